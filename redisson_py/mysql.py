@@ -9,9 +9,9 @@ from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock
 
 with needs("mysql"):
-    from redisson_py._stores.mysql.store import MySQLStore
+    from redisson_py._stores.mysql.store import MySQLStore, schema_sql
 
-__all__ = ["StoreLock", "StoreOptions", "MySQL"]
+__all__ = ["MySQL", "StoreLock", "StoreOptions", "schema_sql"]
 
 
 @final

@@ -124,7 +124,7 @@ class Postgres(StoreClient):
 
     Cost: uncontended one statement for an acquire and one for a release, on a small pool of
     connections; one more connection listens while somebody waits. Behind a pooler that keeps no
-    LISTEN, waiters ask again twice a second.
+    LISTEN, waiters ask again every quarter of a second.
     """
 
     @classmethod

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
+from subprocess import CalledProcessError
 from typing import Any
 
 import pytest
@@ -10,10 +13,22 @@ import pytest_asyncio
 
 from redisson_py import Redisson
 from redisson_py._engine.context import Context
+from tests.stores import builds
 from tests.stores.backends import BACKENDS, Backend, Client, started
-from tests.support.waiting import until
+from tests.stores.traces import Loops
+from tests.support.waiting import set_safety_poll, until
 
 NewClient = Callable[..., Client]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Build what tests need before the first begins: a compiler may take longer than a test."""
+    needed = {name for item in session.items for name in getattr(item, "fixturenames", ())}
+    for fixture, build in (("go", builds.go), ("curator", builds.curator)):
+        if not needed.isdisjoint({"theirs", fixture}):
+            # The tests report what is missing or has failed.
+            with suppress(builds.ProgramNotFoundError, CalledProcessError):
+                build()
 
 
 @pytest.fixture(scope="session")
@@ -36,6 +51,14 @@ def running(servers: dict[str, Backend], name: str) -> Backend:
     if name not in servers:
         servers[name] = started(name)
     return servers[name]
+
+
+@pytest.fixture
+def loops(request: pytest.FixtureRequest) -> Loops:
+    """Event loops for tests that are no coroutines."""
+    if request.config.getoption("--loop") == "asyncio":
+        return Loops(asyncio.new_event_loop)
+    return Loops(pytest.importorskip("uvloop").new_event_loop)
 
 
 @pytest_asyncio.fixture
@@ -64,6 +87,12 @@ async def client(new_client: NewClient) -> Client:
 async def other(new_client: NewClient) -> Client:
     """Another client, as if in another process."""
     return new_client()
+
+
+@pytest.fixture
+def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have waiters asked again by nothing but what the store tells: a message missed is missed."""
+    set_safety_poll(monkeypatch, 100_000.0)
 
 
 async def assert_idle(client: Client) -> None:

@@ -1,121 +1,190 @@
-"""The store and `etcdctl lock`, which is Go's `concurrency.Mutex`, on the same names."""
+"""Our locks, `etcdctl lock`, and what only Go's `concurrency.Mutex` has; see `test_interop`."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Self
 
 import pytest
-import pytest_asyncio
 
-from redisson_py._stores.contract import Busy
-from tests.stores.etcd_client import PATIENCE, Client, soon
+from redisson_py import LeaseLostError
+from redisson_py._stores.locks import FencedStoreLock
+from tests.fixtures.redis_server import unavailable
+from tests.stores import workers
+from tests.stores.backends import Backend, Client, started
+from tests.stores.builds import ProgramNotFoundError
+from tests.stores.etcd_client import PATIENCE
 from tests.stores.etcd_server import EtcdServer, environment
+from tests.stores.test_interop import LONG, lock_of, queued
+from tests.stores.workers import Worker, WorkerError
+
+pytestmark = pytest.mark.usefixtures("no_polls")
 
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[EtcdServer]:
-    with EtcdServer() as started:
-        yield started
+@pytest.fixture
+def backend(servers: dict[str, Backend]) -> Backend:
+    if "etcd" not in servers:
+        servers["etcd"] = started("etcd")
+    return servers["etcd"]
 
 
-@pytest.fixture(params=["plain", "with/a slash", "ends/"])
-def name(request: pytest.FixtureRequest) -> str:
-    return f"{next(_numbers)}-{request.param}"
+@pytest.fixture
+def server(backend: Backend) -> EtcdServer:
+    assert isinstance(backend.server, EtcdServer)
+    return backend.server
 
 
-@pytest_asyncio.fixture
-async def client(server: EtcdServer) -> AsyncIterator[Client]:
-    async with Client(server.url) as started:
-        yield started
+@pytest.fixture
+def go(backend: Backend) -> Iterator[Worker]:
+    try:
+        worker = workers.theirs("etcd", backend)
+    except ProgramNotFoundError as error:
+        unavailable(str(error))
+    with worker:
+        yield worker
+
+
+@pytest.fixture(params=["plain", "with/a slash", "/locks/orders", "ends/"])
+def odd(request: pytest.FixtureRequest) -> str:
+    return f"{request.param}{next(_numbers)}{'/' * request.param.endswith('/')}"
+
+
+@pytest.fixture
+def name() -> str:
+    return f"interop{next(_numbers)}"
 
 
 class EtcdctlLock:
-    """A process that asks for a lock, prints its key when it has it, and waits for SIGINT."""
+    """`etcdctl lock NAME COMMAND`, whose command tells the key and lasts while a file is there."""
 
-    def __init__(self, server: EtcdServer, name: str) -> None:
-        self._command = server.command("lock", "--ttl", "5", name)
+    def __init__(self, server: EtcdServer, name: str, file: Path) -> None:
+        self._file = file
+        waits = 'echo "$ETCD_LOCK_KEY"; while [ -e "$0" ]; do sleep 0.02; done'
+        self._command = server.command("lock", "--ttl", "5", "--", name, "sh", "-c", waits)
+        self._command.append(str(file))
 
     async def __aenter__(self) -> Self:
+        self._file.touch()
         self._process = await asyncio.create_subprocess_exec(
             *self._command, stdout=asyncio.subprocess.PIPE, env=environment()
         )
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._file.unlink(missing_ok=True)
         if self._process.returncode is None:
             self._process.kill()
-            await self._process.wait()
+            await self._process.communicate()
 
     async def held(self) -> str:
         """Return its key, when it has the lock."""
         assert self._process.stdout is not None
         async with asyncio.timeout(PATIENCE):
-            return (await self._process.stdout.readline()).decode().strip()
+            return (await self._process.stdout.readline()).decode().rstrip("\n")
 
     async def release(self) -> None:
-        self._process.send_signal(signal.SIGINT)
+        """Let the command end."""
+        self._file.unlink()
         async with asyncio.timeout(PATIENCE):
-            await self._process.wait()
+            await self._process.communicate()
+        assert self._process.returncode == 0
 
 
-async def test_we_wait_for_etcdctl(server: EtcdServer, client: Client, name: str) -> None:
-    async with EtcdctlLock(server, name) as other:
-        key = await other.held()
-        assert await client.ask(name, "a:1") == Busy(None)
-        assert await client.ask(name, "a:1", waits=True) == Busy(None)
-        state = await client.store.look(name, soon())
-        assert state.holder is not None
+async def test_etcdctl_and_we_take_turns(
+    server: EtcdServer, client: Client, other: Client, odd: str, tmp_path: Path
+) -> None:
+    lock = lock_of(client, odd)
+    # Under an etcd lease of its own; the key is the same.
+    lease = await lock.acquire(lease_time=60)
+    async with EtcdctlLock(server, odd, tmp_path / "held") as etcdctl:
+        await queued(lock, 1)
+        snapshot = await lock.inspect()
+        (their_owner,) = snapshot.waiters
+        assert snapshot.holders[0].remaining > 50
+        assert snapshot.keys == (f"{odd}/",)
+        waiting = asyncio.create_task(other.get_lock(odd).acquire())
+        await queued(lock, 2)
+        await lease.release()
+        assert await etcdctl.held() == f"{odd}/{their_owner}"
+        assert await lock.try_acquire() is None
+        snapshot = await lock.inspect()
         # It writes no value: its lease stands for it.
-        assert f"{name}/{state.holder.owner}" == key
-        assert 0 < state.holder.remaining <= 5
-        assert state.waiters == ("a:1",)
-        await other.release()
-        await client.bell.heard(name)
-        granted = await client.granted(name, "a:1", waits=True)
-        assert granted.token > state.holder.token
-    assert server.keys(f"{name}/") == [f"{name}/{client.session.number:x}"]
+        assert snapshot.holders[0].owner == their_owner
+        assert 0 < snapshot.holders[0].remaining <= 5
+        assert len(snapshot.waiters) == 1
+        assert snapshot.waiters[0].startswith(other.id)
+        await etcdctl.release()
+        await (await waiting).release()
+    assert await asyncio.to_thread(server.keys, f"{odd}/") == []
 
 
-async def test_etcdctl_waits_for_us(server: EtcdServer, client: Client, name: str) -> None:
-    granted = await client.granted(name, "a:1")
-    async with EtcdctlLock(server, name) as other:
-        async with asyncio.timeout(PATIENCE):
-            while not (state := await client.store.look(name, soon())).waiters:
-                await asyncio.sleep(0.01)
-        assert state.holder is not None
-        assert (state.holder.owner, state.holder.token) == ("a:1", granted.token)
-        held = asyncio.create_task(other.held())
-        # A hold that is moved to a lease of its own is the same for it.
-        await client.granted(name, "a:1", renewed=False, lease=60)
-        moved = await client.store.look(name, soon())
-        assert moved.holder is not None
-        assert (moved.holder.owner, moved.holder.token) == ("a:1", granted.token)
-        assert moved.holder.remaining > 50
-        assert not held.done()
-        assert await client.give_back(name, "a:1") is True
-        assert await held == f"{name}/{state.waiters[0]}"
-        assert await client.ask(name, "a:2", waits=True) == Busy(None)
-        await other.release()
-        await client.bell.heard(name)
-        await client.granted(name, "a:2", waits=True)
+async def test_tokens_grow_from_language_to_language(go: Worker, client: Client, name: str) -> None:
+    lock = client.get_fenced_lock(name)
+    assert isinstance(lock, FencedStoreLock)
+    tokens = []
+    for _ in range(2):
+        async with lock as lease:
+            tokens.append(lease.token)
+        assert await go.acquire(name)
+        holder = (await lock._view.state()).holder
+        assert holder is not None
+        assert await go.key(name) == f"{name}/{holder.owner}"
+        tokens.append(holder.token)
+        await go.release(name)
+    assert tokens == sorted(set(tokens))
 
 
-async def test_etcdctl_and_we_take_turns(server: EtcdServer, client: Client, name: str) -> None:
-    await client.granted(name, "a:1")
-    async with EtcdctlLock(server, name) as other, Client(server.url) as third:
-        async with asyncio.timeout(PATIENCE):
-            while not (await client.store.look(name, soon())).waiters:
-                await asyncio.sleep(0.01)
-        assert await third.ask(name, "b:1", waits=True) == Busy(None)
-        await client.give_back(name, "a:1")
-        await other.held()
-        assert await third.ask(name, "b:1", waits=True) == Busy(None)
-        await other.release()
-        await third.bell.heard(name)
-        await third.granted(name, "b:1", waits=True)
+async def test_a_second_mutex_of_a_session_of_go_is_the_same_contender(
+    go: Worker, client: Client, name: str
+) -> None:
+    assert await go.acquire(name)
+    assert await go.acquire(name)
+    waiting = asyncio.create_task(client.get_lock(name).acquire())
+    await queued(lock_of(client, name), 1)
+    await go.release(name)
+    lease = await waiting
+    with pytest.raises(WorkerError, match="already been released"):
+        await go.release(name)
+    assert not await go.acquire(name)
+    await lease.release()
+
+
+async def test_what_go_takes_for_contenders(go: Worker, client: Client, name: str) -> None:
+    async with client.get_lock(f"{name}/inner"):
+        assert not await go.acquire(name)
+        async with client.get_lock(name):
+            pass
+    assert await go.acquire(f"{name}/inner")
+    async with client.get_lock(name):
+        pass
+
+
+async def test_a_revoked_session_is_told_and_its_waiters_queue_again(
+    server: EtcdServer, go: Worker, client: Client, name: str
+) -> None:
+    wanted = f"{name}-wanted"
+    assert await go.acquire(wanted)
+    waiting = asyncio.create_task(client.get_lock(wanted).acquire())
+    with pytest.raises(LeaseLostError) as caught:
+        async with client.get_lock(name):
+            await queued(lock_of(client, wanted), 1)
+            behind = asyncio.create_task(go.acquire(name, "behind", LONG))
+            await queued(lock_of(client, name), 1)
+            keys = await asyncio.to_thread(server.keys, f"{wanted}/")
+            (ours,) = {key.rpartition("/")[2] for key in keys} - {
+                (await go.key(wanted)).rpartition("/")[2]
+            }
+            await asyncio.to_thread(server.ctl, "lease", "revoke", ours)
+            assert await behind
+            await asyncio.sleep(LONG)
+    assert caught.value.reason == "taken"
+    await queued(lock_of(client, wanted), 1)
+    assert not waiting.done()
+    await go.release(wanted)
+    await (await waiting).release()
+    assert not await go.acquire(name), "another thread of Go has it"

@@ -1,31 +1,23 @@
-"""A real Curator and the ZooKeeper store have the same locks."""
+"""What only Curator has; see `test_interop`."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
-import pytest_asyncio
 from kazoo.client import KazooClient
 
-from redisson_py._stores.contract import Busy, Granted
-from redisson_py._stores.zookeeper import ZooKeeperStore
+from redisson_py.zookeeper import ZooKeeper
 from tests.fixtures.redis_server import unavailable
-from tests.stores.curator_worker import Curator, build
-from tests.stores.zookeeper_server import ZooKeeperNotFoundError, ZooKeeperServer
-from tests.stores.zookeeper_support import (
-    Bell,
-    granted,
-    new_owner,
-    opened,
-    soon,
-    wish,
-    zookeeper_or_skip,
-)
+from tests.stores import builds
+from tests.stores.builds import ProgramNotFoundError
+from tests.stores.test_interop import lock_of, queued
+from tests.stores.workers import Worker
+from tests.stores.zookeeper_server import ZooKeeperServer
+from tests.stores.zookeeper_support import zookeeper_or_skip
 
-#: Maven may have to load Curator first.
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.usefixtures("no_polls")
 
 
 @pytest.fixture(scope="module")
@@ -36,147 +28,65 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer
 
 
 @pytest.fixture(scope="module")
-def curator(server: ZooKeeperServer) -> Iterator[Curator]:
+def curator(server: ZooKeeperServer) -> Iterator[Worker]:
     try:
-        build()
-    except ZooKeeperNotFoundError as error:
+        command = builds.curator()
+    except ProgramNotFoundError as error:
         unavailable(str(error))
-    with Curator(server.port) as running:
+    with Worker([*command, f"127.0.0.1:{server.port}", "10000"]) as running:
         yield running
 
 
-@pytest.fixture
-def bell() -> Bell:
-    return Bell()
-
-
-@pytest_asyncio.fixture
-async def store(server: ZooKeeperServer, bell: Bell) -> AsyncIterator[ZooKeeperStore]:
-    async with opened(server.url, bell) as started:
-        yield started
-
-
-@pytest.fixture
-def path(request: pytest.FixtureRequest) -> str:
-    return f"/locks/{request.node.name}"
-
-
-async def contenders(store: ZooKeeperStore, path: str, count: int) -> None:
-    """Wait until there are so many contenders."""
-    while True:
-        state = await store.look(path, soon())
-        if (state.holder is not None) + len(state.waiters) == count:
-            return
-        await asyncio.sleep(0.01)
-
-
-async def test_curator_waits_for_a_hold_of_ours(
-    store: ZooKeeperStore, curator: Curator, path: str
-) -> None:
-    owner = new_owner()
-    await granted(store, path, owner)
-    assert not await curator.acquire(path)
-    waiting = asyncio.create_task(curator.acquire(path, wait=30))
-    await contenders(store, path, 2)
-    assert not waiting.done()
-    assert await store.give_back(path, owner, False, soon())
-    assert await waiting
-    assert await store.ask(wish(path, new_owner(), waits=False), soon()) == Busy(None)
-    await curator.release(path)
-    await granted(store, path, new_owner())
-
-
-async def test_a_waiter_of_ours_waits_for_a_hold_of_curators(
-    store: ZooKeeperStore, bell: Bell, curator: Curator, path: str
-) -> None:
-    owner = new_owner()
+async def test_both_see_the_same_contenders(server: ZooKeeperServer, curator: Worker) -> None:
+    path = "/seen/by/both"
     assert await curator.acquire(path)
-    assert await store.ask(wish(path, owner, waits=False), soon()) == Busy(None)
-    assert await store.ask(wish(path, owner), soon()) == Busy(None)
-    assert bell.rung == []
-    await curator.release(path)
-    await bell.until_rung(path)
-    await granted(store, path, owner)
-    assert not await curator.acquire(path)
+    async with ZooKeeper.from_url(server.url) as client:
+        lock = lock_of(client, path)
+        waiting = asyncio.create_task(lock.acquire())
+        await queued(lock, 1)
+        snapshot = await lock.inspect()
+        participants = await curator.participants(path)
+        assert len(participants) == 2
+        assert snapshot.keys == (path, participants[0])
+        # Curator writes the address of its machine.
+        assert snapshot.holders[0].owner.count(".") == 3
+        assert snapshot.waiters[0].startswith(client.id)
+        await curator.release(path)
+        await (await waiting).release()
 
 
-async def test_waiters_of_both_are_served_in_the_order_they_came(
-    store: ZooKeeperStore, bell: Bell, curator: Curator, path: str
+async def test_a_thread_of_curator_may_enter_again(
+    server: ZooKeeperServer, curator: Worker
 ) -> None:
-    ours, later = new_owner(), new_owner()
-    assert await curator.acquire(path, "one")
-    assert await store.ask(wish(path, ours), soon()) == Busy(None)
-    second = asyncio.create_task(curator.acquire(path, "two", wait=30))
-    await contenders(store, path, 3)
-    assert await store.ask(wish(path, later), soon()) == Busy(None)
-    await curator.release(path, "one")
-    await bell.until_rung(path)
-    first = await granted(store, path, ours)
-    assert not second.done()
-    await store.give_back(path, ours, False, soon())
-    assert await second
-    assert await store.ask(wish(path, later), soon()) == Busy(None)
-    bell.rung.clear()
-    await curator.release(path, "two")
-    await bell.until_rung(path)
-    assert (await granted(store, path, later)).token > first.token
-
-
-async def test_both_see_the_same_contenders(
-    store: ZooKeeperStore, curator: Curator, path: str
-) -> None:
-    owner = new_owner()
+    path = "/entered/again"
     assert await curator.acquire(path)
-    await store.ask(wish(path, owner), soon())
-    state = await store.look(path, soon())
-    participants = await curator.participants(path)
-    assert len(participants) == 2
-    assert state.keys == (path, participants[0])
-    # Curator writes the address of its machine.
-    assert state.holder is not None
-    assert state.holder.owner.count(".") == 3
-    assert state.waiters == (owner,)
-    await curator.release(path)
-
-
-async def test_a_hold_of_curators_can_be_forced(
-    store: ZooKeeperStore, curator: Curator, path: str
-) -> None:
     assert await curator.acquire(path)
-    assert await store.force_release(path, soon()) is True
-    await granted(store, path, new_owner())
-
-
-async def test_a_curator_that_died_frees_its_hold(
-    server: ZooKeeperServer, store: ZooKeeperStore, bell: Bell, path: str, curator: Curator
-) -> None:
-    with Curator(server.port, session_ms=500) as dying:
-        assert await dying.acquire(path)
-        assert await store.ask(wish(path, "waits:1"), soon()) == Busy(None)
-        dying.end()
-        await bell.until_rung(path)
-    assert isinstance(await store.ask(wish(path, "waits:1"), soon()), Granted)
+    async with ZooKeeper.from_url(server.url) as client:
+        await curator.release(path)
+        assert await client.get_lock(path).try_acquire() is None
+        await curator.release(path)
+        async with client.get_lock(path):
+            assert not await curator.acquire(path)
 
 
 async def test_directories_are_made_as_curator_makes_them(
-    server: ZooKeeperServer, store: ZooKeeperStore, curator: Curator
+    server: ZooKeeperServer, curator: Worker
 ) -> None:
-    owner = new_owner()
     assert await curator.acquire("/made/by/curator")
-    await granted(store, "/made2/by/us", owner)
-    client = KazooClient(f"127.0.0.1:{server.port}")
-    client.start()
+    zookeeper = KazooClient(f"127.0.0.1:{server.port}")
+    zookeeper.start()
     try:
-        theirs, ours = (
-            client.get_acls(f"{path}/{client.get_children(path)[0]}")[0]
-            for path in ("/made/by/curator", "/made2/by/us")
-        )
-        assert theirs == ours
+        async with ZooKeeper.from_url(server.url) as client:
+            async with client.get_lock("/made2/by/us"):
+                theirs, ours = (
+                    zookeeper.get_acls(f"{path}/{zookeeper.get_children(path)[0]}")[0]
+                    for path in ("/made/by/curator", "/made2/by/us")
+                )
+                assert theirs == ours
         await curator.release("/made/by/curator")
-        await store.give_back("/made2/by/us", owner, False, soon())
         # The server deletes containers.
-        while client.exists("/made") or client.exists("/made2"):
+        while zookeeper.exists("/made") or zookeeper.exists("/made2"):
             await asyncio.sleep(0.05)
     finally:
-        client.stop()
-        client.close()
+        zookeeper.stop()
+        zookeeper.close()

@@ -3,6 +3,11 @@ package redisson_py.stores;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
@@ -14,10 +19,10 @@ import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.retry.RetryOneTime;
 
 /**
- * Calls InterProcessMutex as lines on the standard input say: `id thread verb path [ms]`.
+ * Calls InterProcessMutex as lines on the standard input say: `id thread verb words...`.
  *
  * <p>Each thread is a Java thread of its own, so that it can own a mutex while others wait. The
- * answer is a line `id result`.
+ * answer is a line `id result`; a result that begins with `!` is an error.
  */
 public final class Curator {
   private final CuratorFramework client;
@@ -45,22 +50,48 @@ public final class Curator {
 
   private String result(String[] order) {
     try {
-      InterProcessMutex mutex =
-          mutexes.computeIfAbsent(order[3], path -> new InterProcessMutex(client, path));
       switch (order[2]) {
         case "acquire":
-          return "" + mutex.acquire(Long.parseLong(order[4]), TimeUnit.MILLISECONDS);
+          return "" + mutex(order[3]).acquire(Long.parseLong(order[4]), TimeUnit.MILLISECONDS);
         case "release":
-          mutex.release();
+          mutex(order[3]).release();
           return "true";
         case "participants":
-          return String.join(",", mutex.getParticipantNodes());
+          return String.join(",", mutex(order[3]).getParticipantNodes());
+        case "delete":
+          List<String> nodes = new ArrayList<>(mutex(order[3]).getParticipantNodes());
+          client.delete().forPath(nodes.get(Integer.parseInt(order[4])));
+          return "true";
+        case "crowd":
+          for (int times = Integer.parseInt(order[5]); times > 0; times--) {
+            increment(mutex(order[3]), Path.of(order[4]), order[6]);
+          }
+          return "true";
+        case "leave":
+          client.close();
+          return "true";
         default:
-          return "unknown";
+          return "!unknown verb";
       }
     } catch (Exception error) {
       return "!" + error;
     }
+  }
+
+  private InterProcessMutex mutex(String path) {
+    return mutexes.computeIfAbsent(path, absent -> new InterProcessMutex(client, absent));
+  }
+
+  /** Adds a line to a file that only the mutex protects. */
+  private static void increment(InterProcessMutex mutex, Path file, String line)
+      throws Exception {
+    mutex.acquire();
+    String lines = Files.readString(file);
+    Thread.sleep(1);
+    Path own = Path.of(file + line);
+    Files.writeString(own, lines + line + "\n");
+    Files.move(own, file, StandardCopyOption.ATOMIC_MOVE);
+    mutex.release();
   }
 
   private static synchronized void answer(String id, String result) {

@@ -1,0 +1,164 @@
+// Calls Go's concurrency.Mutex as lines on the standard input say: `id thread verb words...`.
+//
+// Each thread has a session of its own, as two mutexes of one session are one contender. The
+// answer is a line `id result`; a result that begins with `!` is an error.
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+	"go.uber.org/zap"
+)
+
+type thread struct {
+	client  *clientv3.Client
+	ttl     int
+	session *concurrency.Session
+	mutexes map[string]*concurrency.Mutex
+	orders  chan []string
+}
+
+func main() {
+	ttl, err := strconv.Atoi(os.Args[2])
+	if err != nil {
+		panic(err)
+	}
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{os.Args[1]}, DialTimeout: 10 * time.Second, Logger: zap.NewNop(),
+	})
+	if err != nil {
+		panic(err)
+	}
+	answers := make(chan string)
+	go func() {
+		for answer := range answers {
+			fmt.Println(answer)
+		}
+	}()
+	threads := map[string]*thread{}
+	input := bufio.NewScanner(os.Stdin)
+	for input.Scan() {
+		order := strings.Split(input.Text(), " ")
+		one := threads[order[1]]
+		if one == nil {
+			one = &thread{
+				client: client, ttl: ttl, mutexes: map[string]*concurrency.Mutex{},
+				orders: make(chan []string, 100),
+			}
+			threads[order[1]] = one
+			go one.work(answers)
+		}
+		one.orders <- order
+	}
+}
+
+func (one *thread) work(answers chan<- string) {
+	for order := range one.orders {
+		result, err := one.result(order[2], order[3:])
+		if err != nil {
+			result = "!" + err.Error()
+		}
+		answers <- order[0] + " " + result
+	}
+}
+
+func (one *thread) result(verb string, words []string) (string, error) {
+	background := context.Background()
+	if one.session == nil {
+		session, err := concurrency.NewSession(one.client, concurrency.WithTTL(one.ttl))
+		if err != nil {
+			return "", err
+		}
+		one.session = session
+	}
+	switch verb {
+	case "acquire":
+		wait, err := strconv.Atoi(words[1])
+		if err != nil {
+			return "", err
+		}
+		got, err := acquire(one.mutex(words[0]), time.Duration(wait)*time.Millisecond)
+		return strconv.FormatBool(got), err
+	case "release":
+		return "true", one.mutex(words[0]).Unlock(background)
+	case "key":
+		return one.mutex(words[0]).Key(), nil
+	case "delete":
+		place, err := strconv.Atoi(words[1])
+		if err != nil {
+			return "", err
+		}
+		contenders, err := one.client.Get(background, words[0]+"/", clientv3.WithPrefix(),
+			clientv3.WithSort(clientv3.SortByCreateRevision, clientv3.SortAscend))
+		if err != nil {
+			return "", err
+		}
+		_, err = one.client.Delete(background, string(contenders.Kvs[place].Key))
+		return "true", err
+	case "crowd":
+		times, err := strconv.Atoi(words[2])
+		for ; err == nil && times > 0; times-- {
+			err = one.increment(words[0], words[1], words[3])
+		}
+		return "true", err
+	case "leave":
+		err := one.session.Close()
+		one.session, one.mutexes = nil, map[string]*concurrency.Mutex{}
+		return "true", err
+	}
+	return "", errors.New("unknown verb")
+}
+
+func (one *thread) mutex(name string) *concurrency.Mutex {
+	if one.mutexes[name] == nil {
+		one.mutexes[name] = concurrency.NewMutex(one.session, name)
+	}
+	return one.mutexes[name]
+}
+
+func acquire(mutex *concurrency.Mutex, wait time.Duration) (bool, error) {
+	if wait == 0 {
+		err := mutex.TryLock(context.Background())
+		if errors.Is(err, concurrency.ErrLocked) {
+			return false, nil
+		}
+		return err == nil, err
+	}
+	limited, cancel := context.WithTimeout(context.Background(), wait)
+	defer cancel()
+	err := mutex.Lock(limited)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// increment adds a line to a file that only the mutex protects.
+func (one *thread) increment(name, file, line string) error {
+	mutex := one.mutex(name)
+	if err := mutex.Lock(context.Background()); err != nil {
+		return err
+	}
+	lines, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	time.Sleep(time.Millisecond)
+	own := file + line
+	if err := os.WriteFile(own, append(lines, line+"\n"...), 0o600); err != nil {
+		return err
+	}
+	if err := os.Rename(own, file); err != nil {
+		return err
+	}
+	return mutex.Unlock(context.Background())
+}

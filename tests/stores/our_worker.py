@@ -1,0 +1,75 @@
+"""A process whose tasks acquire locks as lines on the input say: `id thread verb words...`.
+
+Run as `python -m tests.stores.our_worker etcd URL LEASE_TIME`. Each thread is a task of its own,
+all have one client. The answer is a line `id result`. It ends with its input.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+from redisson_py import Lease
+from redisson_py._engine import waiting
+from redisson_py._stores.client import StoreClient
+
+Orders = asyncio.Queue[list[str]]
+
+
+def client(store: str, url: str, lease_time: float) -> StoreClient:
+    """Make a client of a store."""
+    if store == "etcd":
+        from redisson_py.etcd import Etcd
+
+        return Etcd.from_url(url, lease_time=lease_time)
+    from redisson_py.zookeeper import ZooKeeper
+
+    return ZooKeeper.from_url(url, lease_time=lease_time)
+
+
+async def increment(store: StoreClient, name: str, file: Path, line: str) -> None:
+    """Add a line to a file that only the lock protects."""
+    async with store.get_lock(name):
+        lines = await asyncio.to_thread(file.read_text)
+        await asyncio.sleep(0.001)
+        own = file.with_name(f"{file.name}{line}")
+        await asyncio.to_thread(own.write_text, f"{lines}{line}\n")
+        await asyncio.to_thread(own.replace, file)
+
+
+async def thread(store: StoreClient, orders: Orders) -> None:
+    """Do what is ordered, one after the other."""
+    leases: dict[str, Lease] = {}
+    while True:
+        number, _, verb, name, *words = await orders.get()
+        match verb:
+            case "acquire":
+                leases[name] = await store.get_lock(name).acquire(timeout=int(words[0]) / 1000)
+            case "release":
+                await leases.pop(name).release()
+            case "crowd":
+                for _ in range(int(words[1])):
+                    await increment(store, name, Path(words[0]), words[2])
+        sys.stdout.write(f"{number} true\n")
+        sys.stdout.flush()
+
+
+async def main() -> None:
+    """Carry out orders until the input ends."""
+    # Waiters are asked again by nothing but what the store tells.
+    waiting.SAFETY_POLL = 100_000.0
+    kind, url, lease_time = sys.argv[1:]
+    threads: dict[str, Orders] = {}
+    async with client(kind, url, float(lease_time)) as store, asyncio.TaskGroup() as group:
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            order = line.split()
+            if order[1] not in threads:
+                threads[order[1]] = asyncio.Queue()
+                group.create_task(thread(store, threads[order[1]]))
+            threads[order[1]].put_nowait(order)
+        sys.exit()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,306 @@
+"""Our locks and those of Go's `concurrency.Mutex` in etcd, and of Curator in ZooKeeper, are one.
+
+`theirs` is a process of the other language; what only one of them has is in `test_etcd_interop`
+and `test_zookeeper_curator`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from redisson_py import AcquireTimeoutError, LeaseLostError
+from redisson_py._stores.locks import StoreLock
+from tests.fixtures.redis_server import unavailable
+from tests.stores import workers
+from tests.stores.backends import LEASE, Backend, Client, started
+from tests.stores.builds import ProgramNotFoundError
+from tests.stores.conftest import NewClient
+from tests.stores.workers import Worker
+from tests.support.waiting import until_async
+
+pytestmark = pytest.mark.usefixtures("no_polls")
+
+#: Seconds in which a process gets the lock, if it ever does.
+LONG = 30.0
+#: Processes of each language, and what each adds to the file.
+PROCESSES, TIMES = 3, 20
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(params=["etcd", "zookeeper"])
+def store(request: pytest.FixtureRequest) -> str:
+    found: str = request.param
+    return found
+
+
+@pytest.fixture
+def backend(store: str, servers: dict[str, Backend]) -> Backend:
+    if store not in servers:
+        servers[store] = started(store)
+    return servers[store]
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[dict[str, Worker]]:
+    """The processes that tests share."""
+    running: dict[str, Worker] = {}
+    yield running
+    for worker in running.values():
+        worker.close()
+
+
+@pytest.fixture
+def theirs(store: str, backend: Backend, shared: dict[str, Worker]) -> Worker:
+    if store not in shared:
+        try:
+            shared[store] = workers.theirs(store, backend)
+        except ProgramNotFoundError as error:
+            unavailable(str(error))
+    return shared[store]
+
+
+@pytest.fixture
+def name() -> str:
+    return f"/locks/orders{next(_numbers)}"
+
+
+def lock_of(client: Client, name: str) -> StoreLock:
+    """Return a lock, which can tell who waits."""
+    lock = client.get_lock(name)
+    assert isinstance(lock, StoreLock)
+    return lock
+
+
+async def queued(lock: StoreLock, count: int) -> None:
+    """Return when so many processes wait."""
+
+    async def are_there() -> bool:
+        return len((await lock.inspect()).waiters) == count
+
+    await until_async(are_there)
+
+
+async def test_they_wait_for_a_block_of_ours(theirs: Worker, client: Client, name: str) -> None:
+    lock = lock_of(client, name)
+    async with lock:
+        assert not await theirs.acquire(name)
+        waiting = asyncio.create_task(theirs.acquire(name, wait=LONG))
+        await queued(lock, 1)
+        async with lock:
+            assert await lock.hold_count() == 2
+        # The inner block's end freed nothing.
+        (holder,) = (await lock.inspect()).holders
+        assert holder.owner.startswith(client.id)
+        assert not waiting.done()
+    assert await waiting
+    assert await lock.locked()
+    assert not await lock.owned()
+    assert await lock.try_acquire() is None
+    await theirs.release(name)
+    async with lock:
+        pass
+
+
+async def test_we_wait_for_them(theirs: Worker, client: Client, name: str) -> None:
+    lock = lock_of(client, name)
+    assert await theirs.acquire(name)
+    assert await lock.try_acquire() is None
+    with pytest.raises(AcquireTimeoutError):
+        await lock.acquire(timeout=0.2)
+    waiting = asyncio.create_task(lock.acquire())
+    await queued(lock, 1)
+    assert not await theirs.acquire(name, "another")
+    assert not waiting.done()
+    await theirs.release(name)
+    lease = await waiting
+    assert not await theirs.acquire(name)
+    await lease.release()
+    assert await theirs.acquire(name)
+    await theirs.release(name)
+
+
+async def test_both_languages_are_served_in_the_order_they_came(
+    theirs: Worker, client: Client, other: Client, name: str
+) -> None:
+    lock, order = lock_of(client, name), list[str]()
+
+    async def they(thread: str) -> None:
+        assert await theirs.acquire(name, thread, LONG)
+        order.append(thread)
+        await theirs.release(name, thread)
+
+    async def we(which: Client, owner: str) -> None:
+        async with which.get_lock(name):
+            order.append(owner)
+
+    assert await theirs.acquire(name, "first")
+    async with asyncio.TaskGroup() as group:
+        turns = (we(client, "ours 1"), they("theirs-1"), we(other, "ours 2"), they("theirs-2"))
+        for count, turn in enumerate(turns, 1):
+            group.create_task(turn)
+            await queued(lock, count)
+        await theirs.release(name, "first")
+    assert order == ["ours 1", "theirs-1", "ours 2", "theirs-2"]
+
+
+async def test_nobody_waits_for_those_that_gave_up(
+    theirs: Worker, client: Client, other: Client, name: str
+) -> None:
+    lock = lock_of(client, name)
+    assert await theirs.acquire(name)
+    ours = asyncio.create_task(lock.acquire())
+    await queued(lock, 1)
+    behind = asyncio.create_task(theirs.acquire(name, "behind", LONG))
+    await queued(lock, 2)
+    ours.cancel()
+    await queued(lock, 1)
+    await theirs.release(name)
+    assert await behind
+    await theirs.release(name, "behind")
+
+    lease = await lock.acquire()
+    late = asyncio.create_task(theirs.acquire(name, wait=1))
+    await queued(lock, 1)
+    last = asyncio.create_task(other.get_lock(name).acquire())
+    await queued(lock, 2)
+    assert not await late
+    await queued(lock, 1)
+    await lease.release()
+    await (await last).release()
+    assert ours.cancelled()
+
+
+async def test_the_end_of_a_lease_time_lets_them_in(
+    theirs: Worker, client: Client, name: str
+) -> None:
+    lease = await client.get_lock(name).acquire(lease_time=LEASE)
+    waiting = asyncio.create_task(theirs.acquire(name, wait=LONG))
+    assert await waiting
+    assert lease.lost
+    await theirs.release(name)
+
+
+async def test_their_leaving_lets_us_in(
+    store: str, backend: Backend, theirs: Worker, client: Client, name: str
+) -> None:
+    with workers.theirs(store, backend) as leaving:
+        assert await leaving.acquire(name)
+        waiting = asyncio.create_task(client.get_lock(name).acquire())
+        await queued(lock_of(client, name), 1)
+        await leaving.leave()
+        await (await waiting).release()
+
+
+async def test_our_leaving_lets_them_in(
+    theirs: Worker, client: Client, new_client: NewClient, name: str
+) -> None:
+    leaving = new_client()
+    lease = await leaving.get_lock(name).acquire()
+    waiting = asyncio.create_task(theirs.acquire(name, wait=LONG))
+    await queued(lock_of(client, name), 1)
+    await leaving.aclose()
+    assert lease.lost
+    assert await waiting
+    await theirs.release(name)
+
+
+async def test_the_death_of_a_holder_lets_the_other_in(
+    store: str, backend: Backend, theirs: Worker, client: Client, name: str
+) -> None:
+    async def theirs_dies(name: str) -> None:
+        with workers.theirs(store, backend, session=3) as dying:
+            assert await dying.acquire(name)
+            waiting = asyncio.create_task(client.get_lock(name).acquire())
+            await queued(lock_of(client, name), 1)
+            dying.kill()
+            await (await waiting).release()
+
+    async def ours_dies(name: str) -> None:
+        with workers.ours(store, backend) as dying:
+            assert await dying.acquire(name, wait=LONG)
+            waiting = asyncio.create_task(theirs.acquire(name, wait=LONG))
+            await queued(lock_of(client, name), 1)
+            dying.kill()
+            assert await waiting
+            await theirs.release(name)
+
+    await asyncio.gather(theirs_dies(f"{name}a"), ours_dies(f"{name}b"))
+
+
+async def test_they_free_our_lock_and_the_body_is_told(
+    theirs: Worker, client: Client, name: str
+) -> None:
+    reached = False
+    with pytest.raises(LeaseLostError) as caught:
+        async with client.get_lock(name) as lease:
+            waiting = asyncio.create_task(theirs.acquire(name, wait=LONG))
+            await queued(lock_of(client, name), 1)
+            await theirs.delete(name)
+            assert await waiting
+            await asyncio.sleep(LONG)
+            reached = True
+    assert not reached
+    assert lease.lost
+    assert caught.value.reason == "taken"
+    # The end of our block left their hold as it was.
+    assert await client.get_lock(name).try_acquire() is None
+    await theirs.release(name)
+
+
+async def test_a_waiter_whose_place_was_deleted_takes_another(
+    theirs: Worker, client: Client, name: str
+) -> None:
+    assert await theirs.acquire(name)
+    waiting = asyncio.create_task(client.get_lock(name).acquire())
+    await queued(lock_of(client, name), 1)
+    await theirs.delete(name, place=1)
+    behind = asyncio.create_task(theirs.acquire(name, "behind", LONG))
+    await queued(lock_of(client, name), 1)
+    await theirs.release(name)
+    assert await behind
+    await queued(lock_of(client, name), 1)
+    await theirs.release(name, "behind")
+    await (await waiting).release()
+
+
+async def test_we_free_their_lock(theirs: Worker, client: Client, name: str) -> None:
+    lock = lock_of(client, name)
+    assert await theirs.acquire(name)
+    waiting = asyncio.create_task(lock.acquire())
+    await queued(lock, 1)
+    assert await lock.force_release()
+    await (await waiting).release()
+    assert not await lock.locked()
+
+
+async def test_processes_of_both_languages_work_together(
+    store: str, backend: Backend, theirs: Worker, client: Client, name: str, tmp_path: Path
+) -> None:
+    file, lock = tmp_path / "file", lock_of(client, name)
+    file.write_text("")
+    with ExitStack() as running:
+        crowd = {
+            f"{start.__name__}{number}": running.enter_context(start(store, backend))
+            for start in (workers.theirs, workers.ours)
+            for number in range(PROCESSES)
+        }
+        async with asyncio.timeout(LONG):
+            async with lock:
+                working = [
+                    asyncio.create_task(each.crowd(name, file, TIMES, line))
+                    for line, each in crowd.items()
+                ]
+                await queued(lock, len(crowd))
+            await asyncio.gather(*working)
+    done = file.read_text().split()
+    assert Counter(done) == dict.fromkeys(crowd, TIMES)
+    # All waited when it began.
+    assert set(done[: len(crowd)]) == set(crowd)
+    assert not await lock.locked()
