@@ -49,6 +49,7 @@ class World:
         self.findings: list[str] = []
         self.late = Straggler()
         self.clients: list[Client] = []
+        self.observer: Any = None
         self.links: list[Link] = []
         self.actors: list[Actor] = []
         self.ended: list[Actor] = []

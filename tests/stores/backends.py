@@ -13,7 +13,9 @@ from typing import Any
 from redisson_py import Redisson
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.redis_server import unavailable
-from tests.support.any_client import Client
+from tests.support import any_client
+
+Client = any_client.Client
 
 #: Seconds: short, and long enough for a busy machine. etcd counts whole ones.
 LEASE = 3.0

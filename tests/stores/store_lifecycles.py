@@ -41,7 +41,8 @@ class StoreSurroundings:
     async def open(self, stack: AsyncExitStack) -> None:
         self._stack = stack
         # A client of ours, because a failed example may have left something.
-        self._lock = (await stack.enter_async_context(self.client())).get_lock("k")
+        client: Any = await stack.enter_async_context(self.client())
+        self._lock = client.get_lock("k")
         await self.clear()
 
     def client(self, **options: Any) -> Client:
@@ -91,11 +92,11 @@ class StoreSubject(Subject):
         self._ends_leases = ends_leases
         self._precision = precision
 
-    async def taken(self, redis: None, observer: Any) -> list[int]:
+    async def taken(self, redis: Any, observer: Any) -> list[int]:
         return [len((await observer.get_lock("k").inspect()).holders)]
 
     async def lease_ends(
-        self, redis: None, observer: Any, leases: list[Lease]
+        self, redis: Any, observer: Any, leases: list[Lease]
     ) -> list[tuple[Lease, float]]:
         if not self._ends_leases:
             return []
@@ -103,9 +104,9 @@ class StoreSubject(Subject):
         left = {each.owner: each.remaining + self._precision for each in seen}
         return [(lease, left.get(lease.owner, -2.0)) for lease in leases]
 
-    async def owners(self, redis: None, keys: Sequence[str]) -> set[str]:
+    async def owners(self, redis: Any, keys: Sequence[str]) -> set[str]:
         """Return none: the state machine's own knowledge says whose hold it deletes."""
         return set()
 
-    async def delete(self, redis: None, observer: Any) -> None:
+    async def delete(self, redis: Any, observer: Any) -> None:
         await observer.get_lock("k").force_release()

@@ -1,10 +1,10 @@
 """Cancelled at any suspension point, in any way, an operation leaves nothing in any store.
 
 The trials are those of the contract's sweep (`tests/contract/test_cancellation_sweep.py`), but for
-what is of the stream to Redis. Each has six ways to cancel, and each way is swept on a lock, clients
-and a proxy of its own, beside the others: half of them on a lock, half on a fenced lock. Every
-suspension point of the caller has its turn. After each cancellation nobody holds the lock and nobody
-waits for it in the store, the client is idle, and both clients can acquire it.
+what is of the stream to Redis. Each has six ways to cancel, and each way is swept beside the
+others, on a lock, clients and a proxy of its own: half of them on a lock, half on a fenced lock.
+Every suspension point of the caller has its turn. After each cancellation nobody holds the lock
+and nobody waits for it in the store, the client is idle, and both clients can acquire it.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ from tests.support.cancellation_sides import StoreSide
 from tests.support.cancellation_sweep import KINDS, Probe, Swept, sweep_one_way
 from tests.support.waiting import set_safety_poll
 
-#: Of the stream to Redis.
-OF_REDIS = [of_locks.acquire_in_a_full_stream]
-#: They change the engine while they run, so their ways are swept one after the other.
-ALONE = [of_locks.acquire_after_the_turn_of_another_client]
+#: Of the stream to Redis; and of its messages, which come also where nobody is known to wait.
+OF_REDIS = [of_locks.acquire_in_a_full_stream, of_locks.acquire_after_the_turn_of_another_client]
 
 STORES = [name for name in BACKENDS if name != "redis"]
 OF_STORES = [each for each, kinds in TRIALS.items() if "lock" in kinds and each not in OF_REDIS]
@@ -85,10 +83,7 @@ _swept: dict[str, Swept] = {}
 @pytest.mark.parametrize("each", OF_STORES, ids=lambda each: each.__name__)
 async def test_sweep(each: Trial, backend: Backend, request: pytest.FixtureRequest) -> None:
     ways = range(len(WAYS))
-    if each in ALONE:
-        found = [await swept_in(backend, each, number) for number in ways]
-    else:
-        found = await asyncio.gather(*[swept_in(backend, each, number) for number in ways])
+    found = await asyncio.gather(*[swept_in(backend, each, number) for number in ways])
     store = request.node.callspec.params["backend"]
     for one in found:
         _swept.setdefault(store, Swept()).add(one)

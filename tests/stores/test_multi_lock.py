@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -31,19 +32,25 @@ SOON = 10.0
 MIXES = [("redis", "postgres", "etcd"), ("mysql", "zookeeper"), ("postgres", "etcd", "zookeeper")]
 
 
+_numbers = itertools.count()
+
+
 class Mix:
     """Clients of several stores, two of each."""
 
     def __init__(self, backends: list[Backend]) -> None:
         self.backends = backends
-        self.clients: list[Client] = [each.client() for each in backends]
-        self.others: list[Client] = [each.client() for each in backends]
+        self.base = f"k{next(_numbers)}"
+        # Nothing waits for ever for what a failed test has left.
+        self.clients: list[Client] = [each.client(acquire_timeout=60) for each in backends]
+        self.others: list[Client] = [each.client(acquire_timeout=60) for each in backends]
 
     def locks(self, clients: list[Client], *, fenced: bool = False) -> list[Any]:
         """Return a lock on each store: the names sort in the order of the stores."""
+        named = [(client, f"{self.base}-{number}") for number, client in enumerate(clients)]
         return [
-            client.get_fenced_lock(f"k{number}") if fenced else client.get_lock(f"k{number}")
-            for number, client in enumerate(clients)
+            client.get_fenced_lock(name) if fenced else client.get_lock(name)
+            for client, name in named
         ]
 
     @property
@@ -86,11 +93,14 @@ async def mix(backends: list[Backend]) -> AsyncIterator[Mix]:
     """Clients of some stores, which the test must leave idle."""
     mix = Mix(backends)
     yield mix
-    for client in mix.clients + mix.others:
-        if not client._closed:
-            await assert_idle(client)
-            check_client(client)
-        await client.aclose()
+    try:
+        for client in mix.clients + mix.others:
+            if not client._closed:
+                await assert_idle(client)
+                check_client(client)
+    finally:
+        for client in mix.clients + mix.others:
+            await client.aclose()
 
 
 async def test_it_holds_all_or_nothing(mix: Mix) -> None:
@@ -110,7 +120,7 @@ async def test_a_client_of_redis_makes_one_with_members_elsewhere(
 ) -> None:
     async with contextlib.AsyncExitStack() as stack:
         clients: list[Any] = [
-            await stack.enter_async_context(running(servers, name).client())  # type: ignore[arg-type]
+            await stack.enter_async_context(running(servers, name).client())
             for name in ("redis", "postgres", "etcd")
         ]
         redis, postgres, etcd = clients
@@ -181,7 +191,9 @@ async def test_its_own_lease_time_ends_it_everywhere(mix: Mix) -> None:
 async def test_it_is_extended_everywhere(mix: Mix) -> None:
     lease = await mix.mine.acquire()
     await lease.extend(30)
-    assert 25 < lease.remaining <= 30
+    # Where a store ends no lease, one renewal is what can be relied on.
+    least = 25 if all(each.ends_leases for each in mix.backends) else 0
+    assert least < lease.remaining <= 30
     await lease.extend(0.5)
     async with asyncio.timeout(SOON):
         await lease.wait_lost()
@@ -221,9 +233,8 @@ async def test_one_name_on_two_stores_is_two_locks(mix: Mix) -> None:
     async with lock:
         for client in mix.others:
             assert await client.get_lock("same").locked()
-        assert (
-            await MultiLock(*[each.get_lock("same") for each in mix.others]).try_acquire() is None
-        )
+        theirs = MultiLock(*[each.get_lock("same") for each in mix.others])
+        assert await theirs.try_acquire() is None
     assert not await lock.locked()
 
 
@@ -284,11 +295,9 @@ async def test_a_paused_server_fails_it_and_holds_nothing(mix: Mix, which: int) 
     try:
         with pytest.raises(ConnectionLostError):
             await mix.mine.acquire(timeout=0.5)
-        free = [
-            lock for lock in mix.locks(mix.others) if lock.name != f"k{which % len(mix.others)}"
-        ]
-        for lock in free:
-            await until_async(lambda lock=lock: _is_free(lock))
+        reached = mix.locks(mix.others)
+        del reached[which]
+        await until_async(lambda: _is_free(MultiLock(*reached)))
     finally:
         await mix.backends[which].resume()
     await until_async(lambda: _is_free(mix.theirs), seconds=20)

@@ -12,6 +12,7 @@ from redisson_py._engine import waiting
 from redisson_py._engine.wakeups import Table
 from redisson_py._stream.router import Router
 from redisson_py.semaphores import _queue
+from tests.support.any_client import Client
 
 
 async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
@@ -28,7 +29,7 @@ async def until_async(condition: Callable[[], Awaitable[object]], seconds: float
             await asyncio.sleep(0.005)
 
 
-async def until_waiting(client: Redisson, count: int) -> None:
+async def until_waiting(client: Client, count: int) -> None:
     """Return when `count` tasks of this client wait."""
     await until(lambda: client.statistics().waiters == count)
 
