@@ -262,8 +262,9 @@ async def _count(client: Client, name: str, file: Path) -> None:
 
 
 async def _main(store: str, url: str, what: str, name: str, last: str) -> None:
+    kind: Any = BACKENDS[store]
     # Without its server: only the class is wanted, to make a client.
-    backend = object.__new__(BACKENDS[store])  # type: ignore[call-overload]
+    backend: Backend = object.__new__(kind)
     lease = float(last) if what == "hold" else LEASE
     async with backend.client(url, lease_time=lease) as client:
         await (_hold(client, name) if what == "hold" else _count(client, name, Path(last)))

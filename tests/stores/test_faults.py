@@ -7,6 +7,7 @@ import contextlib
 import signal
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -103,9 +104,9 @@ async def test_lost_answers_have_no_double_effect(
                 tasks.create_task(asyncio.wait([disturbing]))
             for ledger in ledgers:
                 ledger.check()
-                await until_async(lambda name=ledger.name: is_free(direct, name), seconds=5 * SOON)
+                await until_async(partial(is_free, direct, ledger.name), seconds=5 * SOON)
         for client in clients:
-            await until(lambda client=client: not client._watchdog.holds)
+            assert not client._watchdog.holds
             await client.aclose()
     done = ledgers[0].done + ledgers[1].done
     assert done["released"] > FAULTS

@@ -75,7 +75,8 @@ async def test_a_release_behind_odd_errors_arrives(
     error: BaseException, client: StoreClient, other: Client
 ) -> None:
     store: Any = client._store
-    give_back, refused = store.give_back, []
+    give_back = store.give_back
+    refused: list[object] = []
 
     async def failing(*arguments: Any) -> Any:
         if len(refused) < 3:
