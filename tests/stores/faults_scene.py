@@ -19,7 +19,8 @@ from typing import Any
 
 from redisson_py import ConnectionLostError, LeaseLostError, RedissonError, ReleaseFailedError
 from redisson_py.testing import FaultProxy
-from tests.stores.backends import BACKENDS, LEASE, Backend, Client
+from tests.stores.backends import BACKENDS, LEASE, Backend
+from tests.support.any_client import Client
 
 #: Seconds for what must happen soon, however busy the machine is.
 SOON = 10.0

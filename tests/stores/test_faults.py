@@ -14,7 +14,7 @@ import pytest
 
 from redisson_py import ConnectionLostError, Lease, LeaseLostError, NotHeldError, Redisson
 from tests.fixtures.measured import Measured
-from tests.stores.backends import LEASE, Backend, Client
+from tests.stores.backends import LEASE, Backend
 from tests.stores.conftest import NewClient
 from tests.stores.faults_scene import (
     INCREMENTS,
@@ -26,6 +26,7 @@ from tests.stores.faults_scene import (
     proxied,
     take_away,
 )
+from tests.support.any_client import Client
 from tests.support.waiting import listens, set_safety_poll, until, until_async
 
 #: How often the network misbehaves in a test.
