@@ -19,7 +19,8 @@ from typing import Any
 
 from redisson_py import ConnectionLostError, LeaseLostError, RedissonError, ReleaseFailedError
 from redisson_py.testing import FaultProxy
-from tests.stores.backends import BACKENDS, LEASE, Backend, Client
+from tests.stores.backends import BACKENDS, LEASE, Backend
+from tests.support.any_client import Client
 
 #: Seconds for what must happen soon, however busy the machine is.
 SOON = 10.0
@@ -262,8 +263,9 @@ async def _count(client: Client, name: str, file: Path) -> None:
 
 
 async def _main(store: str, url: str, what: str, name: str, last: str) -> None:
+    kind: Any = BACKENDS[store]
     # Without its server: only the class is wanted, to make a client.
-    backend = object.__new__(BACKENDS[store])  # type: ignore[call-overload]
+    backend: Backend = object.__new__(kind)
     lease = float(last) if what == "hold" else LEASE
     async with backend.client(url, lease_time=lease) as client:
         await (_hold(client, name) if what == "hold" else _count(client, name, Path(last)))

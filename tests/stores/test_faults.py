@@ -7,13 +7,14 @@ import contextlib
 import signal
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from redisson_py import ConnectionLostError, Lease, LeaseLostError, NotHeldError, Redisson
 from tests.fixtures.measured import Measured
-from tests.stores.backends import LEASE, Backend, Client
+from tests.stores.backends import LEASE, Backend
 from tests.stores.conftest import NewClient
 from tests.stores.faults_scene import (
     INCREMENTS,
@@ -25,6 +26,7 @@ from tests.stores.faults_scene import (
     proxied,
     take_away,
 )
+from tests.support.any_client import Client
 from tests.support.waiting import listens, set_safety_poll, until, until_async
 
 #: How often the network misbehaves in a test.
@@ -103,9 +105,9 @@ async def test_lost_answers_have_no_double_effect(
                 tasks.create_task(asyncio.wait([disturbing]))
             for ledger in ledgers:
                 ledger.check()
-                await until_async(lambda name=ledger.name: is_free(direct, name), seconds=5 * SOON)
+                await until_async(partial(is_free, direct, ledger.name), seconds=5 * SOON)
         for client in clients:
-            await until(lambda client=client: not client._watchdog.holds)
+            assert not client._watchdog.holds
             await client.aclose()
     done = ledgers[0].done + ledgers[1].done
     assert done["released"] > FAULTS

@@ -13,9 +13,10 @@ from redisson_py import BackendError, ConnectionLostError, RedissonError
 from redisson_py._stores.client import StoreClient
 from redisson_py.testing import FaultProxy
 from tests.fixtures.measured import Measured
-from tests.stores.backends import BACKENDS, LEASE, Backend, Client
+from tests.stores.backends import BACKENDS, LEASE, Backend
 from tests.stores.conftest import NewClient
 from tests.stores.faults_scene import SOON, proxied
+from tests.support.any_client import Client
 from tests.support.waiting import until
 
 ODD = [RuntimeError("a defect"), asyncio.CancelledError()]
@@ -75,7 +76,8 @@ async def test_a_release_behind_odd_errors_arrives(
     error: BaseException, client: StoreClient, other: Client
 ) -> None:
     store: Any = client._store
-    give_back, refused = store.give_back, []
+    give_back = store.give_back
+    refused: list[object] = []
 
     async def failing(*arguments: Any) -> Any:
         if len(refused) < 3:
