@@ -13,13 +13,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from benchmarks.harness import Table
-from benchmarks.rivals import OURS, OURS_UNSYNCED, OURS_UVLOOP, SIDES
+from benchmarks.rivals import ON_STORES, OURS, OURS_UNSYNCED, OURS_UVLOOP, SIDES, Entry
 from benchmarks.rivals.side import CannotError
 from benchmarks.sizes import Size
 
 _Any = TypeVar("_Any")
 
 _ROOT = Path(__file__).parents[1]
+
+_ENTRIES: dict[str, Entry] = dict(SIDES)
+for _sides in ON_STORES.values():
+    _ENTRIES |= _sides
 
 #: Longest answer in bytes: a round's sections, one by one.
 LONGEST = 1 << 28
@@ -76,7 +80,7 @@ async def start_worker(side: str, url: str) -> Worker:
     Raises:
         CannotError: The side does not run here; the message says why.
     """
-    entry = SIDES[side]
+    entry = _ENTRIES[side]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "benchmarks.worker", entry.place, entry.loop, url),
         stdin=PIPE,

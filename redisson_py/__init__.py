@@ -29,6 +29,10 @@ How a lock is acquired, step by step:
 
 Semaphores, read-write locks and composites take the same steps with other commands
 (`_commands`) and other ownerships (`semaphores/_ownership`, `composite/_ownership`).
+
+The engine knows no store: `_engine/server` says what it needs of one. Redis is one. PostgreSQL,
+MySQL, etcd and ZooKeeper are others (`postgres`, `mysql`, `etcd`, `zookeeper`): there step 3 is a
+call of a `_stores/contract.Store`, and 4 a ring of its bell.
 """
 
 from redisson_py import errors
@@ -70,9 +74,9 @@ from redisson_py.errors import (
     UnsupportedServerError,
 )
 from redisson_py.locks.anywhere import Locks
-from redisson_py.locks.fenced import FencedLockLike
 from redisson_py.locks.lock import FairLock, FencedLock, RLock
 from redisson_py.locks.lock_like import LockLike
+from redisson_py.locks.lock_of import LockOf
 from redisson_py.locks.read_write_lock import ReadLock, ReadWriteLock, ReadWriteSnapshot, WriteLock
 from redisson_py.semaphores.permit import Permit
 from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSemaphore
@@ -92,7 +96,7 @@ __all__ = [
     "FencedLock",
     "Lease",
     "LockLike",
-    "FencedLockLike",
+    "LockOf",
     "Locks",
     "MultiLock",
     "RLock",
@@ -154,7 +158,7 @@ for _public in (
     FencedLock,
     Lease,
     LockLike,
-    FencedLockLike,
+    LockOf,
     Locks,
     MultiLock,
     RLock,

@@ -21,6 +21,7 @@ from redis.asyncio.connection import AbstractConnection
 from redisson_py._addresses import Address, write_address
 from redisson_py._connect_errors import connect_error, was_cut
 from redisson_py._limits import BoundedReader
+from redisson_py._loop import tear_off_transport
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
 
 __all__ = ["AbstractConnection", "Connector", "ask_once", "let_go", "take_over", "tear_off"]
@@ -240,25 +241,10 @@ def let_go(connection: AbstractConnection) -> None:
 
 
 def tear_off(connection: AbstractConnection) -> None:
-    """Close the socket of a connection whose event loop was closed before it.
-
-    asyncio's transports cannot be closed then; uvloop has closed its own.
-    """
+    """Close the socket of a connection whose event loop was closed before it."""
     writer = getattr(connection, "_writer", None)
     connection._writer = connection._reader = None
-    transport = getattr(writer, "transport", None)
-    # Not uvloop's, which have no base class in asyncio.
-    while isinstance(transport, asyncio.BaseTransport):
-        # The finalizers of both transports check these flags, and warn.
-        for flag in ("_closing", "_closed"):
-            if hasattr(transport, flag):
-                setattr(transport, flag, True)
-        sock = getattr(transport, "_sock", None)
-        if sock is not None:
-            transport._sock = None  # type: ignore[attr-defined]
-            sock.close()
-        # TLS has a transport of its own above that of the socket.
-        transport = getattr(getattr(transport, "_ssl_protocol", None), "_transport", None)
+    tear_off_transport(getattr(writer, "transport", None))
 
 
 async def ask_once(connector: Connector, limit: float, *commands: tuple[str, ...]) -> list[Any]:

@@ -73,16 +73,52 @@ def is_closed(loop: object) -> bool:
     return isinstance(loop, Loop) and loop.is_closed()
 
 
+def hush(task: Task) -> None:
+    """Have asyncio say nothing if a task is collected before it is done.
+
+    Otherwise it warns users about a task that they never created.
+    """
+    task._log_destroy_pending = False  # type: ignore[attr-defined]
+
+
 def discard(task: Task) -> None:
     """End a task whose event loop was closed before it was done; its cleanup must not await."""
-    # Otherwise asyncio warns users about a task that they never created, or about its future.
-    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    hush(task)
+    # Nor about its future.
     waited_for = task._fut_waiter  # type: ignore[attr-defined]
     if waited_for is not None and waited_for.done() and not waited_for.cancelled():
         waited_for.exception()
     with suppress(Exception):
         # None for a task that ran to its end at once (Python 3.12).
         task.get_coro().close()
+
+
+def end_task(task: Task) -> None:
+    """End a task where nothing can be awaited: its event loop was closed, or ends now."""
+    if is_closed(task.get_loop()):
+        if not task.done():
+            discard(task)
+    else:
+        task.cancel()
+
+
+def tear_off_transport(transport: object) -> None:
+    """Close the socket of a transport whose event loop was closed before it.
+
+    asyncio's transports cannot be closed then; uvloop has closed its own.
+    """
+    # Not uvloop's, which have no base class in asyncio.
+    while isinstance(transport, asyncio.BaseTransport):
+        # The finalizers of both transports check these flags, and warn.
+        for flag in ("_closing", "_closed"):
+            if hasattr(transport, flag):
+                setattr(transport, flag, True)
+        sock = getattr(transport, "_sock", None)
+        if sock is not None:
+            transport._sock = None  # type: ignore[attr-defined]
+            sock.close()
+        # TLS has a transport of its own above that of the socket.
+        transport = getattr(getattr(transport, "_ssl_protocol", None), "_transport", None)
 
 
 def clock_of(loop: Loop) -> Callable[[], float]:

@@ -63,7 +63,7 @@ class LeaseLostError(RedissonError):
         owner: The owner whose lease it was.
         held_for: Seconds from the grant to the loss.
         reason: `"expired"` (no renewal was confirmed in time), `"ended"` (its own `lease_time` or
-            `max_hold` ran out), `"taken"` (Redis says that it has another holder, or none), or
+            `max_hold` ran out), `"taken"` (the server says that it has another holder, or none), or
             `"forced"` (`force_release`).
     """
 
@@ -111,18 +111,19 @@ class ClientClosedError(RedissonError, RuntimeError):
 
 
 class BackendError(RedissonError):
-    """Raised when Redis refuses this client: credentials, certificates, a broken reply.
+    """Raised when the server refuses this client: credentials, certificates, a broken reply.
 
-    Base of all errors on the side of Redis. Unless a subclass says otherwise, nothing was changed.
+    Base of all errors on the side of servers. Unless a subclass says otherwise, nothing was
+    changed.
     """
 
 
 class ConnectionLostError(BackendError):
-    """Raised when Redis gave no answer in time.
+    """Raised when the server gave no answer in time.
 
     Attributes:
         maybe_held: Whether the request may have been executed. A grant without an answer is
-            released as soon as Redis answers again, and ends with its lease in any case.
+            released as soon as the server answers again, and ends with its lease in any case.
     """
 
     def __init__(self, message: str, *, maybe_held: bool) -> None:

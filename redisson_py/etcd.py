@@ -6,12 +6,12 @@ from typing import Self, Unpack, final
 
 from redisson_py._stores.client import StoreClient, StoreOptions
 from redisson_py._stores.extras import needs
-from redisson_py._stores.locks import FencedStoreLock, StoreLock
+from redisson_py._stores.locks import StoreLock
 
 with needs("etcd"):
     from redisson_py._stores.etcd.store import EtcdStore
 
-__all__ = ["FencedStoreLock", "StoreLock", "StoreOptions", "Etcd"]
+__all__ = ["StoreLock", "StoreOptions", "Etcd"]
 
 
 @final

@@ -6,12 +6,12 @@ from typing import Self, Unpack, final
 
 from redisson_py._stores.client import StoreClient, StoreOptions
 from redisson_py._stores.extras import needs
-from redisson_py._stores.locks import FencedStoreLock, StoreLock
+from redisson_py._stores.locks import StoreLock
 
 with needs("mysql"):
-    from redisson_py._stores.mysql.store import MySQLStore
+    from redisson_py._stores.mysql.store import MySQLStore, schema_sql
 
-__all__ = ["FencedStoreLock", "StoreLock", "StoreOptions", "MySQL"]
+__all__ = ["MySQL", "StoreLock", "StoreOptions", "schema_sql"]
 
 
 @final

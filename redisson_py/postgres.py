@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self, Unpack, final
+from typing import Any, Self, Unpack, final
 
-from redisson_py._engine.block import HoldBlock
 from redisson_py._engine.context import Context
 from redisson_py._engine.lease import FencedLease, Lease
 from redisson_py._keys import Name
 from redisson_py._stores.client import StoreClient, StoreOptions
 from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.extras import needs
-from redisson_py._stores.locks import FencedStoreLock, StoreLock
-from redisson_py._time import Duration
-from redisson_py.locks.fenced import LockWith
+from redisson_py._stores.locks import StoreLock
+from redisson_py.locks.lock_of import LockOf
 
 with needs("postgres"):
     from redisson_py._stores.postgres.guard import guard
@@ -86,7 +84,7 @@ class PostgresFencedLease(FencedLease):
 
 
 @final
-class PostgresLock(LockWith[PostgresLease], StoreLock):
+class PostgresLock(LockOf[PostgresLease], StoreLock):
     """A lock in PostgreSQL: see `Postgres`."""
 
     def __init__(
@@ -97,40 +95,16 @@ class PostgresLock(LockWith[PostgresLease], StoreLock):
 
 
 @final
-class PostgresFencedLock(FencedStoreLock):
+class PostgresFencedLock(LockOf[PostgresFencedLease], StoreLock):
     """A lock in PostgreSQL whose leases carry a fencing token: see `Postgres`."""
 
-    def __init__(self, context: Context, executor: StoreExecutor, name: Name) -> None:
-        super().__init__(context, executor, name)
+    _fenced = True
+
+    def __init__(
+        self, context: Context, executor: StoreExecutor, name: Name, *, reentrant: bool = True
+    ) -> None:
+        super().__init__(context, executor, name, reentrant=reentrant)
         self._ownership.lease_kind = PostgresFencedLease
-
-    if TYPE_CHECKING:
-
-        async def acquire(  # noqa: D102
-            self,
-            *,
-            timeout: Duration | None = None,
-            lease_time: Duration | None = None,
-            max_hold: Duration | None = None,
-        ) -> PostgresFencedLease: ...
-
-        async def try_acquire(  # noqa: D102
-            self,
-            *,
-            timeout: Duration | None = 0,
-            lease_time: Duration | None = None,
-            max_hold: Duration | None = None,
-        ) -> PostgresFencedLease | None: ...
-
-        def hold(  # noqa: D102
-            self,
-            *,
-            timeout: Duration | None = None,
-            lease_time: Duration | None = None,
-            max_hold: Duration | None = None,
-        ) -> HoldBlock[Self, PostgresFencedLease]: ...
-
-        async def __aenter__(self) -> PostgresFencedLease: ...
 
 
 @final
@@ -150,7 +124,7 @@ class Postgres(StoreClient):
 
     Cost: uncontended one statement for an acquire and one for a release, on a small pool of
     connections; one more connection listens while somebody waits. Behind a pooler that keeps no
-    LISTEN, waiters ask again twice a second.
+    LISTEN, waiters ask again every quarter of a second.
     """
 
     @classmethod

@@ -6,7 +6,7 @@ from typing import Self, Unpack, final
 
 from redisson_py._stores.client import StoreClient, StoreOptions
 from redisson_py._stores.extras import needs
-from redisson_py._stores.locks import FencedStoreLock, StoreLock
+from redisson_py._stores.locks import StoreLock
 
 #: The session's timeout, in leases: a server hears late of a client's signs of life, and grants no
 #: more than the rest.
@@ -15,7 +15,7 @@ _SESSION = 4 / 3
 with needs("zookeeper"):
     from redisson_py._stores.zookeeper.store import ZooKeeperStore
 
-__all__ = ["FencedStoreLock", "StoreLock", "StoreOptions", "ZooKeeper"]
+__all__ = ["StoreLock", "StoreOptions", "ZooKeeper"]
 
 
 @final

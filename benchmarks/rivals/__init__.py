@@ -39,6 +39,17 @@ AIOREDLOCK = "aioredlock"
 POTTERY_THREADS = "pottery, threads"
 PY_REDIS_SEMAPHORE = "py-redis-semaphore"
 PY_REDIS_SEMAPHORE_POLLING = "py-redis-semaphore, polling"
+OURS_POSTGRES = "PostgreSQL: redisson_py"
+OURS_MYSQL = "MariaDB: redisson_py"
+OURS_ETCD = "etcd: redisson_py"
+OURS_ZOOKEEPER = "ZooKeeper: redisson_py"
+ADVISORY_LOCK = "PostgreSQL: advisory lock, asyncpg"
+TOOZ_POSTGRES = "PostgreSQL: tooz, threads"
+GET_LOCK = "MariaDB: GET_LOCK, asyncmy"
+TOOZ_MYSQL = "MariaDB: tooz, threads"
+AETCD = "etcd: aetcd"
+KAZOO = "ZooKeeper: kazoo, threads"
+TOOZ_ZOOKEEPER = "ZooKeeper: tooz, threads"
 
 #: In the order of their turns: those whose ratios count are near each other.
 SIDES = {
@@ -61,6 +72,29 @@ SIDES = {
     POTTERY_THREADS: Entry("pottery:PotteryThreads"),
     PY_REDIS_SEMAPHORE: Entry("py_redis_semaphore:PyRedisSemaphore"),
     PY_REDIS_SEMAPHORE_POLLING: Entry("py_redis_semaphore:PyRedisSemaphorePolling"),
+}
+
+#: What runs on each store other than Redis, ours first. They take part in `stores` only.
+ON_STORES: dict[str, dict[str, Entry]] = {
+    "postgres": {
+        OURS_POSTGRES: Entry("stores:OursOnStore"),
+        ADVISORY_LOCK: Entry("stores:AdvisoryLock"),
+        TOOZ_POSTGRES: Entry("stores:Tooz"),
+    },
+    "mysql": {
+        OURS_MYSQL: Entry("stores:OursOnStore"),
+        GET_LOCK: Entry("stores:GetLock"),
+        TOOZ_MYSQL: Entry("stores:Tooz"),
+    },
+    "etcd": {
+        OURS_ETCD: Entry("stores:OursOnStore"),
+        AETCD: Entry("stores:Aetcd"),
+    },
+    "zookeeper": {
+        OURS_ZOOKEEPER: Entry("stores:OursOnStore"),
+        KAZOO: Entry("stores:Kazoo"),
+        TOOZ_ZOOKEEPER: Entry("stores:Tooz"),
+    },
 }
 
 #: Sides that stand for something else than a lock on one server.

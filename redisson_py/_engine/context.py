@@ -172,7 +172,7 @@ class Registry:
 
     @property
     def waiting(self) -> int:
-        """The number of tasks that wait in queues, including those that ask Redis."""
+        """The number of tasks that wait in queues, including those that ask the server."""
         return sum(queue.waiting for queue in self._queues.values())
 
     def start_over(self) -> None:
@@ -239,7 +239,7 @@ class Context:
     check: Callable[[], None]
     """Raises `ClientClosedError` if the client must not be used now or here."""
     describe: Callable[[float], None]
-    """Keeps the client's description in Redis fresh, for `inspect`."""
+    """Keeps the client's description on the server fresh, for `inspect`."""
     database: str = ""
     """The servers' addresses and the number of the database: where equal keys are one key."""
     counts: Counts = field(default_factory=Counts)

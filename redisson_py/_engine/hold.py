@@ -1,11 +1,11 @@
-"""A hold: what Redis records for one owner on one name, and which task has it here.
+"""A hold: what the server records for one owner on one name, and which task has it here.
 
 Only this file writes a hold's fields, except `place` and `ends_row`, which `schedule.py` keeps.
 Other parts refer to holds: the queue may offer one to the next task, the schedule says when one is
 due, the registry finds the hold of a task.
 
 A hold has a lease for each acquisition of its task. It can be passed to another task of this
-client, which gets a lease of its own on the same owner; Redis notices nothing.
+client, which gets a lease of its own on the same owner; the server notices nothing.
 
 Times are those of `_time.now()`. `ends_at` counts from the moment before the granting or
 renewing request was first written, less an allowance for clocks that run at different speeds,
@@ -19,8 +19,8 @@ Invariants, checked by `check()` after every step of the lifecycle tests:
 - A held hold has a lease or an unanswered re-entry, or it is being passed or released. If the user
   has dropped all its leases, the watchdog detects that.
 - Its leases are those that were neither released nor reported as lost, oldest first. The number of
-  leases that are still held equals the count in Redis, less the unanswered re-entries, unless the
-  hold is uncertain.
+  leases that are still held equals the count on the server, less the unanswered re-entries, unless
+  the hold is uncertain.
 - It is renewed exactly while a held lease needs renewal: one without an end of its own, or with a
   `max_hold`. Renewals for a `max_hold` stop at its end.
 - No lease is held when the hold is over.
@@ -80,13 +80,13 @@ class Hold:
 
     Args:
         ownership: The ownership that acquired it and releases it.
-        field: Its field in Redis: a form of its owner.
+        field: Its field on the server: a form of its owner.
         task: The task that has it.
         sent_at: The time just before the granted request was written.
-        lease_time: Seconds that Redis granted.
+        lease_time: Seconds that the server granted.
         renewed: The watchdog renews it.
         units: The number of units of a semaphore.
-        granted_at: When Redis granted it, for turns; passing does not change it. None: now.
+        granted_at: When the server granted it, for turns; passing does not change it. None: now.
 
     Attributes:
         sent_at: The time just before the request for its newest lease was written; None after it
@@ -96,9 +96,9 @@ class Hold:
         suspended: It is not renewed, because an operation under way may end it.
         id_known: The user has read the permit's id, and can release the permit with it.
         uncertain: A reply was lost, so a duplicate of some request may arrive late.
-        lease_until: Redis keeps it at least until then by our clock, without any allowance.
-        may_last_until: Redis may keep it until then: a request without an answer asked for that. A
-            release is repeated until then.
+        lease_until: The server keeps it at least until then by our clock, without any allowance.
+        may_last_until: The server may keep it until then: a request without an answer asked for
+            that. A release is repeated until then.
         parent: The write hold whose owner this read uses.
         reentries: The number of unanswered re-entries.
         reads: The number of reads under its owner, unanswered requests included.
@@ -188,7 +188,7 @@ class Hold:
         if units:
             ownership.context.watchdog.add(self, sent_at + lease_time / 3)
         else:
-            # A hold without units has nothing in Redis that could end.
+            # A hold without units has nothing on the server that could end.
             self.ends_at = float("inf")
 
     def __repr__(self) -> str:
@@ -210,7 +210,7 @@ class Hold:
 
     @property
     def count(self) -> int:
-        """The hold count that Redis has, or is about to have."""
+        """The hold count that the server has, or is about to have."""
         if not self.leases and self._forgotten is None:
             return self.reentries
         return len(self.live) + self.reentries
@@ -228,7 +228,7 @@ class Hold:
 
     @property
     def asked_after(self) -> bool:
-        """Whether Redis is asked about it regularly: to renew it, or to check that it is there."""
+        """Whether the server is asked about it regularly: to renew it, or to look after it."""
         return not self.suspended and (self.renewed or self.ownership.commands.shares_lease)
 
     @property
@@ -278,7 +278,7 @@ class Hold:
     # Leases: acquired, re-entered, ended.
 
     def may_pass(self, turn: float, least_left: float) -> bool:
-        """Return whether it may pass to another task of this client without asking Redis."""
+        """Return whether it may pass to another task of this client without asking the server."""
         present = now()
         return (
             self.state == "held"
@@ -323,7 +323,7 @@ class Hold:
         self.task = task
 
     def begin_reentry(self, lease_time: float) -> tuple[int, int, bool]:
-        """Begin a re-entry; return its hold count, version, and whether Redis keeps the version."""
+        """Begin a re-entry; return its hold count, version, and whether to keep the version."""
         self.reentries += 1
         keep = self._begin(lease_time)
         return self.count, self.ownership.context.owners.new_number(), keep
@@ -380,7 +380,7 @@ class Hold:
     def limit_renewals(self, max_hold: float, lease: Lease) -> None:
         """Renew it for this lease until at most `max_hold` seconds after its grant.
 
-        The last lease in Redis also ends by then if clocks drift no more than allowed for.
+        The last lease on the server also ends by then if clocks drift no more than allowed for.
         """
         lease_time = self.ownership.context.options.lease_time
         sent_at = lease._granted_at if self.sent_at is None else self.sent_at
@@ -394,7 +394,7 @@ class Hold:
         lease_time, present = self.ownership.context.options.lease_time, now()
         needed = self.lease_needed(lease_time, present)
         if self.state == "held" and self.lease_until - present > needed + lease_time * DRIFT:
-            # If this process dies, Redis must not keep it longer either.
+            # If this process dies, the server must not keep it longer either.
             self.ownership.set_needed_lease(self)
             self.lease_maybe_set(present, needed)
 
@@ -441,10 +441,10 @@ class Hold:
             self.renewed = renewed
             self.ownership.context.watchdog.reconsider(self)
 
-    # What Redis keeps of it.
+    # What the server keeps of it.
 
     def renewal_sent(self, lease_until: float) -> None:
-        """Record that Redis may keep it until then, whatever becomes of the answer."""
+        """Record that the server may keep it until then, whatever becomes of the answer."""
         if self.may_last_until < lease_until:
             self.may_last_until = lease_until
 
@@ -457,25 +457,25 @@ class Hold:
         self.renewal_sent(lease_until)
 
     def lease_set(self, sent_at: float, lease_time: float) -> None:
-        """Record that Redis set its lease, longer or shorter."""
+        """Record that the server set its lease, longer or shorter."""
         self.ends_at = lease_end(sent_at, lease_time)
         self.lease_until = sent_at + lease_time
         if not self._changes or self.may_last_until < self.lease_until:
-            # No older request counts in Redis any more.
+            # No older request counts on the server any more.
             self.may_last_until = self.lease_until
         self.ownership.context.watchdog.mind_end(self)
 
     def lease_maybe_set(self, sent_at: float, lease_time: float) -> None:
-        """Rely on the shorter lease, because Redis may have set this one."""
+        """Rely on the shorter lease, because the server may have set this one."""
         self.ends_at = min(self.ends_at, lease_end(sent_at, lease_time))
         self.lease_until = min(self.lease_until, sent_at + lease_time)
         self.ownership.context.watchdog.mind_end(self)
 
     def begin_change(self, lease_time: float = 0.0) -> tuple[int, bool]:
-        """Begin a change; return its version, and whether Redis must keep the version.
+        """Begin a change; return its version, and whether the server must keep the version.
 
-        Redis must keep it if an older change may still arrive. `lease_time` is the lease that the
-        change sets, if it sets one.
+        The server must keep it if an older change may still arrive. `lease_time` is the lease that
+        the change sets, if it sets one.
         """
         keep = self._begin(lease_time)
         self._last_change = version = self.ownership.context.owners.new_number()
@@ -484,7 +484,7 @@ class Hold:
     def _begin(self, lease_time: float) -> bool:
         keep = self.uncertain or self._changes > 0
         self._changes += 1
-        # Redis may execute it as late as its deadline.
+        # The server may execute it as late as its deadline.
         end = now() + self.ownership.context.options.command_timeout + lease_time
         if lease_time and self.may_last_until < end:
             self.may_last_until = end
@@ -575,7 +575,7 @@ class Hold:
         return gone
 
     def abandon(self) -> None:
-        """End it because nobody can release it any more; its lease in Redis runs out."""
+        """End it because nobody can release it any more; its lease on the server runs out."""
         self.end("lost")
         log.warning(
             "%s %r is not renewed any more: its task ended and nobody can release it (owner %s)",

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from redisson_py._client import Redisson
+from redisson_py._engine.context import Context
+from redisson_py._engine.watchdog import Watchdog
 
 
-def check_client(client: Redisson) -> None:
+class Client(Protocol):
+    """A client of any store, with what its invariants are about."""
+
+    @property
+    def _watchdog(self) -> Watchdog: ...
+    @property
+    def _context(self) -> Context: ...
+
+
+def check_client(client: Client) -> None:
     """Raise `AssertionError` if an invariant of a hold, a queue or the schedule does not hold.
 
     See the top of `hold.py`, `local_queue.py` and `schedule.py`.

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from redisson_py._options import OnLost, OnReleaseError
 
 
-#: Seconds for which Redis keeps a lease beyond its `max_hold`, so that the reason of its end is
-#: "ended" and not "expired".
+#: Seconds for which the server keeps a lease beyond its `max_hold`, so that the reason of its end
+#: is "ended" and not "expired".
 _BEYOND = 0.001
 
 
@@ -104,7 +104,7 @@ class Lease:
         self._limit = limit
         #: It is renewed until that moment: it has a `max_hold`.
         self._renewed = False
-        #: The moment at which it will end once Redis confirms the extension under way.
+        #: The moment at which it will end once the server confirms the extension under way.
         self._wanted: float | None = None
         self._granted_at = granted_at
         self._state: State = "held"
@@ -135,7 +135,7 @@ class Lease:
 
     @property
     def owner(self) -> str:
-        """The owner in Redis: the client's id and a number."""
+        """The owner on the server: the client's id and a number."""
         return self._hold.owner
 
     @property
@@ -201,7 +201,7 @@ class Lease:
         Raises:
             LeaseLostError: The lease was gone already.
             NotHeldError: It was released.
-            ConnectionLostError: Redis did not answer; the old or the new lease is in force.
+            ConnectionLostError: The server did not answer; the old or the new lease is in force.
             ValueError: `lease_time` is not a positive, finite time.
         """
         seconds = check_lease_time(lease_time)
@@ -213,13 +213,13 @@ class Lease:
     async def release(self) -> None:
         """Give this acquisition back. A cancelled release is still carried out.
 
-        If its end has passed and Redis still has it, it may be released without an error.
+        If its end has passed and the server still has it, it may be released without an error.
 
         Raises:
             NotHeldError: It was released already.
             LeaseLostError: It was lost before; nothing is held.
-            ReleaseFailedError: Redis did not answer for `command_timeout`. The release is repeated
-                until the lease has run out.
+            ReleaseFailedError: The server did not answer for `command_timeout`. The release is
+                repeated until the lease has run out.
         """
         if self._told:
             raise NotHeldError(f"{self._hold.ownership.kind} {self.name!r} was released already")
@@ -312,7 +312,7 @@ class Lease:
     def _set_limit(
         self, limit: float | None, wanted: float | None = None, *, renewed: bool = False
     ) -> None:
-        """Set its end, its end once Redis confirms an extension, and whether it is renewed."""
+        """Set its end, its end once the server confirms an extension, and whether it is renewed."""
         self._limit = limit
         self._wanted = wanted
         self._renewed = renewed
@@ -331,7 +331,7 @@ class Lease:
         return self._limit is None or self._renewed
 
     def _need(self, renewing: float, present: float) -> float:
-        """Return the seconds of lease it needs in Redis; a renewed one needs `renewing` seconds."""
+        """Return the seconds of lease that it needs; a renewed one needs `renewing` seconds."""
         if self._limit is None:
             return renewing
         if self._renewed:
@@ -340,7 +340,7 @@ class Lease:
 
     @property
     def _wanted_until(self) -> float:
-        """The moment until which Redis must keep a lease that has a limit."""
+        """The moment until which the server must keep a lease that has a limit."""
         return max(self._limit or 0.0, self._wanted or 0.0)
 
     @property

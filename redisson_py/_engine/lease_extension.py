@@ -1,4 +1,4 @@
-"""Sets a new lease for a hold, and tracks which lease counts until Redis has answered."""
+"""Sets a new lease for a hold, and tracks which lease counts until the server has answered."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def set_needed_lease(ownership: Ownership, hold: Hold) -> None:
-    """Set the lease in Redis to what the hold's leases need, without waiting."""
+    """Set the lease on the server to what the hold's leases need, without waiting."""
     present = now()
     seconds = hold.lease_needed(ownership.context.options.lease_time, present)
     version, keep = hold.begin_change(seconds)
@@ -40,8 +40,8 @@ def set_needed_lease(ownership: Ownership, hold: Hold) -> None:
 class LeaseExtension:
     """One `extend`, which is carried out whether or not its caller waits for the answer.
 
-    Otherwise a cancelled call would leave a lease in Redis that this client does not know. Until
-    the answer the holder can rely only on the shorter of the old and the new lease.
+    Otherwise a cancelled call would leave a lease on the server that this client does not know.
+    Until the answer the holder can rely only on the shorter of the old and the new lease.
     """
 
     def __init__(self, ownership: Ownership, hold: Hold, lease: Lease, lease_time: float) -> None:
@@ -54,7 +54,7 @@ class LeaseExtension:
         self.answer: Future[None] = new_future()
 
     def send(self) -> None:
-        """Ask Redis to set the lease; `answer` is done when Redis has answered."""
+        """Ask the server to set the lease; `answer` is done when the server has answered."""
         hold, lease = self._hold, self._lease
         self._sent_at = now()
         self._ends_at = lease_end(self._sent_at, self._lease_time)
@@ -111,7 +111,7 @@ class LeaseExtension:
         wake(self.answer)
 
     def _restore(self) -> None:
-        """Rely on the shorter of the two leases, because Redis may not have set the new one."""
+        """Rely on the shorter of the two leases: the server may not have set the new one."""
         limit = self._old_limit
         if limit is not None and not self._was_renewed:
             limit = min(limit, self._ends_at)

@@ -1,18 +1,18 @@
 """Handing a lock from task to task inside this process, and yielding to other processes.
 
 Tasks of one client that wait for one lock stand in one queue, first come first served; only
-its head asks Redis. When the holder releases while tasks wait, the hold is passed: Redis keeps the
-same owner, only the local holder changes, and nothing is sent. This is lock cohorting (Dice,
-Marathe, Shavit: "Lock Cohorting", PPoPP 2012), with a round trip in place of the remote cache
-miss.
+its head asks the server. When the holder releases while tasks wait, the hold is passed: the server
+keeps the same owner, only the local holder changes, and nothing is sent. This is lock cohorting
+(Dice, Marathe, Shavit: "Lock Cohorting", PPoPP 2012), with a round trip in place of the remote
+cache miss.
 
-Passing would starve other processes, so it ends with the turn: a fixed time after Redis granted
-the hold, the next release goes to Redis. The releasing process is awake and would win again, so
-its next request yields: it waits for one release message per other subscriber, or until
+Passing would starve other processes, so it ends with the turn: a fixed time after the server
+granted the hold, the next release goes to the server. The releasing process is awake and would win
+again, so its next request yields: it waits for one release message per other subscriber, or until
 `YIELD_WAIT` has passed, after its own release and after each of theirs.
 
-Invariants: while a task waits in the queue, the head is asking Redis, or a local hold or a release
-under way keeps the queue waiting. A waiter leaves the queue exactly once.
+Invariants: while a task waits in the queue, the head is asking the server, or a local hold or a
+release under way keeps the queue waiting. A waiter leaves the queue exactly once.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LEAVE = object()
 
 
 class Passable(Protocol):
-    """A hold that can go from task to task: one in Redis, or one made of several."""
+    """A hold that can go from task to task: one on the server, or one made of several."""
 
     @property
     def task(self) -> TaskRef: ...
@@ -61,7 +61,7 @@ class Passable(Protocol):
         ...
 
     def may_pass(self, turn: float, least_left: float) -> bool:
-        """Return whether it may pass to another task of this client without asking Redis."""
+        """Return whether it may pass to another task of this client without asking the server."""
         ...
 
     def pass_to(self, task: TaskRef) -> None:
@@ -86,7 +86,7 @@ class Waiter:
     Attributes:
         passable: It wants the watchdog's lease, so a hold can be passed to it.
         joined_at: The loop time at which it joined, if it has a timeout; else 0. With a timeout it
-            waits until that ends, whether or not Redis answers.
+            waits until that ends, whether or not the server answers.
         since: The time at which it began to wait.
         told: It needs no warning about a long wait: it had one, or it has a timeout.
     """
@@ -110,9 +110,9 @@ class LocalQueue(Generic[H]):
 
     Attributes:
         waiters: The waiting tasks, in order of arrival.
-        asking: The head has left the queue to ask Redis, and has no answer yet.
-        refused: Redis has told the head that the lock is busy.
-        busy_at: The loop time at which Redis last said so.
+        asking: The head has left the queue to ask the server, and has no answer yet.
+        refused: The server has told the head that the lock is busy.
+        busy_at: The loop time at which the server last said so.
         released_at: The loop time of the last release of a hold by this client.
         head: The head, if it waited in the queue before.
         hold: The hold that a task of this client has on the lock, as far as is known.
@@ -162,7 +162,7 @@ class LocalQueue(Generic[H]):
 
     @property
     def waiting(self) -> int:
-        """The number of waiting tasks, including one that asks Redis."""
+        """The number of waiting tasks, including one that asks the server."""
         return len(self.waiters) + self.asking
 
     @property
@@ -179,7 +179,7 @@ class LocalQueue(Generic[H]):
         return not (self.asking or self.releasing) and (self.hold is None or not self.hold.valid)
 
     def go_first(self) -> bool:
-        """Return whether a new task may ask Redis at once. If so, `asked` must follow."""
+        """Return whether a new task may ask the server at once. If so, `asked` must follow."""
         if self.waiters or self.asking or self.releasing:
             return False
         if self.hold is not None and self.hold.valid:
@@ -200,11 +200,11 @@ class LocalQueue(Generic[H]):
         deadline: float | None,
         probe: Callable[[], object] = lambda: None,
     ) -> H | bool:
-        """Wait in the queue; return a hold that was passed, True to ask Redis, False to leave.
+        """Wait in the queue; return a hold that was passed, True to ask the server, False to leave.
 
         After True, `asked` must follow. If cancelled, the waiter leaves, and what it was given goes
         to the next. `probe` is called shortly before its time runs out: the local state is only
-        reliable if Redis still answers.
+        reliable if the server still answers.
         """
         timers: list[Timer] = []
         if deadline is not None:
@@ -256,7 +256,7 @@ class LocalQueue(Generic[H]):
         return self.busy_at
 
     def fail_together(self, error: Callable[[], ConnectionLostError]) -> None:
-        """Fail all waiters without a timeout, because Redis did not answer the head in time."""
+        """Fail all waiters without a timeout: the server did not answer the head in time."""
         for waiter in list(self.waiters):
             if not waiter.joined_at:
                 fail(waiter.future, error())
@@ -285,7 +285,7 @@ class LocalQueue(Generic[H]):
         return True
 
     def advance(self) -> None:
-        """Make the head ask Redis if nothing here keeps it waiting."""
+        """Make the head ask the server if nothing here keeps it waiting."""
         while self.waiters and self._free:
             # A waiter that cannot be woken was cancelled, or its time is up.
             head, _ = self.waiters.popitem(last=False)
@@ -298,7 +298,7 @@ class LocalQueue(Generic[H]):
             fail(waiter.future, error)
 
     def heard_busy(self) -> None:
-        """Record that Redis told the head that the lock is busy."""
+        """Record that the server told the head that the lock is busy."""
         self.refused = True
         self.busy_at = running_loop().time()
 

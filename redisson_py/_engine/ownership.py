@@ -45,7 +45,7 @@ class Ownership:
         context: The parts of the client.
         name: The name, as it was given.
         commands: The commands of this kind.
-        queue: The queue of this client's waiting tasks; None: each task asks Redis itself.
+        queue: The queue of this client's waiting tasks; None: each task asks the server itself.
     """
 
     __slots__ = ("commands", "context", "name", "plain", "queue")
@@ -90,11 +90,11 @@ class Ownership:
         return self.context.executor.router.stream_for(self.commands.key)
 
     def no_answer(self) -> ConnectionLostError:
-        """Return the error of a task whose time ran out while Redis did not answer."""
+        """Return the error of a task whose time ran out while the server did not answer."""
         return self.stream.no_answer(maybe_held=False)
 
     def fail_together(self) -> None:
-        """Fail the waiters without a timeout, because Redis did not answer the head."""
+        """Fail the waiters without a timeout, because the server did not answer the head."""
         if self.queue is not None:
             self.queue.fail_together(self.no_answer)
 
@@ -159,7 +159,7 @@ class Ownership:
         if hold.state == "held":
             self.context.check()
             if hold.max_held:
-                # Its end may have passed although Redis still has it: check before it is released.
+                # Its end may have passed although the server still has it.
                 self.context.watchdog.end_overdue(hold)
         was_lost = lease._state == "lost"
         lease._settle()
@@ -328,7 +328,7 @@ class Ownership:
     # While it is held.
 
     def lower(self, hold: Hold) -> Call:
-        """Lower the hold count in Redis, and the lease to what the other leases need."""
+        """Lower the hold count on the server, and the lease to what the other leases need."""
         return lower(self, hold)
 
     async def extend(self, lease: Lease, lease_time: float) -> None:
@@ -342,11 +342,11 @@ class Ownership:
             raise lease._loss()
 
     def set_needed_lease(self, hold: Hold) -> None:
-        """Set the lease in Redis to what the hold's leases need, without waiting."""
+        """Set the lease on the server to what the hold's leases need, without waiting."""
         set_needed_lease(self, hold)
 
     def send_set_lease(self, hold: Hold, lease_time: float, version: int, version_ms: int) -> Call:
-        """Set the lease of a hold in Redis; the reply is 0 if it is not there any more."""
+        """Set the lease of a hold on the server; the reply is 0 if it is not there any more."""
         args = self.commands.set_lease(hold, milliseconds(lease_time), version, version_ms)
         script, executor = self.commands.set_lease_script, self.context.executor
         packed = executor.pack(script, args)
@@ -355,20 +355,20 @@ class Ownership:
     # Its end.
 
     def lost(self, hold: Hold) -> None:
-        """Remove from Redis what a lost hold may leave, and let waiting tasks ask again."""
+        """Remove from the server what a lost hold may leave, and let waiting tasks ask again."""
         with suppress(ClientClosedError):
             if hold.uncertain or hold.is_changing:
                 # A late duplicate of its acquire must be refused, and its grant released; an
-                # extension under way would keep it in Redis with no task to release it.
+                # extension under way would keep it on the server with no task to release it.
                 self._send_release(hold)
             elif self.commands.leaves_traces or hold.reads:
                 self._send_release(hold)
             elif hold.renewed and (hold.reason == "ended" or self.context.executor.confirms):
-                # It was renewed until now, so Redis may still keep it for a while.
+                # It was renewed until now, so the server may still keep it for a while.
                 self._send_release(hold)
         self.over(hold)
         queue = self.queue
-        # No message announces an end that comes sooner than Redis has said.
+        # No message announces an end that comes sooner than the server has said.
         table = self.context.bus.table
         wake = table.hold_of_queue_ended if self.commands.queues else table.hold_ended
         wake(self.commands.channel)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def lower(ownership: Ownership, hold: Hold) -> Call:
-    """Lower the hold count in Redis to ours and shorten the lease to what the other leases need."""
+    """Lower the hold count on the server to ours; shorten the lease to what is needed."""
     present = now()
     seconds = hold.lease_needed(ownership.context.options.lease_time, present)
     version, keep = hold.begin_change(seconds)
@@ -26,7 +26,7 @@ def lower(ownership: Ownership, hold: Hold) -> Call:
     args = ownership.commands.release(
         hold, hold.count, milliseconds(seconds), 0, version, version_ms
     )
-    # Redis can forget a later change once a tombstone has ended.
+    # The server can forget a later change once a tombstone has ended.
     call = ownership.start_release(args, min(seconds, TOMBSTONE / 2), in_line=True)
 
     def lowered(_: object) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TOMBSTONE_MS = milliseconds(TOMBSTONE)
 
-#: Longest wait in seconds that is sent to a queue in Redis; the caller may wait longer.
+#: Longest wait in seconds that is sent to a queue on the server; the caller may wait longer.
 _LONGEST_WAIT = 366 * 24 * 3600.0
 
 
@@ -45,7 +45,7 @@ class AcquireRequest:
             lease of the grant counts, if the answer says so.
         uncertain: The request may arrive twice, or late.
         fails_fast: The first failed attempt to connect fails the request.
-        heard_busy_at: When Redis last told the caller "busy", in loop time.
+        heard_busy_at: When the server last told the caller "busy", in loop time.
         undone: An undo was sent.
         call: The call under way.
     """
@@ -153,7 +153,7 @@ class AcquireRequest:
         call = self.call or self.send(deadline)
         ownership, patience = self.ownership, None
         if deadline is not None and not self.once and ownership.queue is not None:
-            # Waiters behind it without a timeout wait for Redis no longer than `command_timeout`.
+            # Waiters behind it without a timeout wait no longer than `command_timeout`.
             seconds = ownership.context.executor.command_timeout
             patience = call_later(seconds, ownership.fail_together)
         try:
@@ -190,8 +190,8 @@ class AcquireRequest:
         if not self.once and self.ownership.queue is not None:
             self.ownership.queue.heard_busy()
         if answer.queued or self.uncertain:
-            # Redis has an entry for it, or may still grant a duplicate. So an undo must follow when
-            # the caller leaves or the client closes.
+            # The server has an entry for it, or may still grant a duplicate. So an undo must follow
+            # when the caller leaves or the client closes.
             self._queued = True
             self.ownership.context.pending[self] = None
             return replace(answer, queued=True)
@@ -268,7 +268,7 @@ class AcquireRequest:
         return answer
 
     def undo(self) -> None:
-        """Undo what the request may have left in Redis. Does not wait; idempotent."""
+        """Undo what the request may have left on the server. Does not wait; idempotent."""
         call = self.call
         if call is None and not self._queued:
             return
@@ -285,7 +285,7 @@ class AcquireRequest:
             return
 
     def send_undo(self) -> None:
-        """Release what it may have been granted, and make Redis refuse it if it arrives late."""
+        """Release what it may have been granted; the server refuses it if it arrives late."""
         ownership, parent = self.ownership, self.parent
         if self.reentry is not None:
             self.reentry.became_uncertain()

@@ -34,7 +34,7 @@ class LockSnapshot:
 
     Attributes:
         holders: Its holders: at most one for an exclusive lock.
-        waiters: The waiting owners, where Redis records them (only in fair queues).
+        waiters: The waiting owners, where the server records them (only in fair queues).
         keys: The keys it uses.
     """
 

@@ -215,14 +215,14 @@ class TaskOwnership(ServerState):
         begun: Begun | None,
         wait: Wait,
     ) -> Hold | None:
-        """Return a hold granted by Redis or passed by a task here; None when time is up."""
+        """Return a hold granted by the server or passed by a task here; None when time is up."""
         queue, turn, waiter = self.queue, None, None
         if isinstance(begun, AcquireRequest):
             if queue is None:
                 self.context.waiters[self.waiting_key] += 1
         elif once:
             if queue is not None and (queue.is_ahead or self.readers_wait):
-                # It is busy if Redis answers; if Redis does not answer, that error is raised.
+                # It is busy if the server answers; if not, that error is raised.
                 await self.view.look()
                 return None
         elif queue is None:

@@ -1,14 +1,14 @@
-"""Waiting for something a Redis script grants: ask, listen, ask again, leave cleanly.
+"""Waiting for something that a server grants: ask, listen, ask again, leave cleanly.
 
-Every operation that waits for Redis uses this loop. Locks, permits and latches differ in their
+Every operation that waits for the server uses this loop. Locks, permits and latches differ in their
 `Request` only.
 
 Each sleep ends at the moment that the server named, at the caller's deadline, or after a safety
 poll: messages arrive at most once, so no task relies on one for ever. A wait ends as "busy" only
-if Redis said so shortly before the deadline, so the loop asks once more before its end; if Redis
-does not answer then, `ConnectionLostError` is raised. On every other way out the request undoes
-what it may have left in Redis. The undo uses the same ordered stream, so it cannot overtake the
-request.
+if the server said so shortly before the deadline, so the loop asks once more before its end; if the
+server does not answer then, `ConnectionLostError` is raised. On every other way out the request
+undoes what it may have left on the server. The undo uses the same ordered stream, so it cannot
+overtake the request.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Request(Protocol[T_co]):
     """One caller's request for one thing.
 
     Attributes:
-        heard_busy_at: When Redis last said "busy", in loop time.
+        heard_busy_at: When the server last said "busy", in loop time.
     """
 
     heard_busy_at: float
@@ -83,7 +83,7 @@ class Request(Protocol[T_co]):
         ...
 
     def undo(self) -> None:
-        """Undo what the request may have left in Redis. Does not wait; idempotent."""
+        """Undo what the request may have left on the server. Does not wait; idempotent."""
         ...
 
 
@@ -109,11 +109,11 @@ async def acquire(
     once: bool = False,
     wait: Wait | None = None,
 ) -> T | None:
-    """Return what Redis answers to `request`, or None if it was busy until `deadline` (loop time).
+    """Return the answer to `request`, or None if it was busy until `deadline` (loop time).
 
     With `once`, ask a single time and wait for nothing but the answer. `wait` is started when the
     caller has to wait. Uncontended this is one round trip and no subscription. However it ends,
-    also by cancellation, only what is returned remains in Redis.
+    also by cancellation, only what is returned remains on the server.
     """
     outcome: T | Busy = _NOT_ASKED
     try:

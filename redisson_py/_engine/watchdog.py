@@ -3,11 +3,11 @@
 One timer serves all leases of a client. It never sleeps longer than a second while something is
 held, because the event loop's clock stops while the machine is suspended and a lease does not.
 
-A renewal without an answer is unknown, not lost: it is repeated, sooner. Only Redis ("not the
-owner") and the local clock decide a loss. A batch that Redis refuses is split, so that one refused
-key does not cost the others their leases. The timer's callback marks losses and cancels blocks
-without a task in between, so after the event loop was blocked a loss comes before any task that
-has to be woken in the same turn.
+A renewal without an answer is unknown, not lost: it is repeated, sooner. Only the server ("not the
+owner") and the local clock decide a loss. A batch that the server refuses is split, so that one
+refused key does not cost the others their leases. The timer's callback marks losses and cancels
+blocks without a task in between, so after the event loop was blocked a loss comes before any task
+that has to be woken in the same turn.
 
 A server that was unreachable may have lost its data, or another server may have replaced it. So on
 a new connection, or after keys have moved to another master, all holds there are checked at once
@@ -300,7 +300,7 @@ class Watchdog:
             return
         self._unanswered[call.future] = holds
         for hold in holds if lease_time else ():
-            # Redis may execute it as late as its deadline.
+            # The server may execute it as late as its deadline.
             hold.renewal_sent(sent + self.lease_time / 6 + lease_time)
         call.future.add_done_callback(
             lambda done: self._answered(call, holds, lease_time, sent, done)
@@ -329,7 +329,7 @@ class Watchdog:
                 self._renew(some, lease_time, now(), again=True)
             return
         if refused is not None and len(holds) > 1:
-            # Redis refuses one of them; split the batch so that the rest is renewed.
+            # The server refuses one of them; split the batch so that the rest is renewed.
             middle = len(holds) // 2
             self._renew(holds[:middle], lease_time, now())
             self._renew(holds[middle:], lease_time, now())

@@ -14,15 +14,18 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections import deque
 from collections.abc import Callable, Coroutine
+from contextvars import copy_context
 from typing import Any
 
 from redisson_py import _answers
 from redisson_py._answers import LOST, Answer
 from redisson_py._loop import (
+    Cancelled,
     Future,
     Task,
+    current_task,
+    end_task,
     fail,
     new_future,
     sleep,
@@ -33,6 +36,7 @@ from redisson_py._loop import (
 )
 from redisson_py._options import SHORTEST_WAIT
 from redisson_py._stores.contract import Granted, Renewal, Store
+from redisson_py._stores.line import Line
 from redisson_py._stores.requests import (
     Ask,
     Enter,
@@ -62,35 +66,6 @@ _STILL_BUSY = 0.05
 _RECEIVERS = (None, 1, 3)
 
 
-class Line:
-    """The requests of one owner, and what is known of it.
-
-    Attributes:
-        name: The name that it asks for.
-        calls: Those that wait, in order.
-        working: The task that sends them.
-        token: The first fencing token of its hold; 0: it had none yet.
-        kept: The store may have something of it: a hold, or a waiter.
-        unsure: A request for a hold had no answer.
-        renewing: The renewal under way that its hold is part of.
-        rings: How often the store has rung for its name.
-        busy: The last answer, if that was "busy", and the loop time at which it came.
-    """
-
-    __slots__ = ("busy", "calls", "kept", "name", "renewing", "rings", "token", "unsure", "working")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.calls: deque[StoreCall] = deque()
-        self.working: Task | None = None
-        self.token = 0
-        self.kept = False
-        self.unsure = False
-        self.rings = 0
-        self.renewing: Future[Any] | None = None
-        self.busy: tuple[_answers.Busy, float] | None = None
-
-
 class Carrier:
     """Carries the requests of one client to its store.
 
@@ -107,6 +82,7 @@ class Carrier:
         starts: How often it was started.
         ready: It is started, and has answered the last request.
         heard_at: When it last answered, in loop time.
+        when_idle: Called each time that nothing is under way any more, if it is set.
     """
 
     def __init__(
@@ -125,6 +101,8 @@ class Carrier:
         self._started = False
         self._starting: Future[None] | None = None
         self._tasks: set[Task] = set()
+        self._made_in = copy_context()
+        self.when_idle: Callable[[], None] | None = None
 
     def send(self, call: StoreCall) -> None:
         """Carry a call out in its turn; its future gets the answer."""
@@ -162,13 +140,19 @@ class Carrier:
             self._wake(name)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> Task:
-        task = start_task(work, f"redisson_py {self.store.title}")
+        task = start_task(work, f"redisson_py {self.store.title}", self._made_in)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
         return task
+
+    def _ended(self, task: Task) -> None:
+        self._tasks.discard(task)
+        if not self._tasks and self.when_idle is not None:
+            self.when_idle()
 
     async def _work(self, owner: str, line: Line) -> None:
         """Send the calls of a line, one after the other."""
+        cut_short = False
         try:
             while line.calls:
                 call = line.calls.popleft()
@@ -176,12 +160,13 @@ class Carrier:
                 if isinstance(call.request, GiveBack):
                     # Given back, or its lease is over.
                     line.kept = line.unsure = False
+        except Cancelled:
+            # The event loop ends and has cancelled every task; blocks that clean up rely on us.
+            cut_short = not self._closing and bool(line.calls)
+            raise
         finally:
-            line.working = None
-            if line.calls and not self._closing:
-                # The event loop ends every task; what must arrive goes on for as long as it can.
-                line.working = self._spawn(self._work(owner, line))
-            elif not (line.kept or line.unsure):
+            line.working = self._spawn(self._work(owner, line)) if cut_short else None
+            if not (cut_short or line.kept or line.unsure):
                 self.lines.pop(owner, None)
 
     async def _carry(self, call: StoreCall, line: Line | None) -> None:
@@ -192,7 +177,7 @@ class Carrier:
                 await self._start()
                 await self._once(call, line)
             except ConnectionLostError as error:
-                self.ready = False
+                self._unheard()
                 left = call.until - self.time()
                 if call.fails_fast or left <= 0 or self._closing:
                     call.fail(error)
@@ -201,17 +186,30 @@ class Carrier:
                 await sleep(min(_pause(attempt), left))
             except BackendError as error:
                 call.fail(StoreRefusedError(error))
-            except Exception as error:
-                # A defect of the driver: never a request that nobody answers.
-                log.exception("a request to %s failed", self.store.title)
-                told = BackendError(f"{self.store.title} at {self.store.where} failed: {error!r}")
-                told.__cause__ = error
-                call.fail(StoreRefusedError(told))
-            except BaseException:
-                # The event loop ends every task, or the client was closed.
+            except BaseException as error:
                 self._is_unsure(call, line, sent=call.sends > 0)
-                call.fail(self.no_answer(maybe_held=call.sends > 0))
-                raise
+                if _ends_us(error):
+                    if self._closing:
+                        call.fail(self.no_answer(maybe_held=call.sends > 0))
+                    elif line is not None:
+                        line.calls.appendleft(call)
+                    else:
+                        self._spawn(self._carry(call, None))
+                    raise
+                # A defect of the driver: never a request that nobody answers, or a lost undo.
+                log.exception("a request to %s failed", self.store.title)
+                left = call.until - self.time()
+                if not call.must or left <= 0 or self._closing:
+                    call.fail(StoreRefusedError(self._told(error)))
+                    return
+                attempt += 1
+                await sleep(min(_pause(attempt), left))
+
+    def _told(self, error: BaseException) -> BackendError:
+        """Return the error for the caller from one that the store should not have raised."""
+        told = BackendError(f"{self.store.title} at {self.store.where} failed: {error!r}")
+        told.__cause__ = error
+        return told
 
     async def _once(self, call: StoreCall, line: Line | None) -> None:
         """Ask the store once."""
@@ -248,6 +246,13 @@ class Carrier:
         call.uncertain = call.uncertain or sent
         if line is not None and sent and isinstance(call.request, Ask):
             line.unsure = True
+
+    def _unheard(self) -> None:
+        """Note that a request had no answer; if it is the first, others ask, and fail in time."""
+        was_ready, self.ready = self.ready, False
+        if was_ready:
+            # A waiter that sleeps would hear of the outage only when it asks again by itself.
+            self._rang(None)
 
     def _heard(self) -> None:
         self.heard_at = self.time()
@@ -288,9 +293,14 @@ class Carrier:
 
     async def _ask_for_hold(self, request: Ask, line: Line, deadline: float) -> Answer:
         wish, sent_at, rings = request.wish, now(), line.rings
-        line.kept = line.kept or wish.waits
+        kept, line.kept = line.kept, line.kept or wish.waits
         line.busy = None
-        answer = await self.store.ask(wish, deadline)
+        try:
+            answer = await self.store.ask(wish, deadline)
+        except ConnectionLostError as error:
+            # What was never sent needs no undo: in a long outage these would be many.
+            line.kept = kept or error.maybe_held
+            raise
         if isinstance(answer, Granted):
             line.kept, line.token = True, answer.token
             # What lasts longer than was asked for is not relied on.
@@ -337,7 +347,10 @@ class Carrier:
 
     async def finish(self, seconds: float) -> None:
         """Wait until everything under way was answered, for at most some seconds."""
-        await wait_for_all(list(self._tasks), seconds)
+        until = self.time() + seconds
+        # One that an ending event loop has cancelled goes on as another task.
+        while self._tasks and (left := until - self.time()) > 0:
+            await wait_for_all(list(self._tasks), left)
 
     async def close(self) -> None:
         """Give up what is under way, and disconnect."""
@@ -348,16 +361,30 @@ class Carrier:
             self._started = self.ready = False
             await self.store.stop()
 
+    def leave_behind(self) -> None:
+        """Give up everything at once: the event loop was closed, or ends now."""
+        self._closing, self.when_idle = True, None
+        if self._started or self._starting is not None:
+            self._started = self.ready = False
+            self.store.leave_behind()
+        for task in list(self._tasks):
+            end_task(task)
+        self._tasks.clear()
+
     def start_over(self) -> None:
         """Forget everything, for another event loop or another life of the client."""
-        if self._started:
-            # The event loop was closed before the client.
-            self.store.leave_behind()
+        self.leave_behind()
         self.lines.clear()
-        self._tasks.clear()
         self._closing = self._started = self.ready = False
         self._starting = None
         self.heard_at = 0.0
+
+
+def _ends_us(error: BaseException) -> bool:
+    """Return whether the event loop ends every task, or the client was closed."""
+    return not isinstance(error, Exception) and (
+        not isinstance(error, Cancelled) or current_task().cancelling() > 0
+    )
 
 
 def _pause(attempt: int) -> float:

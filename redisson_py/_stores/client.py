@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Collection
 from contextlib import suppress
+from contextvars import copy_context
 from types import MappingProxyType, TracebackType
 from typing import Self, TypedDict
 
 from redisson_py._engine.bus import Bus
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
+from redisson_py._engine.lease import FencedLease
 from redisson_py._engine.wakeups import Table
 from redisson_py._engine.watchdog import Watchdog
 from redisson_py._keys import Name, NameMapper
 from redisson_py._listener import Listener, Teller
-from redisson_py._loop import Future, here, is_closed, new_future, sleep, wait_for_all, wake
+from redisson_py._loop import (
+    Cancelled,
+    Future,
+    Task,
+    discard,
+    here,
+    hush,
+    is_closed,
+    new_future,
+    sleep,
+    start_task,
+    stop_task,
+    wait_for_all,
+    wake,
+)
 from redisson_py._options import OnLost, OnReleaseError, check_options, unknown_option
 from redisson_py._owner import Owners
 from redisson_py._statistics import ClientStatistics, Counts
@@ -26,11 +43,17 @@ from redisson_py._stores.locks import FencedStoreLock, StoreLock
 from redisson_py._stores.requests import Ping
 from redisson_py._time import Duration, check_timeout
 from redisson_py.errors import ClientClosedError
+from redisson_py.locks.lock_of import LockOf
 
 log = logging.getLogger("redisson_py")
 
 #: Most turns of the event loop to wait until the waiters that `aclose` failed have left.
 _LAST_TURNS = 100
+
+#: Seconds of one sleep of a task that only waits to be cancelled.
+_LONG = 3600.0
+
+_ENDED = "its event loop was shut down"
 
 
 class StoreOptions(TypedDict, total=False):
@@ -86,9 +109,16 @@ class StoreClient:
             teller,
         )
         self._loop: object = None
+        #: Ends last when the event loop ends every task. Only the loop refers to it: if that was
+        #: closed, it is collected, and disconnects. It has the context variables of where the
+        #: client is made, as all that is done in the background.
+        self._root: Callable[[], Task | None] = lambda: None
+        self._made_in = copy_context()
         self._closed = False
         self._closing: Future[None] | None = None
-        self._pid = 0
+        #: It was closed by the end of its event loop, not by `aclose`: another may go on with it.
+        self._ended_with_loop = False
+        self._pid = os.getpid()
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self._watchdog.holds)} held"
@@ -142,7 +172,7 @@ class StoreClient:
         """
         return StoreLock(self._context, self._executor, name, reentrant=reentrant)
 
-    def get_fenced_lock(self, name: Name) -> FencedStoreLock:
+    def get_fenced_lock(self, name: Name) -> LockOf[FencedLease]:
         """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
         return FencedStoreLock(self._context, self._executor, name)
 
@@ -173,11 +203,12 @@ class StoreClient:
 
         Waiters get `ClientClosedError`. What is still held is released, with one warning that
         names it; a block that is still running is told that it lost its lock. A second call
-        returns when the first has finished. If cancelled, the client is closed all the same,
-        though the store may learn of it only by the leases.
+        returns when the first has finished. If cancelled, the client is closed all the same: it
+        releases and disconnects in the background, for as long as the event loop runs.
         """
         if self._closing is not None and not self._closing.done() and self._loop is here():
             await wait_for_all([self._closing])
+        self._ended_with_loop = False
         if self._closed or self._loop is None:
             self._closed = True
             return
@@ -185,27 +216,26 @@ class StoreClient:
         if is_closed(self._loop):
             # Nothing can release what it left there: the leases run out.
             self._let_go()
+            self._executor.carrier.leave_behind()
             self._closed = True
             return
         self._check()
-        closing = self._closing = new_future()
         self._let_everything_go(ClientClosedError("the client was closed"))
-        self._closed = True
-        self._executor.close()
-        self._watchdog.close()
-        self._table.wake_all()
-        try:
-            await self._executor.carrier.finish(self._options.reply_timeout)
-        finally:
-            try:
-                await self._executor.carrier.close()
-            finally:
-                self._context.bus.close()
-                wake(closing)
+        self._refuse_all()
+        closing = self._closing = start_task(self._close(), "redisson_py aclose", self._made_in)
+        await wait_for_all([closing])
+        closing.result()
 
-    def _let_everything_go(self, error: ClientClosedError) -> None:
-        """Send what must be sent before closing, without waiting."""
-        context, holds = self._context, list(self._watchdog.holds)
+    async def _close(self) -> None:
+        try:
+            await self._disconnect()
+        finally:
+            if (root := self._root()) is not None:
+                await stop_task(root)
+
+    def _let_everything_go(self, error: ClientClosedError, but: Collection[Hold] = ()) -> None:
+        """Send what must be sent before closing, without waiting; keep some holds."""
+        context, holds = self._context, [each for each in self._watchdog.holds if each not in but]
         for request in list(context.pending):
             request.give_up(error)
         context.registry.close(error)
@@ -218,6 +248,72 @@ class StoreClient:
                 lease._close(error)
             hold.ownership.give_back(hold)
 
+    async def _disconnect(self) -> None:
+        """Disconnect when what was sent was answered, or when that takes too long."""
+        carrier = self._executor.carrier
+        try:
+            await carrier.finish(self._options.reply_timeout)
+        finally:
+            try:
+                await carrier.close()
+            finally:
+                self._context.bus.close()
+
+    def _refuse_all(self) -> None:
+        self._closed = True
+        self._executor.close()
+        self._watchdog.close()
+        self._table.wake_all()
+
+    # The end of an event loop. `asyncio.run` cancels every task.
+
+    async def _end_with_loop(self) -> None:
+        """Wait until the event loop ends every task; then disconnect, after blocks were left."""
+        try:
+            while True:
+                # Its timer has the loop refer to this task, and so to the client.
+                await sleep(_LONG)
+        except GeneratorExit:
+            # The event loop was closed, and this coroutine was collected.
+            self._executor.carrier.leave_behind()
+            raise
+        except Cancelled:
+            while not self._closed and (running := self._holding_tasks()):
+                await wait_for_all(running)
+            if not self._closed:
+                await self._end_after_blocks()
+            raise
+
+    def _holding_tasks(self) -> list[Task]:
+        tasks = {hold.task() for hold in self._watchdog.holds}
+        return [task for task in tasks if task is not None and not task.done()]
+
+    async def _end_after_blocks(self) -> None:
+        """Release what no block can release any more, and disconnect.
+
+        What the block of an async generator holds is left to that: the loop closes it later.
+        """
+        holds, error = self._watchdog.holds, ClientClosedError(_ENDED)
+        in_blocks = {hold for hold in holds if any(lease._left_to_block for lease in hold.live)}
+        self._let_everything_go(error, in_blocks)
+        if in_blocks:
+            self._executor.carrier.when_idle = self._end_after_generators
+            await self._executor.carrier.finish(self._options.reply_timeout)
+        else:
+            self._ended_with_loop = True
+            self._refuse_all()
+            closing = self._closing = new_future()
+            try:
+                await self._disconnect()
+            finally:
+                wake(closing)
+
+    def _end_after_generators(self) -> None:
+        if not (self._closed or self._watchdog.holds):
+            self._ended_with_loop = True
+            self._refuse_all()
+            self._executor.carrier.leave_behind()
+
     def _rang(self, name: str | None) -> None:
         """Wake those that wait for a name; with None all of them, and look after all holds."""
         if name is None:
@@ -228,20 +324,29 @@ class StoreClient:
 
     def _check(self) -> None:
         """Raise unless the client may be used now and here; it may have to move here first."""
-        if self._closed:
+        if self._closed and not self._ended_with_loop:
             raise ClientClosedError("the client is closed")
         loop = here()
-        if self._loop is loop and self._pid == os.getpid():
-            return
-        if self._loop is not None:
+        if self._pid != os.getpid():
             self._refuse_after_fork()
+            self._start_over()
+            self._owners.renew()
+        elif self._loop is loop:
+            if self._closed:
+                raise ClientClosedError(f"the client is closed: {_ENDED}")
+            return
+        elif self._loop is not None:
             self._refuse_to_move()
             self._start_over()
-        self._loop, self._pid = loop, os.getpid()
+        self._loop = loop
         self._executor.use(loop)
+        root = start_task(self._end_with_loop(), f"redisson_py {self.id[:8]}", self._made_in)
+        hush(root)
+        self._root = weakref.ref(root)
 
     def _refuse_after_fork(self) -> None:
-        if self._pid != os.getpid():
+        used = self._loop is not None and not self._closed
+        if used and self._pid != os.getpid():
             raise ClientClosedError(
                 "the client was used before a fork; make one in the child, or use it no earlier"
                 " than there"
@@ -254,7 +359,7 @@ class StoreClient:
                 "the client belongs to another event loop, which is not closed; make one for each"
             )
         held = next((hold for hold in self._watchdog.holds if hold.valid), None)
-        if held is not None or self._context.waits:
+        if held is not None or (self._context.waits and not self._ended_with_loop):
             what = "tasks waited" if held is None else f"it held {held.ownership!r}"
             raise ClientClosedError(
                 f"the client's event loop was closed while {what}, and that does not move to"
@@ -263,7 +368,7 @@ class StoreClient:
 
     async def _reopen(self) -> None:
         """Begin again after `aclose`, as another client."""
-        if self._loop is not None and not is_closed(self._loop):
+        if self._pid == os.getpid() and self._loop is not None and not is_closed(self._loop):
             if self._loop is not here():
                 raise ClientClosedError("the client was closed in another event loop")
             if self._closing is not None:
@@ -289,12 +394,16 @@ class StoreClient:
         """Reset everything for another event loop or another life; nothing is held or waits."""
         if is_closed(self._loop):
             self._let_go()
+            if (root := self._root()) is not None and not root.done():
+                discard(root)
         self._context.bus.start_over()
         self._watchdog.start_over()
         self._context.start_over()
         self._executor.start_over()
         self._loop = self._closing = None
-        self._closed = False
+        self._root = lambda: None
+        self._closed = self._ended_with_loop = False
+        self._pid = os.getpid()
 
 
 def _named(hold: Hold) -> str:

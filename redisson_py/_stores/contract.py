@@ -11,6 +11,7 @@ Rules for each call, which the engine relies on:
   then it may connect, or send again. The engine cancels it only when the client has closed.
 - The store may ring for a name while a request about it is under way: what rang before the answer
   may be newer than the answer.
+- An ask that failed and is not `maybe_held` has left nothing, in the store's own memory either.
 - An ask of an owner that gave back is a `BackendError`: nothing is granted to those that left.
 - Any other refusal is a `BackendError` with a text that says what to do. Nothing was changed.
 - Clocks are the server's. A moment that a store returns is one of `_time.now()`, counted from
@@ -158,9 +159,10 @@ class Store(Protocol):
         """Disconnect. Everything that was given back before is gone; the rest ends by its lease."""
 
     def leave_behind(self) -> None:
-        """Forget what belongs to an event loop that was closed, without waiting; `start` follows.
+        """Disconnect without waiting: the event loop was closed, or ends now.
 
-        Sockets are closed, and nothing is left that Python would warn about.
+        Sockets are closed, and nothing is left that Python would warn about. If anything follows,
+        it is `start`, in another event loop.
         """
 
     async def ping(self, deadline: float) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Self, final
 
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
+from redisson_py._engine.lease import FencedLease
 from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
@@ -14,8 +15,8 @@ from redisson_py._stores.contract import State
 from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.ownership import EndedHere
 from redisson_py._stores.requests import ForceRelease, Look
-from redisson_py.locks.fenced import FencedLockLike
 from redisson_py.locks.lock_like import LockLike
+from redisson_py.locks.lock_of import LockOf
 
 
 def name_of(context: Context, name: Name) -> str:
@@ -125,13 +126,8 @@ class StoreLock(LockLike):
         return LockSnapshot((holder,), state.waiters, state.keys)
 
 
-class FencedStoreLock(FencedLockLike, StoreLock):
+@final
+class FencedStoreLock(LockOf[FencedLease], StoreLock):
     """A lock of a store whose leases carry a fencing token; see `FencedLock`."""
 
     _fenced = True
-
-    def __init__(self, context: Context, executor: StoreExecutor, name: Name) -> None:
-        super().__init__(context, executor, name)
-
-    def _named(self, name: Name) -> Self:
-        return type(self)(self._context, self._executor, name)

@@ -220,6 +220,12 @@ def check_distinct(places: Sequence[Place], servers: dict[TaskOwnership, str]) -
         reentered = other.owner.holds is owner.holds and (other.is_shared or place.is_shared)
         if not reentered:
             raise ValueError(
-                f"{other.member!r} and {place.member!r} are one lock for Redis"
+                f"{other.member!r} and {place.member!r} are one lock for {_store_of(owner)}"
                 f" ({other.owner.context.database}, {owner.context.database})"
             )
+
+
+def _store_of(owner: TaskOwnership) -> str:
+    """Return the title of the store that keeps a member."""
+    context = owner.context
+    return "Redis" if redis_of(context) is not None else context.database.partition(" at ")[0]

@@ -57,7 +57,7 @@ _LONGEST_PAUSE = 0.05
 class MultiLock(CompositeLock):
     """Several locks that are held together: all of them, or none.
 
-    Members may be of any kind (also read and write sides, also RedLocks) and of any clients.
+    Members may be of any kind (also read and write sides, also RedLocks), clients and stores.
     The task that holds the MultiLock holds each member, and may re-enter each by itself. Use
     it to work on several resources at once, such as a transfer between two accounts.
 
@@ -87,8 +87,8 @@ class MultiLock(CompositeLock):
 
     Raises:
         TypeError: A member is not a lock.
-        ValueError: There is no member, or one is there twice. If the same server was given
-            under two addresses, this is raised by the first acquire.
+        ValueError: There is no member, or one is there twice. If the same server of Redis was
+            given under two addresses, this is raised by the first acquire.
     """
 
     _ownership: MultiOwnership  # type: ignore[mutable-override]  # set once
@@ -190,7 +190,7 @@ class MultiOwnership(CompositeOwnership):
         if once:
             for owner in self.owners:
                 if is_ahead(owner, task):
-                    # It is busy if Redis answers; if Redis does not answer, that error is raised.
+                    # It is busy if its server answers; if not, that error is raised.
                     await owner.view.look()
                     return None
         heard_busy_at = 0.0
@@ -358,7 +358,7 @@ class _Walk:
             if not isinstance(error, LeaseLostError):
                 raise error
         if settings.left:
-            raise ConnectionLostError("Redis did not answer in time", maybe_held=True)
+            raise ConnectionLostError("not all members answered in time", maybe_held=True)
 
 
 def _flat(locks: Sequence[object]) -> Iterator[LockLike]:

@@ -79,8 +79,8 @@ class RedLock(CompositeLock):
     keys, without a margin for drift.
 
     Raises:
-        TypeError: A member is not a lock of one server, or is a fair lock, whose order exists on
-            one server only.
+        TypeError: A member is not a lock of one Redis server, or is a fair lock, whose order
+            exists on one server only.
         ValueError: There is no member, or two are of one client or server. If one server was
             given under two addresses, this is raised by the first acquire that reaches it.
     """
@@ -90,7 +90,9 @@ class RedLock(CompositeLock):
     def __init__(self, *locks: ServerLock) -> None:
         for lock in locks:
             if not isinstance(lock, ServerLock):
-                raise TypeError(f"a red lock is made of locks, not of {type(lock).__name__}")
+                raise TypeError(
+                    f"a red lock is made of locks of Redis servers, not of {type(lock).__name__}"
+                )
             if isinstance(lock, FairLock):
                 raise TypeError("a red lock has no use for the order of a fair lock: take an RLock")
         if not locks:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from redisson_py._engine.lease import FencedLease
 from redisson_py._keys import Name
-from redisson_py.locks.fenced import FencedLockLike
 from redisson_py.locks.lock_like import LockLike
+from redisson_py.locks.lock_of import LockOf
 
 
 class Locks(Protocol):
@@ -26,7 +27,7 @@ class Locks(Protocol):
         """
         ...
 
-    def get_fenced_lock(self, name: Name) -> FencedLockLike:
+    def get_fenced_lock(self, name: Name) -> LockOf[FencedLease]:
         """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
         ...
 

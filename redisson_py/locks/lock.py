@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Self, final
 
 from redisson_py._commands.lock import INSPECT, FairLockCommands, FencedLockCommands, LockCommands
+from redisson_py._engine.lease import FencedLease
 from redisson_py._engine.snapshots import LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
 from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.inspecting import Describer, texts
 from redisson_py.locks._view import ownership_of
-from redisson_py.locks.fenced import FencedLockLike
 from redisson_py.locks.lock_like import LockLike
+from redisson_py.locks.lock_of import LockOf
 
 
 class ServerLock(LockLike):
@@ -76,7 +77,7 @@ class RLock(ServerLock):
 
 
 @final
-class FencedLock(FencedLockLike, ServerLock):
+class FencedLock(LockOf[FencedLease], ServerLock):
     """A reentrant lock whose leases carry a fencing token, for resources that can check it.
 
     What it gives is a `FencedLease`, whose `token` is greater than that of every earlier holder.

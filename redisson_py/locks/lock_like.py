@@ -70,7 +70,7 @@ class Locking(Acquired, Protocol):
         ...
 
     async def hold_count(self) -> int:
-        """Return how many holds the current task has, as Redis sees it."""
+        """Return how many holds the current task has, as the server sees it."""
         ...
 
     async def remaining(self) -> float | None:
@@ -115,7 +115,7 @@ class LockLike(ABC):
 
     @property
     def key(self) -> bytes:
-        """The key in Redis."""
+        """The key on the server."""
         return self._key
 
     # Acquiring.
@@ -154,18 +154,19 @@ class LockLike(ABC):
                 count from before the granting request was sent; from the moment of the hand-over if
                 the lock was passed inside this process; of a composite from when enough members
                 were granted. It ends 1 % of one lease (or of `max_hold`, if that is shorter) and
-                2 ms earlier, so that Redis does not keep it longer either. Each acquisition has
-                its own.
+                2 ms earlier, so that the server does not keep it longer either. Each acquisition
+                has its own.
 
         Raises:
             AcquireTimeoutError: It stayed busy for `timeout` seconds. Nothing is held.
-            ConnectionLostError: Redis did not answer. What may be held is given back as soon
+            ConnectionLostError: The server did not answer. What may be held is given back as soon
                 as it answers, and ends with its lease in any case.
             LeaseLostError: The task held it already and has lost it, or three grants in a row
                 came too late to be used.
             RuntimeError: The task holds it already and it is not reentrant, or the task reads and
                 asks to write.
-            ScriptError: Redis refused: wrong type of key, out of memory, no permission.
+            BackendError: The server refused. Redis: a `ScriptError`, for a wrong type of key, no
+                memory, no permission.
             ClientClosedError: The client was closed.
             TypeError: A time is neither a number nor a timedelta.
             ValueError: A time is out of range, or there are both `lease_time` and `max_hold`;
@@ -195,7 +196,7 @@ class LockLike(ABC):
 
         By default this asks once and waits for nothing but the answer. It never overtakes: with
         tasks of this client waiting, or another process's turn due, it returns None. Arguments
-        and other errors are those of `acquire`; no answer from Redis is an error, never None.
+        and other errors are those of `acquire`; no answer from the server is an error, never None.
         """
         if timeout is None:
             timeout = self._ownership.acquire_timeout
@@ -225,9 +226,9 @@ class LockLike(ABC):
         Raises:
             NotHeldError: The current task has no hold.
             LeaseLostError: It had one and lost it, or the key was overwritten; raised once.
-            ReleaseFailedError: Redis did not answer for `command_timeout`. The release is repeated
-                until the lease has run out.
-            ScriptError: Redis refused: no permission.
+            ReleaseFailedError: The server did not answer for `command_timeout`. The release is
+                repeated until the lease has run out.
+            BackendError: The server refused: no permission.
             ClientClosedError: The client was closed.
         """
         await self._ownership.release_newest()
@@ -335,11 +336,11 @@ class LockLike(ABC):
         return await self._ownership.locked()
 
     async def owned(self) -> bool:
-        """Return whether the current task holds it now, as Redis sees it."""
+        """Return whether the current task holds it now, as the server sees it."""
         return await self._ownership.hold_count() > 0
 
     async def hold_count(self) -> int:
-        """Return how many holds the current task has, as Redis sees it."""
+        """Return how many holds the current task has, as the server sees it."""
         return await self._ownership.hold_count()
 
     async def remaining(self) -> float | None:
@@ -357,8 +358,8 @@ class LockLike(ABC):
         out.
 
         Raises:
-            ConnectionLostError: Redis did not answer; it may have been freed.
-            ScriptError: Redis refused: wrong type of key, no permission.
+            ConnectionLostError: The server did not answer; it may have been freed.
+            BackendError: The server refused: wrong type of key, no permission.
             ClientClosedError: The client was closed.
         """
         return await self._ownership.force_release()

@@ -45,7 +45,7 @@ class Lease(LeaseWrapper):
 
     @property
     def owner(self) -> str:
-        """The owner in Redis: the client's id and a number."""
+        """The owner on the server: the client's id and a number."""
         value: str = self._shape.owner
         return value
 
@@ -104,7 +104,7 @@ class Lease(LeaseWrapper):
         Raises:
             LeaseLostError: The lease was gone already.
             NotHeldError: It was released.
-            ConnectionLostError: Redis did not answer; the old or the new lease is in force.
+            ConnectionLostError: The server did not answer; the old or the new lease is in force.
             ValueError: `lease_time` is not a positive, finite time.
         """
         self._call(lambda own: own.extend(lease_time))
@@ -112,13 +112,13 @@ class Lease(LeaseWrapper):
     def release(self) -> None:
         """Give this acquisition back. An interrupted release is still carried out.
 
-        If its end has passed and Redis still has it, it may be released without an error.
+        If its end has passed and the server still has it, it may be released without an error.
 
         Raises:
             NotHeldError: It was released already.
             LeaseLostError: It was lost before; nothing is held.
-            ReleaseFailedError: Redis did not answer for `command_timeout`. The release is repeated
-                until the lease has run out.
+            ReleaseFailedError: The server did not answer for `command_timeout`. The release is
+                repeated until the lease has run out.
         """
         self._call(lambda own: own.release())
 
@@ -135,7 +135,6 @@ class Lease(LeaseWrapper):
         self._call(lambda own: own.__aexit__(kind, error, trace))
 
 
-@final
 class FencedLease(Lease):
     """The lease of a `FencedLock`, with a fencing token."""
 

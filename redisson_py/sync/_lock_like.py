@@ -39,7 +39,7 @@ class LockLike(Holdable):
 
     @property
     def key(self) -> bytes:
-        """The key in Redis."""
+        """The key on the server."""
         value: bytes = self._shape.key
         return value
 
@@ -77,18 +77,19 @@ class LockLike(Holdable):
                 count from before the granting request was sent; from the moment of the hand-over if
                 the lock was passed inside this process; of a composite from when enough members
                 were granted. It ends 1 % of one lease (or of `max_hold`, if that is shorter) and 2
-                ms earlier, so that Redis does not keep it longer either. Each acquisition has its
-                own.
+                ms earlier, so that the server does not keep it longer either. Each acquisition has
+                its own.
 
         Raises:
             AcquireTimeoutError: It stayed busy for `timeout` seconds. Nothing is held.
-            ConnectionLostError: Redis did not answer. What may be held is given back as soon as it
-                answers, and ends with its lease in any case.
+            ConnectionLostError: The server did not answer. What may be held is given back as soon
+                as it answers, and ends with its lease in any case.
             LeaseLostError: The thread held it already and has lost it, or three grants in a row
                 came too late to be used.
             RuntimeError: The thread holds it already and it is not reentrant, or the thread reads
                 and asks to write.
-            ScriptError: Redis refused: wrong type of key, out of memory, no permission.
+            BackendError: The server refused. Redis: a `ScriptError`, for a wrong type of key, no
+                memory, no permission.
             ClientClosedError: The client was closed.
             TypeError: A time is neither a number nor a timedelta.
             ValueError: A time is out of range, or there are both `lease_time` and `max_hold`;
@@ -110,7 +111,7 @@ class LockLike(Holdable):
 
         By default this asks once and waits for nothing but the answer. It never overtakes: with
         threads of this client waiting, or another process's turn due, it returns None. Arguments
-        and other errors are those of `acquire`; no answer from Redis is an error, never None.
+        and other errors are those of `acquire`; no answer from the server is an error, never None.
         """
         value: Lease | None = self._acquire(
             lambda own: own.try_acquire(timeout=timeout, lease_time=lease_time, max_hold=max_hold)
@@ -127,9 +128,9 @@ class LockLike(Holdable):
         Raises:
             NotHeldError: The current thread has no hold.
             LeaseLostError: It had one and lost it, or the key was overwritten; raised once.
-            ReleaseFailedError: Redis did not answer for `command_timeout`. The release is repeated
-                until the lease has run out.
-            ScriptError: Redis refused: no permission.
+            ReleaseFailedError: The server did not answer for `command_timeout`. The release is
+                repeated until the lease has run out.
+            BackendError: The server refused: no permission.
             ClientClosedError: The client was closed.
         """
         self._call(lambda own: own.release())
@@ -189,12 +190,12 @@ class LockLike(Holdable):
         return value
 
     def owned(self) -> bool:
-        """Return whether the current thread holds it now, as Redis sees it."""
+        """Return whether the current thread holds it now, as the server sees it."""
         value: bool = self._call(lambda own: own.owned())
         return value
 
     def hold_count(self) -> int:
-        """Return how many holds the current thread has, as Redis sees it."""
+        """Return how many holds the current thread has, as the server sees it."""
         value: int = self._call(lambda own: own.hold_count())
         return value
 
@@ -214,8 +215,8 @@ class LockLike(Holdable):
         out.
 
         Raises:
-            ConnectionLostError: Redis did not answer; it may have been freed.
-            ScriptError: Redis refused: wrong type of key, no permission.
+            ConnectionLostError: The server did not answer; it may have been freed.
+            BackendError: The server refused: wrong type of key, no permission.
             ClientClosedError: The client was closed.
         """
         value: bool = self._call(lambda own: own.force_release())

@@ -62,7 +62,13 @@ class Link:
     """A client's connection and ours to the server."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, faults: Faults, book: Book
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        faults: Faults,
+        book: Book,
+        *,
+        raw: bool,
     ) -> None:
         """Take over a client's connection; nothing is read before `start`."""
         self._client: Final = (reader, writer)
@@ -78,7 +84,7 @@ class Link:
         self._held: Final[list[Frame | None]] = []  # None is the end of the stream
         self._lost_ends: Final[set[Direction]] = set()
         self._task: asyncio.Task[None] | None = None
-        self._raw = False  # not RESP: no frames, no rules
+        self._raw = raw  # not RESP: no frames, no rules
         self._cut = False  # nothing more is taken; what is queued before the cut still goes
         self._broken = False
 

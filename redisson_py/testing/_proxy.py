@@ -27,11 +27,20 @@ class FaultProxy:
 
     Faults act on whole RESP frames, so they hit exactly the replies they are meant for, also
     in a pipeline. A connection that does not speak RESP (TLS) is passed on as it is; the
-    faults that need no frames work there too.
+    faults that need no frames work there too. For a server that is not Redis say `raw`: some
+    bytes of other protocols look like commands.
     """
 
-    def __init__(self, target_host: str, target_port: int) -> None:
-        """Make a proxy in front of a server; use it as an async context manager."""
+    def __init__(self, target_host: str, target_port: int, *, raw: bool = False) -> None:
+        """Make a proxy in front of a server; use it as an async context manager.
+
+        Args:
+            target_host: The server's host.
+            target_port: Its port.
+            raw: Pass everything on as it is, for any protocol. Faults act on the bytes that come
+                at once, and rules on nothing: cut what lost a part before it may go on.
+        """
+        self._raw: Final = raw
         self._target: Final = (target_host, target_port)
         self._url = urlsplit("redis://")
         self._faults: Final = Faults()
@@ -47,10 +56,10 @@ class FaultProxy:
         self.refused: int = 0
 
     @classmethod
-    def in_front_of(cls, url: str) -> Self:
+    def in_front_of(cls, url: str, *, raw: bool = False) -> Self:
         """Make a proxy for the server at `url`, with whose credentials `proxy.url` comes."""
         parts = urlsplit(url)
-        proxy = cls(parts.hostname or HOST, parts.port or 6379)
+        proxy = cls(parts.hostname or HOST, parts.port or 6379, raw=raw)
         proxy._url = parts
         return proxy
 
@@ -206,7 +215,7 @@ class FaultProxy:
             abort(writer)
         else:
             self.accepted += 1
-            link = Link(reader, writer, self._faults, self._book)
+            link = Link(reader, writer, self._faults, self._book, raw=self._raw)
             self._links.add(link)
             task = link.start(*self._target)
             self._tasks[task] = link

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import ClientClosedError, Lease, NotHeldError, Redisson
+from redisson_py import ClientClosedError, NotHeldError
 from redisson_py._engine import local_queue
 from redisson_py._stream.stream import Stream
 from tests.fixtures.client import ClientFactory
@@ -36,10 +36,10 @@ from tests.support.cancellation_scene import (
     trial_of_locks,
     trial_of_permits,
 )
+from tests.support.cancellation_sides import RedisSide
 from tests.support.cancellation_sweep import Probe, Swept, sweep
 from tests.support.kinds import Kind, MakeLock
-from tests.support.streams import answered
-from tests.support.waiting import set_safety_poll, until, until_listening, until_waiting
+from tests.support.waiting import set_safety_poll, until, until_waiting
 
 # Acquiring.
 
@@ -103,11 +103,9 @@ async def acquire_after_another_client_and_before_another_task(scene: Scene, cut
 async def acquire_beside_another_kind_of_lock(scene: Scene, cut: Probe) -> None:
     """Both sleep on one channel: a wake-up that the first does not use goes to the second."""
     held = await scene.others_lock.acquire()
-    client = scene.client
-    fenced = scene.lock.kind == "fenced lock"
-    follow = once(
-        lambda: acquired_by_next(client.get_lock("k") if fenced else client.get_fenced_lock("k"))
-    )
+    fenced, client = scene.lock.kind == "fenced lock", scene.client
+    get = client.get_lock if fenced else client.get_fenced_lock
+    follow = once(lambda: acquired_by_next(get(scene.name)))
 
     async def leave_when_both_sleep() -> None:
         follow()
@@ -126,7 +124,7 @@ async def acquire_beside_another_kind_of_lock(scene: Scene, cut: Probe) -> None:
 async def acquire_after_the_turn_of_another_client(scene: Scene, cut: Probe) -> None:
     lease = await scene.lock.acquire()
     others = asyncio.create_task(scene.others_lock.acquire(timeout=SOON))
-    await until_listening(scene.other)
+    await scene.side.until_listening(scene.other)
     with pytest.MonkeyPatch.context() as patch:
         # This client lets one message come before it asks again, however long that takes.
         patch.setattr(local_queue, "YIELD_WAIT", SOON)
@@ -171,7 +169,7 @@ async def acquire_with_a_lease_time_after_another_task(scene: Scene, cut: Probe)
 async def acquire_behind_another_task(scene: Scene, cut: Probe) -> None:
     leave = await scene.taken_by_other_client()
     before = asyncio.create_task(acquired_by_next(scene.lock))
-    await until_listening(scene.client)
+    await scene.side.until_listening(scene.client)
     await scene.get_after(leave, cut, scene.lock.acquire(), others=1)
     await before
 
@@ -236,7 +234,7 @@ async def release_before_another_task_asks(scene: Scene, cut: Probe) -> None:
 async def release_while_another_client_listens(scene: Scene, cut: Probe) -> None:
     lease = await scene.lock.acquire()
     following = asyncio.create_task(acquired_by_next(scene.others_lock))
-    await until_listening(scene.other)
+    await scene.side.until_listening(scene.other)
     await cut(scene.release(lease))
     await following
 
@@ -253,7 +251,7 @@ async def extend_to_less(scene: Scene, cut: Probe, seconds: float = 15) -> None:
     lease = await scene.lock.acquire()
     await cut(lease.extend(seconds))
     await scene.executed()
-    if not scene.permits:
+    if not scene.permits and scene.side.ends_leases:
         # Redis keeps for the holder what the holder counts on: the old lease or the new one.
         left = await scene.lock.remaining()
         assert left is not None
@@ -275,7 +273,7 @@ async def extend_to_more(scene: Scene, cut: Probe) -> None:
 async def block(scene: Scene, cut: Probe) -> None:
     async def work() -> None:
         async with scene.lock:
-            await answered(scene.client)
+            await scene.executed()
 
     await cut(work())
 
@@ -295,7 +293,7 @@ async def block_passed_from_another_task(scene: Scene, cut: Probe) -> None:
 async def enter_after(leave: Release, scene: Scene, cut: Probe, block: Any) -> None:
     async def work() -> None:
         async with block:
-            await answered(scene.client)
+            await scene.executed()
 
     await cut(work(), scene.when_asleep(leave))
     await leave()
@@ -307,7 +305,7 @@ async def block_in_a_block(scene: Scene, cut: Probe) -> None:
         async with scene.lock:
             with refusal_allowed():
                 async with scene.lock:
-                    await answered(scene.client)
+                    await scene.executed()
 
     await cut(work())
 
@@ -330,15 +328,15 @@ async def leaving(scene: Scene, cut: Probe) -> None:
 @trial
 async def aclose(scene: Scene, cut: Probe) -> None:
     theirs = await scene.make_lock(scene.other, "theirs").acquire()
-    client = scene.new_client()
+    client: Any = scene.new_client()
     lock = scene.make_lock(client)
     lease = await lock.acquire()
     waiting = [
         asyncio.create_task(each.acquire()) for each in (lock, scene.make_lock(client, "theirs"))
     ]
     await until_waiting(client, 2)
-    await until_listening(client)
-    await closed(client, waiting, cut)
+    await scene.side.until_listening(client)
+    await closed(scene, client, waiting, cut)
     assert lease.remaining == 0
     await theirs.release()
 
@@ -349,19 +347,18 @@ async def aclose_while_connecting(scene: Scene, cut: Probe) -> None:
     waiting = [asyncio.create_task(scene.make_lock(client).acquire()) for _ in range(2)]
     # One turn of the loop: they have asked, and connecting has begun.
     await asyncio.sleep(0)
-    await closed(client, waiting, cut)
+    await closed(scene, client, waiting, cut)
 
 
-async def closed(client: Redisson, waiting: list[asyncio.Task[Lease]], cut: Probe) -> None:
-    root = client._root
-    assert root is not None
+async def closed(scene: Scene, client: Any, waiting: list[Any], cut: Probe) -> None:
+    is_over = scene.side.ending(client)
     await cut(client.aclose())
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {ClientClosedError}
     with pytest.raises(ClientClosedError):
-        await answered(client)
+        await scene.side.answered(client)
     await client.aclose()
-    await until(root.done)
+    await until(is_over)
 
 
 @pytest.fixture(autouse=True)
@@ -384,7 +381,7 @@ _swept: dict[Kind, Swept] = {}
 async def test_sweep(
     each: Trial, kind: Kind, make_lock: MakeLock, clients: ClientFactory, redis: Redis
 ) -> None:
-    scene = Scene(make_lock, clients, redis)
+    scene = Scene(make_lock, clients, RedisSide(redis))
 
     async def run(cut: Probe) -> None:
         await each(scene, cut)

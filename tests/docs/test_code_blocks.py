@@ -1,8 +1,8 @@
 """Every code block of README.md and docs/ runs, as far as it can.
 
-- `python` blocks of a page run in their order, with the names of `given.py`, on a real server,
-  which stands in for redis://localhost. A block with `title="name.py"` is a file instead, for the
-  commands of the page; one with tests is run by pytest.
+- `python` blocks of a page run in their order, with the names of `given.py`, on real servers, which
+  stand in for redis://localhost and for the URLs of `stores.py`. A block with `title="name.py"` is
+  a file instead, for the commands of the page; one with tests is run by pytest.
 - `sh` blocks are checked by `shell.py`; those of a page with files are run beside them, and a
   `text` block that follows is what they must print.
 - `sql` runs in SQLite where the page has made the table; `yaml`, `toml` and `json` are read.
@@ -31,15 +31,17 @@ import yaml
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
+from redisson_py._stores.client import StoreClient
 from tests.docs import given, shell
 from tests.docs.pages import PAGES, Block, blocks_of
+from tests.docs.stores import StoreServers
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import unavailable
 from tests.support import repository
 
 LANGUAGES = {"python", "sh", "text", "sql", "yaml", "toml", "json", "java"}
 #: Those that tests of their own look at.
-ELSEWHERE = {"promql"}
+ELSEWHERE = {"promql", "postgresql", "mysql"}
 #: What pages say for "your server".
 LOCAL = re.compile(r"redis://localhost(:6379)?(/0)?(?![\w:/,-])")
 #: Seconds for one page: some of their leases end.
@@ -89,6 +91,7 @@ async def test_python_runs(
     server_url: str,
     clients: ClientFactory,
     redis: Redis,
+    stores: StoreServers,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -105,10 +108,10 @@ async def test_python_runs(
         async with asyncio.timeout(PATIENCE):
             for block in blocks_of(page):
                 if block.language == "python" and not (block.title or block.not_run):
-                    await run_python(block, names, server_url, tmp_path)
+                    await run_python(block, names, server_url, tmp_path, stores)
     finally:
         for each in list(names.values()):
-            if isinstance(each, Redisson):
+            if isinstance(each, Redisson | StoreClient):
                 await each.aclose()
             elif type(each).__module__ == "redisson_py.sync" and hasattr(each, "close"):
                 await asyncio.to_thread(each.close)
@@ -116,8 +119,10 @@ async def test_python_runs(
         await redis.flushdb()
 
 
-async def run_python(block: Block, names: dict[str, Any], url: str, folder: Path) -> None:
-    code = LOCAL.sub(url, block.code)
+async def run_python(
+    block: Block, names: dict[str, Any], url: str, folder: Path, stores: StoreServers
+) -> None:
+    code = stores.in_code(LOCAL.sub(url, block.code))
     if is_test(block):
         (folder / "test_page.py").write_text(code)
         await asyncio.to_thread(run_tests, folder, block)

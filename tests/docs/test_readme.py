@@ -8,6 +8,7 @@ from redis.asyncio import Redis
 
 from tests.docs import given
 from tests.docs.pages import PAGES, blocks_of
+from tests.docs.stores import StoreServers
 from tests.docs.test_code_blocks import run_python
 from tests.fixtures.client import ClientFactory
 
@@ -34,10 +35,11 @@ def test_first_example_has_the_lines_that_stay() -> None:
 
 
 async def test_first_example_gives_everything_back(
-    server_url: str, clients: ClientFactory, redis: Redis, tmp_path: Path
+    server_url: str, clients: ClientFactory, redis: Redis, stores: StoreServers, tmp_path: Path
 ) -> None:
     client = clients()
-    await run_python(blocks_of(README)[0], given.names(client, server_url), server_url, tmp_path)
+    names = given.names(client, server_url)
+    await run_python(blocks_of(README)[0], names, server_url, tmp_path, stores)
     assert await client.get_semaphore("s").available() == 5
     assert not await client.get_lock("k").locked()
     assert await client.get_latch("job").count() == 0

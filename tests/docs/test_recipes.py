@@ -8,9 +8,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 
+import asyncpg
 import pytest
 from redis.asyncio import Redis
 
+from redisson_py.postgres import Postgres
+from tests.docs.stores import StoreServers
 from tests.support import repository
 
 FOLDER = repository.ROOT / "examples" / "recipes"
@@ -21,12 +24,12 @@ MOST_LINES = 39
 Check = Callable[[list[str]], None]
 
 
-def run(name: str, url: str) -> list[str]:
+def run(name: str, **environment: str) -> list[str]:
     """Run a recipe to its end; return what it printed."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-m", f"examples.recipes.{name}"],
         cwd=repository.ROOT,
-        env={**os.environ, "REDISSON_URL": url},
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         timeout=90,
@@ -101,6 +104,39 @@ def idempotent_consumer(lines: list[str]) -> None:
     assert lines == ["booked known known known 1 look-up"]
 
 
+def postgres_guard(lines: list[str]) -> None:
+    assert lines == [
+        "taken over before the commit: False",
+        "new holder: booked",
+        "paused holder: refused",
+        "balance: 120",
+    ]
+
+
+def postgres_fencing(lines: list[str]) -> None:
+    assert lines == [
+        "new holder: accepted",
+        "paused holder: refused",
+        "now it hears of it",
+        "balance: 150",
+    ]
+
+
+def row_lock(lines: list[str]) -> None:
+    assert lines == ["paid refused refused", "balance: 40"]
+
+
+def version_column(lines: list[str]) -> None:
+    found = re.fullmatch(r"words: ([abc] [abc] [abc]); version 4; (\d) attempts", lines[-1])
+    assert found, "a word is lost"
+    assert set(found[1].split()) == set("abc")
+    assert 3 <= int(found[2]) <= 6
+
+
+def idempotency_key(lines: list[str]) -> None:
+    assert lines == ["booking 1, booking 1, booking 1", "rows: 1"]
+
+
 #: What the output of a recipe must show.
 CHECKS: dict[str, Check] = {
     check.__name__: check
@@ -109,24 +145,45 @@ CHECKS: dict[str, Check] = {
         *(fan_out, sigterm, fencing_sql, idempotent_consumer, celery_task, django_command),
     )
 }
+#: The same for those that run on PostgreSQL.
+POSTGRES_CHECKS: dict[str, Check] = {
+    check.__name__: check
+    for check in (postgres_guard, postgres_fencing, row_lock, version_column, idempotency_key)
+}
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", CHECKS)
 async def test_recipe_shows_what_it_claims(name: str, server_url: str, redis: Redis) -> None:
-    CHECKS[name](run(name, server_url))
+    CHECKS[name](run(name, REDISSON_URL=server_url))
     # The counter of tokens and a semaphore's stay by design, and permits until their lease ends.
     kinds = {key: await redis.type(key) for key in await redis.keys("*")}
     held = [key for key, kind in kinds.items() if kind == b"hash" and b"redisson_py" not in key]
     assert held == [], "a lock is still held"
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("name", POSTGRES_CHECKS)
+async def test_recipe_on_postgres_shows_what_it_claims(name: str, stores: StoreServers) -> None:
+    url = stores.backend("postgres").url
+    POSTGRES_CHECKS[name](run(name, DATABASE_URL=url))
+    connection = await asyncpg.connect(url)
+    try:
+        left = "SELECT tablename FROM pg_tables WHERE tablename LIKE 'recipe%'"
+        assert await connection.fetch(left) == []
+    finally:
+        await connection.close()
+    async with Postgres.from_url(url) as store:
+        assert not await store.get_lock("account:a").locked()
+
+
 def test_every_recipe_is_run() -> None:
-    assert set(NAMES) == set(CHECKS)
+    assert set(NAMES) == set(CHECKS | POSTGRES_CHECKS)
 
 
-@pytest.mark.parametrize("name", CHECKS)
+@pytest.mark.parametrize("name", CHECKS | POSTGRES_CHECKS)
 def test_recipe_is_short_and_on_the_page(name: str) -> None:
     text = (FOLDER / f"{name}.py").read_text("utf-8")
     assert sum(bool(line.strip()) for line in text.splitlines()) <= MOST_LINES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from hypothesis import strategies as st
@@ -12,8 +12,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from tests.lifecycle.director import NAMES, WANTED, Director, Draw, bounded
 from tests.lifecycle.play import Play
 from tests.lifecycle.records import Mishap
-from tests.lifecycle.subjects import SUBJECTS
-from tests.lifecycle.surroundings import RealServers
 
 #: Chooses one of what is there, whatever the number.
 PLACE = st.integers(0, 5)
@@ -49,17 +47,13 @@ class Lifecycle(RuleBasedStateMachine):
     """Drives five tasks of two clients.
 
     Class attributes:
-        kind: The name of the subject.
-        url: The server.
-        options: More options of the clients.
+        make: Makes the world of an example.
         loop: The event loop that runs the steps.
         failures: The failures found, in order.
         without: Names of steps to leave out, to find what they hide.
     """
 
-    kind = "lock"
-    url = ""
-    options: Mapping[str, Any] = {}
+    make: Callable[[], Play]
     runner: asyncio.Runner
     failures: list[BaseException]
     without: frozenset[str] = frozenset()
@@ -67,7 +61,7 @@ class Lifecycle(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.failed = False
-        self.world = Play(SUBJECTS[self.kind], RealServers(self.url, self.options))
+        self.world = type(self).make()
         self.director = Director(self.world)
         self.director.spared = self.without
         self.run(bounded(self.world.open()))

@@ -11,7 +11,6 @@ from redisson_py import Lease, LeaseLostError, NotHeldError, RedissonError, _tim
 from tests.lifecycle.actors import Actor, Block, Order, Work
 from tests.lifecycle.records import Grip, Mishap, Wait
 from tests.lifecycle.world import SOON, World
-from tests.support.streams import answered
 from tests.support.waiting import until
 
 
@@ -143,7 +142,7 @@ class Play(World):
             await until(lambda: not grip.held or self.dropped, SOON)
         assert not grip.held or self.dropped, f"closed by the event loop, and still held: {grip}"
         # Nothing awaits its release, which could otherwise come after a later step.
-        await answered(self.clients[grip.client])
+        await self.surroundings.answered(self.clients[grip.client])
         if any(type(error) is RuntimeError for error in self.dropped):
             grip.block = None
 
@@ -294,7 +293,7 @@ class Play(World):
         """Close the clients, with anything held and any waiters."""
         for number, client in enumerate(self.clients):
             self._calm(number)
-            await answered(client)
+            await self.surroundings.answered(client)
         self.closed |= set(range(len(self.clients)))
         await asyncio.wait_for(
             asyncio.gather(*(client.aclose() for client in self.clients)), 2 * SOON
@@ -316,7 +315,7 @@ class Play(World):
             grip.severed = True
         yield
         for client in self.clients:
-            await answered(client)
+            await self.surroundings.answered(client)
         self.collect()
         self.severing -= 1
 

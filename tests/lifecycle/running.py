@@ -13,6 +13,9 @@ from hypothesis.errors import Flaky
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests.lifecycle.machine import Lifecycle
+from tests.lifecycle.play import Play
+from tests.lifecycle.subjects import SUBJECTS
+from tests.lifecycle.surroundings import RealServers
 
 STEPS = 35
 
@@ -53,6 +56,23 @@ def run_lifecycles(
     Raises:
         AssertionError: An invariant did not hold; the notes say after which steps.
     """
+
+    def make() -> Play:
+        return Play(SUBJECTS[kind], RealServers(url, options or {}))
+
+    run_plays(make, examples=examples, number=number, uvloop=uvloop, without=without, shrink=shrink)
+
+
+def run_plays(
+    make: Callable[[], Play],
+    *,
+    examples: int,
+    number: int | None = None,
+    uvloop: bool = False,
+    without: frozenset[str] = frozenset(),
+    shrink: bool = True,
+) -> None:
+    """As `run_lifecycles`, in worlds of any making."""
     phases = (Phase.generate, Phase.shrink) if shrink else (Phase.generate,)
     how = settings(
         max_examples=examples,
@@ -69,8 +89,8 @@ def run_lifecycles(
         class Played(Lifecycle):
             pass
 
-        Played.kind, Played.url, Played.runner, Played.without = kind, url, runner, without
-        Played.options, Played.failures = options or {}, []
+        Played.make, Played.runner, Played.without = staticmethod(make), runner, without
+        Played.failures = []
         play = Played if number is None else seed(number)(Played)
         try:
             run_state_machine_as_test(play, settings=how)

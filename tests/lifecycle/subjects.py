@@ -21,6 +21,7 @@ class Subject:
         sides: Its sides; most have one. Locks named "read" are shared.
         keys: The keys of the locks it is made of.
         leases: How many leases of locks one acquisition takes.
+        counts_holds: Whether the server counts the holds of an owner.
         releases: Whether it has a `release()` that ends the newest hold of the task.
         most_units: The most units that one acquisition takes.
     """
@@ -30,9 +31,10 @@ class Subject:
     most_units = 1
     is_semaphore = False
     takes_lease_time = True
+    counts_holds = True
     releases = True
 
-    def __init__(self, make: Callable[[Redisson, str], Any], **attributes: Any) -> None:
+    def __init__(self, make: Callable[[Any, str], Any], **attributes: Any) -> None:
         self.make = make
         vars(self).update(attributes)
 

@@ -14,7 +14,9 @@ from redis.asyncio import Redis
 from redisson_py import Redisson
 from redisson_py.testing import FaultProxy
 from tests.lifecycle.records import Straggler
+from tests.support.any_client import Client
 from tests.support.cluster_look import master_of, masters_of, plain_client, url_of
+from tests.support.streams import answered
 
 
 class Link(Protocol):
@@ -29,7 +31,7 @@ class Surroundings(Protocol):
     """What a world of lifecycles stands on.
 
     Attributes:
-        redis: A plain client, to look at the keys and to delete them.
+        redis: A plain client, to look at the keys and to delete them; None: it is not Redis.
     """
 
     redis: Any
@@ -37,14 +39,16 @@ class Surroundings(Protocol):
     async def open(self, stack: AsyncExitStack) -> None:
         """Have servers without any key; whatever is opened is closed by `stack`."""
 
-    def client(self, **options: Any) -> Redisson:
+    def client(self, **options: Any) -> Client:
         """Return a client with a way of its own."""
+        ...
 
     async def link(self) -> Link:
         """Return what breaks the connections of the client behind it."""
 
-    def behind(self, link: Any, **options: Any) -> Redisson:
+    def behind(self, link: Any, **options: Any) -> Client:
         """Return a client behind a link."""
+        ...
 
     def set_memory(self, most: int) -> None:
         """Set how much memory the servers may use, without a turn of the loop; 0 for all."""
@@ -52,8 +56,35 @@ class Surroundings(Protocol):
     async def deliver(self, commands: list[bytes]) -> None:
         """Have the server execute late commands."""
 
+    async def answered(self, client: Any) -> None:
+        """Return when what a client sent before was executed."""
 
-class RealServers:
+    async def clear(self) -> None:
+        """Delete everything."""
+
+    async def lasting(self) -> list[bytes]:
+        """Return what never expires although nobody holds it."""
+        ...
+
+
+class OnRedis:
+    """What the surroundings on Redis have in common."""
+
+    redis: Any
+
+    async def answered(self, client: Redisson) -> None:
+        await answered(client)
+
+    async def clear(self) -> None:
+        await self.redis.flushdb()
+
+    async def lasting(self) -> list[bytes]:
+        may_last = (b"redisson_lock_token:", b"semaphore")
+        keys = [key async for key in self.redis.scan_iter() if not key.startswith(may_last)]
+        return [key for key in keys if await self.redis.ttl(key) == -1]
+
+
+class RealServers(OnRedis):
     """A server, a cluster, or a master with sentinels; links are proxies.
 
     Args:

@@ -11,7 +11,6 @@ from redisson_py import (
     AcquireTimeoutError,
     ConnectionLostError,
     Lease,
-    Redisson,
     RedissonError,
     ScriptError,
 )
@@ -19,6 +18,7 @@ from tests.lifecycle.actors import Actor
 from tests.lifecycle.records import Grip, Straggler, Wait
 from tests.lifecycle.subjects import Subject
 from tests.lifecycle.surroundings import Link, Surroundings
+from tests.support.any_client import Client
 
 #: Options of the clients. The first never renews during an example, so that nothing of it is
 #: lost without a cause; the second learns from its watchdog, and its bodies run on.
@@ -48,7 +48,7 @@ class World:
         self.waits: list[Wait] = []
         self.findings: list[str] = []
         self.late = Straggler()
-        self.clients: list[Redisson] = []
+        self.clients: list[Client] = []
         self.links: list[Link] = []
         self.actors: list[Actor] = []
         self.ended: list[Actor] = []
@@ -66,7 +66,7 @@ class World:
 
     @property
     def redis(self) -> Any:
-        """A plain client."""
+        """A plain client; None: the server is not Redis."""
         return self.surroundings.redis
 
     async def open(self) -> None:
@@ -101,7 +101,7 @@ class World:
             actor.kill()
         await asyncio.wait(tasks, timeout=SOON)
         self.free_memory()
-        await self.redis.flushdb()
+        await self.surroundings.clear()
         await self._stack.aclose()
 
     def _unseen(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

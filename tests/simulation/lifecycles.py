@@ -11,6 +11,7 @@ from tests.lifecycle.director import NAMES, WANTED, Director, Draw, bounded
 from tests.lifecycle.play import Play
 from tests.lifecycle.records import Mishap, Straggler
 from tests.lifecycle.subjects import SUBJECTS
+from tests.lifecycle.surroundings import OnRedis
 from tests.simulation.look import Look
 from tests.simulation.network import PATH, Network, Node, Path, Verdict
 from tests.simulation.resp import commands_in, packed
@@ -42,7 +43,7 @@ class SimulatedLink:
         self.path.rule = rule
 
 
-class SimulatedServers:
+class SimulatedServers(OnRedis):
     """One simulated server, to which each client has a path of its own."""
 
     def __init__(self, network: Network, node: Node) -> None:

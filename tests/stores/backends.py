@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from redisson_py import Redisson
-from redisson_py._stores.client import StoreClient
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.redis_server import unavailable
-
-Client = Redisson | StoreClient
+from tests.support.any_client import Client
 
 #: Seconds: short, and long enough for a busy machine. etcd counts whole ones.
 LEASE = 3.0
@@ -43,6 +41,10 @@ class Backend(ABC):
     def url(self) -> str:
         """The URL of its server."""
         return str(self.server.url)
+
+    def url_at(self, port: int) -> str:
+        """Return the URL of its server at another port, which is that of a proxy."""
+        return self.url.replace(f":{self.server.port}", f":{port}")
 
     @abstractmethod
     def client(self, url: str = "", **options: Any) -> Client:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from subprocess import CalledProcessError
@@ -14,6 +15,7 @@ from redisson_py import Redisson
 from redisson_py._engine.context import Context
 from tests.stores import builds
 from tests.stores.backends import BACKENDS, Backend, Client, started
+from tests.stores.traces import Loops
 from tests.support.waiting import set_safety_poll, until
 
 NewClient = Callable[..., Client]
@@ -32,19 +34,31 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 @pytest.fixture(scope="session")
 def servers() -> Iterator[dict[str, Backend]]:
     """The stores whose servers run."""
-    running: dict[str, Backend] = {}
-    yield running
-    for backend in running.values():
+    found: dict[str, Backend] = {}
+    yield found
+    for backend in found.values():
         backend.close()
 
 
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest, servers: dict[str, Backend]) -> Backend:
     """One store after the other."""
-    name: str = request.param
+    return running(servers, request.param)
+
+
+def running(servers: dict[str, Backend], name: str) -> Backend:
+    """Return a store, whose server is started if it does not run yet."""
     if name not in servers:
         servers[name] = started(name)
     return servers[name]
+
+
+@pytest.fixture
+def loops(request: pytest.FixtureRequest) -> Loops:
+    """Event loops for tests that are no coroutines."""
+    if request.config.getoption("--loop") == "asyncio":
+        return Loops(asyncio.new_event_loop)
+    return Loops(pytest.importorskip("uvloop").new_event_loop)
 
 
 @pytest_asyncio.fixture

@@ -36,7 +36,7 @@ GRANT ALL ON *.* TO '{_ADMIN}'@'%';
 """
 
 
-class MariaDBNotFoundError(RuntimeError):
+class MariaDBNotFoundError(FileNotFoundError):
     """Raised where MariaDB is not installed."""
 
 

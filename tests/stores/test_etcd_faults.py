@@ -164,6 +164,25 @@ async def test_a_watch_goes_on_after_a_break(
         await one.granted(name, "a:1", waits=True)
 
 
+async def test_a_watch_that_comes_late_has_its_waiter_ask(
+    server: EtcdServer, one: Client, two: Client, name: str
+) -> None:
+    holder = await two.granted(name, "b:1")
+    key = server.keys(f"{name}/")[0].encode()
+    await two.granted(f"{name}x", "b:2")
+    # etcd has gone on since then: what this watch has missed it looks for some time later.
+    one.store._watches.watch((name, "a:1"), key, holder.token + 1)
+    await one.bell.heard(name)
+    # It goes on all the same, and is not begun again by a waiter that asks.
+    watch = one.store._watches._by_waiter[name, "a:1"]
+    one.store._watches.watch((name, "a:1"), key, holder.token + 3)
+    assert one.store._watches._by_waiter[name, "a:1"] is watch
+    before = len(one.bell.names)
+    await two.give_back(name, "b:1")
+    await eventually(lambda: len(one.bell.names) > before)
+    assert not one.store._watches._by_waiter
+
+
 async def test_a_watch_of_what_was_compacted_rings(
     server: EtcdServer, proxy: FaultProxy, two: Client, name: str
 ) -> None:

@@ -61,6 +61,17 @@ async def test_a_forced_release_wakes_waiters(client: Client, other: Client) -> 
         await lease.release()
 
 
+async def test_a_loss_may_only_raise(new_client: NewClient, other: Client) -> None:
+    client = new_client(on_lost="raise")
+    reached = False
+    with pytest.raises(LeaseLostError):
+        async with client.get_lock("k") as lease:
+            await other.get_lock("k").force_release()
+            await lease.wait_lost()
+            reached = True
+    assert reached
+
+
 # Fencing tokens.
 
 

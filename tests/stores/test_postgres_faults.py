@@ -156,6 +156,29 @@ async def test_a_release_whose_answer_is_lost_is_a_release(
         assert await giving
 
 
+async def test_a_release_without_an_answer_may_be_forgotten(
+    server: PostgresServer, proxy: FaultProxy
+) -> None:
+    """Another owner has held it since: nothing tells what the first copy of the release did."""
+    url, name = server.url_of("postgres", port=proxy.port), "forgotten release"
+    async with (
+        started(url, connections=1) as store,
+        started(server.url) as other,
+        connected(server.url) as raw,
+    ):
+        await granted(store, name, "a:1")
+        assert await store.give_back(name, "a:1", False, soon())
+        await granted(store, name, "a:2")
+        proxy.black_hole("down")
+        giving = asyncio.create_task(store.give_back(name, "a:2", False, soon()))
+        await until(lambda: _freed(raw, name))
+        await granted(other, name, "b:1")
+        assert await other.give_back(name, "b:1", False, soon())
+        proxy.cut()
+        proxy.pass_through()
+        assert await giving is None
+
+
 async def test_a_refused_owner_stays_refused_and_no_other(server: PostgresServer) -> None:
     async with started(server.url) as store:
         for name in ("never asked", "asked"):

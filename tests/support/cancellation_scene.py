@@ -8,15 +8,13 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from redis.asyncio import Redis
-
-from redisson_py import Lease, Redisson
-from redisson_py._engine.request import AcquireRequest
+from redisson_py import Lease
 from redisson_py.locks.lock_like import LockLike
-from tests.fixtures.client import ClientFactory, assert_idle
+from tests.fixtures.client import assert_idle
+from tests.support.any_client import Client
+from tests.support.cancellation_sides import Side, is_asleep
 from tests.support.cancellation_sweep import Probe
 from tests.support.kinds import KINDS, SEMAPHORES, SINGLE, TWO_AT_ONCE, Kind, MakeLock
-from tests.support.streams import answered, stream_of
 
 #: Seconds within which everything that has become possible must happen. Only a hang takes
 #: longer, and a fault that the end of a lease or a safety poll repairs.
@@ -31,11 +29,20 @@ class Scene:
     """A client whose operation is cancelled, another client, and one lock of both.
 
     A semaphore is a lock, too: whoever acquires it takes all its permits.
+
+    Args:
+        make_lock: Makes the lock of a client.
+        clients: Makes a client, with its options.
+        side: How its server is looked at.
+        name: The name of the lock that `make_lock` makes.
     """
 
-    def __init__(self, make_lock: MakeLock, clients: ClientFactory, redis: Redis) -> None:
+    def __init__(
+        self, make_lock: MakeLock, clients: Callable[..., Client], side: Side, name: str = "k"
+    ) -> None:
         self.make_lock = make_lock
-        self.redis = redis
+        self.name = name
+        self.side = side
         # A turn so long that a hold is passed on however slow the machine is.
         self.new_client = functools.partial(clients, turn=30)
         self.client, self.other = self.new_client(), self.new_client()
@@ -46,10 +53,7 @@ class Scene:
 
     def asleep(self) -> bool:
         """Whether every waiter waits for the release, and not for an answer."""
-        pending = self.client._context.pending
-        return not any(
-            isinstance(request, AcquireRequest) and request.is_pending for request in pending
-        )
+        return is_asleep(self.client)
 
     async def taken_by_other_client(self) -> Release:
         """Have the other client hold the lock; return what releases it."""
@@ -82,15 +86,15 @@ class Scene:
 
     async def lose_connection(self) -> None:
         """Break the client's connection; it makes another one in the next turns of the loop."""
-        await answered(self.client)
-        stream_of(self.client).abort("the test says so")
+        await self.executed()
+        await self.side.lose_connection(self.client)
 
     async def executed(self) -> None:
         """Return when the commands of the cancelled operation have been executed.
 
-        Only where replicas confirm grants does `inspect` use another connection and not wait.
+        Where replicas confirm grants, and in other stores, `inspect` may overtake them.
         """
-        await answered(self.client)
+        await self.side.answered(self.client)
 
     async def hold_count(self) -> int:
         """Return how many holds the cancelled task still has."""
@@ -102,21 +106,11 @@ class Scene:
         """Release what this task holds: a lock without naming the lease, which permits have to."""
         await (lease.release() if self.permits else self.lock.release())
 
-    async def assert_free(self) -> None:
-        """Fail unless all is free on the server, and nothing is kept beside a counter."""
-        if not self.permits:
-            assert not await self.redis.exists("k")
-            return
-        assert await self.lock.available() == self.permits
-        known = (b"tombstone", b"client:", b"receipt")
-        kept = await self.redis.keys("*redisson_py*")
-        assert [key for key in kept if not any(each in key for each in known)] == []
-
-    async def check(self, client: Redisson) -> None:
+    async def check(self, client: Client) -> None:
         """Fail if anything of this client is left, or if the lock cannot be acquired."""
         # What an abandoned operation still had to send was sent before this.
-        await answered(client)
-        await self.assert_free()
+        await self.side.settled(client)
+        await self.side.assert_free(self.lock, self.permits)
         assert_idle(client)
         # A queue may still know that it is another client's turn, and nothing else.
         queues = client._context.registry._queues.values()

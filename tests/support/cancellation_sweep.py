@@ -216,6 +216,16 @@ async def sweep(trial: Callable[[Probe], Coroutine[Any, Any, None]]) -> Swept:
     Where the operation is suspended once more on its way out, it is cancelled there too.
     """
     swept = Swept()
+    for kind, answered in itertools.product(KINDS, (False, True)):
+        swept.add(await sweep_one_way(trial, kind, answered=answered))
+    return swept
+
+
+async def sweep_one_way(
+    trial: Callable[[Probe], Coroutine[Any, Any, None]], kind: str, *, answered: bool
+) -> Swept:
+    """As `sweep`, for one kind and one moment."""
+    swept = Swept()
 
     async def run(probe: Probe) -> Probe:
         try:
@@ -230,12 +240,11 @@ async def sweep(trial: Callable[[Probe], Coroutine[Any, Any, None]]) -> Swept:
         swept.again += probe.thrown > 1
         return probe
 
-    for kind, answered in itertools.product(KINDS, (False, True)):
-        for at in itertools.count(1):
-            assert at < _ENDLESS, f"{kind}: no end after {at} suspensions"
-            probe = await run(Probe(kind, at, answered=answered))
-            if probe.place is None:
-                break
-            if probe.thrown and probe.suspensions > at:
-                await run(Probe(kind, at, answered=answered, twice=True))
-    return swept
+    for at in itertools.count(1):
+        assert at < _ENDLESS, f"{kind}: no end after {at} suspensions"
+        probe = await run(Probe(kind, at, answered=answered))
+        if probe.place is None:
+            return swept
+        if probe.thrown and probe.suspensions > at:
+            await run(Probe(kind, at, answered=answered, twice=True))
+    raise AssertionError

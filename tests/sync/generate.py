@@ -16,6 +16,7 @@ import sys
 import textwrap
 from types import ModuleType
 
+from redisson_py.locks import lock_of
 from tests.support import repository
 from tests.sync.layout import FILES, File
 from tests.sync.wording import in_words_of_threads
@@ -141,12 +142,22 @@ def _class(module: ModuleType, name: str, bases: str) -> str:
     for each in node.body:
         if isinstance(each, ast.AsyncFunctionDef | ast.FunctionDef) and _is_public(name, each.name):
             body.append(_method(name, each))
-        elif isinstance(each, ast.If) and name == "FencedLock":
-            body.append(_narrowed(each))
+    if name == "FencedLock":
+        body.append(_narrowed(_methods_of_leases()))
     if name in _HOLDABLE:
         body.append(_halves(_HOLDABLE[name]))
     body.append(textwrap.dedent(_BLOCKS.get(name, "")))
     return "\n".join([*head, textwrap.indent("\n\n".join(body), "    ")])
+
+
+def _methods_of_leases() -> ast.If:
+    """Return the methods of every lock, with a variable for the class of its leases."""
+    tree = ast.parse(inspect.getsource(lock_of))
+    (node,) = (
+        each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == "LockOf"
+    )
+    (typed,) = (each for each in node.body if isinstance(each, ast.If))
+    return typed
 
 
 def _option(node: ast.AnnAssign) -> str:
@@ -170,7 +181,7 @@ def _narrowed(node: ast.If) -> str:
     typed = []
     for each in node.body:
         assert isinstance(each, ast.AsyncFunctionDef | ast.FunctionDef)
-        changed = _signature(each)
+        changed = _signature(each).replace("L_co", "FencedLease")
         if each.name == "__aenter__":
             changed = "def __enter__(self) -> FencedLease:"
         typed.append(f"{changed} ...  # noqa: D102" if each.name[0] != "_" else f"{changed} ...")

@@ -22,6 +22,8 @@ SHARED = {
     for name in redisson_py.__all__
     if name.endswith(("Error", "Event", "Snapshot", "Statistics"))
     or name in ("errors", "Listener", "Listeners")
+    # There are no other stores for threads.
+    or name in ("LockOf", "Locks")
 }
 CLASSES = sorted({*redisson_py.__all__} - SHARED)
 #: What differs on purpose: what it is called here, or nothing if its arguments differ.

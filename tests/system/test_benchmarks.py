@@ -15,7 +15,9 @@ from benchmarks.crew import Bench, alternately
 from benchmarks.goals import goals
 from benchmarks.harness import Goal, Spread, Table, percentile
 from benchmarks.rivals import (
+    ON_STORES,
     OURS,
+    OURS_POSTGRES,
     OURS_UVLOOP,
     POTTERY,
     POTTERY_THREADS,
@@ -64,11 +66,15 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
         *("primitives", "contended", "wake-ups", "order", "semaphores", "red lock"),
         *("processor time of pairs", "hand-off in turns", "calls", "imports", "telemetry"),
         *("growth with tasks", "growth with names", "growth with waiters"),
-        *("topologies", "processor time on topologies", "recovery"),
+        *("topologies", "processor time on topologies", "recovery", "stores"),
     }
     for side in ("redisson_py", "redis-py", "bare stream"):
         assert tables["pairs"]["rows"][side]["8 tasks"]["median"] > 0
     # Installed or not: it is named.
+    others = tables["stores"]
+    for entries in ON_STORES.values():
+        assert set(entries) <= set(others["rows"] | others["absent"])
+    assert others["rows"][OURS_POSTGRES]["1 task"]["median"] > 0
     assert "pottery" in tables["pairs"]["rows"] | tables["pairs"]["absent"]
     assert any(
         "redis-benchmark" in row for row in tables["pairs"]["rows"] | tables["pairs"]["absent"]

@@ -176,3 +176,25 @@ async def test_refuse_breaks_new_connections_only(proxy: ProxyFactory) -> None:
         link.pass_through()
         async with connected(link.url) as late:
             assert await late.ping()
+
+
+@pytest.mark.parametrize("sent", [b"*3\r\n$3\r\nSET", b"PRI * HTTP/2.0", b"\x00\x00\x00\x07half"])
+async def test_a_raw_proxy_knows_no_frames(sent: bytes) -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while chunk := await reader.read(100):
+            writer.write(chunk)
+        writer.close()
+
+    async with await asyncio.start_server(echo, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        proxy = FaultProxy.in_front_of(f"mysql://me:secret@127.0.0.1:{port}/db?x=1", raw=True)
+        async with proxy, raw(proxy) as (reader, writer), asyncio.timeout(SOON):
+            assert proxy.url == f"mysql://me:secret@127.0.0.1:{proxy.port}/db?x=1"
+            writer.write(sent)
+            assert await reader.readexactly(len(sent)) == sent
+            proxy.black_hole("down")
+            writer.write(sent)
+            await proxy.wait_until(lambda proxy: proxy.down.bytes_in == 2 * len(sent))
+            assert proxy.cut() == 1
+            with pytest.raises(ConnectionResetError):
+                await reader.read()

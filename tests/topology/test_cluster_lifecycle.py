@@ -20,6 +20,7 @@ from tests.fixtures.client import SYNC_TIMEOUT, ClientFactory
 from tests.fixtures.measured import Measured
 from tests.support.cancellation_scene import SOON, Trial
 from tests.support.cancellation_scene import Scene as LockScene
+from tests.support.cancellation_sides import RedisSide
 from tests.support.cancellation_sweep import Probe, Swept, sweep
 from tests.support.kinds import KINDS
 from tests.support.waiting import set_safety_poll, until, until_async, until_waiting
@@ -237,7 +238,7 @@ async def test_cancelled_at_any_await(
 ) -> None:
     set_safety_poll(monkeypatch, 6 * SOON)
     make = functools.partial(clients, cluster.url, sync_replicas=0)
-    scene, swept = LockScene(KINDS[kind].one, make, redis), Swept()
+    scene, swept = LockScene(KINDS[kind].one, make, RedisSide(redis)), Swept()
     for trial in SWEPT:
 
         async def run(cut: Probe, trial: Trial = trial) -> None:

@@ -14,6 +14,7 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
 from tests.support.cancellation_scene import SOON, SWEPT, TRIALS, Trial
 from tests.support.cancellation_scene import Scene as LockScene
+from tests.support.cancellation_sides import RedisSide
 from tests.support.cancellation_sweep import Probe, Swept, sweep
 from tests.support.kinds import SEMAPHORES
 from tests.support.waiting import set_safety_poll
@@ -40,7 +41,7 @@ def synced(pair: Pair, clients: ClientFactory) -> ClientFactory:
     ],
 )
 async def test_sweep(kind: str, pair: Pair, synced: ClientFactory, measured: Measured) -> None:
-    scene, swept = LockScene(SWEPT[kind].as_lock, synced, pair.redis), Swept()
+    scene, swept = LockScene(SWEPT[kind].as_lock, synced, RedisSide(pair.redis)), Swept()
     for trial, kinds in TRIALS.items():
         if kind not in kinds:
             continue

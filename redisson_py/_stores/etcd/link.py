@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import grpc
 import grpc.aio
 
+from redisson_py._loop import end_task, hush, is_closed
 from redisson_py._stores.etcd import messages
 from redisson_py._stores.etcd.messages import Message, Method
 from redisson_py._stores.etcd.url import Target
@@ -148,6 +149,8 @@ class Link:
         self._recovered = recovered
         self._next_endpoint = 0
         self._connection: Connection | None = None
+        #: Those that are not closed: the present one, and others that are still in use.
+        self._connections: set[Connection] = set()
         self._token: str | None = None
         self._away = False
         self._closing: set[asyncio.Task[None]] = set()
@@ -219,6 +222,7 @@ class Link:
             else:
                 channel = grpc.aio.secure_channel(where, self._credentials, options=_OPTIONS)
             self._connection = Connection(channel)
+            self._connections.add(self._connection)
             _open.add(self._connection)
         self._connection.users += 1
         return self._connection
@@ -263,6 +267,18 @@ class Link:
         self._away = False
         while self._closing:
             await asyncio.wait(self._closing)
+
+    def leave_behind(self) -> None:
+        """Close all connections of an event loop that was closed, or ends now."""
+        self._connection, self._away = None, False
+        connections, self._connections = self._connections, set()
+        for connection in connections:
+            connection.retired = True
+            _open.discard(connection)
+            _abandon(connection.channel)
+        for task in self._closing:
+            end_task(task)
+        self._closing.clear()
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:
         return (_NEEDS_LEADER,) if self._token is None else (_NEEDS_LEADER, ("token", self._token))
@@ -339,12 +355,41 @@ class Link:
         return BackendError(f"etcd at {self.where} refused: {said}{hint}")
 
     def _close_if_idle(self, connection: Connection) -> None:
-        if connection.retired and not connection.users:
-            connection.users = -1
+        if connection.retired and not connection.users and connection in self._connections:
+            self._connections.discard(connection)
             _open.discard(connection)
             task = asyncio.create_task(connection.channel.close(), name="redisson_py etcd close")
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
+
+
+def _abandon(channel: grpc.aio.Channel) -> None:
+    """Close a channel without waiting, also if its event loop was closed."""
+    loop = channel._loop
+    if is_closed(loop):
+        # gRPC still tells the loop of the end of each call. An error there would keep the call
+        # open, and its socket with it, and hold up calls of other loops.
+        loop.call_soon, loop.call_soon_threadsafe = _ignore, _carry_out
+        for task in asyncio.all_tasks(loop):
+            if getattr(task.get_coro(), "__qualname__", "").startswith("_AioCall."):
+                hush(task)
+    for call in list(channel._active_calls):
+        for task in vars(call).values():
+            if isinstance(task, asyncio.Task):
+                end_task(task)
+        call.cancel()
+    # What `close` does once there are no calls.
+    channel._active_calls.clear()
+    channel._channel.close()
+
+
+def _ignore(*_: object, **__: object) -> None:
+    """Do nothing: the loop runs nothing any more."""
+
+
+def _carry_out(call: Callable[..., object], *arguments: object, **_: object) -> None:
+    """Do at once what the loop does not do any more."""
+    call(*arguments)
 
 
 async def telling(work: Awaitable[_T], entered: bool | None) -> _T:

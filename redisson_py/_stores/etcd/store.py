@@ -31,6 +31,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Self
 
+from redisson_py._loop import end_task
 from redisson_py._stores.contract import (
     Bell,
     Busy,
@@ -125,7 +126,7 @@ class EtcdStore:
             raise
         self._forget()
         self._bell = bell
-        self._tending = asyncio.create_task(self._tend(), name="redisson_py etcd session")
+        self._begin_to_tend()
 
     async def stop(self) -> None:
         """See the contract."""
@@ -141,6 +142,15 @@ class EtcdStore:
                 await self._sessions.end(session, now() + _PARTING)
             self._sessions.drop(session)
         await self._link.close()
+
+    def leave_behind(self) -> None:
+        """See the contract."""
+        task, self._tending = self._tending, None
+        self._bell = None
+        self._link.leave_behind()
+        self._watches.leave_behind()
+        if task is not None:
+            end_task(task)
 
     async def ping(self, deadline: float) -> None:
         """See the contract."""
@@ -205,6 +215,15 @@ class EtcdStore:
                 self._ring(name)
                 return True
         return False
+
+    def _begin_to_tend(self) -> None:
+        self._tending = asyncio.create_task(self._tend(), name="redisson_py etcd session")
+        self._tending.add_done_callback(self._tend_again)
+
+    def _tend_again(self, ended: asyncio.Task[None]) -> None:
+        """Go on after an event loop that ends has cancelled every task: blocks still clean up."""
+        if ended is self._tending and ended.cancelled():
+            self._begin_to_tend()
 
     async def _tend(self) -> None:
         """Renew the session for those that wait, and give back what could not be given back.

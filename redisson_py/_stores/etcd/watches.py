@@ -16,6 +16,7 @@ from typing import Self
 
 import grpc.aio
 
+from redisson_py._loop import end_task
 from redisson_py._stores.etcd import messages
 from redisson_py._stores.etcd.link import Link
 from redisson_py._stores.etcd.messages import Message
@@ -79,13 +80,18 @@ class Watches:
 
     def watch(self, waiter: Waiter, key: bytes, revision: int) -> None:
         """Ring for a waiter when a key is deleted, at this revision or later."""
+        present = self._by_waiter.get(waiter)
+        if present is not None and present.key == key:
+            # It began no later, so it misses nothing.
+            return
         self.forget(waiter)
         self._last_number += 1
         watch = _Watch(self._last_number, waiter, key, revision)
         self._by_number[watch.number] = self._by_waiter[waiter] = watch
         if self._outgoing is not None:
             self._outgoing.put(watch.request)
-        elif self._task is None:
+        elif self._task is None or self._task.done():
+            # An event loop that ends has cancelled every task, and a block that cleans up waits.
             self._task = asyncio.create_task(self._run(), name="redisson_py etcd watch")
 
     def forget(self, waiter: Waiter) -> None:
@@ -108,6 +114,14 @@ class Watches:
         if task is not None:
             task.cancel()
             await asyncio.wait([task])
+
+    def leave_behind(self) -> None:
+        """End all watches, and the stream: the event loop was closed, or ends now."""
+        self._outgoing = None
+        self.clear()
+        task, self._task = self._task, None
+        if task is not None:
+            end_task(task)
 
     async def _run(self) -> None:
         """Keep a stream open while there is something to watch."""
@@ -175,8 +189,14 @@ class Watches:
             if any(concerned) and not reply.compact_revision:
                 # Such as a token that is too old: the next stream has another.
                 raise OSError("etcd ended a watch")
-        elif watch is not None and any(each.type == messages.DELETED for each in reply.events):
+        elif watch is None:
+            pass
+        elif any(each.type == messages.DELETED for each in reply.events):
             self._done(watch)
+        elif reply.created and reply.header.revision >= watch.revision:
+            # etcd has gone on meanwhile. It looks for what such a watch has missed every 100 ms
+            # only; the waiter asks sooner.
+            self._ring(watch.waiter[0])
 
     def _done(self, watch: _Watch) -> None:
         self.forget(watch.waiter)

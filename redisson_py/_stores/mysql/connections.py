@@ -20,6 +20,7 @@ import asyncmy
 from asyncmy.errors import MySQLError
 
 from redisson_py import _time
+from redisson_py._loop import is_closed, tear_off_transport
 from redisson_py._stores.mysql import sql
 from redisson_py._stores.mysql.address import Target
 from redisson_py._stores.mysql.failures import Failure, Progress, failure_of
@@ -93,6 +94,15 @@ class _Connection:
             transport.abort()
         self._driver.close()
 
+    def leave_behind(self) -> None:
+        """Close the socket, also if the event loop was closed."""
+        if not is_closed(self._driver.loop):
+            self.abort()
+            return
+        tear_off_transport(self._driver._transport)
+        self._driver._transport = None
+        self._driver.close()
+
     async def quit(self) -> None:
         """Say goodbye and close."""
         try:
@@ -159,6 +169,13 @@ class Connections:
         for connection in tuple(self._used):
             connection.abort()
         await asyncio.gather(*(connection.quit() for connection in idle))
+
+    def leave_behind(self) -> None:
+        """Close all connections of an event loop that was closed, or ends now."""
+        self._closed = True
+        for connection in (*self._used, *self._idle):
+            connection.leave_behind()
+        self._idle.clear()
 
     async def _attempt(self, query: str, patience: float, resent: bool) -> Answer | Failure:
         progress = Progress()

@@ -91,6 +91,13 @@ class MySQLStore:
         if connections is not None:
             await connections.quit()
 
+    def leave_behind(self) -> None:
+        """Disconnect without waiting: the event loop was closed, or ends now."""
+        connections, self._connections = self._connections, None
+        self._bell = None
+        if connections is not None:
+            connections.leave_behind()
+
     async def ping(self, deadline: float) -> None:
         """Return when the server has answered."""
         await self._run(sql.PING, deadline, "a ping")
@@ -122,20 +129,24 @@ class MySQLStore:
             )
         return Busy(self._poll_in(wish, remaining))
 
-    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool:
+    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> int | None:
         """End a hold, or the wait of an owner. One round trip, and two if it did not hold."""
         self._polls.pop(owner, None)
         about = "a release"
         if unsure or owner in self._uncertain:
             answer = await self._run(sql.give_back_unsure(name, owner), deadline, about)
             self._uncertain.discard(owner)
-            return bool(answer.rows and answer.rows[0][0])
+            held = bool(answer.rows and answer.rows[0][0])
+            return None if answer.resent and not held else int(held)
         answer = await self._run(sql.give_back(name, owner), deadline, about)
         if answer.changed:
-            return True
+            return 1
         # Maybe an earlier call had no answer, but was carried out.
+        resent = answer.resent
         answer = await self._run(sql.has_released(name, owner), deadline, about)
-        return bool(answer.rows and answer.rows[0][0])
+        held = bool(answer.rows and answer.rows[0][0])
+        # The row remembers only some that gave back last.
+        return None if resent and not held else int(held)
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
         """Renew holds, two hundred in one round trip."""

@@ -16,6 +16,7 @@ from typing import Any, Final, final
 
 import asyncpg
 
+from redisson_py._loop import is_closed, tear_off_transport
 from redisson_py._stores.postgres.refusals import kind_of, refusal
 from redisson_py._time import now
 from redisson_py.errors import ConnectionLostError
@@ -163,6 +164,13 @@ class Connections:
         while self._idle:
             await _end(self._idle.pop()[1])
 
+    def leave_behind(self) -> None:
+        """Close all connections of an event loop that was closed, or ends now."""
+        self._closed = True
+        for connection in [*self._busy, *(connection for _, connection in self._idle)]:
+            abandon(connection)
+        self._idle.clear()
+
     async def _turn(self, deadline: float) -> None:
         if not self._turns.locked():
             await self._turns.acquire()
@@ -232,6 +240,16 @@ def _patience(deadline: float) -> float:
     """
     left = max(0.001, deadline - now())
     return min(left, max(left / 2, _LEAST_PATIENCE))
+
+
+def abandon(connection: asyncpg.Connection) -> None:
+    """Close the socket of a connection without waiting, also if its event loop was closed."""
+    if not is_closed(connection._loop):
+        connection.terminate()
+        return
+    tear_off_transport(connection._transport)
+    # Its finalizer asks for these, and warns.
+    connection._aborted, connection._protocol = True, None
 
 
 async def _end(connection: asyncpg.Connection) -> None:

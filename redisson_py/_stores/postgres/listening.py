@@ -26,8 +26,9 @@ from typing import Any, Final, final
 
 import asyncpg
 
+from redisson_py._loop import end_task
 from redisson_py._stores.contract import Bell
-from redisson_py._stores.postgres.connections import Target
+from redisson_py._stores.postgres.connections import Target, abandon
 from redisson_py._time import now
 from redisson_py.errors import BackendError
 
@@ -91,7 +92,9 @@ class Listening:
         self._changed = asyncio.Event()
         self._deaf = False
         self._suspect = False
+        self._connection: asyncpg.Connection | None = None
         self._task: asyncio.Task[None] | None = None
+        self._stopped = False
 
     def add(self, name: str, owner: str) -> None:
         """Note that an owner waits for a name."""
@@ -118,8 +121,9 @@ class Listening:
 
     async def wait_until_heard(self, name: str, deadline: float) -> bool:
         """Return whether the name is heard now; connect if there is no connection yet."""
-        if self._task is None:
-            self._task = asyncio.create_task(self._run())
+        if self._task is None or (self._task.done() and not self._stopped):
+            # An event loop that ends has cancelled every task, and a block that cleans up waits.
+            self._task = asyncio.create_task(self._run(), name="redisson_py PostgreSQL listening")
         entry = self._entries.get(name)
         if entry is None or self._deaf:
             return False
@@ -135,16 +139,26 @@ class Listening:
 
     async def stop(self) -> None:
         """Disconnect."""
+        self._stopped = True
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
+
+    def leave_behind(self) -> None:
+        """Disconnect without waiting: the event loop was closed, or ends now."""
+        task, self._task = self._task, None
+        self._stopped = True
+        if self._connection is not None:
+            abandon(self._connection)
+        if task is not None:
+            end_task(task)
 
     async def _run(self) -> None:
         failures = 0
         again = False
         while True:
             with suppress(*_FAILURES):
-                connection = await self._target.connect(_SILENCE)
+                connection = self._connection = await self._target.connect(_SILENCE)
                 connection.add_termination_listener(self._ended)
                 try:
                     self._deaf = not await self._delivers(connection)
@@ -155,6 +169,7 @@ class Listening:
                         again, failures = True, 0
                         await self._serve(connection)
                 finally:
+                    self._connection = None
                     connection.terminate()
                     for entry in self._entries.values():
                         entry.heard.clear()

@@ -98,6 +98,15 @@ class PostgresStore:
         if connections is not None:
             await connections.close()
 
+    def leave_behind(self) -> None:
+        """Disconnect without waiting: the event loop was closed, or ends now."""
+        listening, self._listening = self._listening, None
+        connections, self._connections = self._connections, None
+        if listening is not None:
+            listening.leave_behind()
+        if connections is not None:
+            connections.leave_behind()
+
     async def ping(self, deadline: float) -> None:
         """Return when the server has answered."""
         await self._fetch(sql.PING, (), deadline)
@@ -110,6 +119,16 @@ class PostgresStore:
         if listening is None:
             raise _stopped()
         listening.add(wish.name, wish.owner)
+        try:
+            return await self._ask_and_listen(wish, listening, deadline)
+        except ConnectionLostError as error:
+            if not error.maybe_held:
+                listening.discard(wish.name, wish.owner)
+            raise
+
+    async def _ask_and_listen(
+        self, wish: Wish, listening: Listening, deadline: float
+    ) -> Granted | Busy:
         heard = listening.hears(wish.name)
         answer = await self._ask(wish, deadline)
         if isinstance(answer, Busy) and not heard:
@@ -123,7 +142,7 @@ class PostgresStore:
         longest = _LONGEST_WAIT if heard else POLL
         return Busy(min(answer.retry_in or longest, longest))
 
-    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> int:
+    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> int | None:
         """End a hold, or the wait of an owner; return whether it held, and whether others wait."""
         if self._listening is not None:
             self._listening.discard(name, owner)
@@ -132,12 +151,10 @@ class PostgresStore:
             answer = await self._fetch(sql.GIVE_BACK_UNSURE, (*arguments, name), deadline)
         else:
             answer = await self._fetch(sql.GIVE_BACK, arguments, deadline)
-            if answer.repeated and not answer.value:
-                # It may have waited for its own first copy; now the row shows what that did.
-                answer = await self._fetch(sql.GIVE_BACK, arguments, deadline)
         self._repeated.pop(owner, None)
         if not answer.value or not answer.value[0]["held"]:
-            return 0
+            # The row remembers only who gave back last.
+            return None if answer.repeated else 0
         return 2 if answer.value[0].get("wanted") else 1
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:

@@ -113,10 +113,12 @@ class Ensemble:
             await asyncio.wait([session.close()], timeout=_CLOSE_TIME)
 
     def leave_behind(self) -> None:
-        """Forget the session of an event loop that was closed; its threads end by themselves."""
+        """End the session without waiting for it: the event loop was closed, or ends now."""
         session, self._session = self._session, None
+        if self._restart is not None:
+            self._restart.cancel()
         if session is not None:
-            session.close()
+            session.leave_behind()
 
     async def call(
         self, attempt: Callable[[Session], Awaitable[_T]], deadline: float, *, changes: bool

@@ -30,6 +30,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextvars import copy_context
 from functools import partial
 from typing import Any, Final, final
 
@@ -55,6 +56,8 @@ _MISSED: Final = 1 / 4
 _HEARD: Final = 1 / 4
 #: Signs of life that are nearer to each other are one.
 _GRAIN: Final = 1 / 100
+#: Seconds to wait for kazoo's threads where nothing can be awaited; they end after that.
+_PARTING: Final = 0.5
 _EPHEMERAL_SEQUENTIAL: Final = 3
 _CONTAINER: Final = 4
 
@@ -113,6 +116,8 @@ class Session:
         self._beating: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._loop: Final = asyncio.get_running_loop()
+        # kazoo's threads have context variables of their own.
+        self._context: Final = copy_context()
         tls: dict[str, Any] = (
             {} if target.tls is None else {"use_ssl": True, "check_hostname": True, **target.tls}
         )
@@ -169,16 +174,27 @@ class Session:
     def close(self) -> asyncio.Future[None]:
         """End the session, at the server too if it answers; done when the threads have ended."""
         closed: asyncio.Future[None] = self._loop.create_future()
-        threading.Thread(target=self._close, args=(closed,), daemon=True).start()
+        self._start_closing(closed)
         self._end()
         return closed
 
-    def _close(self, closed: asyncio.Future[None]) -> None:
+    def leave_behind(self) -> None:
+        """End the session; wait for its threads, but not for long."""
+        self._end()
+        self._start_closing(None).join(_PARTING)
+
+    def _start_closing(self, closed: asyncio.Future[None] | None) -> threading.Thread:
+        thread = threading.Thread(target=self._close, args=(closed,), daemon=True)
+        thread.start()
+        return thread
+
+    def _close(self, closed: asyncio.Future[None] | None) -> None:
         # It raises if its thread hangs in a system call: then there is nothing to free yet.
         with contextlib.suppress(Exception):
             self._client.stop()
             self._client.close()
-        self._post(_settle, closed, None)
+        if closed is not None:
+            self._post(_settle, closed, None)
 
     def _observed_connect(self, *where: object) -> tuple[float, float]:
         """Connect, in kazoo's thread."""
@@ -253,7 +269,7 @@ class Session:
     def _post(self, call: Callable[..., object], *arguments: object) -> None:
         # The loop may be closed before kazoo's threads have ended.
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(call, *arguments)
+            self._loop.call_soon_threadsafe(call, *arguments, context=self._context)
 
 
 @final

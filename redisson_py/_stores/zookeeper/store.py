@@ -132,7 +132,7 @@ class ZooKeeperStore:
         await self._ensemble.stop()
 
     def leave_behind(self) -> None:
-        """Forget what belongs to an event loop that was closed; its session is ended."""
+        """Disconnect without waiting: the event loop was closed, or ends now."""
         self._bell = None
         self._contenders.clear()
         self._ensemble.leave_behind()

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from redisson_py._engine.block import HoldBlock
-from redisson_py._engine.lease import FencedLease, Lease
+from redisson_py._engine.lease import Lease
 from redisson_py._time import Duration
 from redisson_py.locks.lock_like import LockLike
 
 L_co = TypeVar("L_co", bound=Lease, covariant=True)
 
 
-class LockWith(LockLike, Generic[L_co]):
-    """The methods of every lock, which give leases of one class here."""
+class LockOf(LockLike, Generic[L_co]):
+    """A lock whose leases are of one class: a `LockOf[FencedLease]` gives them a fencing token.
+
+    Its methods are those of every lock.
+    """
 
     if TYPE_CHECKING:
 
@@ -42,7 +45,3 @@ class LockWith(LockLike, Generic[L_co]):
         ) -> HoldBlock[Self, L_co]: ...
 
         async def __aenter__(self) -> L_co: ...
-
-
-class FencedLockLike(LockWith[FencedLease]):
-    """The methods of every lock, which give a `FencedLease` here: its `token` is an `int`."""

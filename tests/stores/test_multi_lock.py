@@ -1,0 +1,354 @@
+"""A MultiLock whose members are on different stores, with Redis among them and without."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from redisson_py import (
+    AcquireTimeoutError,
+    ConnectionLostError,
+    LeaseLostError,
+    MultiLock,
+    NotHeldError,
+    Redisson,
+    RedLock,
+)
+from redisson_py._engine.invariants import check_client
+from tests.stores.backends import BACKENDS, LEASE, Backend, Client
+from tests.stores.conftest import assert_idle, running
+from tests.support.cancellation_sweep import Probe, Swept, sweep
+from tests.support.waiting import until, until_async
+
+#: Seconds for what must happen soon, however busy the machine is.
+SOON = 10.0
+
+MIXES = [("redis", "postgres", "etcd"), ("mysql", "zookeeper"), ("postgres", "etcd", "zookeeper")]
+
+
+class Mix:
+    """Clients of several stores, two of each."""
+
+    def __init__(self, backends: list[Backend]) -> None:
+        self.backends = backends
+        self.clients: list[Client] = [each.client() for each in backends]
+        self.others: list[Client] = [each.client() for each in backends]
+
+    def locks(self, clients: list[Client], *, fenced: bool = False) -> list[Any]:
+        """Return a lock on each store: the names sort in the order of the stores."""
+        return [
+            client.get_fenced_lock(f"k{number}") if fenced else client.get_lock(f"k{number}")
+            for number, client in enumerate(clients)
+        ]
+
+    @property
+    def mine(self) -> MultiLock:
+        """The lock made of all, by the first client of each store."""
+        return MultiLock(*self.locks(self.clients))
+
+    @property
+    def theirs(self) -> MultiLock:
+        """The same lock, by the other clients."""
+        return MultiLock(*self.locks(self.others))
+
+    async def held(self) -> list[bool]:
+        """Return which members are held, as each store says."""
+        return [await lock.locked() for lock in self.locks(self.others)]
+
+    async def assert_free(self) -> None:
+        """Fail unless nobody holds a member and nobody waits for one."""
+        for lock in self.locks(self.others):
+            snapshot = await lock.inspect()
+            assert snapshot.holders == snapshot.waiters == ()
+
+    async def settled(self) -> None:
+        """Return when what a cancelled call has left was carried out."""
+        for client in self.clients:
+            if isinstance(client, Redisson):
+                await client.ping()
+            await assert_idle(client)
+            check_client(client)
+
+
+@pytest.fixture(params=MIXES, ids="-".join)
+def backends(request: pytest.FixtureRequest, servers: dict[str, Backend]) -> list[Backend]:
+    """Some stores."""
+    return [running(servers, name) for name in request.param]
+
+
+@pytest_asyncio.fixture
+async def mix(backends: list[Backend]) -> AsyncIterator[Mix]:
+    """Clients of some stores, which the test must leave idle."""
+    mix = Mix(backends)
+    yield mix
+    for client in mix.clients + mix.others:
+        if not client._closed:
+            await assert_idle(client)
+            check_client(client)
+        await client.aclose()
+
+
+async def test_it_holds_all_or_nothing(mix: Mix) -> None:
+    async with mix.mine as lease:
+        assert await mix.held() == [True] * len(mix.clients)
+        assert 0 < lease.remaining <= LEASE
+        assert await mix.theirs.try_acquire() is None
+        for lock in mix.locks(mix.clients):
+            assert await lock.owned()
+    await mix.assert_free()
+    with pytest.raises(NotHeldError):
+        await lease.release()
+
+
+async def test_a_client_of_redis_makes_one_with_members_elsewhere(
+    servers: dict[str, Backend],
+) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        clients: list[Any] = [
+            await stack.enter_async_context(running(servers, name).client())  # type: ignore[arg-type]
+            for name in ("redis", "postgres", "etcd")
+        ]
+        redis, postgres, etcd = clients
+        lock = redis.get_multi_lock(
+            redis.get_lock("a"), postgres.get_lock("b"), etcd.get_fenced_lock("c")
+        )
+        async with lock:
+            assert await postgres.get_lock("b").owned()
+            joint = await lock.inspect()
+            assert len(joint.holders) == len(joint.members) == 3
+        assert not await lock.locked()
+
+
+@pytest.mark.parametrize("which", [0, -1])
+async def test_one_busy_member_is_enough(mix: Mix, which: int) -> None:
+    async with mix.locks(mix.others)[which]:
+        assert await mix.mine.try_acquire() is None
+        with pytest.raises(AcquireTimeoutError):
+            await mix.mine.acquire(timeout=0.5)
+        await mix.settled()
+        assert (await mix.held()).count(True) == 1
+    await mix.assert_free()
+
+
+@pytest.mark.parametrize("which", [0, -1])
+async def test_it_waits_for_a_busy_member(mix: Mix, which: int) -> None:
+    busy = await mix.locks(mix.others)[which].acquire()
+    waiter = asyncio.create_task(mix.mine.acquire())
+    await until(lambda: sum(each.statistics().waiters for each in mix.clients))
+    await busy.release()
+    async with asyncio.timeout(SOON):
+        await (await waiter).release()
+    await mix.assert_free()
+
+
+@pytest.mark.parametrize("which", [0, 1, -1])
+async def test_a_lost_member_loses_it_all(mix: Mix, which: int) -> None:
+    with pytest.raises(LeaseLostError) as caught:
+        async with mix.mine as lease:
+            assert await mix.locks(mix.others)[which].force_release()
+            await asyncio.sleep(2 * SOON)
+    assert caught.value.reason == "taken"
+    assert lease.lost
+    await mix.settled()
+    await mix.assert_free()
+
+
+async def test_it_is_renewed_everywhere(mix: Mix) -> None:
+    async with mix.mine as lease:
+        await until(
+            lambda: all(each.statistics().renewals >= 2 for each in mix.clients), seconds=60
+        )
+        assert not lease.lost
+        assert await mix.held() == [True] * len(mix.clients)
+    assert sum(client.statistics().losses for client in mix.clients) == 0
+
+
+async def test_its_own_lease_time_ends_it_everywhere(mix: Mix) -> None:
+    with pytest.raises(LeaseLostError) as caught:
+        async with mix.mine.hold(lease_time=1):
+            await asyncio.sleep(SOON)
+    assert caught.value.reason == "ended"
+    async with asyncio.timeout(SOON):
+        async with mix.theirs:
+            pass
+
+
+async def test_it_is_extended_everywhere(mix: Mix) -> None:
+    lease = await mix.mine.acquire()
+    await lease.extend(30)
+    assert 25 < lease.remaining <= 30
+    await lease.extend(0.5)
+    async with asyncio.timeout(SOON):
+        await lease.wait_lost()
+        async with mix.theirs:
+            pass
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+
+
+async def test_its_task_may_enter_it_and_its_members_again(mix: Mix) -> None:
+    lock = mix.mine
+    async with lock, lock:
+        assert await lock.hold_count() == 2
+        async with mix.locks(mix.clients)[-1] as inner:
+            assert not inner.lost
+        child = asyncio.create_task(lock.try_acquire())
+        assert await child is None
+    await mix.assert_free()
+
+
+async def test_fenced_members_give_their_tokens(mix: Mix) -> None:
+    tokens: list[list[int]] = []
+    for clients in (mix.clients, mix.others, mix.clients):
+        locks = mix.locks(clients, fenced=True)
+        async with MultiLock(*locks) as lease:
+            assert lease.token is None
+            tokens.append([])
+            for lock in locks:
+                async with lock as inner:
+                    tokens[-1].append(inner.token)
+    first, second, third = tokens
+    assert all(one < two < three for one, two, three in zip(first, second, third, strict=True))
+
+
+async def test_one_name_on_two_stores_is_two_locks(mix: Mix) -> None:
+    lock = MultiLock(*[client.get_lock("same") for client in mix.clients])
+    async with lock:
+        for client in mix.others:
+            assert await client.get_lock("same").locked()
+        assert (
+            await MultiLock(*[each.get_lock("same") for each in mix.others]).try_acquire() is None
+        )
+    assert not await lock.locked()
+
+
+async def test_one_member_twice_is_refused(mix: Mix) -> None:
+    for client, other in zip(mix.clients, mix.others, strict=True):
+        store = "Redis" if isinstance(client, Redisson) else client._store.title
+        rest = [each.get_lock("rest") for each in mix.clients]
+        with pytest.raises(ValueError, match=f"are one lock for {store} "):
+            MultiLock(*rest, client.get_lock("k"), other.get_lock("k"))
+        with pytest.raises(ValueError, match=f"are one lock for {store} "):
+            MultiLock(*rest, client.get_lock("k"), client.get_fenced_lock("k"))
+
+
+async def test_a_red_lock_refuses_other_stores(mix: Mix) -> None:
+    locks = mix.locks(mix.clients)
+    with pytest.raises(TypeError, match="a red lock is made of locks of Redis servers, not of"):
+        RedLock(*reversed(locks))
+
+
+async def test_different_orders_are_no_deadlock(mix: Mix) -> None:
+    inside = 0
+
+    async def work() -> None:
+        nonlocal inside
+        inside += 1
+        assert inside == 1
+        await asyncio.sleep(0)
+        inside -= 1
+
+    async def together(clients: list[Client], *, backwards: bool) -> None:
+        locks = mix.locks(clients)
+        for _ in range(2):
+            async with MultiLock(*(reversed(locks) if backwards else locks)):
+                await work()
+
+    async def one_by_one() -> None:
+        for _ in range(1):
+            async with contextlib.AsyncExitStack() as stack:
+                for lock in reversed(mix.locks(mix.others)):
+                    await stack.enter_async_context(lock)
+                await work()
+
+    async with asyncio.timeout(60):
+        await asyncio.gather(
+            together(mix.clients, backwards=False),
+            together(mix.clients, backwards=True),
+            together(mix.others, backwards=True),
+            one_by_one(),
+        )
+    await mix.assert_free()
+
+
+@pytest.mark.parametrize("which", [0, -1])
+async def test_a_paused_server_fails_it_and_holds_nothing(mix: Mix, which: int) -> None:
+    async with mix.mine:
+        pass
+    await mix.backends[which].pause()
+    try:
+        with pytest.raises(ConnectionLostError):
+            await mix.mine.acquire(timeout=0.5)
+        free = [
+            lock for lock in mix.locks(mix.others) if lock.name != f"k{which % len(mix.others)}"
+        ]
+        for lock in free:
+            await until_async(lambda lock=lock: _is_free(lock))
+    finally:
+        await mix.backends[which].resume()
+    await until_async(lambda: _is_free(mix.theirs), seconds=20)
+    async with asyncio.timeout(20):
+        async with mix.mine:
+            pass
+
+
+async def _is_free(lock: Any) -> bool:
+    return not await lock.locked()
+
+
+@pytest.mark.parametrize("busy", ["nothing", "the first", "the last"])
+async def test_cancelled_anywhere_it_leaves_nothing(mix: Mix, busy: str) -> None:
+    lock = mix.mine
+
+    async def trial(cut: Probe) -> None:
+        held = None
+        if busy != "nothing":
+            held = await mix.locks(mix.others)[0 if busy == "the first" else -1].acquire()
+
+        def free() -> None:
+            if held is not None and (cut.answered or cut.place is None):
+                releasing.append(asyncio.create_task(held.release()))
+
+        releasing: list[asyncio.Task[None]] = []
+        started = asyncio.get_running_loop().call_later(0.02, free)
+        lease = await cut(lock.acquire())
+        started.cancel()
+        if lease is not None:
+            await lease.release()
+        if held is not None and not releasing:
+            await held.release()
+        await asyncio.gather(*releasing)
+        await mix.settled()
+        await mix.assert_free()
+
+    swept: Swept = await sweep(trial)
+    assert swept.cancellations >= 6
+
+
+async def test_a_cancelled_release_is_carried_out(mix: Mix) -> None:
+    async def trial(cut: Probe) -> None:
+        lease = await mix.mine.acquire()
+        await cut(lease.release())
+        await mix.settled()
+        await mix.assert_free()
+
+    swept: Swept = await sweep(trial)
+    assert swept.cancellations >= 6
+
+
+async def test_a_closed_member_closes_it(mix: Mix) -> None:
+    lease = await mix.mine.acquire()
+    await mix.clients[-1].aclose()
+    assert lease.lost
+    with pytest.raises(LeaseLostError):
+        await lease.release()
+    await mix.assert_free()
+
+
+def test_every_store_is_in_a_mix() -> None:
+    assert {name for mix in MIXES for name in mix} == set(BACKENDS)

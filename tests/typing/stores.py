@@ -1,0 +1,73 @@
+"""The clients of other stores as users write it. Never run: mypy and pyright check it, strict."""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+from redisson_py import FencedLease, Lease, LockOf, Locks, MultiLock, Redisson
+from redisson_py.etcd import Etcd, StoreLock
+from redisson_py.mysql import MySQL
+from redisson_py.postgres import (
+    Postgres,
+    PostgresFencedLease,
+    PostgresFencedLock,
+    PostgresLease,
+    PostgresLock,
+    schema_sql,
+)
+from redisson_py.zookeeper import ZooKeeper
+
+
+async def anywhere(locks: Locks) -> None:
+    async with locks.get_lock("k") as lease:
+        assert_type(lease, Lease)
+    async with locks.get_fenced_lock("k") as fenced:
+        assert_type(fenced, FencedLease)
+        assert_type(fenced.token, int)
+    await locks.aclose()
+
+
+async def all_of_them() -> None:
+    await anywhere(Redisson.from_url("redis://localhost"))
+    await anywhere(Postgres.from_url("postgresql://localhost/db", connections=2, lease_time=10))
+    await anywhere(MySQL.from_url("mysql://localhost/db", prefix="app:"))
+    await anywhere(Etcd.from_url("etcd://localhost", ca="ca.pem"))
+    await anywhere(ZooKeeper.from_url("zookeeper://localhost", on_lost="raise"))
+
+
+async def postgres(connection: object) -> None:
+    async with Postgres.from_url("postgresql://localhost/db") as store:
+        assert_type(store, Postgres)
+        lock = store.get_lock("k")
+        assert_type(lock, PostgresLock)
+        async with lock as lease:
+            assert_type(lease, PostgresLease)
+            await lease.guard(connection)
+        async with lock.hold(timeout=1) as lease:
+            await lease.guard(connection)
+        fenced_lock = store.get_fenced_lock("k")
+        assert_type(fenced_lock, PostgresFencedLock)
+        async with fenced_lock as fenced:
+            assert_type(fenced, PostgresFencedLease)
+            assert_type(fenced.token, int)
+            await fenced.guard(connection)
+        assert_type(await fenced_lock.try_acquire(), PostgresFencedLease | None)
+    assert_type(schema_sql(), str)
+
+
+async def what_a_store_lacks_is_no_method_there() -> None:
+    etcd = Etcd.from_url("etcd://localhost")
+    assert_type(etcd.get_lock("k"), StoreLock)
+    assert_type(etcd.get_fenced_lock("k"), LockOf[FencedLease])
+    etcd.get_semaphore("s", 5)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    etcd.get_latch("l")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    lease = await etcd.get_lock("k").acquire()
+    lease.guard(None)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    MySQL.from_url("mysql://localhost/db", sync_replicas=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+async def together(redis: Redisson, store: Postgres) -> None:
+    lock = redis.get_multi_lock(redis.get_lock("a"), store.get_lock("b"))
+    assert_type(lock, MultiLock)
+    async with MultiLock(store.get_lock("a"), store.get_lock("b")) as lease:
+        assert_type(lease, Lease)
