@@ -260,7 +260,7 @@ GOALS := --only calls,pairs,handoff,processes,primitives,red,renewals,imports \
 $(VENV)-bench/.bench: pyproject.toml
 	$(or $(NEWEST),$(PYTHON)) -m venv $(VENV)-bench
 	$(VENV)-bench/bin/pip install -q --upgrade 'pip>=25.1'
-	$(VENV)-bench/bin/pip install -q -e '.[embedded,otel,uvloop]'
+	$(VENV)-bench/bin/pip install -q -e '.[embedded,etcd,mysql,otel,postgres,uvloop,zookeeper]'
 	$(VENV)-bench/bin/pip install -q --group bench || echo "not all rivals can be installed here"
 	@touch $@
 
