@@ -19,10 +19,11 @@ from redisson_py import AcquireTimeoutError, LeaseLostError
 from redisson_py._stores.locks import StoreLock
 from tests.fixtures.redis_server import unavailable
 from tests.stores import workers
-from tests.stores.backends import LEASE, Backend, Client, started
+from tests.stores.backends import LEASE, Backend, started
 from tests.stores.builds import ProgramNotFoundError
 from tests.stores.conftest import NewClient
 from tests.stores.workers import Worker, WorkerError
+from tests.support.any_client import Client
 from tests.support.waiting import until_async
 
 pytestmark = pytest.mark.usefixtures("no_polls")
