@@ -14,8 +14,9 @@ import pytest_asyncio
 from redisson_py import Redisson
 from redisson_py._engine.context import Context
 from tests.stores import builds
-from tests.stores.backends import BACKENDS, Backend, Client, started
+from tests.stores.backends import BACKENDS, Backend, started
 from tests.stores.traces import Loops
+from tests.support.any_client import Client
 from tests.support.waiting import set_safety_poll, until
 
 NewClient = Callable[..., Client]

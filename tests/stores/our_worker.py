@@ -1,7 +1,8 @@
 """A process whose tasks acquire locks as lines on the input say: `id thread verb words...`.
 
 Run as `python -m tests.stores.our_worker etcd URL LEASE_TIME`. Each thread is a task of its own,
-all have one client. The answer is a line `id result`. It ends with its input.
+all have one client. The answer is a line `id result`; a result that begins with `!` is an
+error. It ends with its input.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from redisson_py import Lease
+from redisson_py import Lease, RedissonError
 from redisson_py._engine import waiting
 from redisson_py._stores.client import StoreClient
 
@@ -43,15 +44,19 @@ async def thread(store: StoreClient, orders: Orders) -> None:
     leases: dict[str, Lease] = {}
     while True:
         number, _, verb, name, *words = await orders.get()
-        match verb:
-            case "acquire":
-                leases[name] = await store.get_lock(name).acquire(timeout=int(words[0]) / 1000)
-            case "release":
-                await leases.pop(name).release()
-            case "crowd":
-                for _ in range(int(words[1])):
-                    await increment(store, name, Path(words[0]), words[2])
-        sys.stdout.write(f"{number} true\n")
+        result = "true"
+        try:
+            match verb:
+                case "acquire":
+                    leases[name] = await store.get_lock(name).acquire(timeout=int(words[0]) / 1000)
+                case "release":
+                    await leases.pop(name).release()
+                case "crowd":
+                    for _ in range(int(words[1])):
+                        await increment(store, name, Path(words[0]), words[2])
+        except RedissonError as error:
+            result = f"!{type(error).__name__}"
+        sys.stdout.write(f"{number} {result}\n")
         sys.stdout.flush()
 
 

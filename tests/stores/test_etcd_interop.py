@@ -14,12 +14,13 @@ from redisson_py import LeaseLostError
 from redisson_py._stores.locks import FencedStoreLock
 from tests.fixtures.redis_server import unavailable
 from tests.stores import workers
-from tests.stores.backends import Backend, Client, started
+from tests.stores.backends import Backend, started
 from tests.stores.builds import ProgramNotFoundError
 from tests.stores.etcd_client import PATIENCE
 from tests.stores.etcd_server import EtcdServer, environment
 from tests.stores.test_interop import LONG, lock_of, queued
 from tests.stores.workers import Worker, WorkerError
+from tests.support.any_client import Client
 
 pytestmark = pytest.mark.usefixtures("no_polls")
 

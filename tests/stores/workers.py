@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import signal
 import subprocess
 import sys
 import threading
@@ -77,6 +78,14 @@ class Worker:
         """End it as SIGKILL does: its session ends by its timeout."""
         self._process.kill()
         self._process.wait()
+
+    def pause(self) -> None:
+        """Stop it (SIGSTOP)."""
+        self._process.send_signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self._process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
         """End it, and close what led to it."""
