@@ -9,11 +9,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
 from dataclasses import replace
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, Unpack, final
 
 from redisson_py import _keys
 from redisson_py._engine.bus import Bus
+from redisson_py._engine.closing import let_go, statistics_of
 from redisson_py._engine.context import Recent
 from redisson_py._engine.following import Followers
 from redisson_py._engine.hold import Hold
@@ -491,23 +492,11 @@ class Redisson:
 
     def statistics(self) -> ClientStatistics:
         """Return local counters. No I/O."""
-        counts, traffic = self._context.counts, self._router.traffic
-        return ClientStatistics(
-            waiters=self._context.registry.waiting + self._context.waiters.total(),
-            held_leases=sum(len(hold.live) for hold in self._watchdog.holds),
-            renewals=self._watchdog.renewals,
-            losses=sum(counts.losses.values()),
-            wake_ups=self._table.wakeups,
+        traffic = self._router.traffic
+        return statistics_of(
+            self._context,
             commands_sent=traffic.commands,
             connections=traffic.connections,
-            acquires=counts.acquires,
-            waits=counts.waits,
-            waited=counts.waited,
-            longest_wait=counts.longest_wait,
-            timeouts=counts.timeouts,
-            losses_by_reason=MappingProxyType(dict(counts.losses)),
-            reconnects=counts.reconnects,
-            late_renewals=counts.late_renewals,
             evictions=traffic.evicted,
         )
 
@@ -558,18 +547,7 @@ class Redisson:
         self, error: ClientClosedError, holds: list[Hold]
     ) -> list[Future[object]]:
         """Send what must be sent before closing, without waiting; return what to wait for."""
-        context = self._context
-        for request in list(context.pending):
-            request.give_up(error)
-        context.registry.close(error)
-        if holds:
-            some = [f"{hold.ownership.kind} {hold.ownership.name!r}" for hold in holds[:10]]
-            more = f" and {len(holds) - 10} more" if len(holds) > 10 else ""
-            log.warning("closing while still holding %s%s", ", ".join(some), more)
-        for hold in holds:
-            for lease in hold.live:
-                lease._close(error)
-            hold.ownership.give_back(hold)
+        let_go(self._context, error, holds)
         if self._described_until:
             key = self._description_key
             self._executor.command(key, "DEL", key, must=True)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import weakref
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Self, TypedDict
 
 from redisson_py._engine.bus import Bus
+from redisson_py._engine.closing import let_go, statistics_of
 from redisson_py._engine.context import Context
-from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import FencedLease
 from redisson_py._engine.wakeups import Table
 from redisson_py._engine.watchdog import Watchdog
@@ -178,24 +178,9 @@ class StoreClient:
 
     def statistics(self) -> ClientStatistics:
         """Return local counters. No I/O."""
-        counts, carrier = self._context.counts, self._executor.carrier
-        return ClientStatistics(
-            waiters=self._context.registry.waiting + self._context.waiters.total(),
-            held_leases=sum(len(hold.live) for hold in self._watchdog.holds),
-            renewals=self._watchdog.renewals,
-            losses=sum(counts.losses.values()),
-            wake_ups=self._table.wakeups,
-            commands_sent=carrier.requests,
-            connections=carrier.starts,
-            acquires=counts.acquires,
-            waits=counts.waits,
-            waited=counts.waited,
-            longest_wait=counts.longest_wait,
-            timeouts=counts.timeouts,
-            losses_by_reason=MappingProxyType(dict(counts.losses)),
-            reconnects=counts.reconnects,
-            late_renewals=counts.late_renewals,
-            evictions=0,
+        carrier = self._executor.carrier
+        return statistics_of(
+            self._context, commands_sent=carrier.requests, connections=carrier.starts
         )
 
     async def aclose(self) -> None:
@@ -220,7 +205,8 @@ class StoreClient:
             self._closed = True
             return
         self._check()
-        self._let_everything_go(ClientClosedError("the client was closed"))
+        error = ClientClosedError("the client was closed")
+        let_go(self._context, error, list(self._watchdog.holds))
         self._refuse_all()
         closing = self._closing = start_task(self._close(), "redisson_py aclose", self._made_in)
         await wait_for_all([closing])
@@ -232,21 +218,6 @@ class StoreClient:
         finally:
             if (root := self._root()) is not None:
                 await stop_task(root)
-
-    def _let_everything_go(self, error: ClientClosedError, but: Collection[Hold] = ()) -> None:
-        """Send what must be sent before closing, without waiting; keep some holds."""
-        context, holds = self._context, [each for each in self._watchdog.holds if each not in but]
-        for request in list(context.pending):
-            request.give_up(error)
-        context.registry.close(error)
-        if holds:
-            some = ", ".join(_named(hold) for hold in holds[:10])
-            more = f" and {len(holds) - 10} more" if len(holds) > 10 else ""
-            log.warning("closing while still holding %s%s", some, more)
-        for hold in holds:
-            for lease in hold.live:
-                lease._close(error)
-            hold.ownership.give_back(hold)
 
     async def _disconnect(self) -> None:
         """Disconnect when what was sent was answered, or when that takes too long."""
@@ -295,7 +266,7 @@ class StoreClient:
         """
         holds, error = self._watchdog.holds, ClientClosedError(_ENDED)
         in_blocks = {hold for hold in holds if any(lease._left_to_block for lease in hold.live)}
-        self._let_everything_go(error, in_blocks)
+        let_go(self._context, error, [hold for hold in holds if hold not in in_blocks])
         if in_blocks:
             self._executor.carrier.when_idle = self._end_after_generators
             await self._executor.carrier.finish(self._options.reply_timeout)
@@ -404,7 +375,3 @@ class StoreClient:
         self._root = lambda: None
         self._closed = self._ended_with_loop = False
         self._pid = os.getpid()
-
-
-def _named(hold: Hold) -> str:
-    return f"{hold.ownership.kind} {hold.ownership.name!r}"
