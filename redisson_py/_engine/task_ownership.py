@@ -52,15 +52,15 @@ class TaskOwnership(ServerState):
         passes: bool = True,
         reentrant: bool = True,
     ) -> None:
-        registry = context.registry
-        hold_key, kind = commands.hold_key, commands.kind.encode()
+        registry, hold_key = context.registry, commands.hold_key
         # A hold can only be passed to a task that wants the same: fenced to fenced.
-        waiting_key = kind + b":" + commands.key
+        waiting_key = commands.kind.encode() + b":" + commands.key
         # Share one object if they are equal: there may be very many names.
-        self.waiting_key = waiting_key = hold_key if waiting_key == hold_key else waiting_key
+        self.waiting_key: bytes = hold_key if waiting_key == hold_key else waiting_key
         queue = registry.queue(waiting_key, LocalQueue[Hold]) if passes else None
         super().__init__(context, name, commands, queue)
-        self.plain, self.view = plain, view
+        self.plain: PlainCalls | None = plain
+        self.view: View = view
         self.holds: TaskHolds[Hold] = registry.task_holds(hold_key)
         self.reentrant = reentrant
         self.lease_kind: type[Lease] = FencedLease if commands.tokens else Lease

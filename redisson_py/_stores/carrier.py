@@ -88,14 +88,14 @@ class Carrier:
     def __init__(
         self, store: Store, command_timeout: float, wake: Callable[[str | None], None]
     ) -> None:
-        self.store = store
-        self.command_timeout = command_timeout
+        self.store: Store = store
+        self.command_timeout: float = command_timeout
         self.lines: dict[str, Line] = {}
         self.time: Callable[[], float] = time.monotonic
-        self.requests = 0
-        self.starts = 0
-        self.ready = False
-        self.heard_at = 0.0
+        self.requests: int = 0
+        self.starts: int = 0
+        self.ready: bool = False
+        self.heard_at: float = 0.0
         self._wake = wake
         self._closing = False
         self._started = False
@@ -289,7 +289,8 @@ class Carrier:
                 held = await store.give_back(name, owner, line.unsure, deadline)
                 call.uncertain = call.uncertain or held is None
                 return _RECEIVERS[held or 0]
-        raise AssertionError(request)
+            case _:
+                raise AssertionError(request)
 
     async def _ask_for_hold(self, request: Ask, line: Line, deadline: float) -> Answer:
         wish, sent_at, rings = request.wish, now(), line.rings

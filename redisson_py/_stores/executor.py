@@ -43,8 +43,8 @@ class StoreExecutor:
         command_timeout: float,
         wake: Callable[[str | None], None],
     ) -> None:
-        self.command_timeout = command_timeout
-        self.carrier = Carrier(store, command_timeout, wake)
+        self.command_timeout: float = command_timeout
+        self.carrier: Carrier = Carrier(store, command_timeout, wake)
         self.loop: object = None
         self.time: Callable[[], float] = self.carrier.time
         self._check = check

@@ -28,12 +28,12 @@ class Line:
     __slots__ = ("busy", "calls", "kept", "name", "renewing", "rings", "token", "unsure", "working")
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name: str = name
         self.calls: deque[StoreCall] = deque()
         self.working: Task | None = None
-        self.token = 0
-        self.kept = False
-        self.unsure = False
-        self.rings = 0
+        self.token: int = 0
+        self.kept: bool = False
+        self.unsure: bool = False
+        self.rings: int = 0
         self.renewing: Future[Any] | None = None
         self.busy: tuple[_answers.Busy, float] | None = None

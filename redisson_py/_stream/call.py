@@ -76,8 +76,8 @@ class ReplyError(RefusedError):
 
     def __init__(self, text: str) -> None:
         super().__init__(without_user(text))
-        self.means_gone = "WRONGTYPE" in text
-        self.means_moving = is_moving(text)
+        self.means_gone: bool = "WRONGTYPE" in text
+        self.means_moving: bool = is_moving(text)
 
 
 class Call:

@@ -30,9 +30,9 @@ class Unconfirmed(Future[Any]):
     def __init__(self, gives: Callable[[Any], bool]) -> None:
         super().__init__()
         self._gives = gives
-        self.gated = False
+        self.gated: bool = False
         self.reply: Any = _NOTHING
-        self.since = 0.0
+        self.since: float = 0.0
 
     def set_result(self, result: Any) -> None:
         """Take the server's answer."""

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import grpc.aio
 
 from redisson_py._loop import end_task, hush, is_closed
 
 
-def abandon(channel: grpc.aio.Channel) -> None:
+def abandon(of_grpc: grpc.aio.Channel) -> None:
     """Close a channel without waiting, also if its event loop was closed."""
+    channel: Any = of_grpc
     loop = channel._loop
     if is_closed(loop):
         # gRPC still tells the loop of the end of each call. An error there would keep the call and
