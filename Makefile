@@ -41,8 +41,14 @@ TOPOLOGY := tests/topology tests/testing
 CONTRACT := tests/contract
 # What attacks the locks and judges what was recorded; a few minutes of it, and of what must be caught.
 JEPSEN := tests/jepsen
-# The contract over PostgreSQL, MySQL, etcd and ZooKeeper, and what is special to each.
+# The contract over PostgreSQL, MySQL, etcd and ZooKeeper; what goes wrong there; and what is special
+# to each, with the other software that shares its locks. They mostly wait.
 STORES := tests/stores
+STORES_HARD := $(addprefix tests/stores/test_,cancellation_sweep.py faults.py multi_lock.py \
+	odd_answers.py state_machine.py)
+STORES_OWN := $(wildcard $(addprefix tests/stores/test_,etcd_*.py mysql_*.py postgres_*.py zookeeper_*.py \
+	interop.py))
+STORES_LOOP := $(addprefix tests/stores/test_,contract.py inputs.py losses.py clients.py)
 ATTACKS := $(addprefix tests/jepsen/test_,a_round.py mutants.py)
 # What people use around the library.
 AROUND := tests/cli tests/docs tests/integrations tests/sync
@@ -72,7 +78,7 @@ REDISSON ?= 4.7.0
 .DEFAULT_GOAL := help
 .PHONY: help install demo docs screenshots sync fmt check unit test test-more test-valkey test-valkey-faults \
 	test-valkey-lifecycle test-valkey-topology test-valkey-system test-valkey-around test-valkey-contract test-valkey-jepsen test-valkey-rest \
-	test-soaks test-jepsen test-stores \
+	test-soaks test-jepsen test-stores test-stores-hard test-stores-own test-stores-uvloop \
 	test-cluster test-interop-cluster test-sync test-sentinel test-uvloop test-lifecycle-uvloop \
 	test-redis7 test-redis62 test-newest \
 	interop coverage soak fuzz simulate mutants jepsen jepsen-mutants jepsen-long bench bench-quick bench-goals manifest build clean
@@ -138,13 +144,13 @@ unit: $(VENV)/.checks ## the inner loop: no server, half a minute
 	$(PYTEST) -q tests/unit tests/house
 
 test: $(VENV)/.checks ## everything on Valkey: one server, Sentinel, clusters; with a real Redisson
-	$(MAKE) -j8 --output-sync=target test-valkey-lifecycle test-valkey-faults test-valkey-contract \
+	$(MAKE) -j10 --output-sync=target test-valkey-lifecycle test-valkey-faults test-valkey-contract \
 		test-valkey-rest test-valkey-topology test-valkey-system test-valkey-around \
-		test-valkey-jepsen test-stores interop
+		test-valkey-jepsen test-stores test-stores-hard test-stores-own interop
 
 test-more: $(VENV)/.checks ## soaks; on uvloop, a cluster, by sentinels, Redis 7 and 6.2, the newest Python
-	$(MAKE) -j5 --output-sync=target test-lifecycle-uvloop test-uvloop test-cluster test-soaks \
-		test-jepsen \
+	$(MAKE) -j6 --output-sync=target test-lifecycle-uvloop test-uvloop test-cluster test-soaks \
+		test-jepsen test-stores-uvloop \
 		test-sync test-sentinel test-redis62 test-interop-cluster test-redis7 test-newest
 
 test-valkey: $(VENV)/.checks ## all tests on Valkey, plain asyncio
@@ -175,7 +181,16 @@ test-valkey-rest: $(VENV)/.checks
 	$(PYTEST) -q $(patsubst %,--ignore=%,$(AROUND) $(CONTRACT) $(FAULTS) $(JEPSEN) $(LIFECYCLE) $(TOPOLOGY) $(SYSTEM) $(SOAKS) $(STORES) $(INTEROP))
 
 test-stores: $(VENV)/.checks ## PostgreSQL, MariaDB, etcd and ZooKeeper, each on a real server
-	$(PYTEST) -q $(STORES)
+	$(PYTEST) -q $(STORES) $(addprefix --ignore=,$(STORES_HARD) $(STORES_OWN))
+
+test-stores-hard: $(VENV)/.checks
+	$(PYTEST) -q $(STORES_HARD)
+
+test-stores-own: $(VENV)/.checks
+	$(PYTEST) -q $(STORES_OWN)
+
+test-stores-uvloop: $(VENV)/.checks
+	$(PYTEST) -q --loop=uvloop $(STORES_LOOP)
 
 test-soaks: $(VENV)/.checks ## many times over, and counted; `soak` takes longer
 	$(PYTEST) -q $(SOAKS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -11,7 +12,7 @@ import pytest_asyncio
 from redisson_py._stores.contract import Busy, Renewal
 from redisson_py._stores.etcd import messages
 from redisson_py._time import now
-from tests.stores.etcd_client import LEASE, Client, one_url, recorded, soon
+from tests.stores.etcd_client import LEASE, Client, eventually, one_url, recorded, soon
 from tests.stores.etcd_server import EtcdServer
 
 _numbers = itertools.count(1)
@@ -68,11 +69,29 @@ async def test_busy_leaves_nothing(server: EtcdServer, one: Client, two: Client,
     assert server.keys(f"{name}/") == []
 
 
-async def test_waiters_ring_in_their_order(one: Client, two: Client, name: str) -> None:
+def beginnings(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+    """Return a list that gets each message about a watch of a client."""
+    watches, told = client.store._watches, list[object]()
+    take = watches._take
+
+    def record(reply: Any) -> None:
+        told.append(reply)
+        take(reply)
+
+    monkeypatch.setattr(watches, "_take", record)
+    return told
+
+
+async def test_waiters_ring_in_their_order(
+    one: Client, two: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await one.granted(name, "a:1")
     assert await two.ask(name, "b:1", waits=True) == Busy(None)
     async with Client(one_url(one)) as three:
+        begun = beginnings(three, monkeypatch)
         assert await three.ask(name, "c:1", waits=True) == Busy(None)
+        # A watch that begins later than the next write rings once more.
+        await eventually(lambda: bool(begun))
         await one.give_back(name, "a:1")
         await two.bell.heard(name)
         second = await two.granted(name, "b:1", waits=True)
