@@ -191,8 +191,9 @@ class Carrier:
                 if _ends_us(error):
                     if self._closing:
                         call.fail(self.no_answer(maybe_held=call.sends > 0))
-                        # Perhaps nobody waits for it, and asyncio must not say so.
-                        call.future.cancelled() or call.future.exception()
+                        if not call.future.cancelled():
+                            # Perhaps nobody waits for it, and asyncio must not say so.
+                            call.future.exception()
                     elif line is not None:
                         line.calls.appendleft(call)
                     else:
