@@ -129,6 +129,12 @@ class Servers:
 
     def __init__(self, members: Sequence[TaskOwnership]) -> None:
         self._members = members
+        contexts = [redis_of(member.context) for member in members]
+        self._places = [
+            (context.executor.router, member.commands.key)
+            for context, member in zip(contexts, members, strict=True)
+            if context is not None
+        ]
         #: The traffic of their streams when all were known to be different, and how many
         #: connections each had had.
         self._traffic: list[Traffic] = []
@@ -137,8 +143,7 @@ class Servers:
     @property
     def streams(self) -> list[Stream]:
         """The streams to the servers. A client has a new one after a move to another event loop."""
-        streams = [_stream_of(member) for member in self._members]
-        return [stream for stream in streams if stream is not None]
+        return [router.stream_for(key) for router, key in self._places]
 
     def ask(self, numbers: Sequence[int]) -> bool:
         """Ask some servers for unknown run ids; return whether all answered at some time."""

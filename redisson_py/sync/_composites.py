@@ -32,7 +32,7 @@ class CompositeLock(LockLike):
 class MultiLock(CompositeLock):
     """Several locks that are held together: all of them, or none.
 
-    Members may be of any kind (also read and write sides, also RedLocks) and of any clients.
+    Members may be of any kind (also read and write sides, also RedLocks), clients and stores.
     The thread that holds the MultiLock holds each member, and may re-enter each by itself. Use
     it to work on several resources at once, such as a transfer between two accounts.
 
@@ -62,8 +62,8 @@ class MultiLock(CompositeLock):
 
     Raises:
         TypeError: A member is not a lock.
-        ValueError: There is no member, or one is there twice. If the same server was given
-            under two addresses, this is raised by the first acquire.
+        ValueError: There is no member, or one is there twice. If the same server of Redis was
+            given under two addresses, this is raised by the first acquire.
     """
 
 
@@ -114,8 +114,8 @@ class RedLock(CompositeLock):
     keys, without a margin for drift.
 
     Raises:
-        TypeError: A member is not a lock of one server, or is a fair lock, whose order exists
-            on one server only.
+        TypeError: A member is not a lock of one Redis server, or is a fair lock, whose order
+            exists on one server only.
         ValueError: There is no member, or two are of one client or server. If one server was
             given under two addresses, this is raised by the first acquire that reaches it.
     """

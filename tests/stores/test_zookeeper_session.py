@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 
 from redisson_py._stores.contract import Granted
+from redisson_py._stores.zookeeper import session as session_module
 from redisson_py._stores.zookeeper.session import Session
 from redisson_py._stores.zookeeper.url import read_url
 from redisson_py._time import now
@@ -90,3 +92,21 @@ async def test_a_dead_connection_is_replaced_although_it_is_written_to(
                 await store.ping(soon(0.05))
         assert proxy.connections == 2
         assert await store.give_back("dead", "dead:1", False, soon()) is True
+
+
+async def test_a_server_that_accepts_and_is_silent_is_left(
+    server: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "_LONGEST_ATTEMPT", 0.3)
+    # kazoo alone would wait for this answer for as long as the session that it asked for.
+    async with ZooKeeperProxy(server.port) as proxy, opened(proxy.url, lease=60.0) as store:
+        await granted(store, "silent", "silent:1")
+        proxy.black_hole(on=True)
+        before = proxy.connections
+        proxy.cut()
+        async with asyncio.timeout(30):
+            while proxy.connections < before + 3:
+                await asyncio.sleep(0.01)
+        proxy.black_hole(on=False)
+        await store.ping(soon(30))
+        assert await store.give_back("silent", "silent:1", False, soon()) is True

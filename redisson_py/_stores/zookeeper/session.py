@@ -27,6 +27,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import socket
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -60,6 +61,15 @@ _GRAIN: Final = 1 / 100
 _PARTING: Final = 0.5
 _EPHEMERAL_SEQUENTIAL: Final = 3
 _CONTAINER: Final = 4
+
+
+#: Seconds for one attempt to connect: for the connection, and for the answer of the server.
+_LONGEST_ATTEMPT = 5.0
+
+
+def _connected_soon(connect: Callable[..., Any], *where: object, timeout: float, **how: Any) -> Any:
+    """Connect, within the time of one attempt."""
+    return connect(*where, timeout=min(timeout, _LONGEST_ATTEMPT), **how)
 
 
 @final
@@ -132,10 +142,15 @@ class Session:
         self._client.add_listener(self._listen)
         self._connect: Final[Callable[..., tuple[float, float]]] = self._client._connection._connect
         self._client._connection._connect = self._observed_connect
+        # kazoo would wait for as long as a session lasts, for a server that accepts and is silent.
+        self._trying: float | None = None
+        handler = self._client.handler
+        handler.create_connection = partial(_connected_soon, handler.create_connection)
 
     def begin(self) -> None:
         """Start kazoo's threads, which connect."""
         self._client.start_async()
+        self._beat()
 
     def send(self, request: object) -> asyncio.Future[object]:
         """Send a request; the result is the reply, or the error with which it was answered."""
@@ -198,12 +213,14 @@ class Session:
 
     def _observed_connect(self, *where: object) -> tuple[float, float]:
         """Connect, in kazoo's thread."""
-        began = now()
+        began = self._trying = now()
         try:
             read_timeout, connect_timeout = self._connect(*where)
         except Exception as error:
             self._post(self._failed, error)
             raise
+        finally:
+            self._trying = None
         # Two thirds of the session timeout, in milliseconds.
         timeout = round(read_timeout * 1.5) / 1000
         self._post(self._came_up, timeout, began)
@@ -223,13 +240,16 @@ class Session:
             self._signs.clear()
             self._signs.append((began, began))
             self._beating = None
-            if self._timer is None:
-                self._beat()
             self._changed(self)
 
     def _beat(self) -> None:
         self._timer = self._loop.call_later(self.timeout * _BEAT, self._beat)
         if not self.connected:
+            trying, attempt = self._trying, self._client._connection._socket
+            if trying is not None and now() - trying > _LONGEST_ATTEMPT and attempt is not None:
+                with contextlib.suppress(OSError):
+                    # kazoo's thread reads the end of the connection, and makes another.
+                    attempt.shutdown(socket.SHUT_RDWR)
             return
         if self._beating is None:
             self._beating = now()
