@@ -48,7 +48,7 @@ STORES_HARD := $(addprefix tests/stores/test_,cancellation_sweep.py faults.py mu
 	odd_answers.py state_machine.py)
 STORES_OWN := $(wildcard $(addprefix tests/stores/test_,etcd_*.py mysql_*.py postgres_*.py zookeeper_*.py \
 	interop.py))
-STORES_LOOP := $(addprefix tests/stores/test_,contract.py inputs.py losses.py clients.py)
+STORES_LOOP := $(addprefix tests/stores/test_,contract.py inputs.py losses.py)
 ATTACKS := $(addprefix tests/jepsen/test_,a_round.py mutants.py)
 # What people use around the library.
 AROUND := tests/cli tests/docs tests/integrations tests/sync
