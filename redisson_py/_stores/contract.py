@@ -186,7 +186,7 @@ class Store(Protocol):
         ...
 
     async def look(self, name: str, deadline: float) -> State:
-        """Return who holds a name, and who waits."""
+        """Return the holder of a name, and its waiters."""
         ...
 
     async def force_release(self, name: str, deadline: float) -> bool:

@@ -45,7 +45,7 @@ class StoreView:
         self._name = name
 
     async def state(self, *, fails_fast: bool = False) -> State:
-        """Return who holds it, and who waits."""
+        """Return its holder, and its waiters."""
         call = self._executor.start(Look(self._name))
         call.fails_fast = fails_fast
         state: State = await self._executor.answer(call)

@@ -9,7 +9,7 @@ Invariants:
 
 - A client has one session, the lease that its keys are under. A hold that is not to be renewed is
   moved to a lease of its own, which ends by itself; its key stays, and so does its token.
-- A key is deleted only if its value is the owner who gives it back, so a late release cannot
+- A key is deleted only if its value is the owner that gives it back, so a late release cannot
   delete a newer hold. Owners of one client have the same key for a name: the next one is busy
   until the one before has gone.
 - A request without an answer may arrive late. Its undo puts `redisson_py/undone/<owner>` under the

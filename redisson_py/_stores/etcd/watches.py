@@ -27,7 +27,7 @@ from redisson_py.errors import BackendError
 _OPENING = 5.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
-#: A waiter: a name, and who waits for it.
+#: A waiter: a name, and the owner that waits for it.
 Waiter = tuple[str, str]
 
 

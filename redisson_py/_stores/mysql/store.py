@@ -161,7 +161,7 @@ class MySQLStore:
         return ends
 
     async def look(self, name: str, deadline: float) -> State:
-        """Return who holds a name. The store does not know who waits: they poll."""
+        """Return the holder of a name. Its waiters poll: the store does not know them."""
         answer = await self._run(sql.look(name), deadline, "a look")
         holder = None
         if answer.rows:
