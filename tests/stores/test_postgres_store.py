@@ -55,8 +55,8 @@ async def test_asking_twice_changes_nothing(server: PostgresServer) -> None:
         first = await granted(store, "twice", "a:1", lease=20)
         second = await granted(store, "twice", "a:1", lease=30)
         assert second.token == first.token
-        # The lease of the first, told a little less precisely.
-        assert first.until - 1 < second.until <= first.until + 0.01
+        # The lease of the first, each told as precisely as its answer was fast; not one of 30.
+        assert abs(second.until - first.until) < 5
 
 
 async def test_giving_back_twice_answers_the_same(server: PostgresServer) -> None:
