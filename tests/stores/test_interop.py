@@ -114,7 +114,7 @@ async def test_we_wait_for_them(theirs: Worker, client: Client, name: str) -> No
     assert await theirs.acquire(name)
     assert await lock.try_acquire() is None
     with pytest.raises(AcquireTimeoutError):
-        await lock.acquire(timeout=0.2)
+        await lock.acquire(timeout=1)
     waiting = asyncio.create_task(lock.acquire())
     await queued(lock, 1)
     assert not await theirs.acquire(name, "another")
