@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from redisson_py._answers import RefusedError
 from redisson_py._engine.hold import Hold, lease_end
 from redisson_py._engine.lease import Lease
-from redisson_py._engine.server import Call
+from redisson_py._engine.server import Call, lease_from
 from redisson_py._loop import Future, fail, new_future, wake
 from redisson_py._options import TOMBSTONE
 from redisson_py._time import milliseconds, now
@@ -32,7 +32,7 @@ def set_needed_lease(ownership: Ownership, hold: Hold) -> None:
         if not done.result():
             ownership.context.watchdog.lose(hold, "taken")
         elif hold.is_last_change(version):
-            hold.lease_set(present, seconds)
+            hold.lease_set(lease_from(call, present), seconds)
 
     call.future.add_done_callback(answered)
 

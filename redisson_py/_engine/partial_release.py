@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from redisson_py._answers import RefusedError
 from redisson_py._engine.hold import Hold
-from redisson_py._engine.server import Call
+from redisson_py._engine.server import Call, lease_from
 from redisson_py._options import TOMBSTONE
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import ConnectionLostError, ReleaseFailedError
@@ -38,7 +38,7 @@ def lower(ownership: Ownership, hold: Hold) -> Call:
         if done.result() is None:
             ownership.context.watchdog.lose(hold, "taken")
         elif hold.state == "held" and hold.is_last_change(version):
-            hold.lease_set(present, seconds)
+            hold.lease_set(lease_from(call, present), seconds)
 
     call.future.add_done_callback(lowered)
     return call

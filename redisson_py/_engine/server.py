@@ -42,12 +42,22 @@ class Call(Protocol):
         """Whether it fails at once where requests for single keys would be served."""
         ...
 
+    @property
+    def counts_from(self) -> float | None:
+        """The moment from which a lease that it set counts; None: when it was sent."""
+        ...
+
     def refusal(self, error: RefusedError, /) -> BackendError:
         """Return the error for the caller, from a refusal."""
         ...
 
     def fail(self, error: BaseException, /) -> None:
         """Hand over an error for good, if anybody still waits for the answer."""
+
+
+def lease_from(call: Call, sent_at: float) -> float:
+    """Return the moment from which a lease counts that a call sent at a moment has set."""
+    return sent_at if call.counts_from is None else min(sent_at, call.counts_from)
 
 
 class Source(Protocol):

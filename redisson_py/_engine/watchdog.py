@@ -29,7 +29,7 @@ from redisson_py._engine.hold import Hold, Reason, lease_end
 from redisson_py._engine.late_renewals import tell_late_renewal
 from redisson_py._engine.long_waits import warn_of_long_waits
 from redisson_py._engine.schedule import LeaseSchedule
-from redisson_py._engine.server import Call, Executor
+from redisson_py._engine.server import Call, Executor, lease_from
 from redisson_py._loop import Timer, call_later
 from redisson_py._statistics import Counts
 from redisson_py._time import now
@@ -350,6 +350,7 @@ class Watchdog:
             self._retry(holds)
             return
         self.renewals += lease_time > 0
+        sent_at = lease_from(call, sent_at)
         ends_at, lease_until = lease_end(sent_at, lease_time), sent_at + lease_time
         present, third = now(), self.lease_time / 3
         # Only full renewals count as late: a capped read may be renewed to less than a third.

@@ -12,7 +12,6 @@ its owner can be left in the store.
 from __future__ import annotations
 
 import logging
-import random
 import time
 from collections.abc import Callable, Coroutine
 from contextvars import copy_context
@@ -49,13 +48,11 @@ from redisson_py._stores.requests import (
     StoreCall,
     StoreRefusedError,
 )
+from redisson_py._stream.retry import pause_before
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError
 
 log = logging.getLogger("redisson_py")
-
-#: Longest pause in seconds between two attempts to reach a store.
-_LONGEST_PAUSE = 1.0
 
 #: An answer "busy" counts again for as long as this, in seconds, unless the store rang meanwhile:
 #: the waiting loop asks twice, as some servers hear of a waiter only with its second request.
@@ -183,7 +180,7 @@ class Carrier:
                     call.fail(error)
                     return
                 attempt += 1
-                await sleep(min(_pause(attempt), left))
+                await sleep(min(pause_before(attempt), left))
             except BackendError as error:
                 call.fail(StoreRefusedError(error))
             except BaseException as error:
@@ -206,7 +203,7 @@ class Carrier:
                     call.fail(StoreRefusedError(self._told(error)))
                     return
                 attempt += 1
-                await sleep(min(_pause(attempt), left))
+                await sleep(min(pause_before(attempt), left))
 
     def _told(self, error: BaseException) -> BackendError:
         """Return the error for the caller from one that the store should not have raised."""
@@ -263,11 +260,17 @@ class Carrier:
 
     async def _ask(self, call: StoreCall, line: Line | None, deadline: float) -> Any:
         """Make one request of the store; return the answer as the engine takes it."""
-        store, request = self.store, call.request
+        store, request, sent_at = self.store, call.request, now()
         if line is None:
             match request:
                 case Renew(batch):
                     found = await store.renew(batch, deadline)
+                    # A store may keep a hold for less than the lease that was asked for.
+                    kept = zip(found, batch, strict=True)
+                    call.counts_from = min(
+                        (until - each.lease for until, each in kept if until is not None),
+                        default=None,
+                    )
                     return [int(each is not None) for each in found]
                 case Look(name):
                     return await store.look(name, deadline)
@@ -281,10 +284,13 @@ class Carrier:
             case Enter(name, owner, lease):
                 entered = Renewal(name, owner, line.token, lease)
                 (until,) = await store.renew([entered], deadline)
-                return LOST if until is None else _answers.GRANTED
+                if until is None:
+                    return LOST
+                return _answers.Granted(sent_at=min(sent_at, until - lease))
             case SetLease(name, owner, lease):
                 changed = Renewal(name, owner, line.token, lease, exact=True)
                 (until,) = await store.renew([changed], deadline)
+                call.counts_from = None if until is None else until - lease
                 return None if until is None else 1
             case GiveBack(name, owner):
                 if not (line.kept or line.unsure):
@@ -391,8 +397,3 @@ def _ends_us(error: BaseException) -> bool:
     return not isinstance(error, Exception) and (
         not isinstance(error, Cancelled) or current_task().cancelling() > 0
     )
-
-
-def _pause(attempt: int) -> float:
-    """Return seconds to wait before an attempt: exponential, capped, with jitter."""
-    return random.uniform(0.2, 1.0) * min(0.02 * 2.0 ** min(attempt, 10), _LONGEST_PAUSE)

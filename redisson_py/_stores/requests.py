@@ -60,7 +60,7 @@ class Renew:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Look who holds a name."""
+    """Look for the holder of a name."""
 
     name: str
 
@@ -113,6 +113,7 @@ class StoreCall:
     """
 
     __slots__ = (
+        "counts_from",
         "deadline",
         "fails_fast",
         "future",
@@ -143,6 +144,7 @@ class StoreCall:
         self.fails_fast: bool = False
         self.sends: int = 0
         self.uncertain: bool = False
+        self.counts_from: float | None = None
 
     @property
     def wanted(self) -> bool:

@@ -103,6 +103,9 @@ class Call:
         why_not: The last refusal, or useless answer, if that is why it is sent again.
     """
 
+    #: A lease in Redis counts from when its request was sent.
+    counts_from: float | None = None
+
     __slots__ = (
         "args",
         "asking",

@@ -29,6 +29,7 @@ class Renewal:
     values: dict[str, Arg]
     future: asyncio.Future[list[int]]
     splits: bool
+    counts_from: float | None = None
 
     async def answer(self, *renewed: int) -> None:
         self.future.set_result([*renewed])

@@ -29,7 +29,7 @@ _AGAIN: Final = (
     exceptions.DeadlockDetectedError,
     exceptions.QueryCanceledError,
     exceptions.TooManyConnectionsError,
-    # A server that has just become a standby, until it is found who is the primary.
+    # A server that has just become a standby, until the primary is found.
     exceptions.ReadOnlySQLTransactionError,
 )
 _CREDENTIALS: Final = (
