@@ -55,6 +55,17 @@ async def test_an_answer_moves_the_end_from_when_it_was_asked_for(setup: Setup) 
     assert setup.watchdog.renewals == 1
 
 
+async def test_a_store_may_keep_a_hold_for_less_than_its_lease(setup: Setup) -> None:
+    hold = setup.hold()
+    make_lease(hold)
+    while not setup.executor.renewals:
+        setup.clock.sleep(0.5)
+    ends_at, counts_from = hold.ends_at, setup.clock.present - 4
+    setup.last.counts_from = counts_from
+    await setup.last.answer(1)
+    assert ends_at < hold.ends_at == lease_end(counts_from, LEASE)
+
+
 async def test_a_hold_is_renewed_for_as_long_as_it_is_kept(setup: Setup) -> None:
     hold = setup.hold()
     lease = make_lease(hold)
