@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from redisson_py._engine.block import Block, give_back
 from redisson_py._engine.hold import REASONS, Hold, Reason, State, lease_for, tell_lost
@@ -27,7 +27,9 @@ _BEYOND = 0.001
 class Released(Protocol):
     """Releases an acquisition and sets its lease."""
 
-    def begin_last_release(self, loop: object, lease: Lease) -> LastRelease | None: ...
+    def begin_last_release(
+        self, loop: object, lease: Lease, future: Future[Any] | None = None
+    ) -> LastRelease | None: ...
     async def release(self, lease: Lease) -> None: ...
     async def extend(self, lease: Lease, lease_time: float) -> None: ...
 

@@ -19,6 +19,7 @@ from redisson_py._engine.partial_release import answer_lowered, lower, release_f
 from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
 from redisson_py._engine.server import Call, Commands, PlainCalls, Stream
 from redisson_py._keys import Name
+from redisson_py._loop import Future
 from redisson_py._options import OnLost, OnReleaseError
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import ClientClosedError, ConnectionLostError
@@ -103,9 +104,12 @@ class Ownership:
 
     # Releasing.
 
-    def begin_last_release(self, loop: object, lease: Lease) -> LastRelease | None:
+    def begin_last_release(
+        self, loop: object, lease: Lease, future: Future[Any] | None = None
+    ) -> LastRelease | None:
         """Send the release of a hold whose only lease is `lease`, or pass it on.
 
+        `future` gets the reply if one is given.
         Return None if that is not possible in one step: then `release` must follow.
         """
         hold, plain, queue = lease._hold, self.plain, self.queue
@@ -149,7 +153,7 @@ class Ownership:
         if until < deadline:
             deadline = until
         script, key = commands.release_script, commands.key
-        call: Call = executor.new_call(packed, deadline, script, True, key, until)
+        call: Call = executor.new_call(packed, deadline, script, True, key, until, future=future)
         stream.send(call)
         return self, hold, (call, own_message, was_valid)
 

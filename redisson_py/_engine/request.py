@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from redisson_py._answers import GIVEN_UP, GRANTED, LOST, Answer, Busy, Granted, RefusedError, Wakes
 from redisson_py._engine.waiting import Turn
-from redisson_py._loop import call_later, running_loop
+from redisson_py._loop import Future, call_later, running_loop
 from redisson_py._options import TOMBSTONE
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import BackendError, ClientClosedError
@@ -208,8 +208,16 @@ class AcquireRequest:
         self.version_ms = TOMBSTONE_MS
         return True
 
-    def send(self, deadline: float | None, stream: Stream | None = None) -> Call:
-        """Send the request; the caller must await `run` or call `undo`. `stream` must have room."""
+    def send(
+        self,
+        deadline: float | None,
+        stream: Stream | None = None,
+        future: Future[Any] | None = None,
+    ) -> Call:
+        """Send the request; the caller must await `run` or call `undo`.
+
+        A `stream` must have room; `future` gets the reply then.
+        """
         ownership, field = self.ownership, self.field
         commands, context, plain = ownership.commands, ownership.context, ownership.plain
         self.sent_at = now()
@@ -227,7 +235,8 @@ class AcquireRequest:
         if stream is not None:
             if deadline is None:
                 deadline = executor.time() + executor.command_timeout
-            call: Call = executor.new_call(packed, deadline, script, False, commands.key)
+            key = commands.key
+            call: Call = executor.new_call(packed, deadline, script, False, key, future=future)
             if executor.confirms:
                 call.future = executor.unconfirmed(self._gives)
             stream.send(call)

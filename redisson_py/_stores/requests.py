@@ -135,12 +135,14 @@ class StoreCall:
         must: bool = False,
         key: bytes = b"",
         until: float = 0.0,
+        *,
+        future: Future[Any] | None = None,
     ) -> None:
         self.request: Request = request
         self.deadline: float = deadline
         self.must: bool = must
         self.until: float = max(until, deadline) if must else deadline
-        self.future: Future[Any] = Future()
+        self.future: Future[Any] = Future() if future is None else future
         self.fails_fast: bool = False
         self.sends: int = 0
         self.uncertain: bool = False

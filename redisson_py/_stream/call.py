@@ -137,6 +137,7 @@ class Call:
         until: float = 0.0,
         *,
         channel: bytes | None = None,
+        future: Future[Any] | None = None,
     ) -> None:
         self.args: tuple[Arg, ...] | bytes = args
         self.key: bytes = key
@@ -145,7 +146,7 @@ class Call:
         self.must: bool = must
         self.until: float = until
         self.channel: bytes | None = channel
-        self.future: Future[Any] = Future()
+        self.future: Future[Any] = Future() if future is None else future
         self.sends: int = 0
         self.refusals: int = 0
         self.errors: int = 0

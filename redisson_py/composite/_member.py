@@ -32,6 +32,7 @@ class NotGrantedError(Exception):
 
 def ask(
     member: TaskOwnership,
+    stream: Stream,
     task: Task,
     lease_time: float | None,
     deadline: float | None,
@@ -46,6 +47,7 @@ def ask(
 
     Args:
         member: The member.
+        stream: The stream to its server.
         task: The task that wants it.
         lease_time: Seconds; None for the watchdog's.
         deadline: The end of the wait for the answer, in loop time.
@@ -53,11 +55,10 @@ def ask(
             what the request will be granted; then it counts as busy.
         fails_fast: The first failed attempt to connect fails the request.
     """
-    holds, executor = member.holds, member.context.executor
-    stream = executor.router.stream_for(member.commands.key)
+    holds = member.holds
     if (
         lease_time is not None
-        or running_loop() is not executor.loop
+        or running_loop() is not member.context.executor.loop
         or ((holds.first is not None or holds.more) and holds.of(task) is not None)
         # It may be read under a write hold, or refused to a reader.
         or member.writes
@@ -67,8 +68,7 @@ def ask(
         return _grant(member, task, lease_time, deadline, pending, None, fails_fast)
     request = member.new_request(task, None, once=True, deadline=deadline)
     granted = _Grant(member, task, request, pending)
-    call = request.send(deadline, stream)
-    call.future, call.fails_fast = granted, fails_fast
+    request.send(deadline, stream, granted).fails_fast = fails_fast
     pending[member] = request
     return granted
 
@@ -196,11 +196,15 @@ def release_all(leases: Sequence[Lease]) -> Gather[object]:
 def _release(loop: object, lease: Lease) -> Sent[object] | Coroutine[Any, Any, object]:
     """Send the release of a lease."""
     ownership = lease._hold.ownership
-    last = ownership.begin_last_release(loop, lease)
+    sent = _Release(lease)
+    last = ownership.begin_last_release(loop, lease, sent)
     if last is None:
         return ownership.release(lease)
-    releasing, hold, release = last
-    return _passed_on() if release is None else _Release(releasing, hold, lease, release)
+    sent.ownership, sent.hold, release = last
+    if release is None:
+        return _passed_on()
+    sent.release = release
+    return sent
 
 
 async def _passed_on() -> None:
@@ -210,29 +214,30 @@ async def _passed_on() -> None:
 class _Release(Sent[object]):
     """The release of a hold that had one lease, on its way; a release is not cancelled."""
 
-    __slots__ = ("_hold", "_lease", "_ownership", "_release")
+    __slots__ = ("_lease", "hold", "ownership", "release")
 
-    def __init__(self, ownership: Ownership, hold: Hold, lease: Lease, release: Release) -> None:
+    #: Known when it was sent.
+    ownership: Ownership
+    hold: Hold
+    release: Release
+
+    def __init__(self, lease: Lease) -> None:
         super().__init__()
-        self._ownership = ownership
-        self._hold = hold
         self._lease = lease
-        self._release = release
-        release[0].future = self
 
     def finish(self, reply: Any) -> object:
         if not reply:
             return None
-        release = self._release
+        release = self.release
         # Call and future refer to each other: break the reference cycle.
-        del self._release
-        self._ownership.left(reply, release[1])
+        del self.release
+        self.ownership.left(reply, release[1])
         return reply
 
     def rest(self) -> Coroutine[Any, Any, None]:
-        release = self._release
-        del self._release
-        return self._ownership.finish_release(self._hold, self._lease, release)
+        release = self.release
+        del self.release
+        return self.ownership.finish_release(self.hold, self._lease, release)
 
 
 def hand_over(lease: Lease, task: Task) -> Lease:

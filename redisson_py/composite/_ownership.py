@@ -100,7 +100,7 @@ class CompositeOwnership:
     def abandon(self, begun: Begun) -> None:
         """Do nothing: it begins no request."""
 
-    def begin_last_release(self, loop: object, lease: Lease) -> None:
+    def begin_last_release(self, loop: object, lease: Lease, future: object = None) -> None:
         """Return nothing: `release` gives the members back."""
 
     async def acquire(

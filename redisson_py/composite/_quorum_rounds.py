@@ -45,6 +45,7 @@ from redisson_py.errors import (
 )
 
 if TYPE_CHECKING:
+    from redisson_py._stream.stream import Stream
     from redisson_py.composite.red_lock import QuorumOwnership
 
 log = logging.getLogger("redisson_py")
@@ -105,7 +106,6 @@ class QuorumRounds:
         self._inner = inner
         self._once = once
         self._answer_time = composite.answer_time
-        self._patience = min(member.context.options.command_timeout for member in composite.owners)
         if lease_time is not None:
             self._answer_time = answer_time(self._members, lease_time)
         self._asked: list[int] = []
@@ -159,12 +159,16 @@ class QuorumRounds:
         if deadline is not None:
             limit = min(limit, deadline)
         self._pending = {}
-        self._asked = self._choose()
+        streams = self._servers.streams
+        self._asked = self._choose(streams)
         # One server may have several addresses, so wait for those that were never heard of.
         wait_for_all = not self._servers.ask(self._asked) or self._inner
         answered = self._round = Gather(
             [
-                ask(self._members[number], self._task, self._lease_time, limit, self._pending)
+                ask(
+                    *(self._members[number], streams[number], self._task),
+                    *(self._lease_time, limit, self._pending),
+                )
                 for number in self._asked
             ]
         )
@@ -219,10 +223,9 @@ class QuorumRounds:
         if not self._hurried:
             probe(self._servers.streams[number])
 
-    def _choose(self) -> list[int]:
+    def _choose(self, streams: Sequence[Stream]) -> list[int]:
         """Return the servers to ask: not the unresponsive ones, nor those with full streams."""
         chosen = []
-        streams = self._servers.streams
         silent = unresponsive(streams)
         for number, stream in enumerate(streams):
             if stream in silent:
@@ -274,7 +277,7 @@ class QuorumRounds:
             self._answered_at = self._quorum_at = present
             if not self._once:
                 self._composite.heard_busy()
-        elif present - self._answered_at >= self._patience:
+        elif present - self._answered_at >= self._composite.patience:
             if self._deadline is None:
                 raise self.no_answer()
             if not (self._once or self._inner):
@@ -283,8 +286,9 @@ class QuorumRounds:
     def no_answer(self) -> ConnectionLostError:
         """Return the error of a caller without a timeout."""
         told = "; ".join(f"{server}: {answer}" for server, answer in self.answers.items())
+        patience = self._composite.patience
         return ConnectionLostError(
-            f"fewer than {self._needed} servers answered for {self._patience:g} s ({told})",
+            f"fewer than {self._needed} servers answered for {patience:g} s ({told})",
             maybe_held=False,
         )
 

@@ -24,12 +24,9 @@ from redisson_py.composite._member import (
     is_ahead,
     is_occupied,
     release_all,
+    stream_of,
 )
-from redisson_py.composite._ownership import (
-    CompositeLock,
-    CompositeOwnership,
-    database_of,
-)
+from redisson_py.composite._ownership import CompositeLock, CompositeOwnership, database_of
 from redisson_py.errors import (
     ConnectionLostError,
     LeaseLostError,
@@ -240,7 +237,8 @@ class MultiOwnership(CompositeOwnership):
         """Ask for all members in one round trip, without waiting for any to become free."""
         limit = None if once else deadline
         asked = Gather(
-            ask(owner, task, lease_time, limit, {}, fails_fast=once) for owner in self.simple
+            ask(owner, stream_of(owner), task, lease_time, limit, {}, fails_fast=once)
+            for owner in self.simple
         )
         try:
             await asked.wait()

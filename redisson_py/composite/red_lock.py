@@ -140,6 +140,8 @@ class QuorumOwnership(CompositeOwnership):
         self.servers: Servers = Servers(owners)
         #: How long to wait for a server when there is no lease time.
         self.answer_time: float = answer_time(owners, None)
+        #: How long a caller without a timeout waits for a quorum of answers.
+        self.patience: float = min(owner.context.options.command_timeout for owner in owners)
         # Other kinds give each holder a token, or keep state with the holder.
         self.passable: bool = all(isinstance(lock, RLock) for lock in members)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from redisson_py._answers import Answer, Busy, Granted, Wakes
 from redisson_py._engine.bus import Sleeper
@@ -24,7 +24,7 @@ from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import Call
 from redisson_py._engine.waiting import SAFETY_POLL, Turn, is_fresh
 from redisson_py._engine.wakeups import Channel
-from redisson_py._loop import running_loop
+from redisson_py._loop import Future, running_loop
 from redisson_py._options import LAST_LOOK
 from redisson_py._owner import TaskRef
 from redisson_py._time import PUNCTUAL
@@ -119,12 +119,17 @@ class PermitRequest(AcquireRequest):
             return False
         return running_loop().time() >= deadline - LAST_LOOK - PUNCTUAL
 
-    def send(self, deadline: float | None, stream: Stream | None = None) -> Call:
-        """Send the request; the caller must await `run` or call `undo`. `stream` must have room."""
+    def send(
+        self,
+        deadline: float | None,
+        stream: Stream | None = None,
+        future: Future[Any] | None = None,
+    ) -> Call:
+        """Send the request; the caller must await `run` or call `undo`."""
         # A message may come before the answer is handled; only earlier messages count.
         self._asked_on = self._channel
         self._heard = 0 if self._asked_on is None else self._asked_on.messages
-        return super().send(deadline, stream)
+        return super().send(deadline, stream, future)
 
     @property
     def _channel(self) -> Channel | None:

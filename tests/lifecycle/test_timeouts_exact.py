@@ -10,8 +10,14 @@ from tests.fixtures.client import ClientFactory
 from tests.support.streams import answered
 
 ROUNDS, TASKS = 10, 20
-#: Of 200, for a machine so busy that the server itself does not run for 300 ms.
-FEW = 4
+#: How often a round is repeated on a machine so busy that the server itself does not run for
+#: 300 ms: then its clients are told so.
+TRIES = 5
+
+
+def told_as_silent(outcome: object) -> bool:
+    """Whether a caller was told that the server did not answer."""
+    return isinstance(outcome, BackendError) or "did not answer" in str(outcome)
 
 
 def things_of(client: Redisson, number: int) -> list[Any]:
@@ -37,35 +43,28 @@ async def test_a_timeout_on_a_live_server_is_told_as_busy(clients: ClientFactory
     for client in (acquiring, trying):
         await answered(client)
     leases = [await each.acquire() for n in range(TASKS) for each in holding(holder, n)]
-    outcomes: dict[Redisson, list[object]] = {acquiring: [], trying: []}
 
-    async def ask(client: Redisson, number: int, kind: int, seconds: float) -> None:
-        thing = things_of(client, number)[kind]
-        try:
-            if client is acquiring:
-                await thing.acquire(timeout=seconds)
-            else:
-                assert await thing.try_acquire(timeout=seconds) is None
-        except (AcquireTimeoutError, BackendError) as error:
-            outcomes[client].append(error)
-        else:
-            outcomes[client].append(None)
+    async def asked(number: int) -> list[Any]:
+        seconds = 0.5 + 0.05 * number / ROUNDS
+        wanted = [
+            things_of(client, n)[(n + number) % 5]
+            for client in (acquiring, trying)
+            for n in range(TASKS)
+        ]
+        return await asyncio.gather(
+            *[each.acquire(timeout=seconds) for each in wanted[:TASKS]],
+            *[each.try_acquire(timeout=seconds) for each in wanted[TASKS:]],
+            return_exceptions=True,
+        )
 
     for number in range(ROUNDS):
-        seconds = 0.5 + 0.05 * number / ROUNDS
-        await asyncio.gather(
-            *[ask(each, n, (n + number) % 5, seconds) for each in outcomes for n in range(TASKS)]
-        )
-    for told in outcomes.values():
-        assert len(told) == ROUNDS * TASKS
-        wrong = [
-            outcome
-            for outcome in told
-            if isinstance(outcome, BackendError) or "did not answer" in str(outcome)
-        ]
-        assert len(wrong) <= FEW, wrong[0]
-    timeouts = sum(isinstance(each, AcquireTimeoutError) for each in outcomes[acquiring])
-    assert timeouts >= 200 - FEW
+        for _ in range(TRIES):
+            outcomes = await asked(number)
+            if not any(map(told_as_silent, outcomes)):
+                break
+        assert {type(outcome) for outcome in outcomes[:TASKS]} == {AcquireTimeoutError}
+        assert outcomes[TASKS:] == [None] * TASKS
+        assert not any(map(told_as_silent, outcomes)), outcomes
     for lease in leases:
         await lease.release()
 
@@ -76,13 +75,13 @@ async def test_the_timeouts_of_a_crowd_on_one_lock_are_told_as_busy(clients: Cli
     # Connected first, so that only the wait can time out.
     await answered(client)
     async with holder.get_lock("k"):
-        asked = [
-            client.get_lock("k").acquire(timeout=0.3 + 0.1 * number / 200) for number in range(200)
-        ]
-        outcomes = await asyncio.gather(*asked, return_exceptions=True)
-    wrong = [
-        outcome
-        for outcome in outcomes
-        if not isinstance(outcome, AcquireTimeoutError) or "did not answer" in str(outcome)
-    ]
-    assert len(wrong) <= FEW, wrong[0]
+        for _ in range(TRIES):
+            asked = [
+                client.get_lock("k").acquire(timeout=0.5 + 0.1 * number / 200)
+                for number in range(200)
+            ]
+            outcomes = await asyncio.gather(*asked, return_exceptions=True)
+            if not any(map(told_as_silent, outcomes)):
+                break
+    assert {type(outcome) for outcome in outcomes} == {AcquireTimeoutError}
+    assert not any(map(told_as_silent, outcomes)), outcomes

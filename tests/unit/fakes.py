@@ -200,7 +200,7 @@ class FakeOwnership:
     def begin(self, loop: object, task: object) -> None:
         return None
 
-    def begin_last_release(self, loop: object, lease: Lease) -> None:
+    def begin_last_release(self, loop: object, lease: Lease, future: object = None) -> None:
         return None
 
     async def release(self, lease: Lease) -> None:
