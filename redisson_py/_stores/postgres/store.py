@@ -121,8 +121,8 @@ class PostgresStore:
         listening.add(wish.name, wish.owner)
         try:
             return await self._ask_and_listen(wish, listening, deadline)
-        except ConnectionLostError as error:
-            if not error.maybe_held:
+        except BackendError as error:
+            if not (isinstance(error, ConnectionLostError) and error.maybe_held):
                 listening.discard(wish.name, wish.owner)
             raise
 
