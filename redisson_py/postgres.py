@@ -36,6 +36,8 @@ async def _guard(lease: Lease, connection: Any) -> None:
     assert isinstance(context.executor, StoreExecutor)
     line = context.executor.carrier.lines.get(hold.owner)
     name = hold.ownership.commands.key.decode()
+    # Inside this client it could be passed on without a question that the transaction stops.
+    hold.guard()
     if line is None or not await guard(connection, name, hold.owner, line.token):
         context.watchdog.lose(hold, "taken")
         raise lease._loss()
