@@ -58,8 +58,8 @@ class PostgresStore:
     ends_leases: bool = True
 
     def __init__(self, url: str, *, connections: int = 4, statement_cache_size: int = 100) -> None:
-        if connections < 1:
-            raise ValueError(f"connections must be 1 or more, not {connections!r}")
+        _check_count("connections", connections, 1)
+        _check_count("statement_cache_size", statement_cache_size, 0)
         urls, self.where = check_url(url)
         self._target: Final = Target(urls, self.where, statement_cache_size)
         self._most: Final = connections
@@ -270,6 +270,13 @@ async def _create(connection: asyncpg.Connection) -> None:
         asyncpg.InternalServerError,
     ):
         await connection.execute(sql.schema_sql())
+
+
+def _check_count(what: str, count: object, least: int) -> None:
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise TypeError(f"{what} must be int, not {type(count).__name__}")
+    if count < least:
+        raise ValueError(f"{what} must be {least} or more, not {count!r}")
 
 
 def _id(name: str) -> bytes:
