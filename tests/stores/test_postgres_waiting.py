@@ -19,6 +19,7 @@ from tests.stores.postgres_scene import (
     connected,
     granted,
     id_of,
+    renewal,
     row_of,
     soon,
     started,
@@ -267,6 +268,36 @@ async def test_a_first_connection_lost_halfway_has_missed_something(
         await asyncio.gather(*asked)
         await bell.wait()
         assert bell.all == 1
+
+
+async def test_a_release_waits_longer_than_its_role_would(server: PostgresServer) -> None:
+    """The role has a `lock_timeout`; a row that is locked for longer is no refusal."""
+    timed_out = "canceling statement due to lock timeout"
+    async with connected(server.url) as raw:
+        await raw.execute("CREATE ROLE hasty LOGIN")
+        await raw.execute("ALTER ROLE hasty SET lock_timeout = '10ms'")
+        async with started(server.url):
+            await raw.execute("GRANT SELECT, INSERT, UPDATE ON redisson_py_locks TO hasty")
+        async with started(server.url_of("hasty")) as store:
+            hold = await granted(store, "hasty", "a:1")
+            transaction = raw.transaction()
+            await transaction.start()
+            await raw.execute("SELECT FROM redisson_py_locks WHERE name = 'hasty' FOR UPDATE")
+            refused = server.log_text().count(timed_out)
+            renewing = asyncio.create_task(
+                store.renew([renewal("hasty", "a:1", hold.token, 60)], soon(30))
+            )
+            await until(lambda: _is(server.log_text().count(timed_out) >= refused + 2))
+            await transaction.rollback()
+            assert None not in await renewing
+            transaction = raw.transaction()
+            await transaction.start()
+            await raw.execute("SELECT FROM redisson_py_locks WHERE name = 'hasty' FOR UPDATE")
+            refused = server.log_text().count(timed_out)
+            releasing = asyncio.create_task(store.give_back("hasty", "a:1", False, soon(30)))
+            await until(lambda: _is(server.log_text().count(timed_out) >= refused + 2))
+            await transaction.rollback()
+            assert await releasing == 1
 
 
 async def test_channels_stay_for_the_next_waiter_but_not_all(server: PostgresServer) -> None:

@@ -38,6 +38,8 @@ LOCKED: Final = 0.1
 _LONGEST_WAIT: Final = sql.WAITER_TIME / 2 - 5
 #: A row that changes while we look is asked for again so many times at once.
 _TRIES: Final = 3
+#: A request for a hold does not wait for a row that somebody has locked: it is busy.
+_LOCKED_ROW: Final = (asyncpg.LockNotAvailableError,)
 #: How many owners are remembered whose requests had no answer.
 _REMEMBERED: Final = 10_000
 
@@ -186,7 +188,7 @@ class PostgresStore:
         arguments = (_id(wish.name), wish.name, wish.owner, lease, tokens, wish.waits)
         for _ in range(_TRIES):
             try:
-                answer = await self._fetch(sql.ASK, arguments, deadline)
+                answer = await self._fetch(sql.ASK, arguments, deadline, _LOCKED_ROW)
             except BackendError as error:
                 if not isinstance(error.__cause__, asyncpg.LockNotAvailableError):
                     raise
@@ -223,10 +225,16 @@ class PostgresStore:
             for row in answer.value
         }
 
-    async def _fetch(self, statement: str, arguments: Sequence[object], deadline: float) -> Answer:
+    async def _fetch(
+        self,
+        statement: str,
+        arguments: Sequence[object],
+        deadline: float,
+        final: tuple[type[Exception], ...] = (),
+    ) -> Answer:
         if self._connections is None:
             raise _stopped()
-        return await self._connections.fetch(statement, arguments, deadline)
+        return await self._connections.fetch(statement, arguments, deadline, final)
 
     async def _notify(self, channel: str) -> None:
         await self._fetch("SELECT pg_notify($1::text, '')", (channel,), now() + 5.0)
