@@ -11,7 +11,7 @@ import pytest
 from redisson_py._stores.postgres import guard, sql
 from redisson_py._stores.postgres.listening import channel_of
 from redisson_py._stores.postgres.store import LOCKED
-from redisson_py.errors import BackendError
+from redisson_py.errors import BackendError, NotHeldError
 from redisson_py.postgres import Postgres
 from tests.stores.postgres_scene import (
     busy,
@@ -168,3 +168,23 @@ async def test_a_guarded_lock_is_not_passed_on_before_the_commit(server: Postgre
         await transaction.commit()
         async with asyncio.timeout(10):
             await (await waiter).release()
+
+
+async def test_a_released_lease_guards_nothing(server: PostgresServer) -> None:
+    """Its hold was passed to another task, which loses nothing by that."""
+    async with (
+        Postgres.from_url(server.url, turn=60.0) as client,
+        connected(server.url) as raw,
+    ):
+        lease = await client.get_lock("passed").acquire()
+        waiter = asyncio.create_task(client.get_lock("passed").acquire())
+        await until_waiting(client, 1)
+        await lease.release()
+        passed = await waiter
+        assert passed.owner == lease.owner
+        async with raw.transaction():
+            with pytest.raises(NotHeldError, match="was released already"):
+                await lease.guard(raw)
+        async with raw.transaction():
+            await passed.guard(raw)
+        await passed.release()
