@@ -11,7 +11,7 @@ from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
 from redisson_py._stores.commands import StoreLockCommands
-from redisson_py._stores.contract import State
+from redisson_py._stores.contract import HolderState, Kind, State
 from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.ownership import EndedHere
 from redisson_py._stores.requests import ForceRelease, Look
@@ -38,26 +38,27 @@ def name_of(context: Context, name: Name) -> str:
 class StoreView:
     """Looks at one lock in its store, and frees it by force."""
 
-    __slots__ = ("_executor", "_name")
+    __slots__ = ("_executor", "_kind", "_name")
 
-    def __init__(self, executor: StoreExecutor, name: str) -> None:
+    def __init__(self, executor: StoreExecutor, name: str, kind: Kind = "lock") -> None:
         self._executor = executor
         self._name = name
+        self._kind: Kind = kind
 
     async def state(self, *, fails_fast: bool = False) -> State:
         """Return its holder, and its waiters."""
-        call = self._executor.start(Look(self._name))
+        call = self._executor.start(Look(self._name, self._kind))
         call.fails_fast = fails_fast
         state: State = await self._executor.answer(call)
         return state
 
     async def look(self) -> bool:
         """Return whether anybody holds it, or fail with the first attempt that fails."""
-        return (await self.state(fails_fast=True)).holder is not None
+        return bool(self._holders(await self.state(fails_fast=True)))
 
     async def locked(self) -> bool:
         """Return whether anybody holds it."""
-        return (await self.state()).holder is not None
+        return bool(self._holders(await self.state()))
 
     async def count_of(self, hold: Hold) -> int:
         """Return the hold count of a hold; 0 if it is not there."""
@@ -65,19 +66,29 @@ class StoreView:
 
     async def is_there(self, hold: Hold) -> bool:
         """Return whether a hold is there."""
-        holder = (await self.state()).holder
-        return holder is not None and holder.owner == hold.owner
+        state = await self.state()
+        return any(each.owner == hold.owner for each in _all_holders(state))
 
     async def remaining(self) -> float | None:
         """Return the seconds left of its lease; None when it is free."""
-        holder = (await self.state()).holder
-        return None if holder is None else holder.remaining
+        holders = self._holders(await self.state())
+        return max((each.remaining for each in holders), default=None)
 
     async def force_release(self) -> tuple[bool, bool]:
         """Free it; return whether anybody held it, and whether that was carried out once."""
-        call = self._executor.start(ForceRelease(self._name))
+        call = self._executor.start(ForceRelease(self._name, self._kind))
         freed = bool(await self._executor.answer(call))
         return freed, not call.uncertain
+
+    def _holders(self, state: State) -> tuple[HolderState, ...]:
+        """Return the holders of this kind."""
+        if self._kind == "read":
+            return state.readers
+        return () if state.holder is None else (state.holder,)
+
+
+def _all_holders(state: State) -> tuple[HolderState, ...]:
+    return state.readers if state.holder is None else (state.holder, *state.readers)
 
 
 class StoreLock(LockLike):

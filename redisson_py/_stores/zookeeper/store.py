@@ -28,7 +28,16 @@ from typing import Any, Final, Self, final
 from kazoo.exceptions import NodeExistsError, NoNodeError
 from kazoo.protocol.serialization import Delete, Exists, GetChildren, GetData, Sync
 
-from redisson_py._stores.contract import Bell, Busy, Granted, HolderState, Renewal, State, Wish
+from redisson_py._stores.contract import (
+    Bell,
+    Busy,
+    Granted,
+    HolderState,
+    Kind,
+    Renewal,
+    State,
+    Wish,
+)
 from redisson_py._time import now
 from redisson_py.errors import BackendError
 
@@ -194,7 +203,7 @@ class ZooKeeperStore:
 
         return await self._ensemble.call(attempt, deadline, changes=True)
 
-    async def look(self, name: str, deadline: float) -> State:
+    async def look(self, name: str, deadline: float, kind: Kind = "lock") -> State:
         """Return the contenders. How long the session of another one still has, nobody knows.
 
         Its `remaining` is therefore the session timeout of this client.
@@ -220,7 +229,7 @@ class ZooKeeperStore:
 
         return await self._ensemble.call(attempt, deadline, changes=False)
 
-    async def force_release(self, name: str, deadline: float) -> bool:
+    async def force_release(self, name: str, deadline: float, kind: Kind = "lock") -> bool:
         """Delete the first contender. The next one is told by its watch."""
         path = self._path(name)
 
