@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self, final
 
 from redisson_py._engine.context import Context
@@ -91,6 +92,21 @@ def _all_holders(state: State) -> tuple[HolderState, ...]:
     return state.readers if state.holder is None else (state.holder, *state.readers)
 
 
+def described(
+    holders: Sequence[HolderState], ownership: TaskOwnership
+) -> tuple[HolderSnapshot, ...]:
+    """Return holders for people; those of this client with their task and their hold count."""
+    own = {hold.owner: hold for hold in ownership.all_holds()}
+    found = []
+    for each in holders:
+        hold = own.get(each.owner)
+        task = None if hold is None else hold.task()
+        name = None if task is None else task.get_name()
+        count = 1 if hold is None else hold.count
+        found.append(HolderSnapshot(each.owner, count, each.remaining, task=name))
+    return tuple(found)
+
+
 class StoreLock(LockLike):
     """A lock of a store: the methods of every lock, and the holder is the current task.
 
@@ -126,15 +142,8 @@ class StoreLock(LockLike):
         """Return the holder, and the waiters if the store knows them. Decide nothing from it."""
         self._context.check()
         state = await self._view.state()
-        if state.holder is None:
-            return LockSnapshot((), state.waiters, state.keys)
-        owner = state.holder.owner
-        own = [hold for hold in self._ownership.all_holds() if hold.owner == owner]
-        task = own[0].task() if own else None
-        holds = own[0].count if own else 1
-        name = None if task is None else task.get_name()
-        holder = HolderSnapshot(owner, holds, state.holder.remaining, task=name)
-        return LockSnapshot((holder,), state.waiters, state.keys)
+        holders = () if state.holder is None else (state.holder,)
+        return LockSnapshot(described(holders, self._ownership), state.waiters, state.keys)
 
 
 @final
