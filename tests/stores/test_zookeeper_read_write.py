@@ -231,9 +231,7 @@ async def test_a_reader_that_asks_to_write_is_refused(
         pass
 
 
-async def test_no_more_time_says_busy(
-    lock: StoreReadWriteLock, theirs: StoreReadWriteLock
-) -> None:
+async def test_no_more_time_says_busy(lock: StoreReadWriteLock, theirs: StoreReadWriteLock) -> None:
     async with lock.write_lock():
         for side in (theirs.read_lock(), theirs.write_lock()):
             with pytest.raises(AcquireTimeoutError, match=r"stayed busy for 0\.3 s"):
