@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Literal, Self, final
 
 from redisson_py._listener import LossReason, LostEvent, Teller
 from redisson_py._owner import TaskRef
-from redisson_py._time import now
+from redisson_py._time import KEPT_LESS, now
 
 if TYPE_CHECKING:
     from redisson_py._engine.lease import Lease
@@ -412,7 +412,7 @@ class Hold:
         if self.ends_at <= moment and not self.renewed:
             return "ended"
         limits = [lease._limit for lease in self.live]
-        last = min(moment, self.ends_at)
+        last = moment if moment < self.ends_at else self.ends_at + KEPT_LESS
         if (
             limits
             and not self.reentries
