@@ -176,6 +176,20 @@ async def test_a_downgrade_lets_no_waiting_writer_in(
         await (await writer).release()
 
 
+async def test_a_writer_reads_without_waiting(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock
+) -> None:
+    async with lock.write_lock():
+        writer = asyncio.create_task(theirs.write_lock().acquire())
+        await waits(lock, 1)
+        reading = await lock.read_lock().try_acquire()
+        assert reading is not None
+        assert await asyncio.create_task(lock.read_lock().try_acquire()) is None
+        await reading.release()
+    async with asyncio.timeout(SOON):
+        await (await writer).release()
+
+
 async def test_others_read_after_a_downgrade(
     lock: StoreReadWriteLock, theirs: StoreReadWriteLock
 ) -> None:
