@@ -38,7 +38,7 @@ call of a `_stores/contract.Store`, and 4 a ring of its bell.
 from redisson_py import errors
 from redisson_py._client import Redisson
 from redisson_py._engine.lease import FencedLease, Lease
-from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot
+from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot, ReadWriteSnapshot
 from redisson_py._listener import (
     AcquiredEvent,
     ConnectionLostEvent,
@@ -77,7 +77,7 @@ from redisson_py.locks.anywhere import Locks
 from redisson_py.locks.lock import FairLock, FencedLock, RLock
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.lock_of import LockOf
-from redisson_py.locks.read_write_lock import ReadLock, ReadWriteLock, ReadWriteSnapshot, WriteLock
+from redisson_py.locks.read_write_lock import ReadLock, ReadWriteLock, WriteLock
 from redisson_py.semaphores.permit import Permit
 from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSemaphore
 from redisson_py.semaphores.semaphore import Semaphore

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Self, Unpack, final
 
+from redisson_py._engine.snapshots import ReadWriteSnapshot
+from redisson_py._keys import Name
 from redisson_py._stores.client import StoreClient, StoreOptions
 from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock
+from redisson_py._stores.read_write_lock import StoreReadLock, StoreReadWriteLock, StoreWriteLock
 
 #: The session's timeout, in leases: a server hears late of a client's signs of life, and grants no
 #: more than the rest.
@@ -15,13 +18,22 @@ _SESSION = 4 / 3
 with needs("zookeeper"):
     from redisson_py._stores.zookeeper.store import ZooKeeperStore
 
-__all__ = ["StoreLock", "StoreOptions", "ZooKeeper"]
+__all__ = [
+    "ReadWriteSnapshot",
+    "StoreLock",
+    "StoreOptions",
+    "StoreReadLock",
+    "StoreReadWriteLock",
+    "StoreWriteLock",
+    "ZooKeeper",
+]
 
 
 @final
 class ZooKeeper(StoreClient):
-    """Makes locks that ZooKeeper (3.5 or newer) keeps, as Curator's `InterProcessMutex` does.
+    """Makes locks that ZooKeeper (3.5 or newer) keeps, as Curator does.
 
+    A lock is Curator's `InterProcessMutex`, a read-write lock its `InterProcessReadWriteLock`.
     Use it as `async with ZooKeeper.from_url(...) as store`, or call `aclose()` in the end; nothing
     connects until first use. A name that is a path, as `/locks/orders`, is that path; any other is
     below `/redisson_py`.
@@ -55,3 +67,11 @@ class ZooKeeper(StoreClient):
             lambda lease_time: ZooKeeperStore.from_url(url, lease_time * _SESSION, lease_time),
             options,
         )
+
+    def get_read_write_lock(self, name: Name) -> StoreReadWriteLock:
+        """Return the read-write lock `name`: many readers or one writer; errors as for `get_lock`.
+
+        It shares its path with Curator's `InterProcessReadWriteLock`. Its leases have no fencing
+        token.
+        """
+        return StoreReadWriteLock(self._context, self._executor, name)

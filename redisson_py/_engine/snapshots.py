@@ -41,3 +41,17 @@ class LockSnapshot:
     holders: tuple[HolderSnapshot, ...]
     waiters: tuple[str, ...]
     keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadWriteSnapshot(LockSnapshot):
+    """A read-write lock as its server had it a moment ago.
+
+    Attributes:
+        writer: The holder that writes, if there is one; it may read as well.
+        readers: The holders that read, each with what is left of its own lease; not those whose
+            lease is over.
+    """
+
+    writer: HolderSnapshot | None
+    readers: tuple[HolderSnapshot, ...]

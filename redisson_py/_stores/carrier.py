@@ -272,10 +272,10 @@ class Carrier:
                         default=None,
                     )
                     return [int(each is not None) for each in found]
-                case Look(name):
-                    return await store.look(name, deadline)
-                case ForceRelease(name):
-                    return await store.force_release(name, deadline)
+                case Look(name, kind):
+                    return await store.look(name, deadline, kind)
+                case ForceRelease(name, kind):
+                    return await store.force_release(name, deadline, kind)
                 case _:
                     return await store.ping(deadline)
         match request:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from redisson_py._answers import Answer, wakes_everybody
-from redisson_py._stores.contract import Wish
+from redisson_py._stores.contract import Kind, Wish
 from redisson_py._stores.requests import Ask, Enter, GiveBack, SetLease
 
 if TYPE_CHECKING:
@@ -16,6 +16,14 @@ if TYPE_CHECKING:
 #: this often in this process.
 TOKENS = 64
 
+#: Each kind for people.
+_NAMES: dict[Kind, str] = {
+    "lock": "lock",
+    "read": "read lock",
+    "write": "write lock",
+    "semaphore": "semaphore mutex",
+}
+
 
 class StoreLockCommands:
     """A lock of a store; `_engine/server.py` says what each part is for.
@@ -23,9 +31,10 @@ class StoreLockCommands:
     Args:
         name: The name, with the client's prefix.
         fenced: Its grants come with fencing tokens.
+        held: What is held: a lock, a side of a read-write lock, or a semaphore mutex.
     """
 
-    __slots__ = ("key", "kind", "name", "tokens")
+    __slots__ = ("held", "key", "kind", "name", "tokens")
 
     acquire_script = release_script = set_lease_script = renew_script = None
     queues = False
@@ -33,16 +42,17 @@ class StoreLockCommands:
     #: Not every store ends a hold by itself; and a waiter is there until it is given back.
     leaves_traces = True
 
-    def __init__(self, name: str, *, fenced: bool) -> None:
+    def __init__(self, name: str, *, fenced: bool = False, held: Kind = "lock") -> None:
         self.name: str = name
         self.key: bytes = name.encode()
-        self.kind: str = "fenced lock" if fenced else "lock"
+        self.held: Kind = held
+        self.kind: str = "fenced lock" if fenced else _NAMES[held]
         self.tokens: int = TOKENS if fenced else 0
 
     @property
     def hold_key(self) -> bytes:
         """The key that a lock and its fenced lock have in common."""
-        return b"lock:" + self.key
+        return _NAMES[self.held].encode() + b":" + self.key
 
     @property
     def channel(self) -> bytes:
@@ -65,8 +75,12 @@ class StoreLockCommands:
         """Return the request for a hold, or to enter it again."""
         if wish.reentry is not None:
             return Enter(self.name, wish.owner, wish.lease_time)
-        renewed, waits = wish.renewed, not wish.once
-        return Ask(Wish(self.name, wish.owner, wish.lease_time, renewed, waits, self.tokens))
+        return Ask(self.wish(wish))
+
+    def wish(self, request: AcquireRequest) -> Wish:
+        """Return what an acquire request asks a store for."""
+        owner, lease, renewed = request.owner, request.lease_time, request.renewed
+        return Wish(self.name, owner, lease, renewed, not request.once, self.tokens, self.held)
 
     @staticmethod
     def answer(reply: Answer, wish: object) -> Answer:

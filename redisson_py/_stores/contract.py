@@ -23,7 +23,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
+
+Kind = Literal["lock", "read", "write", "semaphore"]
+"""What is held. Every store has locks, fenced or not; only ZooKeeper has the other kinds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +41,9 @@ class Wish:
         waits: The caller will wait if it is busy: the store rings for the name when it may be free.
             It remembers the owner until that is granted the hold, or gives back.
         tokens: How many fencing tokens to take, if the store can take more than one.
+        kind: What is asked for.
+        within: The owner of the write hold that the task of a read has: the read does not wait for
+            it, and stays when it is given back.
     """
 
     name: str
@@ -46,6 +52,8 @@ class Wish:
     renewed: bool
     waits: bool
     tokens: int = 1
+    kind: Kind = "lock"
+    within: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +123,16 @@ class State:
     """A name as the store had it a moment ago.
 
     Attributes:
-        holder: Its holder, if it has one.
+        holder: Its holder, if it has one: that writes, where it is a read-write lock.
         waiters: The owners that wait, in order, where the store knows them.
         keys: Where the store keeps it, for people: keys, paths, a table and its row.
+        readers: The holders that read.
     """
 
     holder: HolderState | None
     waiters: tuple[str, ...]
     keys: tuple[str, ...]
+    readers: tuple[HolderState, ...] = ()
 
 
 class Bell(Protocol):
@@ -185,10 +195,10 @@ class Store(Protocol):
         """Renew holds; return until when each is kept, or None for one that is not there."""
         ...
 
-    async def look(self, name: str, deadline: float) -> State:
-        """Return the holder of a name, and its waiters."""
+    async def look(self, name: str, deadline: float, kind: Kind = "lock") -> State:
+        """Return the holder of a name, and its waiters; "read" and "write" are one look."""
         ...
 
-    async def force_release(self, name: str, deadline: float) -> bool:
-        """End whatever hold there is, and ring; return whether there was one."""
+    async def force_release(self, name: str, deadline: float, kind: Kind = "lock") -> bool:
+        """End whatever hold of a kind there is, and ring; return whether there was one."""
         ...

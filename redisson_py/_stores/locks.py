@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Self, final
 
 from redisson_py._engine.context import Context
@@ -11,7 +12,7 @@ from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
 from redisson_py._stores.commands import StoreLockCommands
-from redisson_py._stores.contract import State
+from redisson_py._stores.contract import HolderState, Kind, State
 from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.ownership import EndedHere
 from redisson_py._stores.requests import ForceRelease, Look
@@ -38,26 +39,27 @@ def name_of(context: Context, name: Name) -> str:
 class StoreView:
     """Looks at one lock in its store, and frees it by force."""
 
-    __slots__ = ("_executor", "_name")
+    __slots__ = ("_executor", "_kind", "_name")
 
-    def __init__(self, executor: StoreExecutor, name: str) -> None:
+    def __init__(self, executor: StoreExecutor, name: str, kind: Kind = "lock") -> None:
         self._executor = executor
         self._name = name
+        self._kind: Kind = kind
 
     async def state(self, *, fails_fast: bool = False) -> State:
         """Return its holder, and its waiters."""
-        call = self._executor.start(Look(self._name))
+        call = self._executor.start(Look(self._name, self._kind))
         call.fails_fast = fails_fast
         state: State = await self._executor.answer(call)
         return state
 
     async def look(self) -> bool:
         """Return whether anybody holds it, or fail with the first attempt that fails."""
-        return (await self.state(fails_fast=True)).holder is not None
+        return bool(self._holders(await self.state(fails_fast=True)))
 
     async def locked(self) -> bool:
         """Return whether anybody holds it."""
-        return (await self.state()).holder is not None
+        return bool(self._holders(await self.state()))
 
     async def count_of(self, hold: Hold) -> int:
         """Return the hold count of a hold; 0 if it is not there."""
@@ -65,19 +67,44 @@ class StoreView:
 
     async def is_there(self, hold: Hold) -> bool:
         """Return whether a hold is there."""
-        holder = (await self.state()).holder
-        return holder is not None and holder.owner == hold.owner
+        state = await self.state()
+        return any(each.owner == hold.owner for each in _all_holders(state))
 
     async def remaining(self) -> float | None:
         """Return the seconds left of its lease; None when it is free."""
-        holder = (await self.state()).holder
-        return None if holder is None else holder.remaining
+        holders = self._holders(await self.state())
+        return max((each.remaining for each in holders), default=None)
 
     async def force_release(self) -> tuple[bool, bool]:
         """Free it; return whether anybody held it, and whether that was carried out once."""
-        call = self._executor.start(ForceRelease(self._name))
+        call = self._executor.start(ForceRelease(self._name, self._kind))
         freed = bool(await self._executor.answer(call))
         return freed, not call.uncertain
+
+    def _holders(self, state: State) -> tuple[HolderState, ...]:
+        """Return the holders of this kind."""
+        if self._kind == "read":
+            return state.readers
+        return () if state.holder is None else (state.holder,)
+
+
+def _all_holders(state: State) -> tuple[HolderState, ...]:
+    return state.readers if state.holder is None else (state.holder, *state.readers)
+
+
+def described(
+    holders: Sequence[HolderState], ownership: TaskOwnership
+) -> tuple[HolderSnapshot, ...]:
+    """Return holders for people; those of this client with their task and their hold count."""
+    own = {hold.owner: hold for hold in ownership.all_holds()}
+    found = []
+    for each in holders:
+        hold = own.get(each.owner)
+        task = None if hold is None else hold.task()
+        name = None if task is None else task.get_name()
+        count = 1 if hold is None else hold.count
+        found.append(HolderSnapshot(each.owner, count, each.remaining, task=name))
+    return tuple(found)
 
 
 class StoreLock(LockLike):
@@ -115,15 +142,8 @@ class StoreLock(LockLike):
         """Return the holder, and the waiters if the store knows them. Decide nothing from it."""
         self._context.check()
         state = await self._view.state()
-        if state.holder is None:
-            return LockSnapshot((), state.waiters, state.keys)
-        owner = state.holder.owner
-        own = [hold for hold in self._ownership.all_holds() if hold.owner == owner]
-        task = own[0].task() if own else None
-        holds = own[0].count if own else 1
-        name = None if task is None else task.get_name()
-        holder = HolderSnapshot(owner, holds, state.holder.remaining, task=name)
-        return LockSnapshot((holder,), state.waiters, state.keys)
+        holders = () if state.holder is None else (state.holder,)
+        return LockSnapshot(described(holders, self._ownership), state.waiters, state.keys)
 
 
 @final

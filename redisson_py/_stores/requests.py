@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from redisson_py._answers import RefusedError
 from redisson_py._loop import Future
-from redisson_py._stores.contract import Renewal, Wish
+from redisson_py._stores.contract import Kind, Renewal, Wish
 
 if TYPE_CHECKING:
     from redisson_py.errors import BackendError
@@ -63,13 +63,15 @@ class Look:
     """Look for the holder of a name."""
 
     name: str
+    kind: Kind = "lock"
 
 
 @dataclass(frozen=True, slots=True)
 class ForceRelease:
-    """End whatever hold there is of a name."""
+    """End whatever hold of a kind there is of a name."""
 
     name: str
+    kind: Kind = "lock"
 
 
 @dataclass(frozen=True, slots=True)

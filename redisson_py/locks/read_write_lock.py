@@ -7,7 +7,6 @@ is no upgrade: a reader that asks to write would wait for itself.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, Self, final
 
 from redisson_py._commands.read_write_lock import (
@@ -18,7 +17,7 @@ from redisson_py._commands.read_write_lock import (
     WriteLockCommands,
     YieldingReadLockCommands,
 )
-from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot
+from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot, ReadWriteSnapshot
 from redisson_py._keys import Name, read_write_channel
 from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.inspecting import Describer, seconds, texts
@@ -28,20 +27,6 @@ from redisson_py.locks.lock import ServerLock
 
 Prefer = Literal["readers", "writers"]
 """Who goes first where a writer waits for readers."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReadWriteSnapshot(LockSnapshot):
-    """A read-write lock as Redis had it a moment ago.
-
-    Attributes:
-        writer: The holder that writes, if there is one; it may read as well.
-        readers: The holders that read, each with what is left of its own lease; not those whose
-            lease is over.
-    """
-
-    writer: HolderSnapshot | None
-    readers: tuple[HolderSnapshot, ...]
 
 
 @final

@@ -37,6 +37,7 @@ from redisson_py._stores.contract import (
     Busy,
     Granted,
     HolderState,
+    Kind,
     Renewal,
     State,
     Wish,
@@ -193,7 +194,7 @@ class EtcdStore:
         """See the contract."""
         return await self._holds.renew(batch, deadline)
 
-    async def look(self, name: str, deadline: float) -> State:
+    async def look(self, name: str, deadline: float, kind: Kind = "lock") -> State:
         """See the contract."""
         contenders = await self._queue.contenders(name, deadline)
         holder = None
@@ -207,7 +208,7 @@ class EtcdStore:
             holder = HolderState(owner_of(first), remaining, first.create_revision)
         return State(holder, tuple(owner_of(each) for each in contenders[1:]), (f"{name}/",))
 
-    async def force_release(self, name: str, deadline: float) -> bool:
+    async def force_release(self, name: str, deadline: float, kind: Kind = "lock") -> bool:
         """See the contract."""
         while contenders := await self._queue.contenders(name, deadline):
             first = contenders[0]

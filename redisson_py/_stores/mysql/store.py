@@ -11,6 +11,7 @@ from redisson_py._stores.contract import (
     Busy,
     Granted,
     HolderState,
+    Kind,
     Renewal,
     State,
     Wish,
@@ -160,7 +161,7 @@ class MySQLStore:
                 ends.append(None if left is None else answer.before + left / _MICRO)
         return ends
 
-    async def look(self, name: str, deadline: float) -> State:
+    async def look(self, name: str, deadline: float, kind: Kind = "lock") -> State:
         """Return the holder of a name. Its waiters poll: the store does not know them."""
         answer = await self._run(sql.look(name), deadline, "a look")
         holder = None
@@ -170,7 +171,7 @@ class MySQLStore:
         row = f"{self._target.database}.{sql.TABLE} WHERE id = {sql.key(name)}"
         return State(holder, (), (row,))
 
-    async def force_release(self, name: str, deadline: float) -> bool:
+    async def force_release(self, name: str, deadline: float, kind: Kind = "lock") -> bool:
         """End the hold that there is, and ring; return whether there was one. Two round trips.
 
         A request that arrives late ends no later hold.

@@ -22,7 +22,16 @@ from typing import Any, Final, Self, final
 
 import asyncpg
 
-from redisson_py._stores.contract import Bell, Busy, Granted, HolderState, Renewal, State, Wish
+from redisson_py._stores.contract import (
+    Bell,
+    Busy,
+    Granted,
+    HolderState,
+    Kind,
+    Renewal,
+    State,
+    Wish,
+)
 from redisson_py._stores.postgres import sql
 from redisson_py._stores.postgres.connections import Answer, Connections, Target
 from redisson_py._stores.postgres.listening import Listening, channel_of
@@ -167,7 +176,7 @@ class PostgresStore:
                 kept |= await self._renew(statement, part, deadline)
         return [kept.get((each.name, each.owner, each.token)) for each in batch]
 
-    async def look(self, name: str, deadline: float) -> State:
+    async def look(self, name: str, deadline: float, kind: Kind = "lock") -> State:
         """Return who holds a name. Waiters are not known."""
         answer = await self._fetch(sql.LOOK, (_id(name),), deadline)
         holder = None
@@ -176,7 +185,7 @@ class PostgresStore:
             holder = HolderState(row["owner"], row["remaining"], row["token"])
         return State(holder, (), (f"{sql.TABLE} where id = '\\x{_id(name).hex()}'",))
 
-    async def force_release(self, name: str, deadline: float) -> bool:
+    async def force_release(self, name: str, deadline: float, kind: Kind = "lock") -> bool:
         """End whatever hold there is, and ring; return whether there was one."""
         answer = await self._fetch(sql.FORCE_RELEASE, (_id(name), channel_of(name)), deadline)
         return bool(answer.value and answer.value[0]["held"])

@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import re
 import uuid
+from itertools import takewhile
 from typing import Final
+
+from redisson_py._stores.contract import Kind
 
 _BASE: Final = "/redisson_py/"
 _FORBIDDEN: Final = "\\x00-\\x1f\\x7f-\\x9f\\ud800-\\uf8ff\\ufff0-\\uffff\\U00010000-\\U0010ffff"
@@ -18,7 +21,10 @@ _FORBIDDEN_IN_PATH: Final = re.compile(f"[{_FORBIDDEN}]")
 _FORBIDDEN_IN_NODE: Final = re.compile(f"[{_FORBIDDEN}%/]")
 _RESERVED: Final = frozenset((".", "..", "zookeeper"))
 _OWNERS: Final = uuid.UUID("5f0f4a53-6c1f-5d0e-9d55-6b6c0c2b3f11")
-_CONTENDER: Final = re.compile(r"lock-(\d{10})\Z")
+#: What stands between the owner's part of a contender's name and its number.
+_MARKS: Final[dict[Kind, str]] = {"lock": "lock-", "read": "__READ__", "write": "__WRIT__"}
+_LOCK: Final = re.compile(r"lock-(\d{10})\Z")
+_READ_OR_WRITE: Final = re.compile(r"__(?:READ|WRIT)__(\d{10})\Z")
 
 
 def is_path(text: str) -> bool:
@@ -40,15 +46,56 @@ def levels_of(path: str) -> list[str]:
     return [*(path[:end] for end in ends), path]
 
 
-def prefix_of(owner: str) -> str:
+def prefix_of(owner: str, kind: Kind = "lock") -> str:
     """Return how the node of an owner begins, as Curator's protected nodes do."""
-    return f"_c_{uuid.uuid5(_OWNERS, owner)}-lock-"
+    return f"_c_{uuid.uuid5(_OWNERS, owner)}-{_MARKS[kind]}"
 
 
-def in_order(children: list[str]) -> list[str]:
-    """Return the contenders among the children of a directory, the holder first."""
-    numbered = [(found[1], child) for child in children if (found := _CONTENDER.search(child))]
-    return [child for _, child in sorted(numbered)]
+def number_of(node: str) -> str:
+    """Return the number of a contender."""
+    return node[-10:]
+
+
+def in_order(children: list[str], kind: Kind = "lock") -> list[str]:
+    """Return the contenders among the children of a directory, in the order of their numbers.
+
+    A read under a write hold has the number of that write hold, and comes after it.
+    """
+    pattern = _LOCK if kind == "lock" else _READ_OR_WRITE
+    numbered = [
+        (found[1], _reads(child), child) for child in children if (found := pattern.search(child))
+    ]
+    return [child for _, _, child in sorted(numbered)]
+
+
+def blocker(nodes: list[str], node: str, kind: Kind, within: str | None = None) -> str | None:
+    """Return the contender that must go before another is granted; None: it has the hold.
+
+    Args:
+        nodes: The contenders in order.
+        node: The one that asks.
+        kind: What it asks for. A read waits for the first write before it, anything else for the
+            contender right before it.
+        within: The contender of the write hold of the same task, for which a read does not wait.
+    """
+    ahead = nodes[: nodes.index(node)]
+    if kind == "read":
+        return next((each for each in ahead if not _reads(each) and each != within), None)
+    return ahead[-1] if ahead else None
+
+
+def holding(nodes: list[str]) -> tuple[str | None, list[str]]:
+    """Return the contender that holds the lock, or the write side, and those that read."""
+    readers = list(takewhile(_reads, nodes))
+    if readers or not nodes:
+        return None, readers
+    first, *others = nodes
+    number = number_of(first)
+    return first, [each for each in others if _reads(each) and number_of(each) == number]
+
+
+def _reads(node: str) -> bool:
+    return "__READ__" in node
 
 
 def _node_of(name: str) -> str:

@@ -59,6 +59,7 @@ _HEARD: Final = 1 / 4
 _GRAIN: Final = 1 / 100
 #: Seconds to wait for kazoo's threads where nothing can be awaited; they end after that.
 _PARTING: Final = 0.5
+_EPHEMERAL: Final = 1
 _EPHEMERAL_SEQUENTIAL: Final = 3
 _CONTAINER: Final = 4
 
@@ -88,8 +89,13 @@ class CreateContainer:
         return bytes(self._request.serialize())
 
 
-def create_contender(path: str, data: bytes) -> object:
-    """Return a request for a node that ends with its session; a number is added to its path."""
+def create_contender(path: str, data: bytes, number: str | None = None) -> object:
+    """Return a request for a node that ends with its session.
+
+    The server adds a new number to its path, unless there is one already.
+    """
+    if number is not None:
+        return Create2(path + number, data, OPEN_ACL_UNSAFE, _EPHEMERAL)
     return Create2(path, data, OPEN_ACL_UNSAFE, _EPHEMERAL_SEQUENTIAL)
 
 

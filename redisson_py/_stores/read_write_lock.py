@@ -1,0 +1,249 @@
+"""The read-write lock of a store: many readers or one writer.
+
+Each side has holds of its own. What a task reads while it writes is a hold like any other, under an
+owner of its own, that the store grants although the task writes; so it stays when the write side is
+released (a downgrade). There is no upgrade: a reader that asks to write would wait for itself.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Self, final
+
+from redisson_py._answers import Granted
+from redisson_py._engine.context import Context
+from redisson_py._engine.hold import Hold
+from redisson_py._engine.request import AcquireRequest
+from redisson_py._engine.snapshots import LockSnapshot, ReadWriteSnapshot
+from redisson_py._engine.waiting import Turn
+from redisson_py._keys import Name
+from redisson_py._loop import Task
+from redisson_py._statistics import PrimitiveStatistics
+from redisson_py._stores.commands import StoreLockCommands
+from redisson_py._stores.contract import Wish
+from redisson_py._stores.executor import StoreExecutor
+from redisson_py._stores.locks import StoreLock, StoreView, described, name_of
+from redisson_py._stores.ownership import EndedHere
+from redisson_py.locks.lock_like import LockLike
+
+
+class _ReadUnderWrite(AcquireRequest):
+    """The request of a task that writes, and asks to read.
+
+    Attributes:
+        write: The write hold of the task.
+    """
+
+    __slots__ = ("write",)
+
+    write: Hold
+
+
+class _ReadCommands(StoreLockCommands):
+    """The requests about the read side."""
+
+    __slots__ = ()
+
+    def wish(self, request: AcquireRequest) -> Wish:
+        """Return what an acquire request asks a store for."""
+        wish = super().wish(request)
+        if isinstance(request, _ReadUnderWrite):
+            return replace(wish, within=request.write.owner)
+        return wish
+
+
+class _ReadSide(EndedHere):
+    """The holds of one client's tasks on the read side."""
+
+    __slots__ = ()
+
+    def new_request(
+        self,
+        task: Task,
+        lease_time: float | None,
+        turn: Turn | None = None,
+        *,
+        once: bool,
+        deadline: float | None,
+    ) -> AcquireRequest:
+        """Return the request for a new hold of a task, which may write."""
+        write = self.write_hold(task)
+        if write is None:
+            return super().new_request(task, lease_time, turn, once=once, deadline=deadline)
+        owner, lease = self.context.owners.new_owner(), self.context.options.lease_time
+        request = _ReadUnderWrite(self, owner, 1, lease, turn, once=once, deadline=deadline)
+        request.write = write
+        return request
+
+    def granted(
+        self, request: AcquireRequest, task: Task, lease_time: float | None, answer: Granted
+    ) -> Hold:
+        """Return the hold of a granted request."""
+        if (
+            isinstance(request, _ReadUnderWrite)
+            and request.write.state == "held"
+            and request.write.task() is not task
+        ):
+            # Another task of this client writes now: this hold is over before it is used.
+            request.sent_at -= 2 * request.lease_time
+        return super().granted(request, task, lease_time, answer)
+
+
+class _WriteSide(EndedHere):
+    """The holds of one client's tasks on the write side."""
+
+    __slots__ = ()
+
+    def pass_on(self, hold: Hold) -> bool:
+        """Pass a hold to the next waiting task, unless its own task reads under it."""
+        assert self.reads is not None
+        task = hold.task()
+        read = None if task is None else self.reads.of(task)
+        if task is None or (read is not None and read.state == "held"):
+            return False
+        return super().pass_on(hold)
+
+
+@final
+class StoreReadLock(StoreLock):
+    """The side of a read-write lock that any number of tasks hold together, in all processes.
+
+    Made by `client.get_read_write_lock(name).read_lock()`; see `StoreReadWriteLock` for when to use
+    it and what it promises. Each task that reads has a hold of its own, and may re-enter. A task
+    that holds the write side may read as well, and goes on reading when it has released that.
+
+    Cost: uncontended one round trip. Cancellation, times and errors: see `acquire` and `release`.
+
+    `locked` is true while anybody reads, a writer that also reads included. `force_release` frees
+    it from all readers, but not from a writer.
+    """
+
+    def __init__(self, context: Context, executor: StoreExecutor, name: Name) -> None:
+        text = name_of(context, name)
+        self._context = context
+        self._executor = executor
+        self._view = StoreView(executor, text, "read")
+        commands = _ReadCommands(text, held="read")
+        # Readers do not wait for each other, so nothing is passed on among them.
+        ownership = _ReadSide(context, name, commands, self._view, passes=False)
+        ownership.writes = context.registry.task_holds(b"write lock:" + commands.key)
+        LockLike.__init__(self, ownership, commands.key)
+
+    def _named(self, name: Name) -> Self:
+        return type(self)(self._context, self._executor, name)
+
+    async def inspect(self) -> LockSnapshot:
+        """Return the readers, as a snapshot for people. Decide nothing from it."""
+        self._context.check()
+        state = await self._view.state()
+        return LockSnapshot(described(state.readers, self._ownership), state.waiters, state.keys)
+
+
+@final
+class StoreWriteLock(StoreLock):
+    """The side of a read-write lock that one task holds at a time, while nobody reads.
+
+    Made by `client.get_read_write_lock(name).write_lock()`; see `StoreReadWriteLock` for when to
+    use it and what it promises. It is held, waited for and handed over as a lock of the same
+    store, and the same task may re-enter.
+
+    The holder may read as well, and goes on reading when it has released this side (a downgrade):
+    then other readers come in, and no writer was in between. A task that reads and does not write
+    cannot ask to write: every acquire raises `RuntimeError` at once, because it would wait for
+    itself. Release the read side first; another writer may come in between.
+
+    Cost: uncontended one round trip. Cancellation, times and errors: see `acquire` and `release`.
+    `force_release` frees it from a writer, its reads included, but not from other readers.
+    """
+
+    def __init__(self, context: Context, executor: StoreExecutor, name: Name) -> None:
+        text = name_of(context, name)
+        self._context = context
+        self._executor = executor
+        self._view = StoreView(executor, text, "write")
+        commands = StoreLockCommands(text, held="write")
+        ownership = _WriteSide(context, name, commands, self._view)
+        ownership.reads_waiting_key = b"read lock:" + commands.key
+        ownership.reads = context.registry.task_holds(ownership.reads_waiting_key)
+        LockLike.__init__(self, ownership, commands.key)
+
+    def _named(self, name: Name) -> Self:
+        return type(self)(self._context, self._executor, name)
+
+
+@final
+class StoreReadWriteLock:
+    """A lock of a store that many tasks hold for reading or one for writing, in all processes.
+
+    It is not a lock itself but has two, `read_lock()` and `write_lock()`, each with all the methods
+    of a lock:
+
+        lock = store.get_read_write_lock("prices")
+        async with lock.read_lock():
+            ...
+
+    Promised: at any instant many readers or one writer, which may read as well; every holder's own
+    view ends before the store's. Both sides are served in the order in which the store saw the
+    requests: a reader that comes after a waiting writer waits for it. So neither side keeps the
+    other out for ever. A task of this client may be handed the write side by another one out of
+    that order, for as long as the client's `turn`.
+
+    Not promised: that a reader may wait for another task that begins to read. With a writer in
+    between, each waits for the next, for ever.
+
+    Both sides of one task go together: a task that writes may read, and keeps reading after
+    releasing the write side; one that only reads gets `RuntimeError` at once when it asks to
+    write.
+
+    It excludes nobody but the users of this kind: a lock of the same name is another one.
+    """
+
+    def __init__(self, context: Context, executor: StoreExecutor, name: Name) -> None:
+        self._read_lock = StoreReadLock(context, executor, name)
+        self._write_lock = StoreWriteLock(context, executor, name)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+    @property
+    def name(self) -> Name:
+        """The resource name, as it was given."""
+        return self._read_lock.name
+
+    @property
+    def key(self) -> bytes:
+        """The name with the client's prefix."""
+        return self._read_lock.key
+
+    def read_lock(self) -> StoreReadLock:
+        """Return the side that any number of tasks hold together."""
+        return self._read_lock
+
+    def write_lock(self) -> StoreWriteLock:
+        """Return the side that one task holds alone."""
+        return self._write_lock
+
+    def statistics(self) -> PrimitiveStatistics:
+        """Return local counters for both sides together. No I/O. Decide nothing from them."""
+        sides = self._read_lock.statistics(), self._write_lock.statistics()
+        return PrimitiveStatistics(
+            waiters=sum(side.waiters for side in sides),
+            held_leases=sum(side.held_leases for side in sides),
+        )
+
+    async def inspect(self) -> ReadWriteSnapshot:
+        """Return the readers and the writer, as a snapshot for people. Decide nothing from it.
+
+        Raises:
+            ConnectionLostError: The store did not answer.
+            BackendError: It refused.
+            ClientClosedError: The client was closed.
+        """
+        read, write = self._read_lock, self._write_lock
+        write._context.check()
+        state = await write._view.state()
+        writers = () if state.holder is None else (state.holder,)
+        readers = described(state.readers, read._ownership)
+        holders = described(writers, write._ownership)
+        writer = holders[0] if holders else None
+        return ReadWriteSnapshot((*holders, *readers), state.waiters, state.keys, writer, readers)

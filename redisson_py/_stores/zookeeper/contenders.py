@@ -1,0 +1,235 @@
+"""The contenders of a name: who is granted a lock, or a side of a read-write lock.
+
+Nodes, their order and who waits for whom are those of Curator's InterProcessMutex and
+InterProcessReadWriteLock; `names` has the rules. A lock and a read-write lock of one name have one
+directory, and do not see each other.
+
+A task that writes reads under its write hold: the contender of that read is a node with the number
+of the write's, as Curator makes it, and so comes before every writer that waits already. It counts
+only if the write's contender was there after it was made. Then the write may go, and the read
+stays: no writer comes in between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.protocol.serialization import Delete, Exists, GetChildren, GetData, Sync
+
+from redisson_py._stores.contract import Bell, Busy, Granted, Kind, Wish
+from redisson_py._time import now
+from redisson_py.errors import BackendError
+
+from .ensemble import Ensemble
+from .names import blocker, directory_of, in_order, levels_of, number_of, prefix_of
+from .session import CreateContainer, Session, create_contender
+
+
+@final
+@dataclass(slots=True)
+class Contender:
+    """The node of an owner.
+
+    Attributes:
+        kind: What it asks for.
+        under: The node of the write hold under which it reads.
+        node: Its name; None while no answer has told it.
+        token: Its czxid.
+        held: Whether it was granted the hold.
+        deleting: Whether a deletion was sent.
+        watched: The node before it that is watched, and the number of the connection.
+    """
+
+    kind: Kind
+    under: str | None = None
+    node: str | None = None
+    token: int = 0
+    held: bool = False
+    deleting: bool = False
+    watched: tuple[str, int] | None = None
+
+
+@final
+class Contenders:
+    """The contenders that one client has.
+
+    Attributes:
+        own: Them, by name and owner.
+        bell: Rung when a contender has gone for which another waits.
+    """
+
+    def __init__(self, ensemble: Ensemble, root: str) -> None:
+        """Prepare; `root` comes before every path."""
+        self.own: Final[dict[tuple[str, str], Contender]] = {}
+        self.bell: Bell | None = None
+        self._ensemble: Final = ensemble
+        self._root: Final = root
+
+    async def ask(self, session: Session, wish: Wish, deadline: float) -> Granted | Busy | None:
+        """Answer a wish; None if something has changed meanwhile, and it must be asked again."""
+        key, path, kind = (wish.name, wish.owner), self.path(wish.name), wish.kind
+        contender, under = self.own.get(key), None
+        if contender is None:
+            under = self._write_node(wish)
+            if not wish.waits and under is None:
+                children = GetChildren(path, None)
+                (listed,) = await self._ensemble.exchange(session, deadline, children)
+                nodes = in_order(self._children(listed, path), kind)
+                if blocker([*nodes, ""], "", kind) is not None:
+                    return Busy(None)
+        began = now()
+        if contender is None:
+            contender = self.own[key] = Contender(kind, under)
+            number = None if under is None else number_of(under)
+            create = create_contender(
+                f"{path}/{prefix_of(wish.owner, kind)}", wish.owner.encode(), number
+            )
+            # The server answers in order: these are the children after the creation.
+            made, listed = await self._ensemble.exchange(
+                session, deadline, create, GetChildren(path, None)
+            )
+            if isinstance(made, Exception):
+                del self.own[key]
+                self._ensemble.check(made, path, NoNodeError)
+                await self._make_directory(session, path, deadline)
+                return None
+            contender.node, contender.token = made[0].rpartition("/")[2], made[1].czxid
+        else:
+            _, listed = await self._ensemble.exchange(
+                session, deadline, Sync(path), GetChildren(path, None)
+            )
+        try:
+            nodes = in_order(self._children(listed, path), kind)
+        except BackendError:
+            await self.delete(session, key, False, deadline)
+            raise
+        if contender.node is None:
+            await self._find(session, wish, contender, nodes, deadline)
+        if contender.node not in nodes:
+            self.own.pop(key, None)
+            return None
+        if contender.under is not None and not contender.held and contender.under not in nodes:
+            # Perhaps another writer came before this read was made.
+            self._write_is_gone(wish)
+            await self.delete(session, key, False, deadline)
+            return None
+        before = blocker(nodes, contender.node, kind, contender.under)
+        if before is None:
+            contender.held = True
+            kept = session.kept_until(began)
+            until = kept if wish.renewed else min(kept, began + wish.lease)
+            return Granted(until, contender.token)
+        if not wish.waits:
+            await self.delete(session, key, False, deadline)
+            return Busy(None)
+        return await self._watch(session, wish.name, contender, before, deadline)
+
+    def _write_node(self, wish: Wish) -> str | None:
+        """Return the node of the write hold under which a task asks to read."""
+        write = None if wish.within is None else self.own.get((wish.name, wish.within))
+        return None if write is None or not write.held else write.node
+
+    def _write_is_gone(self, wish: Wish) -> None:
+        """Note that the node is gone of the write hold under which a task asks to read."""
+        write = None if wish.within is None else self.own.get((wish.name, wish.within))
+        if write is not None:
+            write.held = False
+
+    async def _find(
+        self,
+        session: Session,
+        wish: Wish,
+        contender: Contender,
+        nodes: list[str],
+        deadline: float,
+    ) -> None:
+        """Look for the node of a creation that had no answer."""
+        path, prefix = self.path(wish.name), prefix_of(wish.owner, wish.kind)
+        for node in nodes:
+            if node.startswith(prefix):
+                exists = Exists(f"{path}/{node}", None)
+                (stat,) = await self._ensemble.exchange(session, deadline, exists)
+                if self._ensemble.check(stat, path) is not None:
+                    contender.node, contender.token = node, stat.czxid
+                    return
+
+    async def _watch(
+        self, session: Session, name: str, contender: Contender, before: str, deadline: float
+    ) -> Busy | None:
+        """Have the bell rung when the contender before has gone; None if it has already."""
+        watched = (before, session.connections)
+        if contender.watched == watched:
+            return Busy(None)
+
+        def ring() -> None:
+            contender.watched = None
+            if self.bell is not None:
+                self.bell.ring(name)
+
+        path = self.path(name)
+        # Not by `exists`: that would leave a watch on a node that never comes back.
+        (reply,) = await self._ensemble.exchange(
+            session, deadline, GetData(f"{path}/{before}", session.watcher(ring))
+        )
+        if not self.is_there(reply, path):
+            return None
+        contender.watched = watched
+        return Busy(None)
+
+    async def delete(
+        self, session: Session, key: tuple[str, str], unsure: bool, deadline: float
+    ) -> bool | None:
+        """Delete the contender of an owner; see `Store.give_back`."""
+        contender = self.own.get(key)
+        if contender is None:
+            return False
+        path, kind = self.path(key[0]), contender.kind
+        prefix, held = prefix_of(key[1], kind), contender.held
+        ours = [] if contender.node is None else [contender.node]
+        if unsure or not ours:
+            nodes = await self.nodes(session, path, kind, deadline)
+            ours = [node for node in nodes if node.startswith(prefix)]
+            free = bool(ours) and blocker(nodes, ours[0], kind, contender.under) is None
+            held = held or free
+        again, contender.deleting = contender.deleting, True
+        replies = await self._ensemble.exchange(
+            session, deadline, *(Delete(f"{path}/{node}", -1) for node in ours)
+        )
+        there = [self.is_there(reply, path) for reply in replies]
+        self.own.pop(key, None)
+        if held and again and not any(there):
+            return None
+        return held and any(there)
+
+    async def nodes(self, session: Session, path: str, kind: Kind, deadline: float) -> list[str]:
+        """Return the contenders as the leader has them, in their order."""
+        _, listed = await self._ensemble.exchange(
+            session, deadline, Sync(path), GetChildren(path, None)
+        )
+        return in_order(self._children(listed, path), kind)
+
+    async def _make_directory(self, session: Session, path: str, deadline: float) -> None:
+        levels = levels_of(path)
+        stats = await self._ensemble.exchange(
+            session, deadline, *(Exists(level, None) for level in levels)
+        )
+        missing = [level for level, stat in zip(levels, stats, strict=True) if stat is None]
+        for reply in await self._ensemble.exchange(
+            session, deadline, *map(CreateContainer, missing)
+        ):
+            # NoNode: one above was deleted meanwhile, as it was empty.
+            self._ensemble.check(reply, path, NodeExistsError, NoNodeError)
+
+    def _children(self, reply: Any, path: str) -> list[str]:
+        children: list[str] = reply if self.is_there(reply, path) else []
+        return children
+
+    def is_there(self, reply: Any, path: str) -> bool:
+        """Return whether a reply says that its node is there."""
+        return not isinstance(self._ensemble.check(reply, path, NoNodeError), NoNodeError)
+
+    def path(self, name: str) -> str:
+        """Return the directory of a name."""
+        return self._root + directory_of(name)
