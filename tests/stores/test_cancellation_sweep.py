@@ -42,14 +42,23 @@ def no_safety_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     set_safety_poll(monkeypatch, 6 * SOON)
 
 
-async def swept_in(backend: Backend, each: Trial, number: int) -> Swept:
+def lock_of(client: StoreClient, name: str, number: int) -> Any:
+    """Return a lock, or a fenced lock."""
+    return client.get_fenced_lock(name) if number % 4 in (1, 2) else client.get_lock(name)
+
+
+def write_side_of(client: Any, name: str, number: int) -> Any:
+    """Return the write side of a read-write lock."""
+    return client.get_read_write_lock(name).write_lock()
+
+
+async def swept_in(backend: Backend, each: Trial, number: int, made_by: Any = lock_of) -> Swept:
     """Sweep a trial in one way, on a lock of its own."""
     kind, answered = WAYS[number]
-    name, fenced = f"k-{number}", number % 4 in (1, 2)
+    name = f"k-{number}"
 
     def make_lock(client: StoreClient, other: str = "") -> Any:
-        full = f"{name}-{other}" if other else name
-        return client.get_fenced_lock(full) if fenced else client.get_lock(full)
+        return made_by(client, f"{name}-{other}" if other else name, number)
 
     made: list[Any] = []
 
@@ -87,6 +96,13 @@ async def test_sweep(each: Trial, backend: Backend, request: pytest.FixtureReque
     store = request.node.callspec.params["backend"]
     for one in found:
         _swept.setdefault(store, Swept()).add(one)
+
+
+@pytest.mark.parametrize("backend", ["zookeeper"], indirect=True)
+@pytest.mark.parametrize("each", OF_STORES, ids=lambda each: each.__name__)
+async def test_sweep_of_a_write_side(each: Trial, backend: Backend) -> None:
+    ways = range(len(WAYS))
+    await asyncio.gather(*[swept_in(backend, each, number, write_side_of) for number in ways])
 
 
 @pytest.mark.parametrize("store", STORES)

@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redisson_py._stores.zookeeper.names import (
+    blocker,
     directory_of,
+    holding,
     in_order,
     is_path,
     levels_of,
@@ -116,3 +118,42 @@ def test_a_malformed_url_is_refused_and_not_quoted(url: str) -> None:
 def test_a_url_is_text() -> None:
     with pytest.raises(TypeError, match="bytes"):
         read_url(b"zookeeper://h1")
+
+
+def test_the_order_of_reads_and_writes() -> None:
+    lock, write = "_c_z-lock-0000000001", "_c_z-__WRIT__0000000002"
+    under = "_c_a-__READ__0000000002"
+    read, late = "_c_b-__READ__0000000001", "_c_a-__WRIT__0000000003"
+    assert in_order([late, under, write, lock, read, "config"], "read") == [
+        read,
+        write,
+        under,
+        late,
+    ]
+    assert in_order([late, under, write, lock, read], "lock") == [lock]
+
+
+def test_a_writer_waits_for_the_one_before_it() -> None:
+    read, write = "_c_b-__READ__0000000001", "_c_z-__WRIT__0000000002"
+    assert blocker([read, write], write, "write") == read
+    assert blocker([write], write, "write") is None
+
+
+def test_a_reader_waits_for_the_first_write_before_it() -> None:
+    first, second = "_c_z-__WRIT__0000000001", "_c_y-__WRIT__0000000002"
+    read = "_c_b-__READ__0000000003"
+    assert blocker([first, second, read], read, "read") == first
+    assert blocker([first, second, read], read, "read", within=first) == second
+    assert blocker(["_c_c-__READ__0000000002", read], read, "read") is None
+
+
+def test_those_that_hold() -> None:
+    write, under = "_c_z-__WRIT__0000000002", "_c_a-__READ__0000000002"
+    late, read = "_c_y-__WRIT__0000000003", "_c_b-__READ__0000000004"
+    assert holding([]) == (None, [])
+    assert holding([write, under, late, read]) == (write, [under])
+    assert holding([under, late, read]) == (None, [under])
+    assert holding(["_c_z-lock-0000000001", "_c_z-lock-0000000002"]) == (
+        "_c_z-lock-0000000001",
+        [],
+    )

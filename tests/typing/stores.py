@@ -15,7 +15,13 @@ from redisson_py.postgres import (
     PostgresLock,
     schema_sql,
 )
-from redisson_py.zookeeper import ZooKeeper
+from redisson_py.zookeeper import (
+    ReadWriteSnapshot,
+    StoreReadLock,
+    StoreReadWriteLock,
+    StoreWriteLock,
+    ZooKeeper,
+)
 
 
 async def anywhere(locks: Locks) -> None:
@@ -61,9 +67,22 @@ async def what_a_store_lacks_is_no_method_there() -> None:
     assert_type(etcd.get_fenced_lock("k"), LockOf[FencedLease])
     etcd.get_semaphore("s", 5)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     etcd.get_latch("l")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    etcd.get_read_write_lock("rw")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     lease = await etcd.get_lock("k").acquire()
     lease.guard(None)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     MySQL.from_url("mysql://localhost/db", sync_replicas=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+async def zookeeper() -> None:
+    async with ZooKeeper.from_url("zookeeper://localhost") as store:
+        lock = store.get_read_write_lock("k")
+        assert_type(lock, StoreReadWriteLock)
+        assert_type(lock.read_lock(), StoreReadLock)
+        assert_type(lock.write_lock(), StoreWriteLock)
+        assert_type(await lock.inspect(), ReadWriteSnapshot)
+        async with lock.write_lock() as lease:
+            assert_type(lease, Lease)
+        store.get_read_write_lock("k", prefer="writers")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
 async def together(redis: Redisson, store: Postgres) -> None:

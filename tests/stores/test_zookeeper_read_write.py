@@ -1,0 +1,476 @@
+"""The read-write lock in ZooKeeper: who reads and who writes, on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from redisson_py import AcquireTimeoutError, FencedLease, Lease, LeaseLostError
+from redisson_py.zookeeper import StoreReadLock, StoreReadWriteLock, StoreWriteLock, ZooKeeper
+from tests.stores.backends import Backend
+from tests.stores.conftest import NewClient, running
+from tests.stores.test_contract import SOON, is_waiting
+from tests.support.waiting import until, until_async
+
+pytestmark = pytest.mark.usefixtures("no_polls")
+
+Side = StoreReadLock | StoreWriteLock
+
+
+@pytest.fixture
+def backend(servers: dict[str, Backend]) -> Backend:
+    return running(servers, "zookeeper")
+
+
+@pytest.fixture
+def lock(client: ZooKeeper) -> StoreReadWriteLock:
+    return client.get_read_write_lock("k")
+
+
+@pytest.fixture
+def theirs(other: ZooKeeper) -> StoreReadWriteLock:
+    """The same lock, of another client."""
+    return other.get_read_write_lock("k")
+
+
+@asynccontextmanager
+async def held(side: Side) -> AsyncGenerator[Lease]:
+    """Hold a side in another task."""
+    entered: asyncio.Future[Lease] = asyncio.get_running_loop().create_future()
+    leave = asyncio.Event()
+
+    async def hold() -> None:
+        async with side as lease:
+            entered.set_result(lease)
+            await leave.wait()
+
+    task = asyncio.create_task(hold())
+    async with asyncio.timeout(SOON):
+        yield await entered
+        leave.set()
+        await task
+
+
+async def waits(lock: StoreReadWriteLock, count: int) -> None:
+    """Return when so many wait in ZooKeeper."""
+
+    async def enough() -> bool:
+        return len((await lock.inspect()).waiters) == count
+
+    await until_async(enough)
+
+
+def enter(side: Side, entered: list[str], name: str) -> asyncio.Task[None]:
+    """Enter a side in a task, note that, and leave it."""
+
+    async def work() -> None:
+        async with side:
+            entered.append(name)
+
+    return asyncio.create_task(work())
+
+
+async def test_readers_hold_it_together(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock
+) -> None:
+    read, write = lock.read_lock(), lock.write_lock()
+    async with read, held(read), theirs.read_lock(), held(theirs.read_lock()):
+        assert len((await lock.inspect()).readers) == 4
+        assert await asyncio.create_task(write.try_acquire()) is None
+        assert await asyncio.create_task(theirs.write_lock().try_acquire()) is None
+    async with asyncio.timeout(SOON), write:
+        assert await write.owned()
+
+
+async def test_a_writer_is_alone(lock: StoreReadWriteLock, theirs: StoreReadWriteLock) -> None:
+    async with lock.write_lock():
+        for side in (lock.read_lock(), lock.write_lock(), theirs.read_lock(), theirs.write_lock()):
+            assert await asyncio.create_task(side.try_acquire()) is None
+    for one in (theirs.read_lock(), theirs.write_lock()):
+        lease = await one.try_acquire()
+        assert lease is not None
+        await lease.release()
+
+
+async def test_a_reader_behind_a_waiting_writer_waits(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock, new_client: NewClient
+) -> None:
+    third: Any = new_client()
+    late = third.get_read_write_lock("k")
+    entered: list[str] = []
+    first = await lock.read_lock().acquire()
+    writer = enter(theirs.write_lock(), entered, "writer")
+    await waits(lock, 1)
+    reader = enter(late.read_lock(), entered, "reader")
+    await waits(lock, 2)
+    assert await late.read_lock().try_acquire() is None
+    assert not entered
+    await first.release()
+    async with asyncio.timeout(SOON):
+        await asyncio.gather(writer, reader)
+    assert entered == ["writer", "reader"]
+
+
+async def test_a_writer_waits_for_all_readers_before_it(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock
+) -> None:
+    first, second = await lock.read_lock().acquire(), await theirs.read_lock().acquire()
+    writer = asyncio.create_task(theirs.write_lock().acquire())
+    await waits(lock, 1)
+    await second.release()
+    seen = await lock.inspect()
+    assert [each.owner for each in seen.readers] == [first.owner]
+    assert len(seen.waiters) == 1
+    assert not writer.done()
+    await first.release()
+    async with asyncio.timeout(SOON):
+        await (await writer).release()
+
+
+async def test_readers_that_waited_come_in_together(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock, other: ZooKeeper
+) -> None:
+    together = asyncio.Barrier(5)
+
+    async def read() -> None:
+        async with theirs.read_lock():
+            await together.wait()
+
+    async with lock.write_lock():
+        readers = [asyncio.create_task(read()) for _ in range(5)]
+        await waits(lock, 5)
+        assert other.statistics().waiters == 5
+    async with asyncio.timeout(SOON):
+        await asyncio.gather(*readers)
+
+
+async def test_a_downgrade_lets_no_waiting_writer_in(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock, new_client: NewClient
+) -> None:
+    third: Any = new_client()
+    writing = await lock.write_lock().acquire()
+    writer = asyncio.create_task(theirs.write_lock().acquire())
+    await waits(lock, 1)
+    # The writer came before this read.
+    async with asyncio.timeout(SOON):
+        reading = await lock.read_lock().acquire()
+    seen = await lock.inspect()
+    assert seen.writer is not None
+    assert (seen.writer.owner, [each.owner for each in seen.readers]) == (
+        writing.owner,
+        [reading.owner],
+    )
+    await writing.release()
+    seen = await lock.inspect()
+    assert seen.writer is None
+    assert [each.owner for each in seen.readers] == [reading.owner]
+    assert await third.get_read_write_lock("k").write_lock().try_acquire() is None
+    assert not writer.done()
+    await reading.release()
+    async with asyncio.timeout(SOON):
+        await (await writer).release()
+
+
+async def test_others_read_after_a_downgrade(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock
+) -> None:
+    async with lock.write_lock() as writing:
+        waiting = asyncio.create_task(theirs.read_lock().acquire())
+        await waits(lock, 1)
+        async with lock.read_lock():
+            assert not waiting.done()
+            await writing.release()
+            async with asyncio.timeout(SOON):
+                await (await waiting).release()
+            assert await theirs.write_lock().try_acquire() is None
+
+
+async def test_a_downgrade_passes_nothing_on(client: ZooKeeper, lock: StoreReadWriteLock) -> None:
+    writing = await lock.write_lock().acquire()
+    reading = await lock.read_lock().acquire()
+    # A task of this client, to which the write hold would be passed.
+    writer = asyncio.create_task(lock.write_lock().acquire())
+    await is_waiting(client, 1)
+    await writing.release()
+    await waits(lock, 1)
+    seen = await lock.inspect()
+    assert seen.writer is None
+    assert [each.owner for each in seen.readers] == [reading.owner]
+    assert not writer.done()
+    await reading.release()
+    async with asyncio.timeout(SOON):
+        await (await writer).release()
+
+
+async def test_a_write_hold_is_passed_on(client: ZooKeeper, lock: StoreReadWriteLock) -> None:
+    first = await lock.write_lock().acquire()
+    writer = asyncio.create_task(lock.write_lock().acquire())
+    await is_waiting(client, 1)
+    await first.release()
+    async with asyncio.timeout(SOON):
+        second = await writer
+    assert second.owner == first.owner
+    await second.release()
+
+
+async def test_a_reader_that_asks_to_write_is_refused(
+    client: ZooKeeper, lock: StoreReadWriteLock
+) -> None:
+    async with lock.read_lock():
+        asked = client.statistics().commands_sent
+        for call in (lock.write_lock().acquire, lock.write_lock().try_acquire):
+            with pytest.raises(RuntimeError, match="would wait for itself"):
+                await call()
+        assert client.statistics().commands_sent == asked
+    async with asyncio.timeout(SOON), lock.write_lock():
+        pass
+
+
+async def test_no_more_time_says_busy(lock: StoreReadWriteLock, theirs: StoreReadWriteLock) -> None:
+    async with lock.write_lock():
+        for side in (theirs.read_lock(), theirs.write_lock()):
+            with pytest.raises(AcquireTimeoutError, match=r"stayed busy for 0\.3 s"):
+                await side.acquire(timeout=0.3)
+        await waits(lock, 0)
+    async with lock.read_lock():
+        with pytest.raises(AcquireTimeoutError, match="write lock 'k' stayed busy"):
+            await theirs.write_lock().acquire(timeout=0.3)
+        await waits(lock, 0)
+        async with asyncio.timeout(SOON), theirs.read_lock():
+            pass
+
+
+async def test_cancelled_waiters_leave_no_node(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock, other: ZooKeeper
+) -> None:
+    async with lock.write_lock():
+        sides = (theirs.read_lock(), theirs.read_lock(), theirs.write_lock())
+        waiting = [asyncio.create_task(side.acquire()) for side in sides]
+        await waits(lock, 3)
+        for task in waiting:
+            task.cancel()
+        await asyncio.wait(waiting)
+        assert all(task.cancelled() for task in waiting)
+        await waits(lock, 0)
+        assert other.statistics().waiters == 0
+
+
+async def test_a_cancelled_writer_lets_readers_behind_it_in(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock
+) -> None:
+    async with lock.read_lock():
+        writer = asyncio.create_task(theirs.write_lock().acquire())
+        await waits(lock, 1)
+        reader = asyncio.create_task(theirs.read_lock().acquire())
+        await waits(lock, 2)
+        writer.cancel()
+        async with asyncio.timeout(SOON):
+            await (await reader).release()
+
+
+async def test_a_task_may_enter_each_side_again(lock: StoreReadWriteLock) -> None:
+    read, write = lock.read_lock(), lock.write_lock()
+    async with write, write, read, read:
+        assert await write.hold_count() == 2
+        assert await read.hold_count() == 2
+        async with write:
+            assert await write.hold_count() == 3
+        assert await asyncio.create_task(read.owned()) is False
+    assert not await read.owned()
+    assert not await write.owned()
+
+
+async def test_a_reader_enters_again_past_a_waiting_writer(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock
+) -> None:
+    async with lock.read_lock():
+        writer = asyncio.create_task(theirs.write_lock().acquire())
+        await waits(lock, 1)
+        async with asyncio.timeout(SOON), lock.read_lock():
+            assert not writer.done()
+    async with asyncio.timeout(SOON):
+        await (await writer).release()
+
+
+@pytest.mark.parametrize("writes", [False, True], ids=["read", "write"])
+@pytest.mark.parametrize("times", [{"lease_time": 0.5}, {"max_hold": 0.5}], ids=str)
+async def test_a_hold_ends_in_time(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock, times: dict[str, float], writes: bool
+) -> None:
+    side: Side = lock.write_lock() if writes else lock.read_lock()
+    with pytest.raises(LeaseLostError) as caught:
+        async with side.hold(**times):
+            await asyncio.sleep(SOON)
+    assert caught.value.reason == "ended"
+    async with asyncio.timeout(SOON), theirs.write_lock():
+        pass
+
+
+async def test_a_forced_release_of_the_read_side_ends_all_reads(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock
+) -> None:
+    async with held(lock.read_lock()) as own:
+        their = await theirs.read_lock().acquire()
+        assert not await lock.write_lock().force_release()
+        assert not own.lost
+        assert await theirs.read_lock().force_release()
+        assert their.lost
+        assert not await lock.read_lock().locked()
+        async with asyncio.timeout(SOON), theirs.write_lock():
+            pass
+        with pytest.raises(LeaseLostError):
+            await their.release()
+        with pytest.raises(LeaseLostError):
+            await own.release()
+
+
+async def test_a_forced_release_of_a_writer_ends_its_reads(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock
+) -> None:
+    writing, reading = await lock.write_lock().acquire(), await lock.read_lock().acquire()
+    writer = asyncio.create_task(theirs.write_lock().acquire())
+    await waits(lock, 1)
+    assert await lock.write_lock().force_release()
+    assert writing.lost
+    assert reading.lost
+    async with asyncio.timeout(SOON):
+        await (await writer).release()
+    for lease in (reading, writing):
+        with pytest.raises(LeaseLostError) as caught:
+            await lease.release()
+        assert caught.value.reason == "forced"
+
+
+async def test_what_it_shows(lock: StoreReadWriteLock, theirs: StoreReadWriteLock) -> None:
+    seen = await lock.inspect()
+    assert (seen.writer, seen.readers, seen.holders, seen.waiters) == (None, (), (), ())
+    assert seen.keys == ("/redisson_py/k",)
+    task = asyncio.current_task()
+    assert task is not None
+    async with lock.write_lock() as writing, lock.read_lock(), lock.read_lock() as reading:
+        seen = await lock.inspect()
+        assert seen.writer is not None
+        assert (seen.writer.owner, seen.writer.task) == (writing.owner, task.get_name())
+        assert [(each.owner, each.holds) for each in seen.readers] == [(reading.owner, 2)]
+        assert seen.holders == (seen.writer, *seen.readers)
+        assert len(seen.keys) == 3
+        assert (await lock.write_lock().inspect()).holders == (seen.writer,)
+        assert (await lock.read_lock().inspect()).holders == seen.readers
+        assert [each.task for each in (await theirs.inspect()).holders] == [None, None]
+        statistics = lock.statistics()
+        assert (statistics.held_leases, statistics.waiters) == (3, 0)
+    assert (await lock.inspect()).holders == ()
+
+
+async def test_each_side_says_whether_it_is_held(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock
+) -> None:
+    read, write = theirs.read_lock(), theirs.write_lock()
+    assert (await read.locked(), await write.locked()) == (False, False)
+    assert (await read.remaining(), await write.remaining()) == (None, None)
+    async with lock.read_lock():
+        assert (await read.locked(), await write.locked()) == (True, False)
+        assert (await read.remaining() or 0) > 0
+        assert await write.remaining() is None
+    async with lock.write_lock():
+        assert (await read.locked(), await write.locked()) == (False, True)
+        async with lock.read_lock():
+            assert (await read.locked(), await write.locked()) == (True, True)
+
+
+async def test_its_leases_have_no_token(lock: StoreReadWriteLock) -> None:
+    async with lock.write_lock() as writing, lock.read_lock() as reading:
+        assert not isinstance(writing, FencedLease)
+        assert not isinstance(reading, FencedLease)
+
+
+async def test_names_kinds_and_keys(client: ZooKeeper, lock: StoreReadWriteLock) -> None:
+    assert (lock.name, lock.key) == ("k", b"k")
+    assert repr(lock) == "<StoreReadWriteLock 'k'>"
+    assert (lock.read_lock().kind, lock.write_lock().kind) == ("read lock", "write lock")
+    sides = client.get_read_write_lock("d:{x}")
+
+    @sides.read_lock()
+    async def reading(x: int) -> bool:
+        return await client.get_read_write_lock(f"d:{x}").read_lock().owned()
+
+    @sides.write_lock()
+    async def writing(x: int) -> bool:
+        return await client.get_read_write_lock(f"d:{x}").write_lock().owned()
+
+    assert await reading(1)
+    assert await writing(2)
+    for name, error in (("", ValueError), ("\0", ValueError), (5, TypeError)):
+        with pytest.raises(error):
+            client.get_read_write_lock(name)  # type: ignore[arg-type]
+
+
+async def test_a_lock_of_the_same_name_is_another(
+    client: ZooKeeper, lock: StoreReadWriteLock, theirs: StoreReadWriteLock
+) -> None:
+    async with client.get_lock("k"), asyncio.timeout(SOON), theirs.write_lock():
+        assert await client.get_lock("k").owned()
+        assert len((await lock.inspect()).holders) == 1
+
+
+async def test_a_client_that_closes_gives_both_sides_back(
+    new_client: NewClient, theirs: StoreReadWriteLock, caplog: pytest.LogCaptureFixture
+) -> None:
+    client: Any = new_client()
+    lock = client.get_read_write_lock("k")
+    writing, reading = await lock.write_lock().acquire(), await lock.read_lock().acquire()
+    await client.aclose()
+    assert writing.lost
+    assert reading.lost
+    async with asyncio.timeout(SOON), theirs.write_lock():
+        pass
+    assert "was closed" in caplog.text or caplog.records
+
+
+async def test_readers_and_writers_of_three_clients(new_client: NewClient) -> None:
+    clients: list[Any] = [new_client() for _ in range(3)]
+    dice = random.Random(18)
+    reading = writing = most = 0
+
+    async def work(lock: StoreReadWriteLock) -> None:
+        nonlocal reading, writing, most
+        for _ in range(6):
+            if dice.random() < 0.6:
+                async with lock.read_lock():
+                    reading += 1
+                    most = max(most, reading)
+                    assert not writing
+                    await asyncio.sleep(0)
+                    assert not writing
+                    reading -= 1
+                continue
+            async with lock.write_lock() as lease:
+                writing += 1
+                assert (reading, writing) == (0, 1)
+                await asyncio.sleep(0)
+                assert (reading, writing) == (0, 1)
+                if dice.random() < 0.5:
+                    writing -= 1
+                    continue
+                async with lock.read_lock():
+                    reading, writing = reading + 1, writing - 1
+                    await lease.release()
+                    await asyncio.sleep(0)
+                    assert not writing
+                    reading -= 1
+
+    tasks = [
+        asyncio.create_task(work(client.get_read_write_lock("k")))
+        for client in clients
+        for _ in range(3)
+    ]
+    async with asyncio.timeout(6 * SOON):
+        await asyncio.gather(*tasks)
+    assert most > 1
+    for client in clients:
+        await until(lambda client=client: client.statistics().waiters == 0)  # type: ignore[misc]
