@@ -1,9 +1,9 @@
 """A process whose tasks acquire locks as lines on the input say: `id thread verb words...`.
 
 A lock is a name, or a kind of ZooKeeper's and a name: `read:/path`, `write:/path`,
-`semaphore:/path`. Run as `python -m tests.stores.our_worker etcd URL LEASE_TIME`. Each thread is a task of its own,
-all have one client. The answer is a line `id result`; a result that begins with `!` is an
-error. It ends with its input.
+`semaphore:/path`. Run as `python -m tests.stores.our_worker etcd URL LEASE_TIME`. Each thread is a
+task of its own, all have one client. The answer is a line `id result`; a result that begins with
+`!` is an error. It ends with its input.
 """
 
 from __future__ import annotations
@@ -63,9 +63,7 @@ async def thread(store: StoreClient, orders: Orders) -> None:
         try:
             match verb:
                 case "acquire":
-                    leases[name] = await lock_of(store, name).acquire(
-                        timeout=int(words[0]) / 1000
-                    )
+                    leases[name] = await lock_of(store, name).acquire(timeout=int(words[0]) / 1000)
                 case "release":
                     await leases.pop(name).release()
                 case "crowd":

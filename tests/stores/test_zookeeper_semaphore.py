@@ -284,9 +284,7 @@ async def test_a_request_without_an_answer_leaves_nothing(
         assert nodes(kazoo, path) == ([], [])
 
 
-async def test_they_wait_for_us_and_we_for_them(
-    curator: Worker, zoo: ZooKeeper, path: str
-) -> None:
+async def test_they_wait_for_us_and_we_for_them(curator: Worker, zoo: ZooKeeper, path: str) -> None:
     name, lock = f"semaphore:{path}", zoo.get_semaphore_mutex(path)
     assert isinstance(lock, StoreLock)
     async with asyncio.timeout(LONG):

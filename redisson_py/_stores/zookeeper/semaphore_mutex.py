@@ -1,9 +1,9 @@
 """Semaphore mutexes, exactly as Curator's InterProcessSemaphoreMutex has them.
 
-A name has two directories. In `leases` is the node of the holder. In `locks` are contenders for the
-right to make such a node: a lock as any other (`contenders`), here called the gate. Its holder makes
-its node in `leases`, waits until that is the only one there, and leaves the gate. So at most one
-client waits in `leases`; the others wait at the gate, in their order.
+A name has two directories. In `leases` is the node of the holder. In `locks` are contenders for
+the right to make such a node: a lock as any other (`contenders`), here called the gate. The one
+that has the gate makes its node in `leases`, waits until that is the only one there, and leaves the
+gate. So at most one client waits in `leases`; the others wait at the gate, in their order.
 
 Invariants:
 
