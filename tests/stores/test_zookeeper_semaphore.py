@@ -259,6 +259,29 @@ async def test_a_cut_connection_is_no_loss(
             assert nodes(kazoo, path) == ([], [])
 
 
+async def test_the_end_of_a_session_ends_the_body(
+    backend: Backend, zoo: ZooKeeper, path: str
+) -> None:
+    reached = False
+    async with ZooKeeperProxy(backend.server.port) as proxy:
+        url = backend.url_at(proxy.port)
+        async with ZooKeeper.from_url(url, lease_time=LEASE) as client:
+            with pytest.raises(LeaseLostError):
+                async with client.get_semaphore_mutex(path) as lease:
+                    proxy.black_hole(True)
+                    await asyncio.sleep(LONG)
+                    reached = True
+            assert not reached
+            async with asyncio.timeout(LONG), zoo.get_semaphore_mutex(path):
+                assert lease.lost
+                proxy.black_hole(False)
+                proxy.cut()
+                await client.ping(timeout=LONG)
+                assert await client.get_semaphore_mutex(path).try_acquire() is None
+            async with asyncio.timeout(LONG), client.get_semaphore_mutex(path):
+                pass
+
+
 @pytest.mark.parametrize("fate", ["cut before", "cut after", "swallow"])
 @pytest.mark.parametrize("step", ["the gate", "the lease", "leaving the gate", "the release"])
 async def test_a_request_without_an_answer_leaves_nothing(
