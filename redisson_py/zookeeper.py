@@ -10,6 +10,7 @@ from redisson_py._stores.client import StoreClient, StoreOptions
 from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock
 from redisson_py._stores.read_write_lock import StoreReadLock, StoreReadWriteLock, StoreWriteLock
+from redisson_py._stores.semaphore_mutex import StoreSemaphoreMutex
 
 #: The session's timeout, in leases: a server hears late of a client's signs of life, and grants no
 #: more than the rest.
@@ -33,7 +34,8 @@ __all__ = [
 class ZooKeeper(StoreClient):
     """Makes locks that ZooKeeper (3.5 or newer) keeps, as Curator does.
 
-    A lock is Curator's `InterProcessMutex`, a read-write lock its `InterProcessReadWriteLock`.
+    A lock is Curator's `InterProcessMutex`, a read-write lock its `InterProcessReadWriteLock`, a
+    semaphore mutex its `InterProcessSemaphoreMutex`.
     Use it as `async with ZooKeeper.from_url(...) as store`, or call `aclose()` in the end; nothing
     connects until first use. A name that is a path, as `/locks/orders`, is that path; any other is
     below `/redisson_py`.
@@ -67,6 +69,14 @@ class ZooKeeper(StoreClient):
             lambda lease_time: ZooKeeperStore.from_url(url, lease_time * _SESSION, lease_time),
             options,
         )
+
+    def get_semaphore_mutex(self, name: Name) -> StoreLock:
+        """Return the semaphore mutex `name`, a lock that refuses re-entry; errors as `get_lock`.
+
+        It shares its path with Curator's `InterProcessSemaphoreMutex`, and costs three round trips
+        for an acquire. Its leases have no fencing token.
+        """
+        return StoreSemaphoreMutex(self._context, self._executor, name)
 
     def get_read_write_lock(self, name: Name) -> StoreReadWriteLock:
         """Return the read-write lock `name`: many readers or one writer; errors as for `get_lock`.

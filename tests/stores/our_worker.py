@@ -1,8 +1,9 @@
 """A process whose tasks acquire locks as lines on the input say: `id thread verb words...`.
 
-Run as `python -m tests.stores.our_worker etcd URL LEASE_TIME`. Each thread is a task of its own,
-all have one client. The answer is a line `id result`; a result that begins with `!` is an
-error. It ends with its input.
+A lock is a name, or a kind of ZooKeeper's and a name: `read:/path`, `write:/path`,
+`semaphore:/path`. Run as `python -m tests.stores.our_worker etcd URL LEASE_TIME`. Each thread is a
+task of its own, all have one client. The answer is a line `id result`; a result that begins with
+`!` is an error. It ends with its input.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from redisson_py import Lease, RedissonError
+from redisson_py import Lease, LockLike, RedissonError
 from redisson_py._engine import waiting
 from redisson_py._stores.client import StoreClient
 
@@ -29,9 +30,23 @@ def client(store: str, url: str, lease_time: float) -> StoreClient:
     return ZooKeeper.from_url(url, lease_time=lease_time)
 
 
+def lock_of(store: StoreClient, name: str) -> LockLike:
+    """Return the lock of a name that may begin with a kind."""
+    kind, colon, path = name.partition(":")
+    if not colon:
+        return store.get_lock(name)
+    from redisson_py.zookeeper import ZooKeeper
+
+    assert isinstance(store, ZooKeeper)
+    if kind == "semaphore":
+        return store.get_semaphore_mutex(path)
+    lock = store.get_read_write_lock(path)
+    return lock.read_lock() if kind == "read" else lock.write_lock()
+
+
 async def increment(store: StoreClient, name: str, file: Path, line: str) -> None:
     """Add a line to a file that only the lock protects."""
-    async with store.get_lock(name):
+    async with lock_of(store, name):
         lines = await asyncio.to_thread(file.read_text)
         await asyncio.sleep(0.001)
         own = file.with_name(f"{file.name}{line}")
@@ -48,7 +63,7 @@ async def thread(store: StoreClient, orders: Orders) -> None:
         try:
             match verb:
                 case "acquire":
-                    leases[name] = await store.get_lock(name).acquire(timeout=int(words[0]) / 1000)
+                    leases[name] = await lock_of(store, name).acquire(timeout=int(words[0]) / 1000)
                 case "release":
                     await leases.pop(name).release()
                 case "crowd":

@@ -67,6 +67,7 @@ async def what_a_store_lacks_is_no_method_there() -> None:
     assert_type(etcd.get_fenced_lock("k"), LockOf[FencedLease])
     etcd.get_semaphore("s", 5)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     etcd.get_latch("l")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    etcd.get_semaphore_mutex("k")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     etcd.get_read_write_lock("rw")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     lease = await etcd.get_lock("k").acquire()
     lease.guard(None)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
@@ -82,6 +83,7 @@ async def zookeeper() -> None:
         assert_type(await lock.inspect(), ReadWriteSnapshot)
         async with lock.write_lock() as lease:
             assert_type(lease, Lease)
+        assert_type(store.get_semaphore_mutex("k"), StoreLock)
         store.get_read_write_lock("k", prefer="writers")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 

@@ -67,8 +67,17 @@ class Contenders:
         self._ensemble: Final = ensemble
         self._root: Final = root
 
-    async def ask(self, session: Session, wish: Wish, deadline: float) -> Granted | Busy | None:
-        """Answer a wish; None if something has changed meanwhile, and it must be asked again."""
+    async def ask(
+        self, session: Session, wish: Wish, deadline: float, rings: str | None = None
+    ) -> Granted | Busy | None:
+        """Answer a wish; None if something has changed meanwhile, and it must be asked again.
+
+        Args:
+            session: Where to ask.
+            wish: What is asked for.
+            deadline: When to give up.
+            rings: The name for which the bell rings, if that is not the name of the wish.
+        """
         key, path, kind = (wish.name, wish.owner), self.path(wish.name), wish.kind
         contender, under = self.own.get(key), None
         if contender is None:
@@ -76,7 +85,7 @@ class Contenders:
             if not wish.waits and under is None:
                 children = GetChildren(path, None)
                 (listed,) = await self._ensemble.exchange(session, deadline, children)
-                nodes = in_order(self._children(listed, path), kind)
+                nodes = in_order(self.children(listed, path), kind)
                 if blocker([*nodes, ""], "", kind) is not None:
                     return Busy(None)
         began = now()
@@ -93,7 +102,7 @@ class Contenders:
             if isinstance(made, Exception):
                 del self.own[key]
                 self._ensemble.check(made, path, NoNodeError)
-                await self._make_directory(session, path, deadline)
+                await self.make_directory(session, path, deadline)
                 return None
             contender.node, contender.token = made[0].rpartition("/")[2], made[1].czxid
         else:
@@ -101,7 +110,7 @@ class Contenders:
                 session, deadline, Sync(path), GetChildren(path, None)
             )
         try:
-            nodes = in_order(self._children(listed, path), kind)
+            nodes = in_order(self.children(listed, path), kind)
         except BackendError:
             await self.delete(session, key, False, deadline)
             raise
@@ -124,7 +133,8 @@ class Contenders:
         if not wish.waits:
             await self.delete(session, key, False, deadline)
             return Busy(None)
-        return await self._watch(session, wish.name, contender, before, deadline)
+        path = f"{path}/{before}"
+        return await self._watch(session, path, contender, before, rings or wish.name, deadline)
 
     def _write_node(self, wish: Wish) -> str | None:
         """Return the node of the write hold under which a task asks to read."""
@@ -156,7 +166,13 @@ class Contenders:
                     return
 
     async def _watch(
-        self, session: Session, name: str, contender: Contender, before: str, deadline: float
+        self,
+        session: Session,
+        path: str,
+        contender: Contender,
+        before: str,
+        name: str,
+        deadline: float,
     ) -> Busy | None:
         """Have the bell rung when the contender before has gone; None if it has already."""
         watched = (before, session.connections)
@@ -168,10 +184,9 @@ class Contenders:
             if self.bell is not None:
                 self.bell.ring(name)
 
-        path = self.path(name)
         # Not by `exists`: that would leave a watch on a node that never comes back.
         (reply,) = await self._ensemble.exchange(
-            session, deadline, GetData(f"{path}/{before}", session.watcher(ring))
+            session, deadline, GetData(path, session.watcher(ring))
         )
         if not self.is_there(reply, path):
             return None
@@ -208,9 +223,10 @@ class Contenders:
         _, listed = await self._ensemble.exchange(
             session, deadline, Sync(path), GetChildren(path, None)
         )
-        return in_order(self._children(listed, path), kind)
+        return in_order(self.children(listed, path), kind)
 
-    async def _make_directory(self, session: Session, path: str, deadline: float) -> None:
+    async def make_directory(self, session: Session, path: str, deadline: float) -> None:
+        """Make a node, and those above it, if they are missing."""
         levels = levels_of(path)
         stats = await self._ensemble.exchange(
             session, deadline, *(Exists(level, None) for level in levels)
@@ -222,7 +238,8 @@ class Contenders:
             # NoNode: one above was deleted meanwhile, as it was empty.
             self._ensemble.check(reply, path, NodeExistsError, NoNodeError)
 
-    def _children(self, reply: Any, path: str) -> list[str]:
+    def children(self, reply: Any, path: str) -> list[str]:
+        """Return the names that a reply lists; none if there is no such node."""
         children: list[str] = reply if self.is_there(reply, path) else []
         return children
 

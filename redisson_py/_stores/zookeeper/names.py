@@ -22,9 +22,21 @@ _FORBIDDEN_IN_NODE: Final = re.compile(f"[{_FORBIDDEN}%/]")
 _RESERVED: Final = frozenset((".", "..", "zookeeper"))
 _OWNERS: Final = uuid.UUID("5f0f4a53-6c1f-5d0e-9d55-6b6c0c2b3f11")
 #: What stands between the owner's part of a contender's name and its number.
-_MARKS: Final[dict[Kind, str]] = {"lock": "lock-", "read": "__READ__", "write": "__WRIT__"}
+_MARKS: Final[dict[Kind, str]] = {
+    "lock": "lock-",
+    "read": "__READ__",
+    "write": "__WRIT__",
+    "semaphore": "lease-",
+}
 _LOCK: Final = re.compile(r"lock-(\d{10})\Z")
 _READ_OR_WRITE: Final = re.compile(r"__(?:READ|WRIT)__(\d{10})\Z")
+_LEASE: Final = re.compile(r"lease-(\d{10})\Z")
+_PATTERNS: Final[dict[Kind, re.Pattern[str]]] = {
+    "lock": _LOCK,
+    "read": _READ_OR_WRITE,
+    "write": _READ_OR_WRITE,
+    "semaphore": _LEASE,
+}
 
 
 def is_path(text: str) -> bool:
@@ -61,7 +73,7 @@ def in_order(children: list[str], kind: Kind = "lock") -> list[str]:
 
     A read under a write hold has the number of that write hold, and comes after it.
     """
-    pattern = _LOCK if kind == "lock" else _READ_OR_WRITE
+    pattern = _PATTERNS[kind]
     numbered = [
         (found[1], _reads(child), child) for child in children if (found := pattern.search(child))
     ]

@@ -1,4 +1,4 @@
-"""Keeps locks and read-write locks in ZooKeeper, exactly as Curator does.
+"""Keeps locks, read-write locks and semaphore mutexes in ZooKeeper, exactly as Curator does.
 
 A name is a directory (`names`). An owner that wants it makes a contender in it: an ephemeral node,
 whose name begins with the owner's own prefix and ends with a number from the server. The contender
@@ -42,6 +42,7 @@ from redisson_py.errors import BackendError
 from .contenders import Contenders
 from .ensemble import Ensemble
 from .names import holding
+from .semaphore_mutex import SemaphoreMutexes
 from .session import Session
 from .url import Target, read_url
 
@@ -68,6 +69,7 @@ class ZooKeeperStore:
         self._left: Final[dict[tuple[str, str], None]] = {}
         self._ensemble: Final = Ensemble(target, session, ended=self._ended, again=self._ring_all)
         self._contenders: Final = Contenders(self._ensemble, target.root)
+        self._semaphores: Final = SemaphoreMutexes(self._ensemble, self._contenders)
         self.where: str = self._ensemble.where
 
     @classmethod
@@ -138,7 +140,8 @@ class ZooKeeperStore:
                 if (wish.name, wish.owner) in self._left:
                     text = f"{wish.owner} has given {wish.name!r} back: it cannot ask again"
                     raise BackendError(text)
-                if (answer := await self._contenders.ask(session, wish, deadline)) is not None:
+                asked = self._semaphores if wish.kind == "semaphore" else self._contenders
+                if (answer := await asked.ask(session, wish, deadline)) is not None:
                     return answer
 
         return await self._ensemble.call(attempt, deadline, changes=True)
@@ -148,21 +151,22 @@ class ZooKeeperStore:
         self._left[name, owner] = None
         if len(self._left) > _REMEMBERED:
             del self._left[next(iter(self._left))]
-        if (name, owner) not in self._contenders.own:
+        semaphore = self._semaphores.knows(name, owner)
+        if not semaphore and (name, owner) not in self._contenders.own:
             return False
 
         async def attempt(session: Session) -> bool | None:
-            return await self._contenders.delete(session, (name, owner), unsure, deadline)
+            left = self._semaphores if semaphore else self._contenders
+            return await left.delete(session, (name, owner), unsure, deadline)
 
         return await self._ensemble.call(attempt, deadline, changes=True)
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
         """See whether the contenders are there, which renews the session; their lease is its."""
-        contenders = self._contenders
         asked = [
-            (place, hold, f"{contenders.path(hold.name)}/{contender.node}")
+            (place, hold, path)
             for place, hold in enumerate(batch)
-            if (contender := contenders.own.get((hold.name, hold.owner))) is not None
+            if (path := self._node(hold.name, hold.owner)) is not None
         ]
         ends: list[float | None] = [None] * len(batch)
         if not asked:
@@ -190,6 +194,8 @@ class ZooKeeperStore:
         contenders, path = self._contenders, self._contenders.path(name)
 
         async def attempt(session: Session) -> State:
+            if kind == "semaphore":
+                return await self._semaphores.look(session, name, deadline)
             nodes = await contenders.nodes(session, path, kind, deadline)
             replies = await self._ensemble.exchange(
                 session, deadline, *(GetData(f"{path}/{node}", None) for node in nodes)
@@ -220,6 +226,8 @@ class ZooKeeperStore:
         contenders, path = self._contenders, self._contenders.path(name)
 
         async def attempt(session: Session) -> bool:
+            if kind == "semaphore":
+                return await self._semaphores.force_release(session, name, deadline)
             alone, readers = holding(await contenders.nodes(session, path, kind, deadline))
             holders = [] if alone is None else [alone, *readers]
             if kind == "read":
@@ -235,6 +243,14 @@ class ZooKeeperStore:
     def _ended(self) -> None:
         """Forget the contenders: they end with their session."""
         self._contenders.own.clear()
+        self._semaphores.clear()
+
+    def _node(self, name: str, owner: str) -> str | None:
+        """Return the path of the node of an owner, if it has one."""
+        contender = self._contenders.own.get((name, owner))
+        if contender is None:
+            return self._semaphores.node(name, owner)
+        return f"{self._contenders.path(name)}/{contender.node}"
 
     def _ring_all(self) -> None:
         if self._contenders.bell is not None:

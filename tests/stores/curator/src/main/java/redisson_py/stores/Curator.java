@@ -15,18 +15,24 @@ import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
+import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
+import org.apache.curator.framework.recipes.locks.InterProcessSemaphoreMutex;
 import org.apache.curator.retry.RetryOneTime;
 
 /**
- * Calls InterProcessMutex as lines on the standard input say: `id thread verb words...`.
+ * Calls Curator's locks as lines on the standard input say: `id thread verb lock words...`.
  *
- * <p>Each thread is a Java thread of its own, so that it can own a mutex while others wait. The
- * answer is a line `id result`; a result that begins with `!` is an error.
+ * <p>A lock is the path of an InterProcessMutex, or a kind and a path: `read:/path`, `write:/path`
+ * for the sides of an InterProcessReadWriteLock, and `semaphore:/path` for an
+ * InterProcessSemaphoreMutex. Each thread is a Java thread of its own, so that it can own a lock
+ * while others wait. The answer is a line `id result`; a result that begins with `!` is an error.
  */
 public final class Curator {
   private final CuratorFramework client;
-  private final Map<String, InterProcessMutex> mutexes = new ConcurrentHashMap<>();
+  private final Map<String, InterProcessLock> locks = new ConcurrentHashMap<>();
+  private final Map<String, InterProcessReadWriteLock> readWriteLocks = new ConcurrentHashMap<>();
   private final Map<String, ExecutorService> threads = new ConcurrentHashMap<>();
 
   private Curator(String hosts, int sessionMs) {
@@ -52,9 +58,9 @@ public final class Curator {
     try {
       switch (order[2]) {
         case "acquire":
-          return "" + mutex(order[3]).acquire(Long.parseLong(order[4]), TimeUnit.MILLISECONDS);
+          return "" + lock(order[3]).acquire(Long.parseLong(order[4]), TimeUnit.MILLISECONDS);
         case "release":
-          mutex(order[3]).release();
+          lock(order[3]).release();
           return "true";
         case "participants":
           return String.join(",", mutex(order[3]).getParticipantNodes());
@@ -64,7 +70,7 @@ public final class Curator {
           return "true";
         case "crowd":
           for (int times = Integer.parseInt(order[5]); times > 0; times--) {
-            increment(mutex(order[3]), Path.of(order[4]), order[6]);
+            increment(lock(order[3]), Path.of(order[4]), order[6]);
           }
           return "true";
         case "leave":
@@ -78,20 +84,44 @@ public final class Curator {
     }
   }
 
-  private InterProcessMutex mutex(String path) {
-    return mutexes.computeIfAbsent(path, absent -> new InterProcessMutex(client, absent));
+  private InterProcessMutex mutex(String name) {
+    return (InterProcessMutex) lock(name);
   }
 
-  /** Adds a line to a file that only the mutex protects. */
-  private static void increment(InterProcessMutex mutex, Path file, String line)
+  private InterProcessLock lock(String name) {
+    return locks.computeIfAbsent(name, this::newLock);
+  }
+
+  private InterProcessLock newLock(String name) {
+    String path = name.substring(name.indexOf(":") + 1);
+    switch (name.substring(0, name.length() - path.length())) {
+      case "read:":
+        return readWriteLock(path).readLock();
+      case "write:":
+        return readWriteLock(path).writeLock();
+      case "semaphore:":
+        return new InterProcessSemaphoreMutex(client, path);
+      default:
+        return new InterProcessMutex(client, path);
+    }
+  }
+
+  /** Returns the lock whose sides know each other: a thread that writes may read. */
+  private InterProcessReadWriteLock readWriteLock(String path) {
+    return readWriteLocks.computeIfAbsent(
+        path, absent -> new InterProcessReadWriteLock(client, absent));
+  }
+
+  /** Adds a line to a file that only the lock protects. */
+  private static void increment(InterProcessLock lock, Path file, String line)
       throws Exception {
-    mutex.acquire();
+    lock.acquire();
     String lines = Files.readString(file);
     Thread.sleep(1);
     Path own = Path.of(file + line);
     Files.writeString(own, lines + line + "\n");
     Files.move(own, file, StandardCopyOption.ATOMIC_MOVE);
-    mutex.release();
+    lock.release();
   }
 
   private static synchronized void answer(String id, String result) {

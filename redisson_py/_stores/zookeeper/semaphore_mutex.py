@@ -1,0 +1,270 @@
+"""Semaphore mutexes, exactly as Curator's InterProcessSemaphoreMutex has them.
+
+A name has two directories. In `leases` is the node of the holder. In `locks` are contenders for
+the right to make such a node: a lock as any other (`contenders`), here called the gate. The one
+that has the gate makes its node in `leases`, waits until that is the only one there, and leaves the
+gate. So at most one client waits in `leases`; the others wait at the gate, in their order.
+
+Invariants:
+
+- A node in `leases` that is not granted is there only while its owner has the gate: a client that
+  lost the gate deletes it. Otherwise two could wait in `leases`, each for the other.
+- A grant is answered after the owner has left the gate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, final
+
+from kazoo.exceptions import NoNodeError
+from kazoo.protocol.serialization import Delete, Exists, GetChildren, GetData, Sync
+
+from redisson_py._stores.contract import Busy, Granted, HolderState, State, Wish
+from redisson_py._time import now
+from redisson_py.errors import BackendError
+
+from .contenders import Contenders
+from .ensemble import Ensemble
+from .names import directory_of, in_order, prefix_of
+from .session import Session, create_contender
+
+
+@final
+@dataclass(slots=True)
+class _Place:
+    """The node of an owner in `leases`.
+
+    Attributes:
+        node: Its name; None while no answer has told it.
+        token: Its czxid.
+        held: Whether it was seen as the only one.
+        deleting: Whether a deletion was sent.
+        watched: The number of the connection on which the directory is watched.
+    """
+
+    node: str | None = None
+    token: int = 0
+    held: bool = False
+    deleting: bool = False
+    watched: int | None = None
+
+
+@final
+class SemaphoreMutexes:
+    """The semaphore mutexes that one client has, or waits for."""
+
+    def __init__(self, ensemble: Ensemble, contenders: Contenders) -> None:
+        """Prepare; `contenders` has those at the gates."""
+        self._own: Final[dict[tuple[str, str], _Place]] = {}
+        self._ensemble: Final = ensemble
+        self._contenders: Final = contenders
+
+    def clear(self) -> None:
+        """Forget all: they end with their session."""
+        self._own.clear()
+
+    def node(self, name: str, owner: str) -> str | None:
+        """Return the path of the node of an owner, if it has one."""
+        place = self._own.get((name, owner))
+        return None if place is None else f"{self._leases(name)}/{place.node}"
+
+    def knows(self, name: str, owner: str) -> bool:
+        """Return whether an owner may have anything here."""
+        return (name, owner) in self._own or (_gate(name), owner) in self._contenders.own
+
+    async def ask(self, session: Session, wish: Wish, deadline: float) -> Granted | Busy | None:
+        """Answer a wish; None if something has changed meanwhile, and it must be asked again."""
+        key, path = (wish.name, wish.owner), self._leases(wish.name)
+        place = self._own.get(key)
+        if place is not None and place.held:
+            return await self._granted_already(session, wish, place, deadline)
+        if place is None and not wish.waits:
+            (listed,) = await self._ensemble.exchange(session, deadline, GetChildren(path, None))
+            if self._contenders.children(listed, path):
+                return Busy(None)
+        gate = replace(wish, name=_gate(wish.name), kind="lock")
+        answer = await self._contenders.ask(session, gate, deadline, wish.name)
+        if not isinstance(answer, Granted):
+            if place is not None:
+                await self._delete_lease(session, key, False, deadline)
+            return answer
+        try:
+            return await self._take(session, wish, place, deadline)
+        except BackendError:
+            await self.delete(session, key, False, deadline)
+            raise
+
+    async def _take(
+        self, session: Session, wish: Wish, place: _Place | None, deadline: float
+    ) -> Granted | Busy | None:
+        """Take the lease, as the owner who has the gate; see `ask`."""
+        key, path = (wish.name, wish.owner), self._leases(wish.name)
+        prefix = prefix_of(wish.owner, "semaphore")
+        began = now()
+        if place is None:
+            place = self._own[key] = _Place()
+            create = create_contender(f"{path}/{prefix}", wish.owner.encode())
+            made, listed = await self._ensemble.exchange(
+                session, deadline, create, GetChildren(path, None)
+            )
+            if isinstance(made, Exception):
+                del self._own[key]
+                self._ensemble.check(made, path, NoNodeError)
+                await self._contenders.make_directory(session, path, deadline)
+                return None
+            place.node, place.token = made[0].rpartition("/")[2], made[1].czxid
+        else:
+            _, listed = await self._ensemble.exchange(
+                session, deadline, Sync(path), GetChildren(path, None)
+            )
+        nodes = self._contenders.children(listed, path)
+        if place.node is None:
+            await self._find(session, path, prefix, place, nodes, deadline)
+        if place.node not in nodes:
+            self._own.pop(key, None)
+            return None
+        if len(nodes) == 1:
+            place.held = True
+            until = _until(session, wish, began)
+            await self._leave_gate(session, wish, deadline)
+            return Granted(until, place.token)
+        if not wish.waits:
+            await self.delete(session, key, False, deadline)
+            return Busy(None)
+        return await self._watch(session, wish.name, place, deadline)
+
+    async def _granted_already(
+        self, session: Session, wish: Wish, place: _Place, deadline: float
+    ) -> Granted | None:
+        """Answer the wish of an owner that has the hold; None if that is gone."""
+        path, began = f"{self._leases(wish.name)}/{place.node}", now()
+        _, stat = await self._ensemble.exchange(session, deadline, Sync(path), Exists(path, None))
+        there = self._ensemble.check(stat, path) is not None
+        until = _until(session, wish, began)
+        await self._leave_gate(session, wish, deadline)
+        if not there:
+            self._own.pop((wish.name, wish.owner), None)
+            return None
+        return Granted(until, place.token)
+
+    async def _leave_gate(self, session: Session, wish: Wish, deadline: float) -> None:
+        await self._contenders.delete(session, (_gate(wish.name), wish.owner), False, deadline)
+
+    async def _find(
+        self,
+        session: Session,
+        path: str,
+        prefix: str,
+        place: _Place,
+        nodes: list[str],
+        deadline: float,
+    ) -> None:
+        """Look for the node of a creation that had no answer."""
+        for node in nodes:
+            if node.startswith(prefix):
+                exists = Exists(f"{path}/{node}", None)
+                (stat,) = await self._ensemble.exchange(session, deadline, exists)
+                if self._ensemble.check(stat, path) is not None:
+                    place.node, place.token = node, stat.czxid
+
+    async def _watch(
+        self, session: Session, name: str, place: _Place, deadline: float
+    ) -> Busy | None:
+        """Have the bell rung when `leases` changes; None if it is free already."""
+        if place.watched == session.connections:
+            return Busy(None)
+
+        def ring() -> None:
+            place.watched = None
+            if self._contenders.bell is not None:
+                self._contenders.bell.ring(name)
+
+        path = self._leases(name)
+        # It may ring before the reply is looked at.
+        place.watched = session.connections
+        try:
+            (listed,) = await self._ensemble.exchange(
+                session, deadline, GetChildren(path, session.watcher(ring))
+            )
+        except BaseException:
+            place.watched = None
+            raise
+        return Busy(None) if len(self._contenders.children(listed, path)) > 1 else None
+
+    async def delete(
+        self, session: Session, key: tuple[str, str], unsure: bool, deadline: float
+    ) -> bool | None:
+        """Delete all that an owner has; see `Store.give_back`."""
+        held = await self._delete_lease(session, key, unsure, deadline)
+        await self._contenders.delete(session, (_gate(key[0]), key[1]), unsure, deadline)
+        return held
+
+    async def _delete_lease(
+        self, session: Session, key: tuple[str, str], unsure: bool, deadline: float
+    ) -> bool | None:
+        place = self._own.get(key)
+        if place is None:
+            return False
+        path, prefix, held = self._leases(key[0]), prefix_of(key[1], "semaphore"), place.held
+        ours = [] if place.node is None else [place.node]
+        if unsure or not ours:
+            nodes = await self._contenders.nodes(session, path, "semaphore", deadline)
+            ours = [node for node in nodes if node.startswith(prefix)]
+            held = held or (bool(ours) and ours[0] == nodes[0])
+        again, place.deleting = place.deleting, True
+        replies = await self._ensemble.exchange(
+            session, deadline, *(Delete(f"{path}/{node}", -1) for node in ours)
+        )
+        there = [self._contenders.is_there(reply, path) for reply in replies]
+        self._own.pop(key, None)
+        if held and again and not any(there):
+            return None
+        return held and any(there)
+
+    async def look(self, session: Session, name: str, deadline: float) -> State:
+        """Return the holder, and those that wait at the gate."""
+        leases, gate = self._leases(name), self._contenders.path(_gate(name))
+        _, *listed = await self._ensemble.exchange(
+            session, deadline, Sync(leases), GetChildren(leases, None), GetChildren(gate, None)
+        )
+        holders = in_order(self._contenders.children(listed[0], leases), "semaphore")[:1]
+        waiting = in_order(self._contenders.children(listed[1], gate))
+        paths = [f"{leases}/{node}" for node in holders] + [f"{gate}/{node}" for node in waiting]
+        replies = await self._ensemble.exchange(
+            session, deadline, *(GetData(path, None) for path in paths)
+        )
+        found = {
+            path: HolderState(reply[0].decode(errors="replace"), session.timeout, reply[1].czxid)
+            for path, reply in zip(paths, replies, strict=True)
+            if self._contenders.is_there(reply, path)
+        }
+        base = self._contenders.path(name)
+        holder = found.pop(paths[0], None) if holders else None
+        keys = (base,) if holder is None else (base, paths[0])
+        # A holder may not have left the gate yet.
+        own = None if holder is None or ":" not in holder.owner else holder.owner
+        waiters = tuple(each.owner for each in found.values() if each.owner != own)
+        return State(holder, waiters, keys)
+
+    async def force_release(self, session: Session, name: str, deadline: float) -> bool:
+        """Delete the node of the holder. The next one is told by its watch."""
+        path = self._leases(name)
+        nodes = await self._contenders.nodes(session, path, "semaphore", deadline)
+        replies = await self._ensemble.exchange(
+            session, deadline, *(Delete(f"{path}/{node}", -1) for node in nodes[:1])
+        )
+        return any(self._contenders.is_there(reply, path) for reply in replies)
+
+    def _leases(self, name: str) -> str:
+        return self._contenders.path(name) + "/leases"
+
+
+def _gate(name: str) -> str:
+    """Return the name of the lock that guards the taking of a semaphore mutex."""
+    return directory_of(name) + "/locks"
+
+
+def _until(session: Session, wish: Wish, began: float) -> float:
+    kept = session.kept_until(began)
+    return kept if wish.renewed else min(kept, began + wish.lease)
