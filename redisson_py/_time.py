@@ -16,6 +16,9 @@ Duration = float | timedelta
 #: Seconds by which a timer may fire early: a moment this near counts as reached. uvloop's clock has
 #: whole milliseconds.
 PUNCTUAL = 0.002
+#: A server that answers late keeps a lease for up to so many seconds less than it was asked for.
+#: One that was cut to the end of its hold ends by itself all the same.
+KEPT_LESS = 0.1
 
 #: Ten years: far above any lease that makes sense, far below what Redis can add to its clock.
 LONGEST_LEASE = 10 * 365 * 86_400.0

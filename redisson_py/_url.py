@@ -82,7 +82,7 @@ def read_url(url: object) -> Target:
     text = url.strip()
     topology, kind = _scheme(text)
     hosts = [text] if kind == "unix" else _one_a_host(text)
-    every = [_split(each) for each in hosts]
+    every = [split(each) for each in hosts]
     parts = every[0]
     arguments = read_arguments(parts.query)
     _check_needs(arguments, topology, kind)
@@ -93,7 +93,7 @@ def read_url(url: object) -> Target:
         arguments["password"] = unquote(parts.password)
     if kind == "unix":
         return Target("single", kind, arguments | _path(parts), (), *timeouts)
-    addresses = [_address(each) for each in every]
+    addresses = [address_in(each) for each in every]
     if len(every) > 1:
         if not all("host" in each for each in addresses):
             raise ValueError(f"the URL has a comma with no host on one of its sides; {ESCAPE}")
@@ -155,7 +155,12 @@ def _one_a_host(text: str) -> list[str]:
     return [text[:start] + user + at + host + text[end:] for host in hosts.split(",")]
 
 
-def _split(text: str) -> SplitResult:
+def split(text: str) -> SplitResult:
+    """Return the parts of a URL.
+
+    Raises:
+        ValueError: It is malformed. The error does not quote it.
+    """
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
         # urlsplit() silently drops some of them, even from passwords.
         raise ValueError("the URL has a tab, a line break or another control character in it")
@@ -174,8 +179,12 @@ def _split(text: str) -> SplitResult:
     return parts
 
 
-def _address(parts: SplitResult) -> dict[str, Any]:
-    """Return host and port, each if it is there."""
+def address_in(parts: SplitResult) -> dict[str, Any]:
+    """Return host and port, each if it is there.
+
+    Raises:
+        ValueError: They are malformed. The error does not quote them.
+    """
     settings: dict[str, Any] = {}
     port = attempt(lambda: parts.port)
     # The text after the colon; it may be empty.

@@ -11,6 +11,7 @@ from redisson_py._stores.client import StoreClient, StoreOptions
 from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock
+from redisson_py.errors import NotHeldError
 from redisson_py.locks.lock_of import LockOf
 
 with needs("postgres"):
@@ -30,15 +31,25 @@ __all__ = [
 
 
 async def _guard(lease: Lease, connection: Any) -> None:
+    _refuse_released(lease)
     lease.check()
     hold = lease._hold
     context = hold.ownership.context
     assert isinstance(context.executor, StoreExecutor)
     line = context.executor.carrier.lines.get(hold.owner)
     name = hold.ownership.commands.key.decode()
+    # Inside this client it could be passed on without a question that the transaction stops.
+    hold.guard()
     if line is None or not await guard(connection, name, hold.owner, line.token):
+        _refuse_released(lease)
         context.watchdog.lose(hold, "taken")
         raise lease._loss()
+
+
+def _refuse_released(lease: Lease) -> None:
+    if lease._state == "released":
+        # Its hold may be that of another task by now.
+        raise NotHeldError(f"{lease._hold.ownership.kind} {lease.name!r} was released already")
 
 
 @final
@@ -60,6 +71,7 @@ class PostgresLease(Lease):
 
         Raises:
             LeaseLostError: The lease is gone already; roll the transaction back.
+            NotHeldError: It was released already.
             RuntimeError: The connection is not inside a transaction.
             BackendError: The connection does not see the table of locks.
         """
@@ -77,6 +89,7 @@ class PostgresFencedLease(FencedLease):
 
         Raises:
             LeaseLostError: The lease is gone already; roll the transaction back.
+            NotHeldError: It was released already.
             RuntimeError: The connection is not inside a transaction.
             BackendError: The connection does not see the table of locks.
         """

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Literal, Self, final
 
 from redisson_py._listener import LossReason, LostEvent, Teller
 from redisson_py._owner import TaskRef
-from redisson_py._time import now
+from redisson_py._time import KEPT_LESS, now
 
 if TYPE_CHECKING:
     from redisson_py._engine.lease import Lease
@@ -93,6 +93,8 @@ class Hold:
             was passed.
         max_held: One of its leases has, or had, a `max_hold`.
         batch: The owner of the request that granted it, if one request can grant several permits.
+        guards: A transaction of the user's keeps others from being granted it. It is not passed to
+            another task, which the transaction could not stop.
         suspended: It is not renewed, because an operation under way may end it.
         id_known: The user has read the permit's id, and can release the permit with it.
         uncertain: A reply was lost, so a duplicate of some request may arrive late.
@@ -118,6 +120,7 @@ class Hold:
         "ends_row",
         "field",
         "granted_at",
+        "guards",
         "id_known",
         "last_token",
         "lease_until",
@@ -174,6 +177,7 @@ class Hold:
         self.reads: int = 0
         self.next_token: int | None = None
         self.last_token: int = 0
+        self.guards: bool = False
         self.id_known: bool = False
         self.suspended: bool = False
         self.reason: Reason = "expired"
@@ -284,11 +288,16 @@ class Hold:
             self.state == "held"
             and self.renewed
             and not self.uncertain
+            and not self.guards
             and not self.reads
             and self.ends_at - present >= least_left
             and present - self.granted_at < turn
             and (self.next_token is None or self.next_token <= self.last_token)
         )
+
+    def guard(self) -> None:
+        """Record that a transaction may be bound to it: its next holder is the server's choice."""
+        self.guards = True
 
     def give_back(self) -> None:
         """Pass on or release a hold that no task took, without waiting."""
@@ -403,7 +412,7 @@ class Hold:
         if self.ends_at <= moment and not self.renewed:
             return "ended"
         limits = [lease._limit for lease in self.live]
-        last = min(moment, self.ends_at)
+        last = moment if moment < self.ends_at else self.ends_at + KEPT_LESS
         if (
             limits
             and not self.reentries

@@ -11,7 +11,7 @@ from redisson_py._engine.hold import REASONS, Hold, Reason, State, lease_for, te
 from redisson_py._keys import Name
 from redisson_py._listener import AcquiredEvent, ReleasedEvent, Teller, new_acquisition
 from redisson_py._loop import Future, current_task, fail, new_future, wake
-from redisson_py._time import Duration, check_lease_time, now
+from redisson_py._time import KEPT_LESS, Duration, check_lease_time, now
 from redisson_py.errors import LeaseLostError, NotHeldError
 
 if TYPE_CHECKING:
@@ -354,7 +354,7 @@ class Lease:
     @property
     def _overdue_reason(self) -> Reason:
         """The reason of its loss when it is over by the clock."""
-        if self._limit is None or (self._renewed and self._hold.ends_at < self._limit):
+        if self._limit is None or (self._renewed and self._hold.ends_at + KEPT_LESS < self._limit):
             return "expired"
         return "ended"
 

@@ -159,10 +159,11 @@ class AcquireRequest:
         try:
             reply = await call.future
         except RefusedError as error:
-            # This copy was granted nothing. An earlier copy without an answer may be granted, and
-            # a script that fails halfway may have left an entry in a queue.
+            # This copy was granted nothing. An earlier copy without an answer may be granted, a
+            # script that fails halfway may have left an entry in a queue, and an entry that an
+            # earlier answer told of is still there.
             queues = self.ownership.commands.queues and not self.once
-            self._queued = queues or self.maybe_repeated
+            self._queued = self._queued or queues or self.maybe_repeated
             self.answered()
             raise call.refusal(error) from error
         finally:

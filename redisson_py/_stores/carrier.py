@@ -307,9 +307,9 @@ class Carrier:
         line.busy = None
         try:
             answer = await self.store.ask(wish, deadline)
-        except ConnectionLostError as error:
-            # What was never sent needs no undo: in a long outage these would be many.
-            line.kept = kept or error.maybe_held
+        except BackendError as error:
+            # What was refused or never sent needs no undo: in a long outage these would be many.
+            line.kept = kept or (isinstance(error, ConnectionLostError) and error.maybe_held)
             raise
         if isinstance(answer, Granted):
             line.kept, line.token = True, answer.token

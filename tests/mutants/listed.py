@@ -14,6 +14,7 @@ from tests.mutants.listed_holds import HOLDS
 from tests.mutants.listed_plain import PLAIN
 from tests.mutants.listed_sentinel import SENTINEL
 from tests.mutants.listed_servers import SERVERS
+from tests.mutants.listed_stores import STORES
 from tests.mutants.listed_topologies import TOPOLOGIES
 from tests.mutants.mutant import Mutant
 
@@ -298,5 +299,6 @@ MUTANTS = (
     *PLAIN,
     *CLUSTER,
     *TOPOLOGIES,
+    *STORES,
     *COMPOSITE,
 )

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from redisson_py._stores.contract import Busy, Renewal
+from redisson_py._stores.contract import Busy, Renewal, Wish
 from redisson_py._stores.etcd import messages
+from redisson_py._stores.etcd.session import Session
 from redisson_py._time import now
 from tests.stores.etcd_client import LEASE, Client, eventually, one_url, recorded, soon
 from tests.stores.etcd_server import EtcdServer
@@ -243,6 +244,26 @@ async def test_names_are_taken_as_they_are(one: Client, two: Client, name: str, 
     await one.give_back(name + kind, "a:1")
     await two.bell.heard(name + kind)
     await two.granted(name + kind, "b:1")
+
+
+async def test_a_caller_that_is_overtaken_leaves_nothing(
+    server: EtcdServer, one: Client, two: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a name inside it had keys when it first asked, and then it entered the queue."""
+    await one.granted(f"{name}/inner", "a:1")
+    holds = two.store._holds
+    place = holds.place
+
+    async def overtaken(wish: Wish, session: Session, if_free: bool, deadline: float) -> Any:
+        if not if_free:
+            await one.granted(name, "a:2")
+        return await place(wish, session, if_free, deadline)
+
+    monkeypatch.setattr(holds, "place", overtaken)
+    assert await two.ask(name, "b:1") == Busy(None)
+    state = await one.store.look(name, soon())
+    assert state.holder is not None
+    assert (state.holder.owner, state.waiters) == ("a:2", ())
 
 
 async def test_names_inside_a_name_are_others(

@@ -109,6 +109,37 @@ async def test_renewals_behind_odd_errors_are_made_again(
     await takes_it(other)
 
 
+@all_stores
+@pytest.mark.parametrize("asked", [0, 1], ids=["first", "second"])
+async def test_a_waiter_that_is_refused_leaves_nothing(
+    asked: int, new_client: NewClient, client: StoreClient, other: Client
+) -> None:
+    """The store refuses its first question, or the one after it was told to wait."""
+    held = await other.get_lock("k").acquire()
+    store: Any = client._store
+    ask, answers = store.ask, 0
+
+    async def refusing(*arguments: Any) -> Any:
+        nonlocal answers
+        if answers == asked:
+            raise BackendError("not allowed any more")
+        answer = await ask(*arguments)
+        answers += 1
+        return answer
+
+    store.ask = refusing
+    with pytest.raises(BackendError, match="not allowed any more"):
+        async with asyncio.timeout(SOON):
+            waiter = asyncio.create_task(client.get_lock("k").acquire())
+            await until(lambda: answers == asked)
+            client._executor.carrier.ring_all()
+            await waiter
+    # The client is still open, so nothing has ended with it.
+    await until(lambda: not client._executor.carrier.lines)
+    await held.release()
+    await takes_it(new_client())
+
+
 @pytest_asyncio.fixture
 async def proxy(backend: Backend) -> AsyncIterator[FaultProxy]:
     async with proxied(backend) as proxy:

@@ -11,7 +11,8 @@ import pytest
 from redisson_py._stores.postgres import guard, sql
 from redisson_py._stores.postgres.listening import channel_of
 from redisson_py._stores.postgres.store import LOCKED
-from redisson_py.errors import BackendError
+from redisson_py.errors import BackendError, NotHeldError
+from redisson_py.postgres import Postgres
 from tests.stores.postgres_scene import (
     busy,
     connected,
@@ -24,6 +25,8 @@ from tests.stores.postgres_scene import (
     until_over,
 )
 from tests.stores.postgres_server import PostgresServer, running_postgres
+from tests.support.waiting import until as eventually
+from tests.support.waiting import until_waiting
 
 
 @pytest.fixture(scope="module", params=[18, 15])
@@ -143,3 +146,45 @@ async def test_a_guard_in_another_database_is_refused(server: PostgresServer) ->
         with pytest.raises(BackendError, match="search_path"):
             async with raw.transaction():
                 await guard(raw, "elsewhere", "a:1", 1)
+
+
+async def test_a_guarded_lock_is_not_passed_on_before_the_commit(server: PostgresServer) -> None:
+    """A task of the same client would get it without a question that the guard could stop."""
+    async with (
+        Postgres.from_url(server.url, turn=60.0) as client,
+        connected(server.url) as raw,
+    ):
+        transaction = raw.transaction()
+        await transaction.start()
+        lease = await client.get_lock("inside").acquire()
+        await lease.guard(raw)
+        waiter = asyncio.create_task(client.get_lock("inside").acquire())
+        await until_waiting(client, 1)
+        await lease.release()
+        sent = client.statistics().commands_sent
+        # It has asked, been told to wait, and asks again.
+        await eventually(lambda: waiter.done() or client.statistics().commands_sent >= sent + 3)
+        assert not waiter.done()
+        await transaction.commit()
+        async with asyncio.timeout(10):
+            await (await waiter).release()
+
+
+async def test_a_released_lease_guards_nothing(server: PostgresServer) -> None:
+    """Its hold was passed to another task, which loses nothing by that."""
+    async with (
+        Postgres.from_url(server.url, turn=60.0) as client,
+        connected(server.url) as raw,
+    ):
+        lease = await client.get_lock("passed").acquire()
+        waiter = asyncio.create_task(client.get_lock("passed").acquire())
+        await until_waiting(client, 1)
+        await lease.release()
+        passed = await waiter
+        assert passed.owner == lease.owner
+        async with raw.transaction():
+            with pytest.raises(NotHeldError, match="was released already"):
+                await lease.guard(raw)
+        async with raw.transaction():
+            await passed.guard(raw)
+        await passed.release()

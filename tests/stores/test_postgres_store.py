@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -333,7 +334,23 @@ def test_addresses_are_told_without_credentials() -> None:
     assert where("postgres://u:p@h/d?sslmode=disable") == "h:5432"
     assert where("postgresql://u:p%40@h:1,[::1]:2/d") == "h:1, [::1]:2"
     assert where("postgresql:///d?host=/run/x") == "/run/x:5432"
+    assert where("postgresql:///d?host=x,y&port=1,2") == "x:1, y:2"
+    assert where("postgresql:///d?host=x,y&port=7") == "x:7, y:7"
+    with pytest.raises(ValueError, match="as many ports"):
+        where("postgresql:///d?host=x&port=1,2")
     with pytest.raises(TypeError):
         where(b"postgresql://")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="connections"):
         PostgresStore("postgresql://", connections=0)
+
+
+@pytest.mark.parametrize("option", ["connections", "statement_cache_size"])
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [(-1, ValueError), (2.5, TypeError), (True, TypeError), ("4", TypeError), (None, TypeError)],
+)
+def test_numbers_are_checked_before_anything_connects(
+    option: str, value: Any, error: type[Exception]
+) -> None:
+    with pytest.raises(error, match=f"{option} must be"):
+        PostgresStore("postgresql://", **{option: value})

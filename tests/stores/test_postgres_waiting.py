@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Awaitable, Iterator
 
+import asyncpg
 import pytest
 
 from redisson_py._stores.contract import Busy, Granted
-from redisson_py._stores.postgres import PostgresStore, sql
+from redisson_py._stores.postgres import PostgresStore, listening, sql
 from redisson_py._stores.postgres.listening import channel_of
 from redisson_py._stores.postgres.store import LOCKED, POLL
 from redisson_py.testing import FaultProxy
@@ -18,6 +19,7 @@ from tests.stores.postgres_scene import (
     connected,
     granted,
     id_of,
+    renewal,
     row_of,
     soon,
     started,
@@ -243,6 +245,59 @@ async def test_waiters_ask_again_after_listening_was_cut(server: PostgresServer)
             await busy(other, "cut 2", "b:1", waits=True)
             await one.give_back("cut 2", "a:1", False, soon())
             await until(lambda: _is(bell.names == ["cut 2"]))
+
+
+async def test_a_first_connection_lost_halfway_has_missed_something(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It listened to one of two names, whose waiter sleeps, when it was lost."""
+    bounded, statements, bell = listening._bounded, 0, Bell()
+
+    async def lost(connection: asyncpg.Connection, statement: Awaitable[object]) -> None:
+        nonlocal statements
+        statements += 1
+        if statements == 4:
+            connection.terminate()
+        await bounded(connection, statement)
+
+    monkeypatch.setattr(listening, "_bounded", lost)
+    async with started(server.url) as one, started(server.url, bell) as other:
+        await granted(one, "half 1", "a:1")
+        await granted(one, "half 2", "a:2")
+        asked = [busy(other, f"half {each}", f"b:{each}", waits=True) for each in (1, 2)]
+        await asyncio.gather(*asked)
+        await bell.wait()
+        assert bell.all == 1
+
+
+async def test_a_release_waits_longer_than_its_role_would(server: PostgresServer) -> None:
+    """The role has a `lock_timeout`; a row that is locked for longer is no refusal."""
+    timed_out = "canceling statement due to lock timeout"
+    async with connected(server.url) as raw:
+        await raw.execute("CREATE ROLE hasty LOGIN")
+        await raw.execute("ALTER ROLE hasty SET lock_timeout = '10ms'")
+        async with started(server.url):
+            await raw.execute("GRANT SELECT, INSERT, UPDATE ON redisson_py_locks TO hasty")
+        async with started(server.url_of("hasty")) as store:
+            hold = await granted(store, "hasty", "a:1")
+            transaction = raw.transaction()
+            await transaction.start()
+            await raw.execute("SELECT FROM redisson_py_locks WHERE name = 'hasty' FOR UPDATE")
+            refused = server.log_text().count(timed_out)
+            renewing = asyncio.create_task(
+                store.renew([renewal("hasty", "a:1", hold.token, 60)], soon(30))
+            )
+            await until(lambda: _is(server.log_text().count(timed_out) >= refused + 2))
+            await transaction.rollback()
+            assert None not in await renewing
+            transaction = raw.transaction()
+            await transaction.start()
+            await raw.execute("SELECT FROM redisson_py_locks WHERE name = 'hasty' FOR UPDATE")
+            refused = server.log_text().count(timed_out)
+            releasing = asyncio.create_task(store.give_back("hasty", "a:1", False, soon(30)))
+            await until(lambda: _is(server.log_text().count(timed_out) >= refused + 2))
+            await transaction.rollback()
+            assert await releasing == 1
 
 
 async def test_channels_stay_for_the_next_waiter_but_not_all(server: PostgresServer) -> None:

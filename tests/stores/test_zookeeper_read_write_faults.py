@@ -93,7 +93,7 @@ async def ask(
 
 async def nodes(raw: KazooClient, name: str) -> list[str]:
     """Return what is in the directory of a name: kind and number, in order."""
-    children = await asyncio.to_thread(raw.get_children, f"/redisson_py/{name}")
+    children: Any = await asyncio.to_thread(raw.get_children, f"/redisson_py/{name}")
     marks = [each[each.index("__") :] for each in children if "__" in each]
     return sorted(marks, key=lambda mark: (mark[-10:], mark))
 
@@ -111,7 +111,7 @@ async def test_nodes_are_those_of_curator(
         "__WRIT__0000000000",
         "__WRIT__0000000001",
     ]
-    children = await asyncio.to_thread(raw.get_children, f"/redisson_py/{name}")
+    children: Any = await asyncio.to_thread(raw.get_children, f"/redisson_py/{name}")
     assert all(child.startswith("_c_") and child[39] == "-" for child in children)
 
 

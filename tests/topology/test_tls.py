@@ -22,6 +22,12 @@ NAMES = ("a", "b", "c", "d", "e", "f")
 
 
 @pytest.fixture
+def client_options() -> dict[str, float]:
+    """Handshakes of many nodes take their time on a busy machine."""
+    return {"command_timeout": 10.0}
+
+
+@pytest.fixture
 def good(tmp_path: Path) -> Certificates:
     """Certificates for the address of every server."""
     return make_certificates(tmp_path / "good", "IP:127.0.0.1")

@@ -39,6 +39,21 @@ async def test_it_ended_though_the_event_loop_was_blocked_then(setup: Setup) -> 
     assert lease._loss().reason == "ended"
 
 
+async def test_it_ended_though_the_server_keeps_a_bit_less(setup: Setup) -> None:
+    hold = setup.hold()
+    lease = make_lease(hold)
+    lease._keep_for(LEASE / 2)
+    # A store answers late, and with what is left then.
+    hold.lease_set(setup.clock.present - 0.03, LEASE / 2)
+    while hold.state == "held":
+        setup.clock.sleep(LEASE / 1000)
+        hold.check()
+        setup.watchdog.check()
+    assert lease._limit is not None
+    assert setup.clock.present < lease._limit
+    assert lease._loss().reason == "ended"
+
+
 async def test_it_expired_if_renewals_failed_long_before(setup: Setup) -> None:
     lease = make_lease(setup.hold())
     lease._keep_for(10 * LEASE)

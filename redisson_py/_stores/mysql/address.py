@@ -9,7 +9,7 @@ from typing import Any, final
 from urllib.parse import parse_qsl, unquote
 
 from redisson_py._addresses import write_address
-from redisson_py._url import _address, _split
+from redisson_py._url import address_in, split
 from redisson_py._url_arguments import ESCAPE, attempt
 
 _SCHEMES = ("mysql", "mariadb")
@@ -72,8 +72,8 @@ def read_url(url: object) -> Target:
     text = url.strip()
     if text.partition("://")[0].lower() not in _SCHEMES:
         raise ValueError("the URL must start with mysql:// or mariadb://")
-    parts = _split(text)
-    address = _address(parts)
+    parts = split(text)
+    address = address_in(parts)
     database = attempt(lambda: unquote(parts.path, errors="strict").removeprefix("/"))
     if not database or "/" in database or "\0" in database:
         raise ValueError(f"the URL must name one database: mysql://user@host/database; {ESCAPE}")

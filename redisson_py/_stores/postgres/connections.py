@@ -111,16 +111,29 @@ class Connections:
     def __len__(self) -> int:
         return len(self._idle) + len(self._busy)
 
-    async def fetch(self, statement: str, arguments: Sequence[object], deadline: float) -> Answer:
-        """Return the rows of a statement."""
+    async def fetch(
+        self,
+        statement: str,
+        arguments: Sequence[object],
+        deadline: float,
+        final: tuple[type[Exception], ...] = (),
+    ) -> Answer:
+        """Return the rows of a statement; see `run`."""
 
         async def fetch(connection: asyncpg.Connection) -> Any:
             return await connection.fetch(statement, *arguments)
 
-        return await self.run(fetch, deadline)
+        return await self.run(fetch, deadline, final)
 
-    async def run(self, statement: Statement, deadline: float) -> Answer:
+    async def run(
+        self, statement: Statement, deadline: float, final: tuple[type[Exception], ...] = ()
+    ) -> Answer:
         """Return the result of a statement, which may be run twice.
+
+        Args:
+            statement: The statement.
+            deadline: When to give up.
+            final: Errors after which it is not run again.
 
         Raises:
             ConnectionLostError: There was no answer by the deadline.
@@ -139,7 +152,7 @@ class Connections:
                 finally:
                     self._turns.release()
             except Exception as error:
-                kind = kind_of(error)
+                kind = "refused" if isinstance(error, final) else kind_of(error)
                 if kind == "refused" and not repeated:
                     raise refusal(error, self._target.where) from error
                 lost = kind == "lost"

@@ -172,6 +172,8 @@ class Listening:
                     self._connection = None
                     connection.terminate()
                     for entry in self._entries.values():
+                        # Its waiter may sleep already, although others were not listened to yet.
+                        again = again or entry.heard.is_set()
                         entry.heard.clear()
             failures += 1
             pause = _DEAF_PAUSE if self._deaf else min(0.05 * 2**failures, _LONGEST_PAUSE)

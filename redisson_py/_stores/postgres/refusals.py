@@ -29,6 +29,8 @@ _AGAIN: Final = (
     exceptions.DeadlockDetectedError,
     exceptions.QueryCanceledError,
     exceptions.TooManyConnectionsError,
+    # A `lock_timeout` of the role, while somebody has locked the row or the table.
+    exceptions.LockNotAvailableError,
     # A server that has just become a standby, until the primary is found.
     exceptions.ReadOnlySQLTransactionError,
 )

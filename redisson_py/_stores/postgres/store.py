@@ -47,6 +47,8 @@ LOCKED: Final = 0.1
 _LONGEST_WAIT: Final = sql.WAITER_TIME / 2 - 5
 #: A row that changes while we look is asked for again so many times at once.
 _TRIES: Final = 3
+#: A request for a hold does not wait for a row that somebody has locked: it is busy.
+_LOCKED_ROW: Final = (asyncpg.LockNotAvailableError,)
 #: How many owners are remembered whose requests had no answer.
 _REMEMBERED: Final = 10_000
 
@@ -67,8 +69,8 @@ class PostgresStore:
     ends_leases: bool = True
 
     def __init__(self, url: str, *, connections: int = 4, statement_cache_size: int = 100) -> None:
-        if connections < 1:
-            raise ValueError(f"connections must be 1 or more, not {connections!r}")
+        _check_count("connections", connections, 1)
+        _check_count("statement_cache_size", statement_cache_size, 0)
         urls, self.where = check_url(url)
         self._target: Final = Target(urls, self.where, statement_cache_size)
         self._most: Final = connections
@@ -130,8 +132,8 @@ class PostgresStore:
         listening.add(wish.name, wish.owner)
         try:
             return await self._ask_and_listen(wish, listening, deadline)
-        except ConnectionLostError as error:
-            if not error.maybe_held:
+        except BackendError as error:
+            if not (isinstance(error, ConnectionLostError) and error.maybe_held):
                 listening.discard(wish.name, wish.owner)
             raise
 
@@ -195,7 +197,7 @@ class PostgresStore:
         arguments = (_id(wish.name), wish.name, wish.owner, lease, tokens, wish.waits)
         for _ in range(_TRIES):
             try:
-                answer = await self._fetch(sql.ASK, arguments, deadline)
+                answer = await self._fetch(sql.ASK, arguments, deadline, _LOCKED_ROW)
             except BackendError as error:
                 if not isinstance(error.__cause__, asyncpg.LockNotAvailableError):
                     raise
@@ -232,10 +234,16 @@ class PostgresStore:
             for row in answer.value
         }
 
-    async def _fetch(self, statement: str, arguments: Sequence[object], deadline: float) -> Answer:
+    async def _fetch(
+        self,
+        statement: str,
+        arguments: Sequence[object],
+        deadline: float,
+        final: tuple[type[Exception], ...] = (),
+    ) -> Answer:
         if self._connections is None:
             raise _stopped()
-        return await self._connections.fetch(statement, arguments, deadline)
+        return await self._connections.fetch(statement, arguments, deadline, final)
 
     async def _notify(self, channel: str) -> None:
         await self._fetch("SELECT pg_notify($1::text, '')", (channel,), now() + 5.0)
@@ -279,6 +287,13 @@ async def _create(connection: asyncpg.Connection) -> None:
         asyncpg.InternalServerError,
     ):
         await connection.execute(sql.schema_sql())
+
+
+def _check_count(what: str, count: object, least: int) -> None:
+    if not isinstance(count, int) or isinstance(count, bool):
+        raise TypeError(f"{what} must be int, not {type(count).__name__}")
+    if count < least:
+        raise ValueError(f"{what} must be {least} or more, not {count!r}")
 
 
 def _id(name: str) -> bytes:

@@ -34,7 +34,13 @@ def check_url(url: object) -> tuple[tuple[str, ...], str]:
     user, at, hosts = parts.netloc.rpartition("@")
     addresses = [_address(each) for each in hosts.split(",")] if hosts else []
     if not addresses and options.get("host"):
-        addresses = [_address(each) for each in options["host"].split(",")]
+        names, ports = options["host"].split(","), options.get("port", "").split(",")
+        # One port is for all hosts.
+        ports = ports * len(names) if len(ports) == 1 else ports
+        if len(ports) != len(names):
+            raise ValueError("the URL has as many ports as hosts, or one port for all of them")
+        pairs = zip(names, ports, strict=True)
+        addresses = [_address(f"{name}:{port}" if port else name) for name, port in pairs]
     # asyncpg has one timeout for all hosts: the first would have the time of the second.
     urls = tuple(parts._replace(netloc=user + at + each).geturl() for each in hosts.split(","))
     return urls, ", ".join(addresses) or f"localhost:{_PORT}"

@@ -1,0 +1,199 @@
+"""Sabotages of locks in other stores, and of what carries requests to them."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_CARRIER = "redisson_py/_stores/carrier.py"
+_ETCD = "redisson_py/_stores/etcd/store.py"
+_ETCD_QUEUE = "redisson_py/_stores/etcd/queue.py"
+_MYSQL = "redisson_py/_stores/mysql/store.py"
+_MYSQL_SQL = "redisson_py/_stores/mysql/sql.py"
+_POSTGRES = "redisson_py/_stores/postgres/store.py"
+_POSTGRES_SQL = "redisson_py/_stores/postgres/sql.py"
+
+_CARRIED = "tests/unit/test_carrier.py"
+_CONTRACT = "tests/stores/test_contract.py"
+_ETCD_TESTS = "tests/stores/test_etcd_store.py"
+_ETCD_TRAPS = "tests/stores/test_etcd_traps.py"
+_GUARD = "tests/stores/test_postgres_guard.py"
+_MYSQL_FAULTS = "tests/stores/test_mysql_faults.py"
+_MYSQL_TESTS = "tests/stores/test_mysql_store.py"
+_ODD = "tests/stores/test_odd_answers.py"
+_POSTGRES_FAULTS = "tests/stores/test_postgres_faults.py"
+_POSTGRES_TESTS = "tests/stores/test_postgres_store.py"
+_WAITING = "tests/stores/test_postgres_waiting.py"
+
+STORES = (
+    Mutant(
+        "what was perhaps granted is not given back",
+        "a cancelled acquire leaves nothing in a store",
+        _CARRIER,
+        "if not (line.kept or line.unsure):",
+        "if True:",
+        (f"{_CONTRACT}::test_a_cancelled_acquire_leaves_nothing",),
+    ),
+    Mutant(
+        "a release that failed oddly is not repeated",
+        "what must arrive is asked for again",
+        _CARRIER,
+        "if not call.must or left <= 0 or self._closing:",
+        "if True:",
+        (f"{_ODD}::test_a_release_behind_odd_errors_arrives",),
+    ),
+    Mutant(
+        "a ring leaves the last answer",
+        "a store that rings is asked again",
+        _CARRIER,
+        "                line.busy = None\n                line.rings += 1",
+        "                line.rings += 1",
+        (_CARRIED,),
+    ),
+    Mutant(
+        "nobody is rung for",
+        "a release wakes those that wait",
+        _POSTGRES_SQL,
+        "CASE WHEN waiting_until > {_NOW} THEN {_RING} END FROM freed\nUNION ALL",
+        "NULL FROM freed\nUNION ALL",
+        (f"{_WAITING}::test_a_release_rings_for_those_that_wait",),
+    ),
+    Mutant(
+        "a message for nobody",
+        "NOTIFY is sent only if somebody waits",
+        _POSTGRES_SQL,
+        "CASE WHEN waiting_until > {_NOW} THEN {_RING} END FROM freed\nUNION ALL",
+        "{_RING} FROM freed\nUNION ALL",
+        (f"{_WAITING}::test_a_message_is_sent_only_if_somebody_waits",),
+    ),
+    Mutant(
+        "a guard of an expired lease",
+        "a lease that is over guards nothing",
+        _POSTGRES_SQL,
+        " AND token = $3::bigint AND expires > clock_timestamp()",
+        " AND token = $3::bigint",
+        (f"{_GUARD}::test_a_lease_that_is_over_is_not_guarded",),
+    ),
+    Mutant(
+        "a guard that any holder passes",
+        "a guard is for one hold",
+        _POSTGRES_SQL,
+        "AND owner = $2::text AND token = $3::bigint AND expires",
+        "AND ($2::text, $3::bigint) IS NOT NULL AND expires",
+        (f"{_GUARD}::test_a_guard_knows_owner_and_token",),
+    ),
+    Mutant(
+        "an owner that gave up is granted late",
+        "a late request is refused behind its undo",
+        _POSTGRES_SQL,
+        "            AND NOT coalesce(refused ? $3::text, false)\n",
+        "",
+        (f"{_POSTGRES_FAULTS}::test_a_refused_owner_stays_refused_and_no_other",),
+    ),
+    Mutant(
+        "tokens of the next holder overlap",
+        "tokens grow by what was taken",
+        _POSTGRES_SQL,
+        "greatest(t.token + t.tokens, {_MICROSECONDS})",
+        "t.token + 1",
+        (f"{_POSTGRES_TESTS}::test_tokens_grow_by_what_was_taken",),
+    ),
+    Mutant(
+        "a release that nobody remembers",
+        "a release that is asked for twice answers the same",
+        _POSTGRES_SQL,
+        "WHERE id = $1::bytea AND freed_by = $3::text AND NOT EXISTS (SELECT FROM freed)",
+        "WHERE false AND freed_by = $3::text",
+        (f"{_POSTGRES_TESTS}::test_giving_back_twice_answers_the_same",),
+    ),
+    Mutant(
+        "a repeated question leaves no tombstone",
+        "a lost question may be carried out late",
+        _POSTGRES,
+        "if unsure or owner in self._repeated:",
+        "if unsure:",
+        (_POSTGRES_FAULTS,),
+    ),
+    Mutant(
+        "a waiter that does not look again once it listens",
+        "no release falls between the question and LISTEN",
+        _POSTGRES,
+        "                answer = await self._ask(wish, deadline)\n"
+        "        if isinstance(answer, Granted):",
+        "                pass\n        if isinstance(answer, Granted):",
+        (f"{_WAITING}::test_a_release_that_a_waiter_does_not_see_rings", _WAITING),
+    ),
+    Mutant(
+        "MySQL's expired holds stay",
+        "a lease that has ended frees the name",
+        _MYSQL_SQL,
+        '_IS_FREE = f"expires <= {_NOW} AND',
+        '_IS_FREE = f"expires = 0 AND',
+        (f"{_MYSQL_TESTS}::test_an_expired_hold_is_taken_with_a_greater_token",),
+    ),
+    Mutant(
+        "MySQL's late requests are granted",
+        "a late request is refused behind its undo",
+        _MYSQL_SQL,
+        "AND COALESCE(LOCATE({{entry}}, refused), 0) = 0",
+        "",
+        (f"{_MYSQL_FAULTS}::test_a_late_request_is_refused_after_an_unsure_release",),
+    ),
+    Mutant(
+        "MySQL renews what another holds",
+        "a renewal of another hold changes nothing",
+        _MYSQL_SQL,
+        'WHERE id IN ({{ids}}) AND (id, owner, token) IN ({{holds}}) AND expires > {_NOW}"""\n\n'
+        "_STILL_THERE",
+        'WHERE id IN ({{ids}}) AND expires > {_NOW}"""\n\n_STILL_THERE',
+        (f"{_MYSQL_TESTS}::test_a_renewal_of_another_hold_changes_nothing",),
+    ),
+    Mutant(
+        "MySQL's forced release ends whatever is there",
+        "a forced release that comes late ends no later hold",
+        _MYSQL_SQL,
+        "WHERE id = {{id}} AND token = {{token}}",
+        "WHERE id = {{id}} AND {{token}} > 0",
+        (f"{_MYSQL_TESTS}::test_a_forced_release_that_comes_late_ends_no_other_hold",),
+    ),
+    Mutant(
+        "MySQL's polls grow without end",
+        "a waiter polls at its longest interval at least",
+        _MYSQL,
+        "min(interval * _POLL_GROWTH, longest)",
+        "interval * _POLL_GROWTH",
+        (f"{_MYSQL_TESTS}::test_intervals_of_polls_grow_up_to_the_longest",),
+    ),
+    Mutant(
+        "etcd's late release deletes a newer hold",
+        "a key is deleted by its own owner only",
+        _ETCD_QUEUE,
+        "[messages.has_value(key, value)],",
+        "[],",
+        (f"{_ETCD_TRAPS}::test_a_late_release_leaves_a_newer_hold_alone", _ETCD_TRAPS),
+    ),
+    Mutant(
+        "etcd's undone owners may enter",
+        "an undo refuses its question if that comes later",
+        _ETCD_QUEUE,
+        "[free, messages.created(undone, 0)],",
+        "[free],",
+        (f"{_ETCD_TRAPS}::test_an_undo_before_its_question_refuses_it", _ETCD_TRAPS),
+    ),
+    Mutant(
+        "etcd's waiters watch nothing",
+        "a waiter is woken when the one before it leaves",
+        _ETCD,
+        "self._watches.watch(waiter, place.ahead.key, place.at + 1)",
+        "pass",
+        (f"{_ETCD_TESTS}::test_waiters_ring_in_their_order",),
+    ),
+    Mutant(
+        "etcd's busy caller stays in the queue",
+        "what does not wait leaves nothing behind",
+        _ETCD,
+        "                elif not if_free:\n"
+        "                    await telling(holds.give_back(waiter, False, deadline), entered)\n",
+        "",
+        (f"{_ETCD_TESTS}::test_a_caller_that_is_overtaken_leaves_nothing",),
+    ),
+)

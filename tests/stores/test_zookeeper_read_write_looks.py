@@ -1,0 +1,154 @@
+"""The read-write lock in ZooKeeper: looks, names, forced releases, and the end of a client."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from redisson_py import FencedLease, LeaseLostError
+from redisson_py.zookeeper import StoreReadWriteLock, ZooKeeper
+from tests.stores.backends import Backend
+from tests.stores.conftest import NewClient, running
+from tests.stores.read_write_support import held, waits
+from tests.stores.test_contract import SOON
+
+pytestmark = pytest.mark.usefixtures("no_polls")
+
+
+@pytest.fixture
+def backend(servers: dict[str, Backend]) -> Backend:
+    return running(servers, "zookeeper")
+
+
+@pytest.fixture
+def lock(client: ZooKeeper) -> StoreReadWriteLock:
+    return client.get_read_write_lock("k")
+
+
+@pytest.fixture
+def theirs(other: ZooKeeper) -> StoreReadWriteLock:
+    """The same lock, of another client."""
+    return other.get_read_write_lock("k")
+
+
+async def test_a_forced_release_of_the_read_side_ends_all_reads(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock
+) -> None:
+    async with held(lock.read_lock()) as own:
+        their = await theirs.read_lock().acquire()
+        assert not await lock.write_lock().force_release()
+        assert not own.lost
+        assert await theirs.read_lock().force_release()
+        assert their.lost
+        assert not await lock.read_lock().locked()
+        async with asyncio.timeout(SOON), theirs.write_lock():
+            pass
+        with pytest.raises(LeaseLostError):
+            await their.release()
+        with pytest.raises(LeaseLostError):
+            await own.release()
+
+
+async def test_a_forced_release_of_a_writer_ends_its_reads(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock
+) -> None:
+    writing, reading = await lock.write_lock().acquire(), await lock.read_lock().acquire()
+    writer = asyncio.create_task(theirs.write_lock().acquire())
+    await waits(lock, 1)
+    assert await lock.write_lock().force_release()
+    assert writing.lost
+    assert reading.lost
+    async with asyncio.timeout(SOON):
+        await (await writer).release()
+    for lease in (reading, writing):
+        with pytest.raises(LeaseLostError) as caught:
+            await lease.release()
+        assert caught.value.reason == "forced"
+
+
+async def test_what_it_shows(lock: StoreReadWriteLock, theirs: StoreReadWriteLock) -> None:
+    seen = await lock.inspect()
+    assert (seen.writer, seen.readers, seen.holders, seen.waiters) == (None, (), (), ())
+    assert seen.keys == ("/redisson_py/k",)
+    task = asyncio.current_task()
+    assert task is not None
+    async with lock.write_lock() as writing, lock.read_lock(), lock.read_lock() as reading:
+        seen = await lock.inspect()
+        assert seen.writer is not None
+        assert (seen.writer.owner, seen.writer.task) == (writing.owner, task.get_name())
+        assert [(each.owner, each.holds) for each in seen.readers] == [(reading.owner, 2)]
+        assert seen.holders == (seen.writer, *seen.readers)
+        assert len(seen.keys) == 3
+        assert (await lock.write_lock().inspect()).holders == (seen.writer,)
+        assert (await lock.read_lock().inspect()).holders == seen.readers
+        assert [each.task for each in (await theirs.inspect()).holders] == [None, None]
+        statistics = lock.statistics()
+        assert (statistics.held_leases, statistics.waiters) == (3, 0)
+    assert (await lock.inspect()).holders == ()
+
+
+async def test_each_side_says_whether_it_is_held(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock
+) -> None:
+    read, write = theirs.read_lock(), theirs.write_lock()
+    assert (await read.locked(), await write.locked()) == (False, False)
+    assert (await read.remaining(), await write.remaining()) == (None, None)
+    async with lock.read_lock():
+        assert (await read.locked(), await write.locked()) == (True, False)
+        assert (await read.remaining() or 0) > 0
+        assert await write.remaining() is None
+    async with lock.write_lock():
+        assert (await read.locked(), await write.locked()) == (False, True)
+        async with lock.read_lock():
+            assert (await read.locked(), await write.locked()) == (True, True)
+
+
+async def test_its_leases_have_no_token(lock: StoreReadWriteLock) -> None:
+    async with lock.write_lock() as writing, lock.read_lock() as reading:
+        assert not isinstance(writing, FencedLease)
+        assert not isinstance(reading, FencedLease)
+
+
+async def test_names_kinds_and_keys(client: ZooKeeper, lock: StoreReadWriteLock) -> None:
+    assert (lock.name, lock.key) == ("k", b"k")
+    assert repr(lock) == "<StoreReadWriteLock 'k'>"
+    assert (lock.read_lock().kind, lock.write_lock().kind) == ("read lock", "write lock")
+    sides = client.get_read_write_lock("d:{x}")
+
+    @sides.read_lock()
+    async def reading(x: int) -> bool:
+        return await client.get_read_write_lock(f"d:{x}").read_lock().owned()
+
+    @sides.write_lock()
+    async def writing(x: int) -> bool:
+        return await client.get_read_write_lock(f"d:{x}").write_lock().owned()
+
+    assert await reading(1)
+    assert await writing(2)
+    for name, error in (("", ValueError), ("\0", ValueError), (5, TypeError)):
+        with pytest.raises(error):
+            client.get_read_write_lock(name)  # type: ignore[arg-type]
+
+
+async def test_a_lock_of_the_same_name_is_another(
+    client: ZooKeeper, lock: StoreReadWriteLock, theirs: StoreReadWriteLock
+) -> None:
+    async with client.get_lock("k"), asyncio.timeout(SOON), theirs.write_lock():
+        assert await client.get_lock("k").owned()
+        assert len((await lock.inspect()).holders) == 1
+
+
+async def test_a_client_that_closes_gives_both_sides_back(
+    new_client: NewClient, theirs: StoreReadWriteLock, caplog: pytest.LogCaptureFixture
+) -> None:
+    client: Any = new_client()
+    lock = client.get_read_write_lock("k")
+    writing, reading = await lock.write_lock().acquire(), await lock.read_lock().acquire()
+    await client.aclose()
+    assert writing.lost
+    assert reading.lost
+    async with asyncio.timeout(SOON), theirs.write_lock():
+        pass
+    assert "was closed" in caplog.text or caplog.records

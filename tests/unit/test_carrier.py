@@ -1,0 +1,78 @@
+"""What carries requests to a store: answers that count again, against a store that is none."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from redisson_py._answers import Busy as Told
+from redisson_py._stores.carrier import Carrier
+from redisson_py._stores.contract import Bell, Busy, Wish
+from redisson_py._stores.requests import Ask, StoreCall
+
+
+class Occupied:
+    """A store in which every name is held; it may ring while it answers."""
+
+    title, where, ends_leases = "a store", "nowhere", True
+
+    def __init__(self, *, rings: bool = False) -> None:
+        self.asked = 0
+        self._rings = rings
+        self._bell: Bell | None = None
+
+    async def start(self, bell: Bell, deadline: float) -> None:
+        self._bell = bell
+
+    async def ask(self, wish: Wish, deadline: float) -> Busy:
+        self.asked += 1
+        if self._rings and self._bell is not None:
+            self._bell.ring(wish.name)
+        return Busy(None)
+
+    async def stop(self) -> None:
+        self._bell = None
+
+
+def carrier_to(store: Any, woken: list[str | None]) -> Carrier:
+    return Carrier(store, 3.0, woken.append)
+
+
+async def ask(carrier: Carrier) -> None:
+    wish = Wish("k", "client:1", 30.0, renewed=True, waits=True)
+    call = StoreCall(Ask(wish), carrier.time() + 3.0)
+    carrier.send(call)
+    assert await call.future == Told(None, queued=True)
+
+
+@pytest.mark.parametrize("rings_for", [None, "k", "another"])
+async def test_an_answer_counts_again_until_the_store_rings(
+    rings_for: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, woken = Occupied(), list[str | None]()
+    carrier = carrier_to(store, woken)
+    # However slow the machine is, both requests come at one moment.
+    present = time.monotonic()
+    monkeypatch.setattr(carrier, "time", lambda: present)
+    await ask(carrier)
+    await ask(carrier)
+    assert store.asked == 1
+    if rings_for is None:
+        carrier.ring_all()
+    else:
+        carrier.ring(rings_for)
+    assert woken == [rings_for]
+    await ask(carrier)
+    assert store.asked == (1 if rings_for == "another" else 2)
+    await carrier.close()
+
+
+async def test_an_answer_behind_a_ring_does_not_count_again() -> None:
+    store = Occupied(rings=True)
+    carrier = carrier_to(store, [])
+    await ask(carrier)
+    await ask(carrier)
+    assert store.asked == 2
+    await carrier.close()
