@@ -14,6 +14,7 @@ from redisson_py import (
     ScriptError,
 )
 from redisson_py._time import now
+from redisson_py.composite._identity import Servers
 from redisson_py.composite._unresponsive import is_unresponsive
 from redisson_py.composite.red_lock import RedLock
 from tests.fixtures.fleet import Fleet, until_executed
@@ -286,7 +287,8 @@ async def test_split_votes_are_resolved(fleet: Fleet) -> None:
     locks = []
     for shift in range(3):
         lock = fleet.red_lock(5)
-        lock._ownership.owners = (lock._ownership.owners * 2)[2 * shift : 2 * shift + 5]
+        owners = (lock._ownership.owners * 2)[2 * shift : 2 * shift + 5]
+        lock._ownership.owners, lock._ownership.servers = owners, Servers(owners)
         locks.append(lock)
         async with lock:
             pass
