@@ -79,7 +79,7 @@ class SemaphoreMutexes:
         place = self._own.get(key)
         if place is not None and place.held:
             return await self._granted_already(session, wish, place, deadline)
-        if place is None and not wish.waits:
+        if not wish.waits and not self.knows(*key):
             (listed,) = await self._ensemble.exchange(session, deadline, GetChildren(path, None))
             if self._contenders.children(listed, path):
                 return Busy(None)
