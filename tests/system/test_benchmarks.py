@@ -93,6 +93,7 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
         # Where only ours takes part, rows are its primitives.
         starts = {
             "imports": "import",
+            "stores": OURS_POSTGRES,
             "topologies": "cluster: redisson_py",
             "processor time on topologies": "Sentinel: redisson_py",
             "recovery": "graceful failover: redisson_py",
