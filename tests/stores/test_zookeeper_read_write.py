@@ -1,4 +1,4 @@
-"""The read-write lock in ZooKeeper: who reads and who writes, on a real server."""
+"""The read-write lock in ZooKeeper: readers and writers on a real server."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The contenders of a name: who is granted a lock, or a side of a read-write lock.
+"""The contenders of a name: which of them has a lock, or a side of a read-write lock.
 
-Nodes, their order and who waits for whom are those of Curator's InterProcessMutex and
+The nodes, their order and the node that each waits for are those of Curator's InterProcessMutex and
 InterProcessReadWriteLock; `names` has the rules. A lock and a read-write lock of one name have one
 directory, and do not see each other.
 

@@ -98,7 +98,7 @@ class SemaphoreMutexes:
     async def _take(
         self, session: Session, wish: Wish, place: _Place | None, deadline: float
     ) -> Granted | Busy | None:
-        """Take the lease, as the owner who has the gate; see `ask`."""
+        """Take the lease for an owner that has the gate; see `ask`."""
         key, path = (wish.name, wish.owner), self._leases(wish.name)
         prefix = prefix_of(wish.owner, "semaphore")
         began = now()
