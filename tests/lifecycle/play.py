@@ -169,15 +169,16 @@ class Play(World):
         # One that was granted just now may be the newest.
         self.collect()
         target = self.targets[actor.client][side]
-        mine = [grip for grip in self.held() if grip.side == side and grip.task is actor.task]
-        candidates = mine[-1:]
+        mine = [grip for grip in self.grips if grip.side == side and grip.task is actor.task]
+        # Also one that is over by the clock, and whose timer is late.
+        overdue = [grip for grip in mine if not grip.held and grip.lease._state == "held"]
+        candidates = [grip for grip in mine if grip.held][-1:] + overdue
         if self.subject.is_semaphore:
             # Also one that the clock has ended a moment ago.
             plain = [grip for grip in self.grips if grip.client == actor.client]
             candidates = [grip for grip in plain if grip.block is None and not grip.told]
         for grip in candidates:
             grip.may_go = True
-        mine = [grip for grip in self.grips if grip.task is actor.task and grip.side == side]
         left = [grip for grip in mine if grip.held or (grip.lost and not grip.told)]
         # What is acquired meanwhile is the newest, perhaps before it was recorded.
         coming = self.pending(actor.client) if self.subject.is_semaphore else []
