@@ -72,11 +72,19 @@ public final class Driver {
             answer.set("result", Values.toJson(JSON, result));
         } catch (Throwable error) {
             answer.put("error", error.getClass().getName());
-            answer.put("message", String.valueOf(error.getMessage()));
+            answer.put("message", withCauses(error));
         }
         synchronized (output) {
             output.println(answer);
         }
+    }
+
+    private static String withCauses(Throwable error) {
+        StringBuilder text = new StringBuilder(String.valueOf(error.getMessage()));
+        for (Throwable each = error.getCause(); each != null; each = each.getCause()) {
+            text.append("; because of ").append(each);
+        }
+        return text.toString();
     }
 
     private Object call(JsonNode order) throws Throwable {
