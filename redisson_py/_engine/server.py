@@ -286,6 +286,11 @@ class LockCommands(Commands, Protocol):
 class View(Protocol):
     """Looks at one lock on its server, and frees it by force."""
 
+    @property
+    def keys(self) -> Sequence[bytes]:
+        """Where it is kept. Two locks with a key in common are one, or get in each other's way."""
+        ...
+
     async def look(self) -> bool:
         """Return whether anybody holds it, or fail with the first attempt to connect that fails."""
         ...

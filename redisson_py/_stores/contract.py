@@ -178,6 +178,10 @@ class Store(Protocol):
     async def ping(self, deadline: float) -> None:
         """Return when the server has answered."""
 
+    def keys(self, name: str, kind: Kind = "lock") -> Sequence[str]:
+        """Return where it keeps a lock: two with a key in common may wait for each other."""
+        ...
+
     async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
         """Take the hold if it is free, or held by this owner already."""
         ...

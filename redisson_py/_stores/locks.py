@@ -46,6 +46,12 @@ class StoreView:
         self._name = name
         self._kind: Kind = kind
 
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """Where its store keeps it."""
+        keys = self._executor.carrier.store.keys(self._name, self._kind)
+        return tuple(key.encode() for key in keys)
+
     async def state(self, *, fails_fast: bool = False) -> State:
         """Return its holder, and its waiters."""
         call = self._executor.start(Look(self._name, self._kind))

@@ -207,6 +207,11 @@ def server_of(owner: TaskOwnership) -> str:
     return database if known is None else f"{known}/{database.rpartition('/')[2]}"
 
 
+def keys_of(places: Sequence[Place]) -> list[tuple[Place, bytes]]:
+    """Return where members are kept: each with each of its keys."""
+    return [(place, key) for place in places for key in place.owner.view.keys]
+
+
 def check_distinct(places: Sequence[Place], servers: dict[TaskOwnership, str]) -> None:
     """Raise if two members are one lock, so that one would wait for the other.
 
@@ -214,11 +219,9 @@ def check_distinct(places: Sequence[Place], servers: dict[TaskOwnership, str]) -
         ValueError: They are.
     """
     known: dict[tuple[bytes, str], Place] = {}
-    for place in places:
+    for place, key in keys_of(places):
         owner = place.owner
-        other = known.setdefault(
-            (owner.commands.key, servers.get(owner) or owner.context.database), place
-        )
+        other = known.setdefault((key, servers.get(owner) or owner.context.database), place)
         if other.number == place.number:
             continue
         # The task that holds a member of a red lock can enter it again by itself.

@@ -58,11 +58,13 @@ class CompositeOwnership:
         self.needed = needed
         self.context: Context = owners[0].context
         self.name: Name = ", ".join(dict.fromkeys(_text(member.name) for member in members))
-        # Not a key in Redis: it identifies the composite in this process.
+        # Not a key in Redis: it tells of what names the composite is made.
         self.key: bytes = b"\0".join(
             database_of(each).encode() + b"\0" + each.commands.key for each in owners
         )
-        self.hold_key: bytes = kind.encode() + b":" + self.key
+        # That of a read side and that of a write side are two.
+        kinds = b"\0".join(each.commands.hold_key for each in owners)
+        self.hold_key: bytes = kind.encode() + b":" + self.key + b"\0" + kinds
         self.holds: TaskHolds[CompositeHold] = self.context.registry.task_holds(self.hold_key)
 
     def __repr__(self) -> str:

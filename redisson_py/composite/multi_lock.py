@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import final
 
 from redisson_py._engine.lease import Lease
@@ -16,7 +16,7 @@ from redisson_py._loop import Task, running_loop, sleep
 from redisson_py._time import PUNCTUAL
 from redisson_py.composite import _identity
 from redisson_py.composite._gather import Gather
-from redisson_py.composite._identity import Place, check_distinct, server_of
+from redisson_py.composite._identity import Place, check_distinct, keys_of, server_of
 from redisson_py.composite._member import (
     NotGrantedError,
     ask,
@@ -107,14 +107,15 @@ class MultiOwnership(CompositeOwnership):
         simple = all(isinstance(member._ownership, TaskOwnership) for member in members)
         self.simple: list[TaskOwnership] = owners if simple else []
         self.one_by_one_until: float = 0.0
-        #: Members of one name, which may be the same lock even at different addresses.
+        #: Members with a key in common: the same lock perhaps, even at different addresses.
         places = [
             Place(number, member, owner)
             for number, member in enumerate(members)
             for owner in _owners(member)
         ]
-        count = Counter(place.owner.commands.key for place in places)
-        self._doubtful = [place for place in places if count[place.owner.commands.key] > 1]
+        count = Counter(key for _, key in keys_of(places))
+        shared = [place for place, key in keys_of(places) if count[key] > 1]
+        self._doubtful = list(dict.fromkeys(shared))
         check_distinct(self._doubtful, {})
 
     async def acquire(
@@ -169,13 +170,7 @@ class MultiOwnership(CompositeOwnership):
         servers = {place.owner: server_of(place.owner) for place in self._doubtful}
         check_distinct(self._doubtful, servers)
         self.members: tuple[LockLike, ...] = tuple(
-            sorted(
-                self.members,
-                key=lambda member: (
-                    _sort_key(member)[0],
-                    *(servers.get(owner, "") for owner in _owners(member)[:1]),
-                ),
-            )
+            sorted(self.members, key=lambda member: _sort_key(member, servers))
         )
         if self.simple:
             self.simple = [_owners(member)[0] for member in self.members]
@@ -379,10 +374,14 @@ def _owners(member: LockLike) -> Sequence[TaskOwnership]:
     return [ownership]
 
 
-def _sort_key(member: LockLike) -> tuple[bytes, str]:
-    """Return by what to sort a member, as far as is known without asking its server."""
+def _sort_key(
+    member: LockLike, servers: Mapping[TaskOwnership, str] | None = None
+) -> tuple[bytes, str, bytes]:
+    """Return by what to sort a member: name, server as far as it is known, and kind."""
     owners = _owners(member)
-    return min(owner.commands.key for owner in owners), database_of(owners[0])
+    first = owners[0]
+    server = (servers or {}).get(first) or database_of(first)
+    return min(owner.commands.key for owner in owners), server, first.commands.hold_key
 
 
 def _passed(deadline: float | None) -> bool:

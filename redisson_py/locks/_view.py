@@ -43,6 +43,11 @@ class RedisView:
         self._context = context
         self._commands = commands
 
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """Where it is kept, one key of all kinds: two kinds of one key are no two locks."""
+        return (self._commands.key,)
+
     async def look(self) -> bool:
         """Return whether the key exists, which changes nothing in Redis.
 

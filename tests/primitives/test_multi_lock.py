@@ -106,6 +106,19 @@ async def test_members_of_any_kind(client: Redisson, redis: Redis) -> None:
     assert not [key for key in await redis.keys() if b"redisson" not in key]
 
 
+async def test_what_is_made_of_two_sides_is_two_locks(client: Redisson) -> None:
+    sides = client.get_read_write_lock("rw")
+    read = MultiLock(sides.read_lock(), client.get_lock("a"))
+    write = MultiLock(sides.write_lock(), client.get_lock("a"))
+    await write.acquire()
+    await read.acquire()
+    await write.release()
+    assert [await side.owned() for side in (read, write)] == [True, False]
+    assert not await sides.write_lock().owned()
+    await read.release()
+    assert (await sides.inspect()).holders == ()
+
+
 # Acquiring and releasing.
 
 

@@ -157,6 +157,10 @@ class EtcdStore:
         """See the contract."""
         await self._link.call(messages.STATUS, messages.status(), deadline)
 
+    def keys(self, name: str, kind: Kind = "lock") -> tuple[str]:
+        """Return where a lock is kept: each name by itself."""
+        return (name,)
+
     async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
         """See the contract."""
         waiter = wish.name, wish.owner

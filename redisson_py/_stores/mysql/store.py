@@ -103,6 +103,10 @@ class MySQLStore:
         """Return when the server has answered."""
         await self._run(sql.PING, deadline, "a ping")
 
+    def keys(self, name: str, kind: Kind = "lock") -> tuple[str]:
+        """Return where a lock is kept: each name by itself."""
+        return (name,)
+
     async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
         """Take a hold if it is free. One round trip."""
         query = sql.ask(wish.name, wish.owner, wish.lease, wish.tokens)

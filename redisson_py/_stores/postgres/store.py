@@ -122,6 +122,10 @@ class PostgresStore:
         """Return when the server has answered."""
         await self._fetch(sql.PING, (), deadline)
 
+    def keys(self, name: str, kind: Kind = "lock") -> tuple[str]:
+        """Return where a lock is kept: each name by itself."""
+        return (name,)
+
     async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
         """Take the hold if it is free, or held by this owner already."""
         if not wish.waits:

@@ -60,6 +60,10 @@ class SemaphoreMutexes:
         self._ensemble: Final = ensemble
         self._contenders: Final = contenders
 
+    def directories(self, name: str) -> tuple[str, str]:
+        """Return the two directories of a name."""
+        return self._leases(name), self._contenders.path(_gate(name))
+
     def clear(self) -> None:
         """Forget all: they end with their session."""
         self._own.clear()

@@ -132,6 +132,12 @@ class ZooKeeperStore:
 
         await self._ensemble.call(attempt, deadline, changes=False)
 
+    def keys(self, name: str, kind: Kind = "lock") -> tuple[str, ...]:
+        """Return the directories of a lock: a semaphore mutex has two of its own."""
+        if kind == "semaphore":
+            return self._semaphores.directories(name)
+        return (self._contenders.path(name),)
+
     async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
         """Make a contender, if the owner has none, and see whether it is the first."""
 
