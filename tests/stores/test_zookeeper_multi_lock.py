@@ -73,7 +73,8 @@ async def test_a_semaphore_mutex_of_the_same_name_is_another_lock(
         await lease.release()
     for member in ("semaphore", kind):
         snapshot = await of_kind(one, member, name).inspect()
-        assert not (snapshot.holders or snapshot.waiters)
+        assert not snapshot.holders
+        assert not snapshot.waiters
 
 
 @pytest.mark.parametrize("kind", ["lock", "semaphore"])
