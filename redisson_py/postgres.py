@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Self, Unpack, final
 
-from redisson_py._engine.context import Context
 from redisson_py._engine.lease import FencedLease, Lease
 from redisson_py._keys import Name
 from redisson_py._stores.client import StoreClient, StoreOptions
 from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.extras import needs
-from redisson_py._stores.locks import StoreLock
+from redisson_py._stores.locks import StoreLock, lock_ownership
 from redisson_py.errors import NotHeldError
 from redisson_py.locks.lock_of import LockOf
 
@@ -100,24 +100,10 @@ class PostgresFencedLease(FencedLease):
 class PostgresLock(LockOf[PostgresLease], StoreLock):
     """A lock in PostgreSQL: see `Postgres`."""
 
-    def __init__(
-        self, context: Context, executor: StoreExecutor, name: Name, *, reentrant: bool = True
-    ) -> None:
-        super().__init__(context, executor, name, reentrant=reentrant)
-        self._ownership.lease_kind = PostgresLease
-
 
 @final
 class PostgresFencedLock(LockOf[PostgresFencedLease], StoreLock):
     """A lock in PostgreSQL whose leases carry a fencing token: see `Postgres`."""
-
-    _fenced = True
-
-    def __init__(
-        self, context: Context, executor: StoreExecutor, name: Name, *, reentrant: bool = True
-    ) -> None:
-        super().__init__(context, executor, name, reentrant=reentrant)
-        self._ownership.lease_kind = PostgresFencedLease
 
 
 @final
@@ -177,8 +163,18 @@ class Postgres(StoreClient):
             TypeError: The name is neither str nor bytes.
             ValueError: It is empty, longer than 4 KiB, no UTF-8, or has a NUL character.
         """
-        return PostgresLock(self._context, self._executor, name, reentrant=reentrant)
+        make = partial(
+            lock_ownership,
+            self._context,
+            self._executor,
+            lease_kind=PostgresLease,
+            reentrant=reentrant,
+        )
+        return PostgresLock(make, name)
 
     def get_fenced_lock(self, name: Name) -> PostgresFencedLock:
         """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
-        return PostgresFencedLock(self._context, self._executor, name)
+        make = partial(
+            lock_ownership, self._context, self._executor, lease_kind=PostgresFencedLease
+        )
+        return PostgresFencedLock(make, name)

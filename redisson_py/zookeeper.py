@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Self, Unpack, final
 
 from redisson_py._engine.snapshots import ReadWriteSnapshot
@@ -10,7 +11,7 @@ from redisson_py._stores.client import StoreClient, StoreOptions
 from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock
 from redisson_py._stores.read_write_lock import StoreReadLock, StoreReadWriteLock, StoreWriteLock
-from redisson_py._stores.semaphore_mutex import StoreSemaphoreMutex
+from redisson_py._stores.semaphore_mutex import StoreSemaphoreMutex, semaphore_mutex_ownership
 
 #: The session's timeout, in leases: a server hears late of a client's signs of life, and grants no
 #: more than the rest.
@@ -76,7 +77,8 @@ class ZooKeeper(StoreClient):
         It shares its path with Curator's `InterProcessSemaphoreMutex`, and costs three round trips
         for an acquire. Its leases have no fencing token.
         """
-        return StoreSemaphoreMutex(self._context, self._executor, name)
+        make = partial(semaphore_mutex_ownership, self._context, self._executor)
+        return StoreSemaphoreMutex(make, name)
 
     def get_read_write_lock(self, name: Name) -> StoreReadWriteLock:
         """Return the read-write lock `name`: many readers or one writer; errors as for `get_lock`.

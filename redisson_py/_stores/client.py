@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial
 from types import TracebackType
 from typing import Self, TypedDict
 
@@ -39,7 +40,7 @@ from redisson_py._owner import Owners
 from redisson_py._statistics import ClientStatistics, Counts
 from redisson_py._stores.contract import Store
 from redisson_py._stores.executor import StoreExecutor
-from redisson_py._stores.locks import FencedStoreLock, StoreLock
+from redisson_py._stores.locks import FencedStoreLock, StoreLock, lock_ownership
 from redisson_py._stores.requests import Ping
 from redisson_py._time import Duration, check_timeout
 from redisson_py.errors import ClientClosedError
@@ -170,11 +171,13 @@ class StoreClient:
             TypeError: The name is neither str nor bytes.
             ValueError: It is empty, longer than 4 KiB, no UTF-8, or has a NUL character.
         """
-        return StoreLock(self._context, self._executor, name, reentrant=reentrant)
+        make = partial(lock_ownership, self._context, self._executor, reentrant=reentrant)
+        return StoreLock(make, name)
 
     def get_fenced_lock(self, name: Name) -> LockOf[FencedLease]:
         """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
-        return FencedStoreLock(self._context, self._executor, name)
+        make = partial(lock_ownership, self._context, self._executor, lease_kind=FencedLease)
+        return FencedStoreLock(make, name)
 
     def statistics(self) -> ClientStatistics:
         """Return local counters. No I/O."""

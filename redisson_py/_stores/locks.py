@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Self, final
 
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
-from redisson_py._engine.lease import FencedLease
+from redisson_py._engine.lease import FencedLease, Lease
 from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
@@ -113,6 +113,28 @@ def described(
     return tuple(found)
 
 
+def lock_ownership(
+    context: Context,
+    executor: StoreExecutor,
+    name: Name,
+    *,
+    lease_kind: type[Lease] = Lease,
+    reentrant: bool = True,
+) -> TaskOwnership:
+    """Return the holds of a client's tasks on one lock, and what their leases are.
+
+    Raises:
+        TypeError: The name is neither str nor bytes.
+        ValueError: It is empty, longer than 4 KiB, no UTF-8, or has a NUL character.
+    """
+    text = name_of(context, name)
+    commands = StoreLockCommands(text, fenced=issubclass(lease_kind, FencedLease))
+    kind = TaskOwnership if executor.carrier.store.ends_leases else EndedHere
+    ownership = kind(context, name, commands, StoreView(executor, text), reentrant=reentrant)
+    ownership.lease_kind = lease_kind
+    return ownership
+
+
 class StoreLock(LockLike):
     """A lock of a store: the methods of every lock, and the holder is the current task.
 
@@ -121,33 +143,24 @@ class StoreLock(LockLike):
     """
 
     _ownership: TaskOwnership  # type: ignore[mutable-override]
-    _fenced = False
 
-    def __init__(
-        self,
-        context: Context,
-        executor: StoreExecutor,
-        name: Name,
-        *,
-        reentrant: bool = True,
-    ) -> None:
-        text = name_of(context, name)
-        self._context = context
-        self._executor = executor
-        self._view = StoreView(executor, text)
-        commands = StoreLockCommands(text, fenced=self._fenced)
-        kind = TaskOwnership if executor.carrier.store.ends_leases else EndedHere
-        super().__init__(
-            kind(context, name, commands, self._view, reentrant=reentrant), commands.key
-        )
+    def __init__(self, make: Callable[[Name], TaskOwnership], name: Name) -> None:
+        ownership = make(name)
+        super().__init__(ownership, ownership.commands.key)
+        self._make = make
 
     def _named(self, name: Name) -> Self:
-        return type(self)(self._context, self._executor, name, reentrant=self._ownership.reentrant)
+        return type(self)(self._make, name)
+
+    async def _state(self) -> State:
+        view = self._ownership.view
+        assert isinstance(view, StoreView)
+        self._ownership.context.check()
+        return await view.state()
 
     async def inspect(self) -> LockSnapshot:
         """Return the holder, and the waiters if the store knows them. Decide nothing from it."""
-        self._context.check()
-        state = await self._view.state()
+        state = await self._state()
         holders = () if state.holder is None else (state.holder,)
         return LockSnapshot(described(holders, self._ownership), state.waiters, state.keys)
 
@@ -155,5 +168,3 @@ class StoreLock(LockLike):
 @final
 class FencedStoreLock(LockOf[FencedLease], StoreLock):
     """A lock of a store whose leases carry a fencing token; see `FencedLock`."""
-
-    _fenced = True

@@ -8,7 +8,8 @@ released (a downgrade). There is no upgrade: a reader that asks to write would w
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Self, final
+from functools import partial
+from typing import final
 
 from redisson_py._answers import Granted
 from redisson_py._engine.context import Context
@@ -18,13 +19,12 @@ from redisson_py._engine.snapshots import LockSnapshot, ReadWriteSnapshot
 from redisson_py._engine.waiting import Turn
 from redisson_py._keys import Name
 from redisson_py._loop import Task
-from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._stores.commands import StoreLockCommands
 from redisson_py._stores.contract import Wish
 from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.locks import StoreLock, StoreView, described, name_of
 from redisson_py._stores.ownership import EndedHere
-from redisson_py.locks.lock_like import LockLike
+from redisson_py.locks.two_sides import TwoSides
 
 
 class _ReadUnderWrite(AcquireRequest):
@@ -57,6 +57,13 @@ class _ReadSide(EndedHere):
 
     __slots__ = ()
 
+    def __init__(self, context: Context, executor: StoreExecutor, name: Name) -> None:
+        text = name_of(context, name)
+        commands = _ReadCommands(text, held="read")
+        # Readers do not wait for each other, so nothing is passed on among them.
+        super().__init__(context, name, commands, StoreView(executor, text, "read"), passes=False)
+        self.writes = context.registry.task_holds(b"write lock:" + commands.key)
+
     def new_request(
         self,
         task: Task,
@@ -79,20 +86,25 @@ class _ReadSide(EndedHere):
         self, request: AcquireRequest, task: Task, lease_time: float | None, answer: Granted
     ) -> Hold:
         """Return the hold of a granted request."""
-        if (
-            isinstance(request, _ReadUnderWrite)
-            and request.write.state == "held"
-            and request.write.task() is not task
-        ):
+        hold = super().granted(request, task, lease_time, answer)
+        write = request.write if isinstance(request, _ReadUnderWrite) else None
+        if write is not None and write.state == "held" and write.task() is not task:
             # Another task of this client writes now: this hold is over before it is used.
-            request.sent_at -= 2 * request.lease_time
-        return super().granted(request, task, lease_time, answer)
+            hold.lease_maybe_set(request.sent_at, 0.0)
+        return hold
 
 
 class _WriteSide(EndedHere):
     """The holds of one client's tasks on the write side."""
 
     __slots__ = ()
+
+    def __init__(self, context: Context, executor: StoreExecutor, name: Name) -> None:
+        text = name_of(context, name)
+        commands = StoreLockCommands(text, held="write")
+        super().__init__(context, name, commands, StoreView(executor, text, "write"))
+        self.reads_waiting_key = b"read lock:" + commands.key
+        self.reads = context.registry.task_holds(self.reads_waiting_key)
 
     def pass_on(self, hold: Hold) -> bool:
         """Pass a hold to the next waiting task, unless its own task reads under it."""
@@ -118,24 +130,9 @@ class StoreReadLock(StoreLock):
     it from all readers, but not from a writer.
     """
 
-    def __init__(self, context: Context, executor: StoreExecutor, name: Name) -> None:
-        text = name_of(context, name)
-        self._context = context
-        self._executor = executor
-        self._view = StoreView(executor, text, "read")
-        commands = _ReadCommands(text, held="read")
-        # Readers do not wait for each other, so nothing is passed on among them.
-        ownership = _ReadSide(context, name, commands, self._view, passes=False)
-        ownership.writes = context.registry.task_holds(b"write lock:" + commands.key)
-        LockLike.__init__(self, ownership, commands.key)
-
-    def _named(self, name: Name) -> Self:
-        return type(self)(self._context, self._executor, name)
-
     async def inspect(self) -> LockSnapshot:
         """Return the readers, as a snapshot for people. Decide nothing from it."""
-        self._context.check()
-        state = await self._view.state()
+        state = await self._state()
         return LockSnapshot(described(state.readers, self._ownership), state.waiters, state.keys)
 
 
@@ -156,23 +153,9 @@ class StoreWriteLock(StoreLock):
     `force_release` frees it from a writer, its reads included, but not from other readers.
     """
 
-    def __init__(self, context: Context, executor: StoreExecutor, name: Name) -> None:
-        text = name_of(context, name)
-        self._context = context
-        self._executor = executor
-        self._view = StoreView(executor, text, "write")
-        commands = StoreLockCommands(text, held="write")
-        ownership = _WriteSide(context, name, commands, self._view)
-        ownership.reads_waiting_key = b"read lock:" + commands.key
-        ownership.reads = context.registry.task_holds(ownership.reads_waiting_key)
-        LockLike.__init__(self, ownership, commands.key)
-
-    def _named(self, name: Name) -> Self:
-        return type(self)(self._context, self._executor, name)
-
 
 @final
-class StoreReadWriteLock:
+class StoreReadWriteLock(TwoSides[StoreReadLock, StoreWriteLock]):
     """A lock of a store that many tasks hold for reading or one for writing, in all processes.
 
     It is not a lock itself but has two, `read_lock()` and `write_lock()`, each with all the methods
@@ -199,36 +182,9 @@ class StoreReadWriteLock:
     """
 
     def __init__(self, context: Context, executor: StoreExecutor, name: Name) -> None:
-        self._read_lock = StoreReadLock(context, executor, name)
-        self._write_lock = StoreWriteLock(context, executor, name)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r}>"
-
-    @property
-    def name(self) -> Name:
-        """The resource name, as it was given."""
-        return self._read_lock.name
-
-    @property
-    def key(self) -> bytes:
-        """The name with the client's prefix."""
-        return self._read_lock.key
-
-    def read_lock(self) -> StoreReadLock:
-        """Return the side that any number of tasks hold together."""
-        return self._read_lock
-
-    def write_lock(self) -> StoreWriteLock:
-        """Return the side that one task holds alone."""
-        return self._write_lock
-
-    def statistics(self) -> PrimitiveStatistics:
-        """Return local counters for both sides together. No I/O. Decide nothing from them."""
-        sides = self._read_lock.statistics(), self._write_lock.statistics()
-        return PrimitiveStatistics(
-            waiters=sum(side.waiters for side in sides),
-            held_leases=sum(side.held_leases for side in sides),
+        super().__init__(
+            StoreReadLock(partial(_ReadSide, context, executor), name),
+            StoreWriteLock(partial(_WriteSide, context, executor), name),
         )
 
     async def inspect(self) -> ReadWriteSnapshot:
@@ -240,8 +196,7 @@ class StoreReadWriteLock:
             ClientClosedError: The client was closed.
         """
         read, write = self._read_lock, self._write_lock
-        write._context.check()
-        state = await write._view.state()
+        state = await write._state()
         writers = () if state.holder is None else (state.holder,)
         readers = described(state.readers, read._ownership)
         holders = described(writers, write._ownership)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self, final
+from typing import final
 
 from redisson_py._engine.context import Context
 from redisson_py._keys import Name
@@ -10,7 +10,14 @@ from redisson_py._stores.commands import StoreLockCommands
 from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.locks import StoreLock, StoreView, name_of
 from redisson_py._stores.ownership import EndedHere
-from redisson_py.locks.lock_like import LockLike
+
+
+def semaphore_mutex_ownership(context: Context, executor: StoreExecutor, name: Name) -> EndedHere:
+    """Return the holds of a client's tasks on one semaphore mutex; errors as for a lock."""
+    text = name_of(context, name)
+    commands = StoreLockCommands(text, held="semaphore")
+    view = StoreView(executor, text, "semaphore")
+    return EndedHere(context, name, commands, view, reentrant=False)
 
 
 @final
@@ -22,15 +29,3 @@ class StoreSemaphoreMutex(StoreLock):
 
     Cost: uncontended three round trips for an acquire and one for a release.
     """
-
-    def __init__(self, context: Context, executor: StoreExecutor, name: Name) -> None:
-        text = name_of(context, name)
-        self._context = context
-        self._executor = executor
-        self._view = StoreView(executor, text, "semaphore")
-        commands = StoreLockCommands(text, held="semaphore")
-        ownership = EndedHere(context, name, commands, self._view, reentrant=False)
-        LockLike.__init__(self, ownership, commands.key)
-
-    def _named(self, name: Name) -> Self:
-        return type(self)(self._context, self._executor, name)

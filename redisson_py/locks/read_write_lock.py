@@ -21,9 +21,9 @@ from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot, ReadWrit
 from redisson_py._keys import Name, read_write_channel
 from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.inspecting import Describer, seconds, texts
-from redisson_py._statistics import PrimitiveStatistics
 from redisson_py.locks._view import ownership_of
 from redisson_py.locks.lock import ServerLock
+from redisson_py.locks.two_sides import TwoSides
 
 Prefer = Literal["readers", "writers"]
 """Who goes first where a writer waits for readers."""
@@ -121,7 +121,7 @@ class WriteLock(ServerLock):
 
 
 @final
-class ReadWriteLock:
+class ReadWriteLock(TwoSides[ReadLock, WriteLock]):
     """A lock that many tasks hold for reading or one for writing, across processes and hosts.
 
     Use it instead of `RLock` where it is enough to keep readers and writers apart, where readers
@@ -165,36 +165,8 @@ class ReadWriteLock:
     def __init__(self, context: RedisContext, name: Name, *, prefer: Prefer = "readers") -> None:
         if prefer not in ("readers", "writers"):
             raise ValueError(f"prefer must be 'readers' or 'writers', not {prefer!r}")
-        self._read_lock = ReadLock(context, name, prefer=prefer)
-        self._write_lock = WriteLock(context, name, prefer=prefer)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name!r}>"
-
-    @property
-    def name(self) -> Name:
-        """The resource name, as it was given."""
-        return self._read_lock.name
-
-    @property
-    def key(self) -> bytes:
-        """The key in Redis."""
-        return self._read_lock.key
-
-    def read_lock(self) -> ReadLock:
-        """Return the side that any number of tasks hold together."""
-        return self._read_lock
-
-    def write_lock(self) -> WriteLock:
-        """Return the side that one task holds alone."""
-        return self._write_lock
-
-    def statistics(self) -> PrimitiveStatistics:
-        """Return local counters for both sides together. No I/O. Decide nothing from them."""
-        sides = self._read_lock.statistics(), self._write_lock.statistics()
-        return PrimitiveStatistics(
-            waiters=sum(side.waiters for side in sides),
-            held_leases=sum(side.held_leases for side in sides),
+        super().__init__(
+            ReadLock(context, name, prefer=prefer), WriteLock(context, name, prefer=prefer)
         )
 
     async def inspect(self) -> ReadWriteSnapshot:

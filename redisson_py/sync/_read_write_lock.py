@@ -81,8 +81,37 @@ class WriteLock(ServerLock):
         return value
 
 
+class TwoSides(Wrapper):
+    """Base of read-write locks: a read side and a write side, of one name."""
+
+    @property
+    def name(self) -> Name:
+        """The resource name, as it was given."""
+        value: Name = self._shape.name
+        return value
+
+    @property
+    def key(self) -> bytes:
+        """The key on the server."""
+        value: bytes = self._shape.key
+        return value
+
+    def read_lock(self) -> ReadLock:
+        """Return the side that any number of threads hold together."""
+        return ReadLock(lambda of: of(self).read_lock())
+
+    def write_lock(self) -> WriteLock:
+        """Return the side that one thread holds alone."""
+        return WriteLock(lambda of: of(self).write_lock())
+
+    def statistics(self) -> PrimitiveStatistics:
+        """Return local counters for both sides together. No I/O. Decide nothing from them."""
+        value: PrimitiveStatistics = self._look(lambda own: own.statistics())
+        return value
+
+
 @final
-class ReadWriteLock(Wrapper):
+class ReadWriteLock(TwoSides):
     """A lock that many threads hold for reading or one for writing, across processes and hosts.
 
     Use it instead of `RLock` where it is enough to keep readers and writers apart, where
@@ -122,31 +151,6 @@ class ReadWriteLock(Wrapper):
     key for the lease of each reader's hold), with renewals that only lengthen, and with a
     message when a writer goes on reading, which Redisson's own clients ignore.
     """
-
-    @property
-    def name(self) -> Name:
-        """The resource name, as it was given."""
-        value: Name = self._shape.name
-        return value
-
-    @property
-    def key(self) -> bytes:
-        """The key in Redis."""
-        value: bytes = self._shape.key
-        return value
-
-    def read_lock(self) -> ReadLock:
-        """Return the side that any number of threads hold together."""
-        return ReadLock(lambda of: of(self).read_lock())
-
-    def write_lock(self) -> WriteLock:
-        """Return the side that one thread holds alone."""
-        return WriteLock(lambda of: of(self).write_lock())
-
-    def statistics(self) -> PrimitiveStatistics:
-        """Return local counters for both sides together. No I/O. Decide nothing from them."""
-        value: PrimitiveStatistics = self._look(lambda own: own.statistics())
-        return value
 
     def inspect(self) -> ReadWriteSnapshot:
         """Return the readers and the writer, as a snapshot for people. Decide nothing from it.

@@ -132,7 +132,7 @@ async def test_tokens_grow_from_language_to_language(go: Worker, client: Client,
         async with lock as lease:
             tokens.append(lease.token)
         assert await go.acquire(name)
-        holder = (await lock._view.state()).holder
+        holder = (await lock._state()).holder
         assert holder is not None
         assert await go.key(name) == f"{name}/{holder.owner}"
         tokens.append(holder.token)

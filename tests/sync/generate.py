@@ -97,9 +97,11 @@ _BODIES = {
     ("Redisson", "get_red_lock"): (
         "return RedLock(lambda of: of(self).get_red_lock(*[of(lock) for lock in locks]))"
     ),
-    ("ReadWriteLock", "read_lock"): "return ReadLock(lambda of: of(self).read_lock())",
-    ("ReadWriteLock", "write_lock"): "return WriteLock(lambda of: of(self).write_lock())",
+    ("TwoSides", "read_lock"): "return ReadLock(lambda of: of(self).read_lock())",
+    ("TwoSides", "write_lock"): "return WriteLock(lambda of: of(self).write_lock())",
 }
+#: What type variables stand for.
+_RESULTS = {"R": "ReadLock", "W": "WriteLock"}
 #: How an argument that may be one of ours is given to the async client.
 _UNWRAPPED = {
     "Permit | str": "shape_of({0})",
@@ -208,7 +210,7 @@ def _signature(node: ast.AsyncFunctionDef | ast.FunctionDef) -> str:
     returns = ast.unparse(plain.returns) if plain.returns else "None"
     if node.name == "__call__":
         return f"def {name}(self, func: Callable[P, R]) -> Callable[P, R]:"
-    returns = returns.replace("HoldBlock[Self, ", "HoldBlock[")
+    returns = _RESULTS.get(returns, returns).replace("HoldBlock[Self, ", "HoldBlock[")
     return f"def {name}({ast.unparse(plain.args)}) -> {returns}:"
 
 

@@ -10,7 +10,7 @@ from redisson_py._engine import lease
 from redisson_py.barriers import barrier, latch
 from redisson_py.composite import _ownership as composite
 from redisson_py.composite import multi_lock, red_lock
-from redisson_py.locks import lock, lock_like, read_write_lock
+from redisson_py.locks import lock, lock_like, read_write_lock, two_sides
 from redisson_py.semaphores import permit, permit_expirable_semaphore, semaphore, semaphore_like
 
 
@@ -118,7 +118,8 @@ FILES = {
         [
             (read_write_lock, "ReadLock", "ServerLock"),
             (read_write_lock, "WriteLock", "ServerLock"),
-            (read_write_lock, "ReadWriteLock", "Wrapper"),
+            (two_sides, "TwoSides", "Wrapper"),
+            (read_write_lock, "ReadWriteLock", "TwoSides"),
         ],
     ),
     "_semaphore": File(

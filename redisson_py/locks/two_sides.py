@@ -1,0 +1,49 @@
+"""What read-write locks have in common, whatever store keeps them."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from redisson_py._keys import Name
+from redisson_py._statistics import PrimitiveStatistics
+from redisson_py.locks.lock_like import LockLike
+
+R = TypeVar("R", bound=LockLike)
+W = TypeVar("W", bound=LockLike)
+
+
+class TwoSides(Generic[R, W]):
+    """Base of read-write locks: a read side and a write side, of one name."""
+
+    def __init__(self, read_lock: R, write_lock: W) -> None:
+        self._read_lock = read_lock
+        self._write_lock = write_lock
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}>"
+
+    @property
+    def name(self) -> Name:
+        """The resource name, as it was given."""
+        return self._read_lock.name
+
+    @property
+    def key(self) -> bytes:
+        """The key on the server."""
+        return self._read_lock.key
+
+    def read_lock(self) -> R:
+        """Return the side that any number of tasks hold together."""
+        return self._read_lock
+
+    def write_lock(self) -> W:
+        """Return the side that one task holds alone."""
+        return self._write_lock
+
+    def statistics(self) -> PrimitiveStatistics:
+        """Return local counters for both sides together. No I/O. Decide nothing from them."""
+        sides = self._read_lock.statistics(), self._write_lock.statistics()
+        return PrimitiveStatistics(
+            waiters=sum(side.waiters for side in sides),
+            held_leases=sum(side.held_leases for side in sides),
+        )
