@@ -117,8 +117,7 @@ class Carrier:
 
     def no_answer(self, *, maybe_held: bool) -> ConnectionLostError:
         """Return the error of a caller whose deadline passed."""
-        text = f"no answer from {self.store.title} at {self.store.where} in time"
-        return ConnectionLostError(text, maybe_held=maybe_held)
+        return self.store.trouble.no_answer(maybe_held=maybe_held)
 
     def ring(self, name: str) -> None:
         """Note that the store says that a name may be free."""

@@ -25,6 +25,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from redisson_py._stores.trouble import Trouble
+
 Kind = Literal["lock", "read", "write", "semaphore"]
 """What is held. Every store has locks, fenced or not; only ZooKeeper has the other kinds."""
 
@@ -154,12 +156,14 @@ class Store(Protocol):
     Attributes:
         title: The server for people: `PostgreSQL`.
         where: Its address, without credentials.
+        trouble: Why it does not answer, if it does not.
         ends_leases: It ends a hold that is not renewed, to the time. If not, all holds are renewed
             (`Wish.renewed`), and the client gives back what is to end.
     """
 
     title: str
     where: str
+    trouble: Trouble
     ends_leases: bool
 
     async def start(self, bell: Bell, deadline: float) -> None:

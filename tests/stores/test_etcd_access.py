@@ -221,7 +221,7 @@ async def test_a_server_that_is_no_etcd() -> None:
 async def test_an_old_server_is_refused(
     guarded: EtcdServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = EtcdStore.from_url(guarded.url)
+    store = EtcdStore.from_url(f"etcd://app:{ESCAPED}@{guarded.address}")
     monkeypatch.setattr("redisson_py._stores.etcd.store._OLDEST_VERSION", (99, 0))
     with pytest.raises(UnsupportedServerError, match="newer is needed"):
         await store.start(Ringing(), soon())

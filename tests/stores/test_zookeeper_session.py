@@ -9,6 +9,7 @@ from contextlib import suppress
 import pytest
 
 from redisson_py._stores.contract import Granted
+from redisson_py._stores.trouble import Trouble
 from redisson_py._stores.zookeeper import session as session_module
 from redisson_py._stores.zookeeper.session import Session
 from redisson_py._stores.zookeeper.url import read_url
@@ -35,7 +36,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer
 @pytest.fixture
 async def session() -> Session:
     """A session that was connected a moment ago; the leader hears after two seconds."""
-    return Session(read_url("zookeeper://127.0.0.1:1"), 8.0, lambda _: None)
+    return Session(read_url("zookeeper://127.0.0.1:1"), 8.0, Trouble("a server"), lambda _: None)
 
 
 def connected(session: Session, ago: float) -> float:

@@ -11,12 +11,14 @@ from redisson_py._answers import Busy as Told
 from redisson_py._stores.carrier import Carrier
 from redisson_py._stores.contract import Bell, Busy, Wish
 from redisson_py._stores.requests import Ask, StoreCall
+from redisson_py._stores.trouble import Trouble
 
 
 class Occupied:
     """A store in which every name is held; it may ring while it answers."""
 
     title, where, ends_leases = "a store", "nowhere", True
+    trouble = Trouble("a store at nowhere")
 
     def __init__(self, *, rings: bool = False) -> None:
         self.asked = 0

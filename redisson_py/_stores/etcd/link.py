@@ -26,6 +26,7 @@ from redisson_py._stores.etcd.abandoning import abandon
 from redisson_py._stores.etcd.messages import Message, Method
 from redisson_py._stores.etcd.tls import credentials
 from redisson_py._stores.etcd.url import Target
+from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
 
@@ -132,6 +133,7 @@ class Link:
         ca: A file with the authorities to trust, with TLS; None: those of the system.
         cert: A file with the client's own certificates, if it has some.
         key: A file with their key.
+        trouble: Where to note why there was no answer.
         recovered: Called when a call was answered after one that was not.
     """
 
@@ -141,8 +143,10 @@ class Link:
         ca: str | None,
         cert: str | None,
         key: str | None,
+        trouble: Trouble,
         recovered: Callable[[], object],
     ) -> None:
+        self.trouble = trouble
         self.where = ", ".join(target.endpoints)
         self._target = target
         self._credentials = credentials(ca, cert, key) if target.tls else None
@@ -182,6 +186,7 @@ class Link:
                 reply = await self._ask(connection, method, request, end)
             except _FailedError as error:
                 cause = error.__cause__
+                self.trouble.note(_unless_late(cause), _details(cause))
                 self.retire(connection)
             except grpc.aio.AioRpcError as error:
                 if token is not None and _says(error, *_OLD_TOKEN):
@@ -191,6 +196,7 @@ class Link:
                 else:
                     raise self._refusal(error) from error
             else:
+                self.trouble.over()
                 if self._away:
                     self._away = False
                     self._recovered()
@@ -199,9 +205,7 @@ class Link:
                 self.leave(connection)
             await asyncio.sleep(min(random.uniform(0, pause), max(0.0, deadline - now())))
             pause = min(pause * 2, _LONGEST_PAUSE)
-        raise ConnectionLostError(
-            f"no answer from etcd at {self.where} in time", maybe_held=sent
-        ) from cause
+        raise self.trouble.no_answer(maybe_held=sent) from cause
 
     def take(self) -> Connection:
         """Return the present connection, which stays open at least until `leave`.
@@ -380,6 +384,14 @@ async def telling(work: Awaitable[_T], entered: bool | None) -> _T:
 
 def _details(error: BaseException | None) -> str:
     return str(error.details()) if isinstance(error, grpc.aio.AioRpcError) else ""
+
+
+def _unless_late(error: BaseException | None) -> BaseException | None:
+    """Return an error, unless it only says that nothing came in time."""
+    late = isinstance(error, grpc.aio.AioRpcError) and (
+        error.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    )
+    return None if late else error
 
 
 def _says(error: BaseException | None, *parts: str) -> bool:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from redisson_py._stores.etcd import messages
 from redisson_py._stores.etcd.link import LeaseEndedError, Link
 from redisson_py._time import now
-from redisson_py.errors import ConnectionLostError
 
 #: The part of a session that must be left for a new hold.
 _FRESH = 0.5
@@ -68,9 +67,7 @@ class Sessions:
             async with asyncio.timeout(max(0.0, deadline - now())):
                 await self._turn.acquire()
         except TimeoutError:
-            raise ConnectionLostError(
-                f"no answer from etcd at {self._link.where} in time", maybe_held=False
-            ) from None
+            raise self._link.trouble.no_answer(maybe_held=False) from None
         try:
             return await self._made_fresh(deadline)
         finally:

@@ -49,6 +49,7 @@ from redisson_py._stores.etcd.queue import Queue, owner_of
 from redisson_py._stores.etcd.session import Sessions
 from redisson_py._stores.etcd.url import Target, read_url
 from redisson_py._stores.etcd.watches import Watches
+from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
 
@@ -82,9 +83,10 @@ class EtcdStore:
         cert: str | None = None,
         key: str | None = None,
     ) -> None:
-        self._link = Link(target, ca, cert, key, self._recovered)
+        self.where = ", ".join(target.endpoints)
+        self.trouble: Trouble = Trouble(f"{self.title} at {self.where}")
+        self._link = Link(target, ca, cert, key, self.trouble, self._recovered)
         self._lease = lease
-        self.where = self._link.where
         self._queue = Queue(self._link)
         self._watches = Watches(self._link, self._ring)
         self._bell: Bell | None = None

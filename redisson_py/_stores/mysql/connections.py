@@ -24,7 +24,8 @@ from redisson_py._loop import is_closed, tear_off_transport
 from redisson_py._stores.mysql import sql
 from redisson_py._stores.mysql.address import Target
 from redisson_py._stores.mysql.failures import Failure, Progress, failure_of
-from redisson_py.errors import BackendError, ConnectionLostError
+from redisson_py._stores.trouble import Trouble
+from redisson_py.errors import BackendError
 
 _LINGER_NOT: Final = struct.pack("ii", 1, 0)
 #: Seconds before a query is sent again: the first pause and the longest.
@@ -119,12 +120,16 @@ class Connections:
     Args:
         target: The server, and the most connections to open.
         title: The server for people.
+        trouble: Where to note why there was no answer.
         reconnected: Called when a connection was opened after one was lost, or could not be opened.
     """
 
-    def __init__(self, target: Target, title: str, reconnected: Callable[[], None]) -> None:
+    def __init__(
+        self, target: Target, title: str, trouble: Trouble, reconnected: Callable[[], None]
+    ) -> None:
         self._target = target
         self._title = title
+        self._trouble = trouble
         self._reconnected = reconnected
         self._slots = asyncio.Semaphore(target.connections)
         self._idle: list[_Connection] = []
@@ -151,7 +156,9 @@ class Connections:
             left = deadline - _time.now()
             found = await self._attempt(query, max(left / 2, min(left, _SHORTEST_ATTEMPT)), resent)
             if isinstance(found, Answer):
+                self._trouble.over()
                 return found
+            self._trouble.note(found.error, found.text)
             resent = resent or found.maybe_done
             # The last attempt is often too short: what was told before says more.
             told = found if told is None or not isinstance(found.error, TimeoutError) else told
@@ -265,6 +272,4 @@ class Connections:
             return BackendError(f"{server} is read-only: {about} needs the primary server")
         if not maybe_held and failure.verdict == "refused":
             return BackendError(f"{server} refused {about}: {failure.text}")
-        return ConnectionLostError(
-            f"{server} did not answer {about} in time: {failure.text}", maybe_held=maybe_held
-        )
+        return self._trouble.no_answer(maybe_held=maybe_held)

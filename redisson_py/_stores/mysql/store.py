@@ -19,6 +19,7 @@ from redisson_py._stores.contract import (
 from redisson_py._stores.mysql import sql
 from redisson_py._stores.mysql.address import Target, read_url
 from redisson_py._stores.mysql.connections import Answer, Connections
+from redisson_py._stores.trouble import Trouble
 from redisson_py.errors import BackendError, ConnectionLostError
 
 #: Seconds until the first poll, if the longest interval is not shorter.
@@ -47,6 +48,7 @@ class MySQLStore:
 
     def __init__(self, target: Target) -> None:
         self.where: str = target.where
+        self.trouble: Trouble = Trouble(f"{self.title} at {self.where}")
         self._target = target
         self._bell: Bell | None = None
         self._connections: Connections | None = None
@@ -78,7 +80,7 @@ class MySQLStore:
         self._bell = bell
         self._polls.clear()
         self._uncertain.clear()
-        self._connections = Connections(self._target, self.title, bell.ring_all)
+        self._connections = Connections(self._target, self.title, self.trouble, bell.ring_all)
         try:
             await self._check_table(deadline)
         except BaseException:

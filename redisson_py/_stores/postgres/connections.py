@@ -18,8 +18,8 @@ import asyncpg
 
 from redisson_py._loop import is_closed, tear_off_transport
 from redisson_py._stores.postgres.refusals import kind_of, refusal
+from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
-from redisson_py.errors import ConnectionLostError
 
 #: Seconds of silence after which a question with a long deadline tries another connection: a row
 #: lock or a slow disk takes less.
@@ -95,11 +95,15 @@ class Connections:
     Args:
         target: Where to connect.
         most: How many.
+        trouble: Where to note why there was no answer.
         recovered: Called when a question has been answered again after one was not.
     """
 
-    def __init__(self, target: Target, most: int, recovered: Callable[[], None]) -> None:
+    def __init__(
+        self, target: Target, most: int, trouble: Trouble, recovered: Callable[[], None]
+    ) -> None:
         self._target: Final = target
+        self._trouble: Final = trouble
         self._recovered: Final = recovered
         self._turns = asyncio.Semaphore(most)
         #: Those that carry no question, each with the moment since when; the last is taken first.
@@ -158,12 +162,14 @@ class Connections:
                 lost = kind == "lost"
                 self._interrupted = self._interrupted or lost
                 repeated = repeated or (lost and written)
+                self._trouble.note(error)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 wait = pause * random.uniform(0.5, 1.0)
                 if kind == "refused" or self._closed or now() + wait >= deadline:
                     raise self._failure(error, lost, repeated) from error
                 await asyncio.sleep(wait)
             else:
+                self._trouble.over()
                 if self._interrupted:
                     self._interrupted = False
                     self._recovered()
@@ -194,9 +200,7 @@ class Connections:
     def _failure(self, error: Exception, lost: bool, repeated: bool) -> Exception:
         if not lost and not repeated:
             return refusal(error, self._target.where)
-        return ConnectionLostError(
-            f"PostgreSQL at {self._target.where} gave no answer in time", maybe_held=repeated
-        )
+        return self._trouble.no_answer(maybe_held=repeated)
 
     async def _connection(self, deadline: float) -> asyncpg.Connection:
         while self._idle:
@@ -222,14 +226,12 @@ class Connections:
         self._busy.add(connection)
         try:
             value = await statement(connection)
-        except asyncpg.PostgresError as error:
-            if kind_of(error) == "lost" or isinstance(
-                error, asyncpg.exceptions.ReadOnlySQLTransactionError
-            ):
+        except BaseException as error:
+            if not _keeps_connection(error):
                 connection.terminate()
-            raise
-        except BaseException:
-            connection.terminate()
+                if isinstance(error, Exception) and loop.time() >= timer.when():
+                    # What asyncpg says then is only that the connection was closed.
+                    raise TimeoutError from error
             raise
         finally:
             timer.cancel()
@@ -244,6 +246,15 @@ class Connections:
         if now() - since > _IDLE_TIME and len(self._idle) > 1:
             self._idle.popleft()
             connection.terminate()
+
+
+def _keeps_connection(error: BaseException) -> bool:
+    """Return whether the server has only refused a question, and will take the next one."""
+    return (
+        isinstance(error, asyncpg.PostgresError)
+        and not isinstance(error, asyncpg.exceptions.ReadOnlySQLTransactionError)
+        and kind_of(error) != "lost"
+    )
 
 
 def _patience(deadline: float) -> float:

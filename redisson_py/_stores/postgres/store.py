@@ -36,6 +36,7 @@ from redisson_py._stores.postgres import sql
 from redisson_py._stores.postgres.connections import Answer, Connections, Target
 from redisson_py._stores.postgres.listening import Listening, channel_of
 from redisson_py._stores.postgres.url import check_url
+from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 
@@ -72,6 +73,7 @@ class PostgresStore:
         _check_count("connections", connections, 1)
         _check_count("statement_cache_size", statement_cache_size, 0)
         urls, self.where = check_url(url)
+        self.trouble: Trouble = Trouble(f"{self.title} at {self.where}")
         self._target: Final = Target(urls, self.where, statement_cache_size)
         self._most: Final = connections
         self._connections: Connections | None = None
@@ -92,7 +94,7 @@ class PostgresStore:
         """Connect, and create the table unless it is there."""
         await self.stop()
         self._bell = bell
-        self._connections = Connections(self._target, self._most, self._recovered)
+        self._connections = Connections(self._target, self._most, self.trouble, self._recovered)
         self._listening = Listening(self._target, self._notify, bell)
         try:
             await self._prepare_table(self._connections, deadline)

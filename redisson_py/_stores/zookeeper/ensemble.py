@@ -20,8 +20,9 @@ from kazoo.exceptions import (
     UnimplementedError,
 )
 
+from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
-from redisson_py.errors import BackendError, ConnectionLostError
+from redisson_py.errors import BackendError
 
 from .session import Session
 from .url import Target
@@ -60,6 +61,7 @@ class Ensemble:
         self,
         target: Target,
         timeout: float,
+        trouble: Trouble,
         *,
         ended: Callable[[], None],
         again: Callable[[], None],
@@ -69,12 +71,14 @@ class Ensemble:
         Args:
             target: Where to.
             timeout: The session timeout to ask for.
+            trouble: Where to note why there was no answer.
             ended: Called when a session has ended: what it had is gone.
             again: Called then, and when a session is connected once more.
         """
         self.where: str = target.hosts + target.root
         self._target: Final = target
         self._timeout: Final = timeout
+        self._trouble: Final = trouble
         self._ended: Final = ended
         self._again: Final = again
         self._session: Session | None = None
@@ -137,9 +141,7 @@ class Ensemble:
             except _NoAnswerError as error:
                 sent = changes
                 if now() >= deadline:
-                    raise ConnectionLostError(
-                        f"ZooKeeper at {self.where} gave no answer in time", maybe_held=sent
-                    ) from error.__cause__
+                    raise self._trouble.no_answer(maybe_held=sent) from error.__cause__
             # The news that the connection is lost may come after the errors.
             await asyncio.sleep(random.uniform(0, _RETRY_PAUSE))
 
@@ -194,12 +196,10 @@ class Ensemble:
                 cause = None if session is None else session.error
                 if cause is not None and isinstance(cause.__context__, ssl.SSLError):
                     raise BackendError(f"no TLS with ZooKeeper at {self.where}: {cause}") from cause
-                raise ConnectionLostError(
-                    f"no connection to ZooKeeper at {self.where}", maybe_held=maybe_held
-                ) from cause
+                raise self._trouble.no_answer(maybe_held=maybe_held) from cause
 
     def _begin(self) -> None:
-        self._session = Session(self._target, self._timeout, self._changed)
+        self._session = Session(self._target, self._timeout, self._trouble, self._changed)
         self._session.begin()
 
     def _changed(self, session: Session) -> None:
@@ -207,6 +207,7 @@ class Ensemble:
         if session is not self._session:
             return
         if session.connected:
+            self._trouble.over()
             self._up.set()
             self._connections += 1
             if self._connections > 1:

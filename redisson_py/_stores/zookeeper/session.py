@@ -6,8 +6,9 @@ expired; this object has ended then, and another takes its place. So no request 
 one session is carried out in the next.
 
 Requests go to kazoo's queue as they are (`KazooClient._call`), for two reasons: its methods have no
-container nodes, and their answers take up to three turns through its threads. What is used beside
-that is `ConnectionHandler._connect`, the only place that knows which session timeout was granted.
+container nodes, and their answers take up to three turns through its threads. Two methods of its
+`ConnectionHandler` are used beside that: `_connect` alone knows which session timeout was granted,
+and `_expand_client_hosts` that no host was found.
 
 How long the ensemble keeps a session is not what a client would think. A request is a sign of life
 for the server that got it. The leader, which ends sessions, hears of it later: each half of a tick
@@ -43,6 +44,7 @@ from kazoo.protocol.states import EventType, KazooState, WatchedEvent
 from kazoo.retry import KazooRetry
 from kazoo.security import OPEN_ACL_UNSAFE
 
+from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
 
 from .url import Target
@@ -113,12 +115,19 @@ class Session:
         error: Why it could not be connected, the last time that it could not.
     """
 
-    def __init__(self, target: Target, timeout: float, changed: Callable[[Session], None]) -> None:
+    def __init__(
+        self,
+        target: Target,
+        timeout: float,
+        trouble: Trouble,
+        changed: Callable[[Session], None],
+    ) -> None:
         """Prepare a session.
 
         Args:
             target: Where to.
             timeout: The session timeout to ask for.
+            trouble: Where to note why it could not be connected.
             changed: Called in the loop's thread when it is connected, or not any more, or over.
         """
         self.timeout = timeout
@@ -126,6 +135,7 @@ class Session:
         self.connections = 0
         self.ended = False
         self.error: Exception | None = None
+        self._trouble: Final = trouble
         self._changed: Final = changed
         #: When signs of life were written and answered, on this connection, the oldest first.
         self._signs: Final[deque[tuple[float, float]]] = deque()
@@ -148,6 +158,10 @@ class Session:
         self._client.add_listener(self._listen)
         self._connect: Final[Callable[..., tuple[float, float]]] = self._client._connection._connect
         self._client._connection._connect = self._observed_connect
+        self._expand: Final[Callable[[], list[object]]] = (
+            self._client._connection._expand_client_hosts
+        )
+        self._client._connection._expand_client_hosts = self._observed_hosts
         # kazoo would wait for as long as a session lasts, for a server that accepts and is silent.
         self._trying: float | None = None
         handler = self._client.handler
@@ -232,6 +246,13 @@ class Session:
         self._post(self._came_up, timeout, began)
         return read_timeout, connect_timeout
 
+    def _observed_hosts(self) -> list[object]:
+        """Look the hosts up, in kazoo's thread, which leaves out those that have no address."""
+        found = self._expand()
+        if not found:
+            self._post(self._trouble.note, OSError(), "no host of the URL has an address")
+        return found
+
     def _listen(self, state: str) -> None:
         if state == KazooState.SUSPENDED:
             self._post(self._went_down)
@@ -280,8 +301,11 @@ class Session:
         self.error = error.with_traceback(None)
         if error.__context__ is not None:
             error.__context__.with_traceback(None)
+        late = self._client.handler.timeout_exception
+        if not isinstance(error, late):
+            self._trouble.note(error, str(error))
         # kazoo tries again after these two. Its thread ends with any other error.
-        if not isinstance(error, ConnectionDropped | self._client.handler.timeout_exception):
+        if not isinstance(error, ConnectionDropped | late):
             self._end()
 
     def _end(self) -> None:

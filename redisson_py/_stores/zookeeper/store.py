@@ -36,6 +36,7 @@ from redisson_py._stores.contract import (
     State,
     Wish,
 )
+from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
 from redisson_py.errors import BackendError
 
@@ -67,10 +68,13 @@ class ZooKeeperStore:
         self._least: Final = least
         #: Those that gave back last; they are granted nothing.
         self._left: Final[dict[tuple[str, str], None]] = {}
-        self._ensemble: Final = Ensemble(target, session, ended=self._ended, again=self._ring_all)
+        self.where: str = target.hosts + target.root
+        self.trouble: Trouble = Trouble(f"{self.title} at {self.where}")
+        self._ensemble: Final = Ensemble(
+            target, session, self.trouble, ended=self._ended, again=self._ring_all
+        )
         self._contenders: Final = Contenders(self._ensemble, target.root)
         self._semaphores: Final = SemaphoreMutexes(self._ensemble, self._contenders)
-        self.where: str = self._ensemble.where
 
     @classmethod
     def from_url(cls, url: str, session: float = 40.0, least: float = 0.0) -> Self:
