@@ -78,7 +78,7 @@ ZOOKEEPER = (
         "            await self.delete(session, key, False, deadline)\n"
         "            return Busy(None)\n",
         "        if not wish.waits:\n            return Busy(None)\n",
-        (f"{_SIDES_FAULTS}::test_no_read_under_a_freed_write_without_waiting",),
+        (f"{_STORE_TESTS}::test_a_waiter_that_will_not_wait_longer_leaves_nothing",),
     ),
     Mutant(
         "ZooKeeper's unanswered contenders stay",
@@ -158,7 +158,7 @@ ZOOKEEPER = (
         _STORE,
         "        self._contenders.own.clear()\n",
         "",
-        (f"{_FAULTS}::test_the_end_of_a_session_ends_its_holds",),
+        (f"{_SESSION_TESTS}::test_what_a_session_had_is_gone_with_it",),
     ),
     Mutant(
         "ZooKeeper's semaphore mutexes outlive their session",
@@ -166,7 +166,7 @@ ZOOKEEPER = (
         _STORE,
         "        self._semaphores.clear()\n",
         "",
-        (f"{_ENSEMBLE_TESTS}::test_sessions_that_end_while_a_semaphore_mutex_is_waited_for",),
+        (f"{_SESSION_TESTS}::test_what_a_session_had_is_gone_with_it",),
     ),
     Mutant(
         "ZooKeeper's forced release of readers frees a writer",

@@ -20,6 +20,7 @@ EXISTS: Final = 3
 GET_DATA: Final = 4
 GET_CHILDREN: Final = 8
 SYNC: Final = 9
+CLOSE: Final = -11
 Fate = Literal["pass", "cut before", "cut after", "swallow", "hold"]
 
 
