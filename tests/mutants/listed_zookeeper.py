@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 _CONTENDERS = "redisson_py/_stores/zookeeper/contenders.py"
+_ENSEMBLE = "redisson_py/_stores/zookeeper/ensemble.py"
 _NAMES = "redisson_py/_stores/zookeeper/names.py"
 _SEMAPHORES = "redisson_py/_stores/zookeeper/semaphore_mutex.py"
 _SESSION = "redisson_py/_stores/zookeeper/session.py"
@@ -236,5 +237,65 @@ ZOOKEEPER = (
         "for node in nodes[:1])\n        )\n        return any(self",
         "for node in nodes)\n        )\n        return any(self",
         (f"{_SEMAPHORE_FAULTS}::test_a_forced_release_ends_no_wait",),
+    ),
+    Mutant(
+        "ZooKeeper's semaphore mutexes do not say whose they are",
+        "inspect says who holds it",
+        _SEMAPHORES,
+        'create_contender(f"{path}/{prefix}", wish.owner.encode())',
+        'create_contender(f"{path}/{prefix}", b"")',
+        (f"{_SEMAPHORE_FAULTS}::test_a_look_names_the_holder_and_the_waiters",),
+    ),
+    Mutant(
+        "ZooKeeper's semaphore mutex has the lease_time of the session",
+        "a lease_time ends a hold in time",
+        _SEMAPHORES,
+        "return kept if wish.renewed else min(kept, began + wish.lease)",
+        "return kept",
+        (f"{_SEMAPHORE_FAULTS}::test_a_hold_with_a_lease_of_its_own_ends_no_later",),
+    ),
+    Mutant(
+        "ZooKeeper's waiters are not rung for after a reconnection",
+        "a release is noticed after a reconnection",
+        _ENSEMBLE,
+        "            if self._connections > 1:\n                self._again()\n",
+        "",
+        (f"{_FAULTS}::test_a_release_during_a_disconnection_is_not_missed",),
+    ),
+    Mutant(
+        "ZooKeeper's unanswered changes count as not sent",
+        "what had no answer may be held",
+        _ENSEMBLE,
+        "                sent = changes\n",
+        "                sent = False\n",
+        (f"{_FAULTS}::test_an_unsure_creation_is_taken_back",),
+    ),
+    Mutant(
+        "ZooKeeper's try for a semaphore mutex stays at the gate",
+        "what does not wait leaves nothing behind",
+        _SEMAPHORES,
+        "        if not wish.waits:\n"
+        "            await self.delete(session, key, False, deadline)\n"
+        "            return Busy(None)\n"
+        "        return await self._watch",
+        "        if not wish.waits:\n            return Busy(None)\n"
+        "        return await self._watch",
+        (f"{_SEMAPHORE_FAULTS}::test_a_try_that_is_asked_again_leaves_the_gate",),
+    ),
+    Mutant(
+        "ZooKeeper's semaphore mutexes watch an old connection",
+        "a release is noticed after a reconnection",
+        _SEMAPHORES,
+        "if place.watched == session.connections:",
+        "if place.watched is not None:",
+        (f"{_SEMAPHORE_FAULTS}::test_a_watch_is_set_again_on_a_new_connection",),
+    ),
+    Mutant(
+        "ZooKeeper's readers wait for readers",
+        "readers hold it together",
+        _NAMES,
+        'if kind == "read":\n        return',
+        'if kind == "read" and within:\n        return',
+        (f"{_NAMES_TESTS}::test_a_reader_waits_for_the_first_write_before_it",),
     ),
 )
