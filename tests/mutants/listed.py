@@ -16,6 +16,7 @@ from tests.mutants.listed_sentinel import SENTINEL
 from tests.mutants.listed_servers import SERVERS
 from tests.mutants.listed_stores import STORES
 from tests.mutants.listed_topologies import TOPOLOGIES
+from tests.mutants.listed_zookeeper import ZOOKEEPER
 from tests.mutants.mutant import Mutant
 
 _LUA_ACQUIRE = "tests/lua/test_acquire_scripts.py"
@@ -300,5 +301,6 @@ MUTANTS = (
     *CLUSTER,
     *TOPOLOGIES,
     *STORES,
+    *ZOOKEEPER,
     *COMPOSITE,
 )

@@ -93,33 +93,48 @@ class BadNetwork:
         await asyncio.sleep(self._random.uniform(0.01, 0.1))
 
 
+def lock_of(client: Any, name: str, kind: str) -> Any:
+    """Return a lock: `fenced`, or what only ZooKeeper has: `read`, `write` and `semaphore`."""
+    if kind == "fenced":
+        return client.get_fenced_lock(name)
+    if kind == "semaphore":
+        return client.get_semaphore_mutex(name)
+    both = client.get_read_write_lock(name)
+    return both.read_lock() if kind == "read" else both.write_lock()
+
+
 class Ledger:
     """What tasks of several clients did under one name.
 
     Attributes:
+        grants: How often it was acquired.
         tokens: The fencing tokens, in the order of the grants.
         done: How often each thing happened.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.grants = 0
         self.tokens: list[int] = []
         self.done: Counter[str] = Counter()
-        self._inside = 0
+        self._inside: Counter[str] = Counter()
 
-    async def work(self, client: Client, enough: Callable[[], bool], seed: int) -> None:
+    async def work(self, client: Client, kind: str, enough: Callable[[], bool], seed: int) -> None:
         """Acquire, extend and release until it is enough; lost connections may end each of them."""
         chance = random.Random(seed)
-        lock = client.get_fenced_lock(self.name)
+        lock = lock_of(client, self.name, kind)
         while not enough():
             try:
                 lease = await lock.acquire()
             except ConnectionLostError as error:
                 self.done["acquires lost, maybe held" if error.maybe_held else "not sent"] += 1
                 continue
-            assert self._inside == 0, "two holders"
-            self._inside += 1
-            self.tokens.append(lease.token)
+            others = self._inside - Counter(read=self._inside["read"] if kind == "read" else 0)
+            assert others.total() == 0, "two holders"
+            self._inside[kind] += 1
+            self.grants += 1
+            if kind == "fenced":
+                self.tokens.append(lease.token)
             try:
                 await asyncio.sleep(chance.uniform(0.0, 0.004))
                 if chance.random() < 0.3:
@@ -129,7 +144,7 @@ class Ledger:
                 self.done["extensions lost"] += 1
             finally:
                 assert not lease.lost
-                self._inside -= 1
+                self._inside[kind] -= 1
             try:
                 await lease.release()
                 self.done["released"] += 1

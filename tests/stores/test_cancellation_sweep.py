@@ -3,6 +3,7 @@
 The trials are those of the contract's sweep (`tests/contract/test_cancellation_sweep.py`), but for
 what is of the stream to Redis. Each has six ways to cancel, and each way is swept beside the
 others, on a lock, clients and a proxy of its own: half of them on a lock, half on a fenced lock.
+ZooKeeper's other kinds are swept as well: both sides of a read-write lock and a semaphore mutex.
 Every suspension point of the caller has its turn. After each cancellation nobody holds the lock
 and nobody waits for it in the store, the client is idle, and both clients can acquire it.
 """
@@ -21,7 +22,14 @@ from redisson_py._stores.client import StoreClient
 from tests.fixtures.measured import Measured
 from tests.stores.backends import BACKENDS, Backend
 from tests.stores.raw_proxy import RawProxy
-from tests.support.cancellation_scene import SOON, TRIALS, Scene, Trial
+from tests.support.cancellation_scene import (
+    SOON,
+    TRIALS,
+    Scene,
+    Trial,
+    acquired_by_next,
+    finish,
+)
 from tests.support.cancellation_sides import StoreSide
 from tests.support.cancellation_sweep import KINDS, Probe, Swept, sweep_one_way
 from tests.support.waiting import set_safety_poll
@@ -52,15 +60,32 @@ def write_side_of(client: Any, name: str, number: int) -> Any:
     return client.get_read_write_lock(name).write_lock()
 
 
-async def swept_in(backend: Backend, each: Trial, number: int, made_by: Any = lock_of) -> Swept:
-    """Sweep a trial in one way, on a lock of its own."""
+def read_side_of(client: Any, name: str, number: int) -> Any:
+    """Return the read side of a read-write lock."""
+    return client.get_read_write_lock(name).read_lock()
+
+
+def semaphore_mutex_of(client: Any, name: str, number: int) -> Any:
+    """Return a semaphore mutex."""
+    return client.get_semaphore_mutex(name)
+
+
+async def swept_in(
+    backend: Backend,
+    each: Trial,
+    number: int,
+    made_by: Any = lock_of,
+    others_made_by: Any = None,
+) -> Swept:
+    """Sweep a trial in one way, on a lock of its own; the other client may have another one."""
     kind, answered = WAYS[number]
     name = f"k-{number}"
+    made: list[Any] = []
 
     def make_lock(client: StoreClient, other: str = "") -> Any:
-        return made_by(client, f"{name}-{other}" if other else name, number)
-
-    made: list[Any] = []
+        # The scene makes its client first, and then the other one.
+        make = others_made_by if others_made_by and client is made[1] else made_by
+        return make(client, f"{name}-{other}" if other else name, number)
 
     async with RawProxy(backend.server.port) as proxy:
 
@@ -98,11 +123,51 @@ async def test_sweep(each: Trial, backend: Backend, request: pytest.FixtureReque
         _swept.setdefault(store, Swept()).add(one)
 
 
+async def read_under_a_write(scene: Scene, cut: Probe) -> None:
+    async with write_side_of(scene.client, scene.name, 0) as lease:
+        await finish(await cut(scene.lock.acquire()))
+        assert not lease.lost
+
+
+async def release_of_a_write_over_a_read(scene: Scene, cut: Probe) -> None:
+    """The read stays, and another client that waits to write waits for it."""
+    write = await write_side_of(scene.client, scene.name, 0).acquire()
+    read = await scene.lock.acquire()
+    following = asyncio.create_task(acquired_by_next(scene.others_lock))
+    await scene.side.until_listening(scene.other)
+    await cut(write.release())
+    await scene.executed()
+    assert not read.lost
+    assert not following.done()
+    await read.release()
+    await following
+
+
+#: The other client writes. Tasks of one client read together: there is nothing to pass on.
+OF_READS = [
+    *[each for each in OF_STORES if "pass" not in each.__name__ and each is not of_locks.aclose],
+    read_under_a_write,
+    release_of_a_write_over_a_read,
+]
+OF_ZOOKEEPER = [
+    *[(each, write_side_of, None) for each in OF_STORES],
+    *[(each, semaphore_mutex_of, None) for each in OF_STORES],
+    *[(each, read_side_of, write_side_of) for each in OF_READS],
+]
+
+
 @pytest.mark.parametrize("backend", ["zookeeper"], indirect=True)
-@pytest.mark.parametrize("each", OF_STORES, ids=lambda each: each.__name__)
-async def test_sweep_of_a_write_side(each: Trial, backend: Backend) -> None:
+@pytest.mark.parametrize(
+    ("each", "made_by", "others_made_by"),
+    [pytest.param(*row, id=f"{row[0].__name__}-{row[1].__name__}") for row in OF_ZOOKEEPER],
+)
+async def test_sweep_of_zookeeper(
+    each: Trial, backend: Backend, made_by: Any, others_made_by: Any
+) -> None:
     ways = range(len(WAYS))
-    await asyncio.gather(*[swept_in(backend, each, number, write_side_of) for number in ways])
+    await asyncio.gather(
+        *[swept_in(backend, each, number, made_by, others_made_by) for number in ways]
+    )
 
 
 @pytest.mark.parametrize("store", STORES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import signal
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -14,7 +15,7 @@ import pytest
 
 from redisson_py import ConnectionLostError, Lease, LeaseLostError, NotHeldError, Redisson
 from tests.fixtures.measured import Measured
-from tests.stores.backends import LEASE, Backend
+from tests.stores.backends import BACKENDS, LEASE, Backend
 from tests.stores.conftest import NewClient
 from tests.stores.faults_scene import (
     INCREMENTS,
@@ -23,6 +24,7 @@ from tests.stores.faults_scene import (
     Ledger,
     another_process,
     end_session,
+    lock_of,
     proxied,
     take_away,
 )
@@ -50,8 +52,8 @@ async def paused(backend: Backend) -> AsyncGenerator[None, None]:
         await backend.resume()
 
 
-async def is_free(client: Client, name: str = "k") -> bool:
-    return not await client.get_lock(name).locked()
+async def is_free(client: Client, name: str, kind: str) -> bool:
+    return not await lock_of(client, name, kind).locked()
 
 
 def sleeps(client: Client) -> bool:
@@ -80,8 +82,17 @@ async def body_of(client: Client, held: list[Lease], name: str = "k") -> float:
 # Lost answers.
 
 
+@pytest.mark.parametrize(
+    ("backend", "kinds"),
+    [
+        *[pytest.param(store, ["fenced"], id=store) for store in BACKENDS],
+        pytest.param("zookeeper", ["read", "write"], id="zookeeper-read-write"),
+        pytest.param("zookeeper", ["semaphore"], id="zookeeper-semaphore"),
+    ],
+    indirect=["backend"],
+)
 async def test_lost_answers_have_no_double_effect(
-    backend: Backend, new_client: NewClient, measured: Measured
+    backend: Backend, new_client: NewClient, measured: Measured, kinds: list[str]
 ) -> None:
     ledgers = [Ledger("a"), Ledger("b")]
     # No lock passes from task to task in a client: each is asked for.
@@ -89,7 +100,7 @@ async def test_lost_answers_have_no_double_effect(
     direct = new_client(**options)
     async with proxied(backend) as proxy:
         clients = [backend.client(proxy.url, **options) for _ in range(2)]
-        network = BadNetwork(proxy, 18, lambda: sum(len(each.tokens) for each in ledgers))
+        network = BadNetwork(proxy, 18, lambda: sum(each.grants for each in ledgers))
 
         def enough() -> bool:
             return network.faults.total() >= FAULTS
@@ -99,13 +110,17 @@ async def test_lost_answers_have_no_double_effect(
                 disturbing = asyncio.create_task(network.run())
                 async with asyncio.TaskGroup() as working:
                     for number, ledger in enumerate(ledgers):
-                        for client in (*clients, *clients, direct):
-                            working.create_task(ledger.work(client, enough, number))
+                        for client, kind in itertools.product((*clients, direct), kinds):
+                            for _ in range(1 if client is direct else 2):
+                                work = ledger.work(client, kind, enough, number)
+                                working.create_task(work)
                 disturbing.cancel()
                 tasks.create_task(asyncio.wait([disturbing]))
             for ledger in ledgers:
                 ledger.check()
-                await until_async(partial(is_free, direct, ledger.name), seconds=5 * SOON)
+                for kind in kinds:
+                    free = partial(is_free, direct, ledger.name, kind)
+                    await until_async(free, seconds=5 * SOON)
         for client in clients:
             assert not client._watchdog.holds
             await client.aclose()
@@ -203,14 +218,23 @@ async def test_a_short_stop_loses_nothing(new_client: NewClient, backend: Backen
     assert holder.statistics().losses == 0
 
 
+@pytest.mark.parametrize(
+    ("backend", "kind"),
+    [
+        *[pytest.param(store, "fenced", id=store) for store in BACKENDS],
+        pytest.param("zookeeper", "write", id="zookeeper-write"),
+        pytest.param("zookeeper", "semaphore", id="zookeeper-semaphore"),
+    ],
+    indirect=["backend"],
+)
 async def test_a_killed_server_comes_back_with_its_holds(
-    backend: Backend, new_client: NewClient
+    backend: Backend, new_client: NewClient, kind: str
 ) -> None:
     options = {"lease_time": 20 * LEASE, "command_timeout": 3 * SOON}
     holder, other = new_client(**options), new_client(**options)
-    leases = [await holder.get_fenced_lock(name).acquire() for name in ("k", "l")]
+    leases = [await lock_of(holder, name, kind).acquire() for name in ("k", "l")]
     waiters = [
-        asyncio.create_task(other.get_fenced_lock(name).acquire()) for name in ("k", "k", "l")
+        asyncio.create_task(lock_of(other, name, kind).acquire()) for name in ("k", "k", "l")
     ]
     await until(lambda: other.statistics().waiters == 3)
     renewals = holder.statistics().renewals
@@ -223,7 +247,7 @@ async def test_a_killed_server_comes_back_with_its_holds(
         await until(lambda: holder.statistics().renewals > renewals)
         for lease in leases:
             assert not lease.lost
-            lock = other.get_fenced_lock(lease.name)
+            lock = lock_of(other, lease.name, kind)
             assert (await lock.inspect()).holders[0].owner == lease.owner
         assert not any(waiter.done() for waiter in waiters)
         for lease in leases:
@@ -233,8 +257,9 @@ async def test_a_killed_server_comes_back_with_its_holds(
             lease = await waiter
             tokens.append(lease.token)
             await lease.release()
-    assert min(tokens) > leases[0].token
-    assert tokens[1] > tokens[0]
+    if kind == "fenced":
+        assert min(tokens) > leases[0].token
+        assert tokens[1] > tokens[0]
     assert holder.statistics().losses == other.statistics().losses == 0
 
 

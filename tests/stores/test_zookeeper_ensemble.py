@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 import pytest_asyncio
 from kazoo.client import KazooClient
 
+from redisson_py import LeaseLostError
 from redisson_py._stores.zookeeper import ZooKeeperStore
 from redisson_py._time import now
 from redisson_py.errors import ConnectionLostError
+from redisson_py.zookeeper import StoreOptions, ZooKeeper
 from tests.fixtures.redis_server import unavailable
+from tests.stores.backends import LEASE
+from tests.stores.conftest import assert_idle
+from tests.stores.test_zookeeper_semaphore import nodes, until_nodes
 from tests.stores.zookeeper_proxy import CREATE, ZooKeeperProxy
 from tests.stores.zookeeper_server import (
     HOST,
@@ -21,6 +27,10 @@ from tests.stores.zookeeper_server import (
     running_ensemble,
 )
 from tests.stores.zookeeper_support import Bell, granted, new_owner, opened, renewal, soon, wish
+from tests.support.waiting import until
+
+#: Seconds for what must happen soon, the end of a session among it.
+SOON = 10.0
 
 
 @pytest.fixture(scope="module")
@@ -155,6 +165,112 @@ async def test_a_hold_survives_the_death_of_the_leader(servers: list[ZooKeeperSe
                 assert (await granted(other, "/survives", new_owner())).token > hold.token
         finally:
             leader.start()
+
+
+@pytest.fixture
+def kazoo(servers: list[ZooKeeperServer]) -> Iterator[KazooClient]:
+    client = KazooClient(f"{HOST}:{servers[2].port}")
+    client.start()
+    yield client
+    client.stop()
+    client.close()
+
+
+class Inside:
+    """Bodies of one semaphore mutex, of which none may run beside another."""
+
+    def __init__(self, path: str) -> None:
+        self.order: list[str] = []
+        self._path = path
+        self._inside = 0
+
+    async def enter(self, client: ZooKeeper, leave: asyncio.Event | None = None) -> None:
+        """Run a body, until it may leave."""
+        async with client.get_semaphore_mutex(self._path):
+            self.order.append(client.id)
+            self._inside += 1
+            try:
+                assert self._inside == 1
+                await (asyncio.sleep(0) if leave is None else leave.wait())
+                assert self._inside == 1
+            finally:
+                self._inside -= 1
+
+
+@asynccontextmanager
+async def contending(urls: list[str]) -> AsyncGenerator[list[ZooKeeper]]:
+    """Make clients for the time of a block, which must leave them idle."""
+    # Their requests wait for as long as the connections are broken.
+    options: StoreOptions = {"lease_time": LEASE, "command_timeout": 3 * SOON}
+    async with AsyncExitStack() as made:
+        clients = [
+            await made.enter_async_context(ZooKeeper.from_url(url, **options)) for url in urls
+        ]
+        yield clients
+        for client in clients:
+            await assert_idle(client)
+
+
+async def until_sessions_ended(
+    proxies: list[ZooKeeperProxy], kazoo: KazooClient, path: str, gate: int, leases: int
+) -> None:
+    """Break connections until so many nodes are left; then they may be made again."""
+    for proxy in proxies:
+        proxy.refuse(True)
+        proxy.cut()
+    async with asyncio.timeout(SOON):
+        while [len(each) for each in nodes(kazoo, path)] != [gate, leases]:
+            await asyncio.sleep(0.005)
+    for proxy in proxies:
+        proxy.refuse(False)
+
+
+async def test_sessions_that_end_while_a_semaphore_mutex_is_waited_for(
+    proxies: list[ZooKeeperProxy], servers: list[ZooKeeperServer], kazoo: KazooClient
+) -> None:
+    path, leave = "/semaphore-of-waiters", asyncio.Event()
+    inside = Inside(path)
+    async with contending([servers[2].url, *(proxy.url for proxy in proxies)]) as clients:
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(inside.enter(clients[0], leave))
+            await until_nodes(kazoo, path, 0, 1)
+            # One waits for the holder, and one for that one, at the gate.
+            for count, client in enumerate(clients[1:], 1):
+                tasks.create_task(inside.enter(client))
+                await until_nodes(kazoo, path, count, 2)
+            await until_sessions_ended(proxies, kazoo, path, 0, 1)
+            await until_nodes(kazoo, path, 2, 2)
+            assert inside.order == [clients[0].id]
+            leave.set()
+        assert sorted(inside.order) == sorted(client.id for client in clients)
+        await until_nodes(kazoo, path, 0, 0)
+
+
+async def test_a_holders_session_ends_with_that_of_a_waiter(
+    proxies: list[ZooKeeperProxy], servers: list[ZooKeeperServer], kazoo: KazooClient
+) -> None:
+    path, leave = "/semaphore-of-a-holder", asyncio.Event()
+    inside = Inside(path)
+    urls = [*(proxy.url for proxy in proxies), servers[2].url]
+    async with contending(urls) as (holder, first, second):
+        holding = asyncio.create_task(inside.enter(holder, asyncio.Event()))
+        await until_nodes(kazoo, path, 0, 1)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(inside.enter(first))
+            await until_nodes(kazoo, path, 1, 2)
+            tasks.create_task(inside.enter(second, leave))
+            await until_nodes(kazoo, path, 2, 2)
+            # The second one holds it then, alone; the body of the holder has been told.
+            await until_sessions_ended(proxies, kazoo, path, 0, 1)
+            await until(lambda: len(inside.order) == 2)
+            with pytest.raises(LeaseLostError):
+                await holding
+            await until_nodes(kazoo, path, 1, 2)
+            assert inside.order == [holder.id, second.id]
+            leave.set()
+        assert inside.order == [holder.id, second.id, first.id]
+        await until_nodes(kazoo, path, 0, 0)
+        await inside.enter(holder)
 
 
 def test_the_store_says_where_it_is_without_credentials() -> None:

@@ -15,7 +15,7 @@ from redisson_py._stores.contract import Busy, Granted
 from redisson_py._stores.zookeeper import ZooKeeperStore
 from redisson_py._time import now
 from redisson_py.errors import ConnectionLostError
-from tests.stores.zookeeper_proxy import CREATE, DELETE, SYNC, Fate, ZooKeeperProxy
+from tests.stores.zookeeper_proxy import CREATE, DELETE, GET_DATA, SYNC, Fate, ZooKeeperProxy
 from tests.stores.zookeeper_server import HOST, TICK, ZooKeeperServer, free_port
 from tests.stores.zookeeper_support import (
     Bell,
@@ -251,6 +251,18 @@ async def test_a_release_during_a_disconnection_is_not_missed(
     proxy.refuse(False)
     await bell.until_all(1)
     await granted(store, name, "waiter:1")
+
+
+async def test_a_release_before_the_watch_is_not_missed(
+    store: ZooKeeperStore, other: ZooKeeperStore, proxy: ZooKeeperProxy, name: str
+) -> None:
+    await granted(other, name, "other:1")
+    proxy.next(GET_DATA, "hold")
+    asking = asyncio.create_task(store.ask(wish(name, "waiter:1"), soon()))
+    await proxy.hit.wait()
+    await other.give_back(name, "other:1", False, soon())
+    proxy.release()
+    assert isinstance(await asking, Granted)
 
 
 async def test_a_watch_is_set_again_on_a_new_connection(

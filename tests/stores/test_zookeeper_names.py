@@ -137,6 +137,8 @@ def test_a_writer_waits_for_the_one_before_it() -> None:
     read, write = "_c_b-__READ__0000000001", "_c_z-__WRIT__0000000002"
     assert blocker([read, write], write, "write") == read
     assert blocker([write], write, "write") is None
+    third = "_c_a-__WRIT__0000000003"
+    assert blocker([read, write, third], third, "write") == write
 
 
 def test_a_reader_waits_for_the_first_write_before_it() -> None:

@@ -51,6 +51,15 @@ async def test_a_forced_release_of_the_read_side_ends_all_reads(
             await own.release()
 
 
+async def test_a_forced_release_of_readers_leaves_a_writer(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock
+) -> None:
+    async with held(lock.write_lock()) as writing:
+        assert not await theirs.read_lock().force_release()
+        assert await theirs.write_lock().locked()
+        assert not writing.lost
+
+
 async def test_a_forced_release_of_a_writer_ends_its_reads(
     lock: StoreReadWriteLock, theirs: StoreReadWriteLock
 ) -> None:

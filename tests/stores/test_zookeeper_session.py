@@ -5,24 +5,28 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
+from kazoo.protocol.states import KazooState
 
-from redisson_py._stores.contract import Granted
+from redisson_py._stores.contract import Granted, Kind
 from redisson_py._stores.trouble import Trouble
 from redisson_py._stores.zookeeper import session as session_module
 from redisson_py._stores.zookeeper.session import Session
 from redisson_py._stores.zookeeper.url import read_url
 from redisson_py._time import now
 from redisson_py.errors import ConnectionLostError
-from tests.stores.zookeeper_proxy import EXISTS, ZooKeeperProxy
+from tests.stores.zookeeper_proxy import CLOSE, EXISTS, ZooKeeperProxy
 from tests.stores.zookeeper_server import ZooKeeperServer
 from tests.stores.zookeeper_support import (
     Bell,
     granted,
     new_owner,
     opened,
+    renewal,
     soon,
+    wish,
     zookeeper_or_skip,
 )
 
@@ -111,3 +115,23 @@ async def test_a_server_that_accepts_and_is_silent_is_left(
         proxy.black_hole(on=False)
         await store.ping(soon(30))
         assert await store.give_back("silent", "silent:1", False, soon()) is True
+
+
+@pytest.mark.parametrize("kind", ["lock", "read", "write", "semaphore"])
+async def test_what_a_session_had_is_gone_with_it(server: ZooKeeperServer, kind: Kind) -> None:
+    """kazoo gives a session up that the server still has: its nodes are there for a while."""
+    bell, owner, name = Bell(), new_owner(), f"given up {kind}"
+    asked = replace(wish(name, owner), kind=kind)
+    async with ZooKeeperProxy(server.port) as proxy, opened(proxy.url, bell) as store:
+        hold = await store.ask(asked, soon())
+        assert isinstance(hold, Granted)
+        proxy.next(CLOSE, "hold")
+        session = store._ensemble._session
+        assert session is not None
+        session._listen(KazooState.LOST)
+        await bell.until_all(1)
+        state = await store.look(name, soon(), kind)
+        holders = [state.holder, *state.readers]
+        assert owner in [each.owner for each in holders if each is not None]
+        assert await store.renew([renewal(name, owner, hold)], soon()) == [None]
+        assert await store.give_back(name, owner, False, soon()) is False

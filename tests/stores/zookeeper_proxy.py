@@ -17,7 +17,10 @@ from tests.stores.zookeeper_server import HOST
 CREATE: Final = 15
 DELETE: Final = 2
 EXISTS: Final = 3
+GET_DATA: Final = 4
+GET_CHILDREN: Final = 8
 SYNC: Final = 9
+CLOSE: Final = -11
 Fate = Literal["pass", "cut before", "cut after", "swallow", "hold"]
 
 

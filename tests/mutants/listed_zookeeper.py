@@ -1,0 +1,301 @@
+"""Sabotages of what ZooKeeper keeps: locks, read-write locks and semaphore mutexes."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_CONTENDERS = "redisson_py/_stores/zookeeper/contenders.py"
+_ENSEMBLE = "redisson_py/_stores/zookeeper/ensemble.py"
+_NAMES = "redisson_py/_stores/zookeeper/names.py"
+_SEMAPHORES = "redisson_py/_stores/zookeeper/semaphore_mutex.py"
+_SESSION = "redisson_py/_stores/zookeeper/session.py"
+_STORE = "redisson_py/_stores/zookeeper/store.py"
+
+_ENSEMBLE_TESTS = "tests/stores/test_zookeeper_ensemble.py"
+_FAULTS = "tests/stores/test_zookeeper_faults.py"
+_LOOKS = "tests/stores/test_zookeeper_read_write_looks.py"
+_NAMES_TESTS = "tests/stores/test_zookeeper_names.py"
+_SEMAPHORE_FAULTS = "tests/stores/test_zookeeper_semaphore_faults.py"
+_SEMAPHORE_TESTS = "tests/stores/test_zookeeper_semaphore.py"
+_SESSION_TESTS = "tests/stores/test_zookeeper_session.py"
+_SIDES_FAULTS = "tests/stores/test_zookeeper_read_write_faults.py"
+_STORE_TESTS = "tests/stores/test_zookeeper_store.py"
+
+ZOOKEEPER = (
+    Mutant(
+        "ZooKeeper's contenders are in the order of their owners",
+        "clients are served in the order they came",
+        _NAMES,
+        "return [child for _, _, child in sorted(numbered)]",
+        "return sorted(child for _, _, child in numbered)",
+        (f"{_NAMES_TESTS}::test_contenders_are_in_the_order_of_their_numbers",),
+    ),
+    Mutant(
+        "ZooKeeper's waiters all watch the holder",
+        "a release wakes the next one only",
+        _NAMES,
+        "return ahead[-1] if ahead else None",
+        "return ahead[0] if ahead else None",
+        (f"{_NAMES_TESTS}::test_a_writer_waits_for_the_one_before_it",),
+    ),
+    Mutant(
+        "ZooKeeper's waiters trust a watch of an old connection",
+        "a release is noticed after a reconnection",
+        _CONTENDERS,
+        "if contender.watched == watched:",
+        "if contender.watched is not None and contender.watched[0] == before:",
+        (f"{_FAULTS}::test_a_watch_is_set_again_on_a_new_connection",),
+    ),
+    Mutant(
+        "ZooKeeper's waiters watch what has gone already",
+        "no release falls between the question and the watch",
+        _CONTENDERS,
+        "        if not self.is_there(reply, path):\n            return None\n"
+        "        contender.watched = watched",
+        "        contender.watched = watched",
+        (f"{_FAULTS}::test_a_release_before_the_watch_is_not_missed",),
+    ),
+    Mutant(
+        "ZooKeeper's reads under a write take a number of their own",
+        "a downgrade lets no waiting writer in",
+        _CONTENDERS,
+        "number = None if under is None else number_of(under)",
+        "number = None",
+        (f"{_SIDES_FAULTS}::test_nodes_are_those_of_curator",),
+    ),
+    Mutant(
+        "ZooKeeper grants reads under a write that is gone",
+        "nobody reads beside the writer of another client",
+        _CONTENDERS,
+        "if contender.under is not None and not contender.held and contender.under not in nodes:",
+        "if False:",
+        (f"{_SIDES_FAULTS}::test_no_read_under_a_write_that_was_freed_by_force",),
+    ),
+    Mutant(
+        "ZooKeeper's busy caller leaves a contender",
+        "what does not wait leaves nothing behind",
+        _CONTENDERS,
+        "        if not wish.waits:\n"
+        "            await self.delete(session, key, False, deadline)\n"
+        "            return Busy(None)\n",
+        "        if not wish.waits:\n            return Busy(None)\n",
+        (f"{_STORE_TESTS}::test_a_waiter_that_will_not_wait_longer_leaves_nothing",),
+    ),
+    Mutant(
+        "ZooKeeper's unanswered contenders stay",
+        "what had no answer is looked for and given back",
+        _CONTENDERS,
+        "if unsure or not ours:",
+        "if False:",
+        (f"{_FAULTS}::test_an_unsure_creation_is_taken_back",),
+    ),
+    Mutant(
+        "ZooKeeper's repeated deletion says that nothing was held",
+        "a release whose answer was lost is no loss",
+        _CONTENDERS,
+        "if held and again and not any(there):",
+        "if False:",
+        (f"{_FAULTS}::test_a_deletion_that_stays_unanswered_may_have_been_made",),
+    ),
+    Mutant(
+        "ZooKeeper's contenders do not say whose they are",
+        "inspect says who holds it",
+        _CONTENDERS,
+        'f"{path}/{prefix_of(wish.owner, kind)}", wish.owner.encode(), number',
+        'f"{path}/{prefix_of(wish.owner, kind)}", b"", number',
+        (f"{_STORE_TESTS}::test_looks_at_a_name_and_at_one_that_nobody_has",),
+    ),
+    Mutant(
+        "ZooKeeper's own lease_time is that of the session",
+        "a lease_time ends a hold in time",
+        _CONTENDERS,
+        "until = kept if wish.renewed else min(kept, began + wish.lease)",
+        "until = kept",
+        (f"{_STORE_TESTS}::test_a_hold_with_a_lease_of_its_own_ends_no_later",),
+    ),
+    Mutant(
+        "ZooKeeper's grants count from their answer",
+        "a holder's view ends before the session",
+        _CONTENDERS,
+        "kept = session.kept_until(began)",
+        "kept = now() + session.timeout",
+        (f"{_FAULTS}::test_a_slow_grant_counts_from_before_it_was_sent",),
+    ),
+    Mutant(
+        "ZooKeeper's signs of life count before the leader hears of them",
+        "a holder's view ends before the session",
+        _SESSION,
+        "heard = written - self.timeout * _HEARD",
+        "heard = written",
+        (f"{_SESSION_TESTS}::test_a_sign_of_life_counts_when_the_leader_has_heard_of_it",),
+    ),
+    Mutant(
+        "ZooKeeper's renewals ask any server",
+        "a follower that is cut off confirms nothing",
+        _STORE,
+        'session, deadline, Sync("/"), *(Exists(path, None)',
+        'session, deadline, Exists("/", None), *(Exists(path, None)',
+        (f"{_ENSEMBLE_TESTS}::test_a_follower_that_is_cut_off_confirms_nothing",),
+    ),
+    Mutant(
+        "ZooKeeper renews whatever node is there",
+        "a renewal of another hold changes nothing",
+        _STORE,
+        "there = stat is not None and stat.czxid == hold.token",
+        "there = stat is not None",
+        (f"{_STORE_TESTS}::test_a_newer_hold_of_the_name_is_another_hold",),
+    ),
+    Mutant(
+        "ZooKeeper's owners that left are granted late",
+        "a late request is refused behind its undo",
+        _STORE,
+        "if (wish.name, wish.owner) in self._left:",
+        "if False:",
+        (f"{_STORE_TESTS}::test_an_owner_that_gave_back_is_granted_nothing",),
+    ),
+    Mutant(
+        "ZooKeeper's contenders outlive their session",
+        "what an ended session had is gone",
+        _STORE,
+        "        self._contenders.own.clear()\n",
+        "",
+        (f"{_SESSION_TESTS}::test_what_a_session_had_is_gone_with_it",),
+    ),
+    Mutant(
+        "ZooKeeper's semaphore mutexes outlive their session",
+        "what an ended session had is gone",
+        _STORE,
+        "        self._semaphores.clear()\n",
+        "",
+        (f"{_SESSION_TESTS}::test_what_a_session_had_is_gone_with_it",),
+    ),
+    Mutant(
+        "ZooKeeper's forced release of readers frees a writer",
+        "a forced release ends one side only",
+        _STORE,
+        '            if kind == "read":\n                holders = readers\n',
+        "",
+        (f"{_LOOKS}::test_a_forced_release_of_readers_leaves_a_writer",),
+    ),
+    Mutant(
+        "ZooKeeper's forced release of a writer leaves its reads",
+        "a forced release of a writer ends its reads",
+        _STORE,
+        "holders = [] if alone is None else [alone, *readers]\n            if",
+        "holders = [] if alone is None else [alone]\n            if",
+        (f"{_LOOKS}::test_a_forced_release_of_a_writer_ends_its_reads",),
+    ),
+    Mutant(
+        "ZooKeeper's semaphore mutex keeps the gate",
+        "a grant is answered after the gate was left",
+        _SEMAPHORES,
+        "            until = _until(session, wish, began)\n"
+        "            await self._leave_gate(session, wish, deadline)\n"
+        "            return Granted",
+        "            until = _until(session, wish, began)\n            return Granted",
+        (f"{_SEMAPHORE_TESTS}::test_one_task_holds_it_and_cannot_enter_again",),
+    ),
+    Mutant(
+        "ZooKeeper's semaphore mutex has two holders",
+        "one owner at a time",
+        _SEMAPHORES,
+        "if len(nodes) == 1:",
+        "if len(nodes) <= 2:",
+        (f"{_SEMAPHORE_TESTS}::test_one_task_holds_it_and_cannot_enter_again",),
+    ),
+    Mutant(
+        "ZooKeeper's semaphore mutex waits without the gate",
+        "two owners never wait for each other",
+        _SEMAPHORES,
+        "            if place is not None:\n"
+        "                await self._delete_lease(session, key, False, deadline)\n"
+        "            return answer",
+        "            return answer",
+        (f"{_SEMAPHORE_FAULTS}::test_one_that_lost_the_gate_leaves_its_place_to_the_next",),
+    ),
+    Mutant(
+        "ZooKeeper's semaphore mutex misses a release",
+        "no release falls between the question and the watch",
+        _SEMAPHORES,
+        "return Busy(None) if len(self._contenders.children(listed, path)) > 1 else None",
+        "return Busy(None)",
+        (f"{_SEMAPHORE_FAULTS}::test_a_release_before_the_watch_is_not_missed",),
+    ),
+    Mutant(
+        "ZooKeeper's semaphore mutex does not find its own node",
+        "what had no answer is looked for",
+        _SEMAPHORES,
+        "        if place.node is None:\n"
+        "            await self._find(session, path, prefix, place, nodes, deadline)\n",
+        "",
+        (f"{_SEMAPHORE_TESTS}::test_a_request_without_an_answer_leaves_nothing",),
+    ),
+    Mutant(
+        "ZooKeeper's forced release ends the waits for a semaphore mutex",
+        "a forced release ends the hold, and no wait",
+        _SEMAPHORES,
+        "for node in nodes[:1])\n        )\n        return any(self",
+        "for node in nodes)\n        )\n        return any(self",
+        (f"{_SEMAPHORE_FAULTS}::test_a_forced_release_ends_no_wait",),
+    ),
+    Mutant(
+        "ZooKeeper's semaphore mutexes do not say whose they are",
+        "inspect says who holds it",
+        _SEMAPHORES,
+        'create_contender(f"{path}/{prefix}", wish.owner.encode())',
+        'create_contender(f"{path}/{prefix}", b"")',
+        (f"{_SEMAPHORE_FAULTS}::test_a_look_names_the_holder_and_the_waiters",),
+    ),
+    Mutant(
+        "ZooKeeper's semaphore mutex has the lease_time of the session",
+        "a lease_time ends a hold in time",
+        _SEMAPHORES,
+        "return kept if wish.renewed else min(kept, began + wish.lease)",
+        "return kept",
+        (f"{_SEMAPHORE_FAULTS}::test_a_hold_with_a_lease_of_its_own_ends_no_later",),
+    ),
+    Mutant(
+        "ZooKeeper's waiters are not rung for after a reconnection",
+        "a release is noticed after a reconnection",
+        _ENSEMBLE,
+        "            if self._connections > 1:\n                self._again()\n",
+        "",
+        (f"{_FAULTS}::test_a_release_during_a_disconnection_is_not_missed",),
+    ),
+    Mutant(
+        "ZooKeeper's unanswered changes count as not sent",
+        "what had no answer may be held",
+        _ENSEMBLE,
+        "                sent = changes\n",
+        "                sent = False\n",
+        (f"{_FAULTS}::test_an_unsure_creation_is_taken_back",),
+    ),
+    Mutant(
+        "ZooKeeper's try for a semaphore mutex stays at the gate",
+        "what does not wait leaves nothing behind",
+        _SEMAPHORES,
+        "        if not wish.waits:\n"
+        "            await self.delete(session, key, False, deadline)\n"
+        "            return Busy(None)\n"
+        "        return await self._watch",
+        "        if not wish.waits:\n            return Busy(None)\n"
+        "        return await self._watch",
+        (f"{_SEMAPHORE_FAULTS}::test_a_try_that_is_asked_again_leaves_the_gate",),
+    ),
+    Mutant(
+        "ZooKeeper's semaphore mutexes watch an old connection",
+        "a release is noticed after a reconnection",
+        _SEMAPHORES,
+        "if place.watched == session.connections:",
+        "if place.watched is not None:",
+        (f"{_SEMAPHORE_FAULTS}::test_a_watch_is_set_again_on_a_new_connection",),
+    ),
+    Mutant(
+        "ZooKeeper's readers wait for readers",
+        "readers hold it together",
+        _NAMES,
+        'if kind == "read":\n        return',
+        'if kind == "read" and within:\n        return',
+        (f"{_NAMES_TESTS}::test_a_reader_waits_for_the_first_write_before_it",),
+    ),
+)
