@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from redisson_py._stores.contract import Granted, Renewal, Wish
 from redisson_py._stores.etcd import messages
-from redisson_py._stores.etcd.link import LeaseEndedError
+from redisson_py._stores.etcd.link import LeaseEndedError, telling
 from redisson_py._stores.etcd.queue import GivenBackError, Place, Queue, key_of, prefix_of
 from redisson_py._stores.etcd.session import Session, Sessions
 from redisson_py._stores.etcd.watches import Waiter
@@ -52,11 +52,13 @@ class _Debt:
         unsure: A request of the owner had no answer.
         waited: The owner had a place in the queue, and no hold.
         sent: It may have been given back, without an answer.
+        refused: etcd refused it, which the engine was told: it does not ask again.
     """
 
     unsure: bool
     waited: bool
-    sent: bool
+    sent: bool = False
+    refused: bool = False
 
 
 class Holds:
@@ -74,7 +76,7 @@ class Holds:
         self._places: dict[Waiter, int] = {}
         # Holds under a lease of their own.
         self._own: dict[Waiter, _OwnHold] = {}
-        # What was to be given back, but there was no answer yet.
+        # What was to be given back, but there was no answer yet, or a refusal.
         self._owed: dict[Waiter, _Debt] = {}
         # Whether those that were given back later had the hold: the engine may ask again.
         self._given: dict[Waiter, bool] = {}
@@ -86,7 +88,7 @@ class Holds:
     def session_ended(self) -> None:
         """Forget what was under the session."""
         self._places.clear()
-        self._owed.clear()
+        self._owed = {each: debt for each, debt in self._owed.items() if each in self._own}
         self._given.clear()
 
     async def place(
@@ -121,8 +123,11 @@ class Holds:
         if self._sessions.current is not session:
             return None
         if place.revision:
+            # Known before anything else is asked: what follows may be refused.
             self._places[waiter] = place.revision
-        return place
+        entered = bool(place.revision) or None
+        place = await telling(self._queue.seen(wish.name, place, deadline), entered)
+        return place if self._sessions.current is session else None
 
     async def granted(
         self, wish: Wish, session: Session, place: Place, deadline: float
@@ -133,14 +138,7 @@ class Holds:
         if not wish.renewed and (own is None or not own.moved):
             key = key_of(wish.name, session.number)
             hold = own or _OwnHold(key, place.revision, place.revision, session, moved=False)
-            try:
-                own = await self._moved(waiter, hold, wish.lease, deadline)
-            except ConnectionLostError:
-                raise
-            except BackendError:
-                # Nothing may be left of what is refused.
-                await self.give_back(waiter, False, deadline)
-                raise
+            own = await self._moved(waiter, hold, wish.lease, deadline)
             if own is None:
                 return None
         if own is None and await self._sessions.fresh(deadline) is not session:
@@ -178,13 +176,16 @@ class Holds:
         """End a hold or a wait; return whether it was a hold."""
         if waiter in self._given:
             return self._given.pop(waiter)
-        debt = self._owed.get(waiter, _Debt(unsure, waiter in self._places, sent=False))
+        debt = self._owed.get(waiter, _Debt(unsure, waiter in self._places))
         debt = replace(debt, unsure=debt.unsure or unsure)
         self._places.pop(waiter, None)
         try:
             held = await self._deleted(waiter, debt, deadline)
         except ConnectionLostError as error:
             self._owed[waiter] = replace(debt, sent=debt.sent or error.maybe_held)
+            raise
+        except BackendError:
+            self._owed[waiter] = replace(debt, refused=True)
             raise
         except asyncio.CancelledError:
             self._owed[waiter] = replace(debt, sent=True)
@@ -267,13 +268,24 @@ class Holds:
             await self._sessions.end(lease, min(deadline, now() + _PARTING))
 
     async def tend(self, deadline: float) -> None:
-        """Renew the session for waits, and give back what could not be given back before."""
+        """Renew the session for waits, and give back what could not be given back before.
+
+        What etcd refuses stays owed, and ends with its session at the latest, which is not renewed
+        for it.
+        """
         session = self._sessions.current
         if session is not None and (self._places or self._owed):
-            if session.left > 0:
-                await self._sessions.renew(session, deadline)
-            else:
+            if session.left <= 0:
                 await self._sessions.fresh(deadline)
+            elif self._places or not all(each.refused for each in self._owed.values()):
+                await self._sessions.renew(session, deadline)
         for waiter, debt in list(self._owed.items()):
-            self._given[waiter] = await self._deleted(waiter, debt, deadline)
+            try:
+                held = await self._deleted(waiter, debt, deadline)
+            except ConnectionLostError:
+                raise
+            except BackendError:
+                continue
+            if not debt.refused:
+                self._given[waiter] = held
             self._owed.pop(waiter, None)

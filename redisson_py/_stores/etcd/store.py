@@ -16,8 +16,8 @@ Invariants:
   session; a request to enter the queue is refused if that exists, or if its session has ended.
 - A hold is granted only after etcd has shown its key without another before it, and while the
   session has time left, counted from before its last renewal was written.
-- A key that could not be deleted would live as long as the session. So what was not given back for
-  want of an answer is given back later, while the session lives.
+- A key that could not be deleted would live as long as its lease. So what was not given back,
+  without an answer or because etcd refused it, is given back later.
 
 A key `name/a/<lease>` belongs to the lock `name/a`, although it begins with `name/`: it is not
 taken for a contender here. Go does, and waits for it too.
@@ -159,6 +159,20 @@ class EtcdStore:
 
     async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
         """See the contract."""
+        try:
+            return await self._ask(wish, deadline)
+        except ConnectionLostError:
+            raise
+        except BackendError:
+            waiter = wish.name, wish.owner
+            if self._holds.may_have(waiter):
+                # Nothing may be left of what is refused; without an answer it is owed.
+                self._watches.forget(waiter)
+                with suppress(BackendError):
+                    await self._holds.give_back(waiter, False, deadline)
+            raise
+
+    async def _ask(self, wish: Wish, deadline: float) -> Granted | Busy:
         waiter = wish.name, wish.owner
         holds = self._holds
         # Whether our key may be in the queue, whatever becomes of the next call.
