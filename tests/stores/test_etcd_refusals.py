@@ -15,7 +15,7 @@ from redisson_py.errors import BackendError, ConnectionLostError
 from tests.stores.etcd_client import Client, eventually, soon
 from tests.stores.etcd_server import EtcdServer, environment
 
-LEASE = 3.0
+LEASE, LONG = 3.0, 60.0
 PASSWORD = "secret"
 QUOTA = 2**21
 REFUSED = "permission denied"
@@ -65,7 +65,7 @@ async def client(server: Guarded) -> AsyncIterator[Client]:
 @pytest_asyncio.fixture
 async def other(server: Guarded, client: Client) -> AsyncIterator[Client]:
     """A client for which the first one waits, and so renews its session."""
-    async with Client(server.url, lease=LEASE) as started:
+    async with Client(server.url, lease=LONG) as started:
         await started.granted("others/a", "b:1")
         await client.ask("others/a", "a:0", waits=True)
         yield started
@@ -144,7 +144,10 @@ async def test_a_question_refused_after_its_put_leaves_nothing(
 
 async def test_a_full_server_is_given_back_what_it_refused() -> None:
     with EtcdServer(flags=["--quota-backend-bytes", str(QUOTA)]) as server:
-        async with Client(server.url) as other, Client(server.url, lease=LEASE) as client:
+        async with (
+            Client(server.url, lease=LONG) as other,
+            Client(server.url, lease=LEASE) as client,
+        ):
             await other.granted("others/a", "b:1")
             await client.ask("others/a", "a:0", waits=True)
             await client.granted("ours/a", "a:1")
