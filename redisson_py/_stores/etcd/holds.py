@@ -74,6 +74,8 @@ class Holds:
         self._sessions = sessions
         # The create revisions of keys in the queue that had others before them.
         self._places: dict[Waiter, int] = {}
+        # Those of whose first request a copy may arrive later.
+        self._repeated: set[Waiter] = set()
         # Holds under a lease of their own.
         self._own: dict[Waiter, _OwnHold] = {}
         # What was to be given back, but there was no answer yet, or a refusal.
@@ -82,12 +84,13 @@ class Holds:
         self._given: dict[Waiter, bool] = {}
 
     def may_have(self, waiter: Waiter) -> bool:
-        """Return whether an owner has a place, or may have got a hold when it asked before."""
-        return waiter in self._places or waiter in self._own
+        """Return whether an owner has a place, or may have got or yet get a hold."""
+        return waiter in self._places or waiter in self._own or waiter in self._repeated
 
     def session_ended(self) -> None:
         """Forget what was under the session."""
         self._places.clear()
+        self._repeated.clear()
         self._owed = {each: debt for each, debt in self._owed.items() if each in self._own}
         self._given.clear()
 
@@ -125,7 +128,9 @@ class Holds:
         if place.revision:
             # Known before anything else is asked: what follows may be refused.
             self._places[waiter] = place.revision
-        entered = bool(place.revision) or None
+        if place.repeated:
+            self._repeated.add(waiter)
+        entered = self.may_have(waiter) or None
         place = await telling(self._queue.seen(wish.name, place, deadline), entered)
         return place if self._sessions.current is session else None
 
@@ -177,7 +182,7 @@ class Holds:
         if waiter in self._given:
             return self._given.pop(waiter)
         debt = self._owed.get(waiter, _Debt(unsure, waiter in self._places))
-        debt = replace(debt, unsure=debt.unsure or unsure)
+        debt = replace(debt, unsure=debt.unsure or unsure or waiter in self._repeated)
         self._places.pop(waiter, None)
         try:
             held = await self._deleted(waiter, debt, deadline)
@@ -191,6 +196,7 @@ class Holds:
             self._owed[waiter] = replace(debt, sent=True)
             raise
         self._owed.pop(waiter, None)
+        self._repeated.discard(waiter)
         return held
 
     async def _deleted(self, waiter: Waiter, debt: _Debt, deadline: float) -> bool:
@@ -289,3 +295,4 @@ class Holds:
             if not debt.refused:
                 self._given[waiter] = held
             self._owed.pop(waiter, None)
+            self._repeated.discard(waiter)

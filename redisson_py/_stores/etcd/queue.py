@@ -27,11 +27,13 @@ class Place:
         revision: The create revision of its key; 0 if it has none.
         ahead: The key that it has to wait for, if there is one.
         at: The revision at which etcd said so.
+        repeated: Whether an earlier copy of the request may arrive later.
     """
 
     revision: int
     ahead: Message | None
     at: int
+    repeated: bool = False
 
 
 class GivenBackError(Exception):
@@ -71,18 +73,20 @@ class Queue:
             [messages.newest(prefix), messages.put(key, value, lease)],
             [messages.get(key), messages.newest(prefix), messages.get(undone)],
         )
-        reply = (await self._link.call(messages.TXN, request, deadline)).reply
+        answer = await self._link.call(messages.TXN, request, deadline)
+        reply, repeated = answer.reply, answer.repeated
         at = reply.header.revision
         before = messages.first_entry(reply, 0 if reply.succeeded else 1)
         if reply.succeeded:
-            return Place(at, before, at)
+            return Place(at, before, at, repeated)
         ours = messages.first_entry(reply, 0)
         if ours is None and messages.first_entry(reply, 2) is not None:
             raise GivenBackError
         if ours is None:
-            return Place(0, before, at)
+            return Place(0, before, at, repeated)
         # An earlier request of this owner, or an owner of ours that has not gone yet.
-        return Place(ours.create_revision if ours.value == value else 0, ours, at)
+        revision = ours.create_revision if ours.value == value else 0
+        return Place(revision, ours, at, repeated)
 
     async def seen(self, name: str, place: Place, deadline: float) -> Place:
         """Return what `enter` returned, with the contender that its owner has to wait for."""
