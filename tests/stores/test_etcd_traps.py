@@ -206,6 +206,17 @@ async def test_the_first_of_two_copies_comes_last(
     assert server.keys(f"{name}/") == []
 
 
+async def test_a_release_that_was_sent_twice_tells_no_loss(
+    one: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.granted(f"{name}x", "a:0")
+    lost_requests(one, monkeypatch)
+    await one.granted(name, "a:1")
+    monkeypatch.undo()
+    lost_requests(one, monkeypatch, carried_out=True)
+    assert await one.give_back(name, "a:1") is None
+
+
 async def test_an_undo_before_its_question_refuses_it(
     server: EtcdServer, one: Client, name: str
 ) -> None:
@@ -354,8 +365,13 @@ async def test_a_cancelled_question_is_undone(one: Client, name: str) -> None:
     assert (await one.store.look(name, soon())).holder is None
 
 
-def lost_requests(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
-    """Lose the first request of a client, which is sent again; return what was lost."""
+def lost_requests(
+    client: Client, monkeypatch: pytest.MonkeyPatch, carried_out: bool = False
+) -> list[tuple[Any, Any]]:
+    """Lose the first request of a client, or its answer; return what was lost.
+
+    The client sends it again.
+    """
     lost: list[tuple[Any, Any]] = []
     ask = client.store._link._ask
 
@@ -363,6 +379,8 @@ def lost_requests(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[tuple
         if lost or method is not messages.TXN:
             return await ask(connection, method, request, end)
         lost.append((method, request))
+        if carried_out:
+            await ask(connection, method, request, end)
         raise _FailedError
 
     monkeypatch.setattr(client.store._link, "_ask", lose)

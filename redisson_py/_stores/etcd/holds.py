@@ -81,7 +81,7 @@ class Holds:
         # What was to be given back, but there was no answer yet, or a refusal.
         self._owed: dict[Waiter, _Debt] = {}
         # Whether those that were given back later had the hold: the engine may ask again.
-        self._given: dict[Waiter, bool] = {}
+        self._given: dict[Waiter, bool | None] = {}
 
     def may_have(self, waiter: Waiter) -> bool:
         """Return whether an owner has a place, or may have got or yet get a hold."""
@@ -177,8 +177,8 @@ class Holds:
                 await self._end_lease(old, deadline)
             return moved if written else None
 
-    async def give_back(self, waiter: Waiter, unsure: bool, deadline: float) -> bool:
-        """End a hold or a wait; return whether it was a hold."""
+    async def give_back(self, waiter: Waiter, unsure: bool, deadline: float) -> bool | None:
+        """End a hold or a wait; return whether it was a hold, or None; see the contract."""
         if waiter in self._given:
             return self._given.pop(waiter)
         debt = self._owed.get(waiter, _Debt(unsure, waiter in self._places))
@@ -199,8 +199,8 @@ class Holds:
         self._repeated.discard(waiter)
         return held
 
-    async def _deleted(self, waiter: Waiter, debt: _Debt, deadline: float) -> bool:
-        """Delete the key of an owner, and return whether it had the hold."""
+    async def _deleted(self, waiter: Waiter, debt: _Debt, deadline: float) -> bool | None:
+        """Delete the key of an owner, and return whether it had the hold; None: not known."""
         name, owner = waiter
         own, session = self._own.get(waiter), self._sessions.current
         if own is None and session is None:
@@ -221,11 +221,14 @@ class Holds:
             await self._end_lease(own.lease, deadline)
         if debt.waited:
             return False
-        if debt.unsure:
-            first = messages.first_entry(answer.reply, 0) if answer.reply.succeeded else None
-            return first is not None and first.key == key
-        # Where it was asked before without an answer, it was that request that deleted the key.
-        return bool(answer.reply.succeeded) or debt.sent or answer.repeated
+        deleted, again = bool(answer.reply.succeeded), debt.sent or answer.repeated
+        if not debt.unsure:
+            # Where it was asked before without an answer, it was that request that deleted the key.
+            return deleted or again
+        if not deleted:
+            return None if again else False
+        first = messages.first_entry(answer.reply, 0)
+        return first is not None and first.key == key
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
         """Renew holds, with one renewal of the session; return until when each is kept."""

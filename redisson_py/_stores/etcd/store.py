@@ -200,7 +200,7 @@ class EtcdStore:
                     await telling(holds.give_back(waiter, False, deadline), entered)
                 return Busy(None)
 
-    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool:
+    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool | None:
         """See the contract."""
         self._watches.forget((name, owner))
         return await self._holds.give_back((name, owner), unsure, deadline)
