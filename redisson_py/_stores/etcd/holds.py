@@ -103,7 +103,7 @@ class Holds:
         if own is not None:
             place = await self._queue.place(wish.name, own.key, own.revision, deadline)
             if place is None:
-                del self._own[waiter]
+                self._own.pop(waiter, None)
             return place
         revision = self._places.get(waiter)
         if revision is not None:
@@ -168,10 +168,11 @@ class Holds:
                 # It ended before it was used, if it was short and etcd slow.
                 continue
             moved = replace(hold, written=written, lease=new, moved=True)
+            if self._own.pop(waiter, None) is None:
+                # It was given back meanwhile.
+                written = 0
             if written:
                 self._own[waiter] = moved
-            else:
-                del self._own[waiter]
             old = hold.lease if written else new
             if old is not self._sessions.current:
                 await self._end_lease(old, deadline)

@@ -27,6 +27,7 @@ taken for a contender here. Go does, and waits for it too.
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Sequence
 from contextlib import suppress
@@ -52,6 +53,8 @@ from redisson_py._stores.etcd.url import Target, read_url
 from redisson_py._stores.etcd.watches import Watches
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
+
+log = logging.getLogger("redisson_py")
 
 _OLDEST_VERSION = (3, 4)
 #: Seconds in which the session is ended when the store stops.
@@ -260,6 +263,9 @@ class EtcdStore:
             except BackendError:
                 # Those that wait ask again, and are told.
                 self._ring_all()
+            except Exception:
+                # A defect, of the driver maybe: no reason to let the session end.
+                log.exception("looking after the session on etcd at %s failed", self.where)
 
     def _forget(self) -> None:
         """Begin without a session, in this event loop."""
