@@ -151,8 +151,8 @@ STORES = (
         "MySQL's forced release ends whatever is there",
         "a forced release that comes late ends no later hold",
         _MYSQL_SQL,
-        "WHERE id = {{id}} AND token = {{token}}",
-        "WHERE id = {{id}} AND {{token}} > 0",
+        "WHERE id = {{id}} AND token = {{token}} AND owner = {{owner}}",
+        "WHERE id = {{id}} AND {{token}} > 0 OR owner = {{owner}}",
         (f"{_MYSQL_TESTS}::test_a_forced_release_that_comes_late_ends_no_other_hold",),
     ),
     Mutant(

@@ -69,7 +69,7 @@ class Client:
         assert isinstance(answer, Granted), answer
         return answer
 
-    async def give_back(self, name: str, owner: str, unsure: bool = False) -> bool:
+    async def give_back(self, name: str, owner: str, unsure: bool = False) -> bool | None:
         return await self.store.give_back(name, owner, unsure, soon())
 
     async def renew(self, *batch: Renewal) -> list[float | None]:

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from redisson_py._stores.contract import Busy, Granted, Renewal
 from redisson_py._stores.etcd import messages
-from redisson_py._stores.etcd.link import LeaseEndedError
+from redisson_py._stores.etcd.link import LeaseEndedError, _FailedError
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError
 from tests.stores.etcd_client import LEASE, Client, eventually, recorded, soon
@@ -179,6 +179,44 @@ async def test_an_undo_refuses_its_question_if_it_comes_later(
         assert server.keys("redisson_py/") == []
 
 
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize("held", [True, False])
+async def test_the_first_of_two_copies_comes_last(
+    server: EtcdServer,
+    one: Client,
+    two: Client,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    waits: bool,
+    held: bool,
+) -> None:
+    await one.granted(f"{name}x", "a:0")
+    if held:
+        await two.granted(name, "b:1")
+    lost = lost_requests(one, monkeypatch)
+    answer = await one.ask(name, "a:1", waits=waits)
+    assert isinstance(answer, Busy) is held
+    if waits or not held:
+        assert await one.give_back(name, "a:1") is not held
+    if held:
+        await two.give_back(name, "b:1")
+    ((method, question),) = lost
+    late = await one.store._link.call(method, question, soon())
+    assert not late.reply.succeeded
+    assert server.keys(f"{name}/") == []
+
+
+async def test_a_release_that_was_sent_twice_tells_no_loss(
+    one: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.granted(f"{name}x", "a:0")
+    lost_requests(one, monkeypatch)
+    await one.granted(name, "a:1")
+    monkeypatch.undo()
+    lost_requests(one, monkeypatch, carried_out=True)
+    assert await one.give_back(name, "a:1") is None
+
+
 async def test_an_undo_before_its_question_refuses_it(
     server: EtcdServer, one: Client, name: str
 ) -> None:
@@ -325,6 +363,28 @@ async def test_a_cancelled_question_is_undone(one: Client, name: str) -> None:
         await one.give_back(name, owner, unsure=True)
     assert steps > 5
     assert (await one.store.look(name, soon())).holder is None
+
+
+def lost_requests(
+    client: Client, monkeypatch: pytest.MonkeyPatch, carried_out: bool = False
+) -> list[tuple[Any, Any]]:
+    """Lose the first request of a client, or its answer; return what was lost.
+
+    The client sends it again.
+    """
+    lost: list[tuple[Any, Any]] = []
+    ask = client.store._link._ask
+
+    async def lose(connection: Any, method: Any, request: Any, end: float) -> Any:
+        if lost or method is not messages.TXN:
+            return await ask(connection, method, request, end)
+        lost.append((method, request))
+        if carried_out:
+            await ask(connection, method, request, end)
+        raise _FailedError
+
+    monkeypatch.setattr(client.store._link, "_ask", lose)
+    return lost
 
 
 def moves(request: Any) -> bool:

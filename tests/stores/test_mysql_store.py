@@ -227,14 +227,18 @@ async def test_a_forced_release_ends_a_hold_and_rings(server: MariaDB) -> None:
         assert not await store.give_back(name, who, False, soon())
 
 
+@pytest.mark.parametrize("same_token", [False, True])
 async def test_a_forced_release_that_comes_late_ends_no_other_hold(
-    server: MariaDB, store: MySQLStore
+    server: MariaDB, store: MySQLStore, same_token: bool
 ) -> None:
+    """A token can repeat where a row was deleted and the clock set back."""
     name, first, second = new_name(), owner(), owner()
     got = await granted(store, name, first)
-    late = sql.force_release(name, got.token)
+    late = sql.force_release(name, first, got.token)
     await store.give_back(name, first, False, soon())
     await granted(store, name, second)
+    if same_token:
+        await server.sql(f"UPDATE {sql.TABLE} SET token = {got.token} WHERE id = {sql.key(name)}")
     await server.sql(late)
     assert await holder(store, name) == second
 

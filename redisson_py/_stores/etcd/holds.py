@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 
 from redisson_py._stores.contract import Granted, Renewal, Wish
 from redisson_py._stores.etcd import messages
-from redisson_py._stores.etcd.link import LeaseEndedError
+from redisson_py._stores.etcd.link import LeaseEndedError, telling
 from redisson_py._stores.etcd.queue import GivenBackError, Place, Queue, key_of, prefix_of
 from redisson_py._stores.etcd.session import Session, Sessions
 from redisson_py._stores.etcd.watches import Waiter
@@ -52,11 +52,13 @@ class _Debt:
         unsure: A request of the owner had no answer.
         waited: The owner had a place in the queue, and no hold.
         sent: It may have been given back, without an answer.
+        refused: etcd refused it, which the engine was told: it does not ask again.
     """
 
     unsure: bool
     waited: bool
-    sent: bool
+    sent: bool = False
+    refused: bool = False
 
 
 class Holds:
@@ -72,21 +74,24 @@ class Holds:
         self._sessions = sessions
         # The create revisions of keys in the queue that had others before them.
         self._places: dict[Waiter, int] = {}
+        # Those of whose first request a copy may arrive later.
+        self._repeated: set[Waiter] = set()
         # Holds under a lease of their own.
         self._own: dict[Waiter, _OwnHold] = {}
-        # What was to be given back, but there was no answer yet.
+        # What was to be given back, but there was no answer yet, or a refusal.
         self._owed: dict[Waiter, _Debt] = {}
         # Whether those that were given back later had the hold: the engine may ask again.
-        self._given: dict[Waiter, bool] = {}
+        self._given: dict[Waiter, bool | None] = {}
 
     def may_have(self, waiter: Waiter) -> bool:
-        """Return whether an owner has a place, or may have got a hold when it asked before."""
-        return waiter in self._places or waiter in self._own
+        """Return whether an owner has a place, or may have got or yet get a hold."""
+        return waiter in self._places or waiter in self._own or waiter in self._repeated
 
     def session_ended(self) -> None:
         """Forget what was under the session."""
         self._places.clear()
-        self._owed.clear()
+        self._repeated.clear()
+        self._owed = {each: debt for each, debt in self._owed.items() if each in self._own}
         self._given.clear()
 
     async def place(
@@ -98,7 +103,7 @@ class Holds:
         if own is not None:
             place = await self._queue.place(wish.name, own.key, own.revision, deadline)
             if place is None:
-                del self._own[waiter]
+                self._own.pop(waiter, None)
             return place
         revision = self._places.get(waiter)
         if revision is not None:
@@ -121,8 +126,13 @@ class Holds:
         if self._sessions.current is not session:
             return None
         if place.revision:
+            # Known before anything else is asked: what follows may be refused.
             self._places[waiter] = place.revision
-        return place
+        if place.repeated:
+            self._repeated.add(waiter)
+        entered = self.may_have(waiter) or None
+        place = await telling(self._queue.seen(wish.name, place, deadline), entered)
+        return place if self._sessions.current is session else None
 
     async def granted(
         self, wish: Wish, session: Session, place: Place, deadline: float
@@ -133,14 +143,7 @@ class Holds:
         if not wish.renewed and (own is None or not own.moved):
             key = key_of(wish.name, session.number)
             hold = own or _OwnHold(key, place.revision, place.revision, session, moved=False)
-            try:
-                own = await self._moved(waiter, hold, wish.lease, deadline)
-            except ConnectionLostError:
-                raise
-            except BackendError:
-                # Nothing may be left of what is refused.
-                await self.give_back(waiter, False, deadline)
-                raise
+            own = await self._moved(waiter, hold, wish.lease, deadline)
             if own is None:
                 return None
         if own is None and await self._sessions.fresh(deadline) is not session:
@@ -165,35 +168,40 @@ class Holds:
                 # It ended before it was used, if it was short and etcd slow.
                 continue
             moved = replace(hold, written=written, lease=new, moved=True)
+            if self._own.pop(waiter, None) is None:
+                # It was given back meanwhile.
+                written = 0
             if written:
                 self._own[waiter] = moved
-            else:
-                del self._own[waiter]
             old = hold.lease if written else new
             if old is not self._sessions.current:
                 await self._end_lease(old, deadline)
             return moved if written else None
 
-    async def give_back(self, waiter: Waiter, unsure: bool, deadline: float) -> bool:
-        """End a hold or a wait; return whether it was a hold."""
+    async def give_back(self, waiter: Waiter, unsure: bool, deadline: float) -> bool | None:
+        """End a hold or a wait; return whether it was a hold, or None; see the contract."""
         if waiter in self._given:
             return self._given.pop(waiter)
-        debt = self._owed.get(waiter, _Debt(unsure, waiter in self._places, sent=False))
-        debt = replace(debt, unsure=debt.unsure or unsure)
+        debt = self._owed.get(waiter, _Debt(unsure, waiter in self._places))
+        debt = replace(debt, unsure=debt.unsure or unsure or waiter in self._repeated)
         self._places.pop(waiter, None)
         try:
             held = await self._deleted(waiter, debt, deadline)
         except ConnectionLostError as error:
             self._owed[waiter] = replace(debt, sent=debt.sent or error.maybe_held)
             raise
+        except BackendError:
+            self._owed[waiter] = replace(debt, refused=True)
+            raise
         except asyncio.CancelledError:
             self._owed[waiter] = replace(debt, sent=True)
             raise
         self._owed.pop(waiter, None)
+        self._repeated.discard(waiter)
         return held
 
-    async def _deleted(self, waiter: Waiter, debt: _Debt, deadline: float) -> bool:
-        """Delete the key of an owner, and return whether it had the hold."""
+    async def _deleted(self, waiter: Waiter, debt: _Debt, deadline: float) -> bool | None:
+        """Delete the key of an owner, and return whether it had the hold; None: not known."""
         name, owner = waiter
         own, session = self._own.get(waiter), self._sessions.current
         if own is None and session is None:
@@ -214,11 +222,14 @@ class Holds:
             await self._end_lease(own.lease, deadline)
         if debt.waited:
             return False
-        if debt.unsure:
-            first = messages.first_entry(answer.reply, 0) if answer.reply.succeeded else None
-            return first is not None and first.key == key
-        # Where it was asked before without an answer, it was that request that deleted the key.
-        return bool(answer.reply.succeeded) or debt.sent or answer.repeated
+        deleted, again = bool(answer.reply.succeeded), debt.sent or answer.repeated
+        if not debt.unsure:
+            # Where it was asked before without an answer, it was that request that deleted the key.
+            return deleted or again
+        if not deleted:
+            return None if again else False
+        first = messages.first_entry(answer.reply, 0)
+        return first is not None and first.key == key
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
         """Renew holds, with one renewal of the session; return until when each is kept."""
@@ -267,13 +278,25 @@ class Holds:
             await self._sessions.end(lease, min(deadline, now() + _PARTING))
 
     async def tend(self, deadline: float) -> None:
-        """Renew the session for waits, and give back what could not be given back before."""
+        """Renew the session for waits, and give back what could not be given back before.
+
+        What etcd refuses stays owed, and ends with its session at the latest, which is not renewed
+        for it.
+        """
         session = self._sessions.current
         if session is not None and (self._places or self._owed):
-            if session.left > 0:
-                await self._sessions.renew(session, deadline)
-            else:
+            if session.left <= 0:
                 await self._sessions.fresh(deadline)
+            elif self._places or not all(each.refused for each in self._owed.values()):
+                await self._sessions.renew(session, deadline)
         for waiter, debt in list(self._owed.items()):
-            self._given[waiter] = await self._deleted(waiter, debt, deadline)
+            try:
+                held = await self._deleted(waiter, debt, deadline)
+            except ConnectionLostError:
+                raise
+            except BackendError:
+                continue
+            if not debt.refused:
+                self._given[waiter] = held
             self._owed.pop(waiter, None)
+            self._repeated.discard(waiter)

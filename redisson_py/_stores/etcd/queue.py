@@ -6,10 +6,10 @@ It keeps no state of its own; see `store` for what the keys mean.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from redisson_py._stores.etcd import messages
-from redisson_py._stores.etcd.link import Answer, Link, telling
+from redisson_py._stores.etcd.link import Answer, Link
 from redisson_py._stores.etcd.messages import Message
 
 #: What an undo leaves of an owner; outside of all names, because Go takes what is inside for
@@ -27,11 +27,13 @@ class Place:
         revision: The create revision of its key; 0 if it has none.
         ahead: The key that it has to wait for, if there is one.
         at: The revision at which etcd said so.
+        repeated: Whether an earlier copy of the request may arrive later.
     """
 
     revision: int
     ahead: Message | None
     at: int
+    repeated: bool = False
 
 
 class GivenBackError(Exception):
@@ -51,7 +53,7 @@ class Queue:
     async def enter(
         self, name: str, owner: str, lease: int, if_free: bool, deadline: float
     ) -> Place:
-        """Put the key of an owner, unless it is there; return its place.
+        """Put the key of an owner, unless it is there; return its place, for `seen`.
 
         Args:
             name: The name.
@@ -71,22 +73,29 @@ class Queue:
             [messages.newest(prefix), messages.put(key, value, lease)],
             [messages.get(key), messages.newest(prefix), messages.get(undone)],
         )
-        reply = (await self._link.call(messages.TXN, request, deadline)).reply
+        answer = await self._link.call(messages.TXN, request, deadline)
+        reply, repeated = answer.reply, answer.repeated
         at = reply.header.revision
         before = messages.first_entry(reply, 0 if reply.succeeded else 1)
         if reply.succeeded:
-            return Place(at, await telling(self._contender(prefix, before, deadline), True), at)
+            return Place(at, before, at, repeated)
         ours = messages.first_entry(reply, 0)
         if ours is None and messages.first_entry(reply, 2) is not None:
             raise GivenBackError
         if ours is None:
-            return Place(0, await self._contender(prefix, before, deadline), at)
-        if ours.value != value:
-            # An owner of ours that has not gone yet.
-            return Place(0, ours, at)
-        place = await telling(self.place(name, key, ours.create_revision, deadline), True)
-        # If it was deleted in between, it was given back, or its session has ended.
-        return place or Place(0, ours, at)
+            return Place(0, before, at, repeated)
+        # An earlier request of this owner, or an owner of ours that has not gone yet.
+        revision = ours.create_revision if ours.value == value else 0
+        return Place(revision, ours, at, repeated)
+
+    async def seen(self, name: str, place: Place, deadline: float) -> Place:
+        """Return what `enter` returned, with the contender that its owner has to wait for."""
+        prefix, found = prefix_of(name), place.ahead
+        if place.revision and found is not None and found.create_revision == place.revision:
+            present = await self.place(name, found.key, place.revision, deadline)
+            # If it was deleted in between, it was given back, or its session has ended.
+            return present or replace(place, revision=0)
+        return replace(place, ahead=await self._contender(prefix, found, deadline))
 
     async def place(self, name: str, key: bytes, revision: int, deadline: float) -> Place | None:
         """Return the place of a key with this create revision; None if there is no such key."""

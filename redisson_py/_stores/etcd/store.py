@@ -12,12 +12,13 @@ Invariants:
 - A key is deleted only if its value is the owner that gives it back, so a late release cannot
   delete a newer hold. Owners of one client have the same key for a name: the next one is busy
   until the one before has gone.
-- A request without an answer may arrive late. Its undo puts `redisson_py/undone/<owner>` under the
-  session; a request to enter the queue is refused if that exists, or if its session has ended.
+- A request without an answer may arrive late, and so may the first copy of one that was sent again.
+  Its undo puts `redisson_py/undone/<owner>` under the session; a request to enter the queue is
+  refused if that exists, or if its session has ended.
 - A hold is granted only after etcd has shown its key without another before it, and while the
   session has time left, counted from before its last renewal was written.
-- A key that could not be deleted would live as long as the session. So what was not given back for
-  want of an answer is given back later, while the session lives.
+- A key that could not be deleted would live as long as its lease. So what was not given back,
+  without an answer or because etcd refused it, is given back later.
 
 A key `name/a/<lease>` belongs to the lock `name/a`, although it begins with `name/`: it is not
 taken for a contender here. Go does, and waits for it too.
@@ -26,6 +27,7 @@ taken for a contender here. Go does, and waits for it too.
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections.abc import Sequence
 from contextlib import suppress
@@ -52,6 +54,8 @@ from redisson_py._stores.etcd.watches import Watches
 from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
+
+log = logging.getLogger("redisson_py")
 
 _OLDEST_VERSION = (3, 4)
 #: Seconds in which the session is ended when the store stops.
@@ -165,6 +169,20 @@ class EtcdStore:
 
     async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
         """See the contract."""
+        try:
+            return await self._ask(wish, deadline)
+        except ConnectionLostError:
+            raise
+        except BackendError:
+            waiter = wish.name, wish.owner
+            if self._holds.may_have(waiter):
+                # Nothing may be left of what is refused; without an answer it is owed.
+                self._watches.forget(waiter)
+                with suppress(BackendError):
+                    await self._holds.give_back(waiter, False, deadline)
+            raise
+
+    async def _ask(self, wish: Wish, deadline: float) -> Granted | Busy:
         waiter = wish.name, wish.owner
         holds = self._holds
         # Whether our key may be in the queue, whatever becomes of the next call.
@@ -187,11 +205,11 @@ class EtcdStore:
             else:
                 if wish.waits:
                     self._watches.watch(waiter, place.ahead.key, place.at + 1)
-                elif not if_free:
+                elif not if_free or holds.may_have(waiter):
                     await telling(holds.give_back(waiter, False, deadline), entered)
                 return Busy(None)
 
-    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool:
+    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool | None:
         """See the contract."""
         self._watches.forget((name, owner))
         return await self._holds.give_back((name, owner), unsure, deadline)
@@ -251,6 +269,9 @@ class EtcdStore:
             except BackendError:
                 # Those that wait ask again, and are told.
                 self._ring_all()
+            except Exception:
+                # A defect, of the driver maybe: no reason to let the session end.
+                log.exception("looking after the session on etcd at %s failed", self.where)
 
     def _forget(self) -> None:
         """Begin without a session, in this event loop."""

@@ -8,6 +8,8 @@ from typing import Literal, final
 
 from asyncmy.errors import InterfaceError, MySQLError
 
+from redisson_py._stores.mysql.sql import TABLE
+
 Verdict = Literal["again", "reconnect", "refused"]
 
 #: Undone by the server, which will take it again: a deadlock, a row or a table locked for too long
@@ -25,6 +27,8 @@ _LOST = (2003, 2013, 2014)
 _UNKNOWN = (1053, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1317, 1927, 1969, 3024, 4031, *_LOST)
 #: The login was refused. The server's text tells the user's name.
 _LOGIN = (1044, 1045, 1049, 1130, 1251, 1698, 1820, 1862, 2059)
+_NO_TABLE, _NO_COLUMN = 1146, 1054
+_MAKE_IT = "run the SQL that redisson_py.mysql.schema_sql() returns"
 
 
 @final
@@ -74,6 +78,13 @@ class Failure:
                 return "wrong user or password, or no login from this host (1045)"
             case 1044 | 1049:
                 return f"the database is not there, or not for this user ({self.code})"
+            case code if code == _NO_TABLE:
+                return f"{self.error.args[1]} ({code}): {_MAKE_IT}"
+            case code if code == _NO_COLUMN:
+                return (
+                    f"{self.error.args[1]} ({code}): the table {TABLE} is not the one that this"
+                    f" version of redisson_py needs: if nothing is locked, drop it, and {_MAKE_IT}"
+                )
             case code if code in _LOGIN:
                 return f"the login was refused ({code})"
             case 0 if isinstance(self.error, TimeoutError):

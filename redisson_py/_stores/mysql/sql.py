@@ -108,7 +108,8 @@ _LOOK = f"""\
 SELECT owner, expires - {_NOW}, token FROM {TABLE} WHERE id = {{id}} AND expires > {_NOW}"""
 
 _FORCE_RELEASE = f"""\
-UPDATE {TABLE} SET owner = NULL, expires = 0 WHERE id = {{id}} AND token = {{token}}"""
+UPDATE {TABLE} SET owner = NULL, expires = 0
+WHERE id = {{id}} AND token = {{token}} AND owner = {{owner}}"""
 
 
 def ask(name: str, owner: str, lease: float, tokens: int) -> str:
@@ -172,9 +173,12 @@ def look(name: str) -> str:
     return _LOOK.format(id=key(name))
 
 
-def force_release(name: str, token: int) -> str:
-    """Return the statement that ends the hold with a token. Late, it ends no other."""
-    return _FORCE_RELEASE.format(id=key(name), token=int(token))
+def force_release(name: str, owner: str, token: int) -> str:
+    """Return the statement that ends the hold of an owner. Late, it ends no other.
+
+    A token alone may repeat, if its row was deleted and the server's clock set back.
+    """
+    return _FORCE_RELEASE.format(id=key(name), owner=_owner(owner), token=int(token))
 
 
 def hash_of(name: str) -> bytes:

@@ -184,7 +184,7 @@ class MySQLStore:
         """
         state = await self.look(name, deadline)
         if state.holder is not None:
-            query = sql.force_release(name, state.holder.token)
+            query = sql.force_release(name, state.holder.owner, state.holder.token)
             await self._run(query, deadline, "a forced release")
         if self._bell is not None:
             self._bell.ring(name)

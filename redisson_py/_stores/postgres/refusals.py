@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from asyncpg import exceptions
 
-from redisson_py._stores.postgres.sql import TABLE, schema_sql
+from redisson_py._stores.postgres.sql import TABLE
 from redisson_py.errors import BackendError, UnsupportedServerError
 
 #: "lost": no answer, a new connection may help. "again": refused for this moment only, and nothing
@@ -42,6 +42,7 @@ _POOLED: Final = (
     exceptions.InvalidSQLStatementNameError,
     exceptions.DuplicatePreparedStatementError,
 )
+_MAKE_IT: Final = "run the SQL that redisson_py.postgres.schema_sql() returns"
 
 
 def kind_of(error: BaseException) -> Kind:
@@ -57,7 +58,7 @@ def kind_of(error: BaseException) -> Kind:
 
 
 def refusal(error: BaseException, where: str) -> BackendError:
-    """Return the error for the caller. It says nothing of the URL but the address."""
+    """Return the error for the caller, in one line. It says nothing of the URL but the address."""
     at = f"PostgreSQL at {where}"
     if isinstance(error, _CREDENTIALS):
         return BackendError(f"{at} refuses the user or the password")
@@ -68,11 +69,11 @@ def refusal(error: BaseException, where: str) -> BackendError:
     if isinstance(error, ssl.SSLCertVerificationError):
         return BackendError(f"the certificate of {at} is refused: {error.verify_message}")
     if isinstance(error, exceptions.UndefinedTableError):
-        return BackendError(f"{at} has no table {TABLE} (any more). Run:\n{schema_sql()}")
+        return BackendError(f"{at} has no table {TABLE} (any more): {_MAKE_IT}")
     if isinstance(error, exceptions.UndefinedColumnError):
         return UnsupportedServerError(
-            f"the table {TABLE} of {at} is not the one that this version of redisson_py needs. If"
-            f" nothing is locked, drop it and run:\n{schema_sql()}"
+            f"the table {TABLE} of {at} is not the one that this version of redisson_py needs: if"
+            f" nothing is locked, drop it, and {_MAKE_IT}"
         )
     if isinstance(error, _POOLED):
         return BackendError(
@@ -81,8 +82,15 @@ def refusal(error: BaseException, where: str) -> BackendError:
         )
     if isinstance(error, exceptions.InsufficientPrivilegeError):
         return BackendError(
-            f"{at}: {error}. The role needs SELECT, INSERT and UPDATE on the table {TABLE}"
+            f"{at}: {_in_one_line(error)}. The role needs SELECT, INSERT and UPDATE on the table"
+            f" {TABLE}"
         )
     if isinstance(error, exceptions.PostgresError):
-        return BackendError(f"{at}: {error} ({getattr(error, 'sqlstate', None)})")
+        code = getattr(error, "sqlstate", None)
+        return BackendError(f"{at}: {_in_one_line(error)} ({code})")
     return BackendError(f"{at}: {type(error).__name__}")
+
+
+def _in_one_line(error: BaseException) -> str:
+    """Return what PostgreSQL said, with its details and hints."""
+    return " ".join(str(error).split())

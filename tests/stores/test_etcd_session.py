@@ -1,0 +1,123 @@
+"""What becomes of a session of etcd: moved holds, other event loops, and a driver that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from redisson_py._stores.contract import Renewal
+from redisson_py._stores.etcd import messages
+from redisson_py._stores.etcd.link import _FailedError
+from tests.stores.etcd_client import Client, eventually, soon
+from tests.stores.etcd_server import EtcdServer
+from tests.stores.test_etcd_traps import moves
+from tests.stores.traces import Loops
+
+LEASE = 3.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EtcdServer]:
+    with EtcdServer() as started:
+        yield started
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("first", [True, False])
+async def test_a_hold_goes_while_it_is_moved(
+    server: EtcdServer, monkeypatch: pytest.MonkeyPatch, before: bool, first: bool
+) -> None:
+    """It is given back, as after a renewal that the engine gave up."""
+    async with Client(server.url) as client:
+        granted = await client.granted("a", "a:1", lease=60, renewed=first)
+        call = client.store._link.call
+
+        async def interrupted(method: Any, request: Any, deadline: float) -> Any:
+            if not moves(request):
+                return await call(method, request, deadline)
+            monkeypatch.undo()
+            answer = None if before else await call(method, request, deadline)
+            assert await client.give_back("a", "a:1") is True
+            return answer or await call(method, request, deadline)
+
+        monkeypatch.setattr(client.store._link, "call", interrupted)
+        renewal = Renewal("a", "a:1", granted.token, 120, exact=True)
+        assert await client.renew(renewal) == [None]
+        assert not client.store._holds.may_have(("a", "a:1"))
+        assert server.keys("a/") == []
+
+
+async def test_a_session_ends_while_a_hold_is_moved_out_of_it(
+    server: EtcdServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Client(server.url) as client:
+        await client.granted("x", "a:0")
+        session = client.session
+        call = client.store._link.call
+
+        async def interrupted(method: Any, request: Any, deadline: float) -> Any:
+            if moves(request):
+                monkeypatch.undo()
+                server.ctl("lease", "revoke", f"{session.number:x}")
+            return await call(method, request, deadline)
+
+        monkeypatch.setattr(client.store._link, "call", interrupted)
+        await client.granted("a", "a:1", lease=60, renewed=False)
+        (key,) = server.keys("a/")
+        assert key == f"a/{client.session.number:x}"
+        assert client.session is not session
+        assert await client.give_back("a", "a:1") is True
+        assert server.keys("a/") == []
+
+
+def test_a_store_starts_in_another_loop_when_etcd_comes_back(
+    server: EtcdServer, loops: Loops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Client(server.url)
+
+    async def begin() -> None:
+        await client.store.start(client.bell, soon())
+        await client.granted("loops", "a:1")
+        await asyncio.sleep(0)
+
+    async def go_on() -> None:
+        ask = client.store._link._ask
+
+        async def fail(*arguments: Any) -> Any:
+            monkeypatch.setattr(client.store._link, "_ask", ask)
+            raise _FailedError
+
+        monkeypatch.setattr(client.store._link, "_ask", fail)
+        await client.store.start(client.bell, soon())
+        await client.store.ping(soon())
+        await client.store.stop()
+
+    loops.run_and_close(begin())
+    client.store.leave_behind()
+    loops.run_and_close(go_on())
+
+
+async def test_a_driver_that_fails_does_not_end_the_care_of_a_session(
+    server: EtcdServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Client(server.url, lease=60) as other, Client(server.url, lease=LEASE) as client:
+        await other.granted("care", "b:1")
+        await client.ask("care", "a:1", waits=True)
+        ask, failed = client.store._link._ask, asyncio.Event()
+
+        async def fail(connection: Any, method: Any, request: Any, end: float) -> Any:
+            if method is not messages.LEASE_RENEW or failed.is_set():
+                return await ask(connection, method, request, end)
+            failed.set()
+            raise RuntimeError("a defect")
+
+        monkeypatch.setattr(client.store._link, "_ask", fail)
+        await asyncio.wait_for(failed.wait(), LEASE)
+        until = client.session.until
+        await eventually(lambda: client.session.until > until)
+        (told,) = (each for each in caplog.records if each.levelno >= logging.ERROR)
+        assert "etcd" in told.message
