@@ -191,7 +191,7 @@ STORES = (
         "etcd's busy caller stays in the queue",
         "what does not wait leaves nothing behind",
         _ETCD,
-        "                elif not if_free:\n"
+        "                elif not if_free or holds.may_have(waiter):\n"
         "                    await telling(holds.give_back(waiter, False, deadline), entered)\n",
         "",
         (f"{_ETCD_TESTS}::test_a_caller_that_is_overtaken_leaves_nothing",),
