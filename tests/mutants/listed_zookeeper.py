@@ -149,7 +149,7 @@ ZOOKEEPER = (
         "ZooKeeper's owners that left are granted late",
         "a late request is refused behind its undo",
         _STORE,
-        "if (wish.name, wish.owner) in self._left:",
+        "if key in self._left:",
         "if False:",
         (f"{_STORE_TESTS}::test_an_owner_that_gave_back_is_granted_nothing",),
     ),

@@ -17,15 +17,21 @@ Invariants:
 A request whose answer was lost is looked for by its prefix, after a `sync`. It cannot arrive later
 than that: a server closes the old connection of a session when that session connects again, and
 the leader refuses what still comes through another server (SessionMoved).
+
+A contender that could not be deleted would stay for as long as the session lives, which beats on.
+So what was not given back, without an answer or because the ensemble refused it, is given back
+later.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Final, Self, final
 
 from kazoo.protocol.serialization import Delete, Exists, GetData, Sync
 
+from redisson_py._loop import end_task
 from redisson_py._stores.contract import (
     Bell,
     Busy,
@@ -38,7 +44,7 @@ from redisson_py._stores.contract import (
 )
 from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
-from redisson_py.errors import BackendError
+from redisson_py.errors import BackendError, ConnectionLostError
 
 from .contenders import Contenders
 from .ensemble import Ensemble
@@ -49,6 +55,8 @@ from .url import Target, read_url
 
 #: How many owners that gave back are remembered.
 _REMEMBERED: Final = 10_000
+#: Part of the session timeout after which what was refused is given back again.
+_REFUSED_PAUSE: Final = 1 / 12
 
 
 @final
@@ -66,12 +74,16 @@ class ZooKeeperStore:
     def __init__(self, target: Target, session: float, least: float = 0.0) -> None:
         """Prepare a store; see `from_url`."""
         self._least: Final = least
-        #: Those that gave back last; they are granted nothing.
-        self._left: Final[dict[tuple[str, str], None]] = {}
+        #: Those that gave back last, and the answer to those of them that ask again. They are
+        #: granted nothing.
+        self._left: Final[dict[tuple[str, str], bool | None]] = {}
+        #: What could not be given back, and whether a request of its owner had no answer.
+        self._owed: Final[dict[tuple[str, str], bool]] = {}
+        self._paying: asyncio.Task[None] | None = None
         self.where: str = target.hosts + target.root
         self.trouble: Trouble = Trouble(f"{self.title} at {self.where}")
         self._ensemble: Final = Ensemble(
-            target, session, self.trouble, ended=self._ended, again=self._ring_all
+            target, session, self.trouble, ended=self._ended, again=self._again
         )
         self._contenders: Final = Contenders(self._ensemble, target.root)
         self._semaphores: Final = SemaphoreMutexes(self._ensemble, self._contenders)
@@ -119,6 +131,10 @@ class ZooKeeperStore:
         """End the session, and with it all that it still has."""
         self._contenders.bell = None
         self._ended()
+        paying, self._paying = self._paying, None
+        if paying is not None:
+            paying.cancel()
+            await asyncio.wait([paying])
         await self._ensemble.stop()
 
     def leave_behind(self) -> None:
@@ -126,6 +142,9 @@ class ZooKeeperStore:
         self._contenders.bell = None
         self._ended()
         self._ensemble.leave_behind()
+        paying, self._paying = self._paying, None
+        if paying is not None:
+            end_task(paying)
 
     async def ping(self, deadline: float) -> None:
         """Return when the leader has answered."""
@@ -144,32 +163,83 @@ class ZooKeeperStore:
 
     async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
         """Make a contender, if the owner has none, and see whether it is the first."""
+        key = wish.name, wish.owner
 
         async def attempt(session: Session) -> Granted | Busy:
             while True:
-                if (wish.name, wish.owner) in self._left:
+                if key in self._left:
                     text = f"{wish.owner} has given {wish.name!r} back: it cannot ask again"
                     raise BackendError(text)
                 asked = self._semaphores if wish.kind == "semaphore" else self._contenders
                 if (answer := await asked.ask(session, wish, deadline)) is not None:
                     return answer
 
-        return await self._ensemble.call(attempt, deadline, changes=True)
+        try:
+            return await self._ensemble.call(attempt, deadline, changes=True)
+        except ConnectionLostError:
+            raise
+        except BackendError:
+            if self._has(key) and key not in self._left:
+                # Nothing may be left of what is refused, but that was refused too.
+                self._leave(key, False)
+                self._owe(key, unsure=False)
+            raise
 
     async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool | None:
         """Delete the contender. One whose creation had no answer is looked for by its prefix."""
-        self._left[name, owner] = None
-        if len(self._left) > _REMEMBERED:
-            del self._left[next(iter(self._left))]
-        semaphore = self._semaphores.knows(name, owner)
-        if not semaphore and (name, owner) not in self._contenders.own:
-            return False
+        key = name, owner
+        unsure = unsure or self._owed.get(key, False)
+        self._leave(key, self._left.get(key, False))
+        if not self._has(key):
+            return self._left[key]
+        try:
+            held = await self._delete(key, unsure, deadline)
+        except BackendError:
+            self._owe(key, unsure)
+            raise
+        self._owed.pop(key, None)
+        return held
+
+    async def _delete(self, key: tuple[str, str], unsure: bool, deadline: float) -> bool | None:
+        """Delete what an owner has; see `Store.give_back`."""
+        left = self._semaphores if self._semaphores.knows(*key) else self._contenders
 
         async def attempt(session: Session) -> bool | None:
-            left = self._semaphores if semaphore else self._contenders
-            return await left.delete(session, (name, owner), unsure, deadline)
+            return await left.delete(session, key, unsure, deadline)
 
         return await self._ensemble.call(attempt, deadline, changes=True)
+
+    def _leave(self, key: tuple[str, str], held: bool | None) -> None:
+        """Note that an owner gave back, and what it is told if it asks to give back again."""
+        self._left[key] = held
+        if len(self._left) > _REMEMBERED:
+            del self._left[next(iter(self._left))]
+
+    def _has(self, key: tuple[str, str]) -> bool:
+        """Return whether an owner may have a contender, or a place in a semaphore mutex."""
+        return key in self._contenders.own or self._semaphores.knows(*key)
+
+    def _owe(self, key: tuple[str, str], unsure: bool) -> None:
+        """Give back later what could not be given back."""
+        self._owed[key] = unsure
+        self._pay()
+
+    def _pay(self) -> None:
+        if self._owed and (self._paying is None or self._paying.done()):
+            self._paying = asyncio.create_task(self._paid(), name="redisson_py ZooKeeper debts")
+
+    async def _paid(self) -> None:
+        """Give back what is owed, until nothing is, or the session has ended with it."""
+        while self._owed:
+            for key, unsure in list(self._owed.items()):
+                try:
+                    held = await self._delete(key, unsure, now() + self.session_timeout)
+                except BackendError:
+                    continue
+                if self._owed.pop(key, None) is not None:
+                    self._leave(key, held)
+            if self._owed:
+                await asyncio.sleep(self.session_timeout * _REFUSED_PAUSE)
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
         """See whether the contenders are there, which renews the session; their lease is its."""
@@ -254,6 +324,7 @@ class ZooKeeperStore:
         """Forget the contenders: they end with their session."""
         self._contenders.own.clear()
         self._semaphores.clear()
+        self._owed.clear()
 
     def _node(self, name: str, owner: str) -> str | None:
         """Return the path of the node of an owner, if it has one."""
@@ -262,6 +333,9 @@ class ZooKeeperStore:
             return self._semaphores.node(name, owner)
         return f"{self._contenders.path(name)}/{contender.node}"
 
-    def _ring_all(self) -> None:
+    def _again(self) -> None:
+        """Hear that the session is connected once more, or that another one begins."""
+        # An event loop that ends has cancelled every task; blocks still clean up.
+        self._pay()
         if self._contenders.bell is not None:
             self._contenders.bell.ring_all()
