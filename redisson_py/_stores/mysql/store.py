@@ -182,13 +182,15 @@ class MySQLStore:
 
         A request that arrives late ends no later hold.
         """
-        state = await self.look(name, deadline)
+        state, ended = await self.look(name, deadline), False
         if state.holder is not None:
             query = sql.force_release(name, state.holder.owner, state.holder.token)
-            await self._run(query, deadline, "a forced release")
+            answer = await self._run(query, deadline, "a forced release")
+            # A request without an answer may have ended it.
+            ended = answer.resent or bool(answer.changed)
         if self._bell is not None:
             self._bell.ring(name)
-        return state.holder is not None
+        return ended
 
     def _poll_in(self, wish: Wish, remaining: float) -> float:
         """Return when to ask again: soon at first, then less often; at the end of the lease."""

@@ -149,11 +149,12 @@ UNION ALL
 SELECT true, false, NULL FROM {TABLE}
 WHERE id = $1::bytea AND freed_by = $3::text AND NOT EXISTS (SELECT FROM freed)"""
 
-#: id, channel -> whether it was held; no row: it was not.
+#: id, channel, owner, token -> whether it was held; no row: it was not. Late, it ends no other
+#: hold. A token alone may repeat, if its row was deleted and the server's clock set back.
 FORCE_RELEASE: Final = f"""
 WITH freed AS (
     UPDATE {TABLE} AS t SET {_FREED}, freed_by = NULL
-    FROM ({_BEFORE} AND owner IS NOT NULL FOR NO KEY UPDATE) AS before
+    FROM ({_BEFORE} AND owner = $3::text AND token = $4::bigint FOR NO KEY UPDATE) AS before
     WHERE t.id = before.id
     RETURNING before.expires, before.waiting_until)
 SELECT expires > {_NOW} AS held, CASE WHEN waiting_until > {_NOW} THEN {_RING} END FROM freed"""

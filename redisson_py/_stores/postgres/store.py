@@ -194,9 +194,17 @@ class PostgresStore:
         return State(holder, (), (f"{sql.TABLE} where id = '\\x{_id(name).hex()}'",))
 
     async def force_release(self, name: str, deadline: float, kind: Kind = "lock") -> bool:
-        """End whatever hold there is, and ring; return whether there was one."""
-        answer = await self._fetch(sql.FORCE_RELEASE, (_id(name), channel_of(name)), deadline)
-        return bool(answer.value and answer.value[0]["held"])
+        """End the hold that there is, and ring; return whether there was one. Two round trips.
+
+        A request that arrives late ends no later hold.
+        """
+        state = await self.look(name, deadline)
+        if (holder := state.holder) is None:
+            return False
+        arguments = _id(name), channel_of(name), holder.owner, holder.token
+        answer = await self._fetch(sql.FORCE_RELEASE, arguments, deadline)
+        # A request without an answer may have ended it.
+        return answer.repeated or bool(answer.value and answer.value[0]["held"])
 
     async def _ask(self, wish: Wish, deadline: float) -> Granted | Busy:
         lease, tokens = float(wish.lease), wish.tokens
