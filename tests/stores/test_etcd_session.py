@@ -12,6 +12,7 @@ import pytest
 from redisson_py._stores.contract import Renewal
 from redisson_py._stores.etcd import messages
 from redisson_py._stores.etcd.link import _FailedError
+from redisson_py.errors import ConnectionLostError
 from tests.stores.etcd_client import Client, eventually, soon
 from tests.stores.etcd_server import EtcdServer
 from tests.stores.test_etcd_traps import moves
@@ -121,3 +122,64 @@ async def test_a_driver_that_fails_does_not_end_the_care_of_a_session(
         await eventually(lambda: client.session.until > until)
         (told,) = (each for each in caplog.records if each.levelno >= logging.ERROR)
         assert "etcd" in told.message
+
+
+@pytest.mark.parametrize("engine_first", [True, False])
+@pytest.mark.parametrize("renewed", [True, False])
+async def test_a_debt_is_paid_while_the_engine_asks_again(
+    server: EtcdServer, monkeypatch: pytest.MonkeyPatch, renewed: bool, engine_first: bool
+) -> None:
+    """The answer is that of the first of the two, and nothing is remembered for nobody."""
+    async with Client(server.url) as client:
+        await client.granted("twice", "a:1", renewed=renewed)
+        holds = client.store._holds
+        await fails_to_give_back(client, ("twice", "a:1"))
+        delete, deleted, goes_on = holds._queue.delete, asyncio.Event(), asyncio.Event()
+
+        async def delete_late(*arguments: Any) -> Any:
+            answer = await delete(*arguments)
+            if not deleted.is_set():
+                deleted.set()
+                await goes_on.wait()
+            return answer
+
+        monkeypatch.setattr(holds._queue, "delete", delete_late)
+        engine, store = client.give_back("twice", "a:1"), holds.tend(soon())
+        ours, theirs = (engine, store) if engine_first else (store, engine)
+        async with asyncio.timeout(10):
+            first = asyncio.create_task(ours)
+            await deleted.wait()
+            second = await theirs
+            goes_on.set()
+            answers = await first, second
+        assert answers == ((True, None) if engine_first else (None, True))
+        assert (holds._owed, holds._given, holds._own) == ({}, {}, {})
+
+
+async def test_what_nobody_asks_for_again_is_not_kept_for_ever(
+    server: EtcdServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine gives up when the lease is over; the session goes on with other holds."""
+    monkeypatch.setattr("redisson_py._stores.etcd.holds._REMEMBERED", 2)
+    waiters = [(f"left {number}", f"a:{number}") for number in range(5)]
+    async with Client(server.url) as client:
+        for name, owner in waiters:
+            await client.granted(name, owner)
+        await fails_to_give_back(client, *waiters)
+        holds = client.store._holds
+        await holds.tend(soon())
+        assert holds._given == dict.fromkeys(waiters[-2:], True)
+        assert await client.give_back(*waiters[-1]) is True
+
+
+async def fails_to_give_back(client: Client, *waiters: tuple[str, str]) -> None:
+    """Try to give back while there is no connection."""
+
+    async def fail(*_: Any) -> None:
+        raise ConnectionLostError("no connection", maybe_held=False)
+
+    with pytest.MonkeyPatch.context() as failing:
+        failing.setattr(client.store._link, "call", fail)
+        for name, owner in waiters:
+            with pytest.raises(ConnectionLostError):
+                await client.give_back(name, owner)

@@ -23,6 +23,8 @@ from redisson_py.errors import BackendError, ConnectionLostError
 
 #: Seconds in which a lease is ended that no key needs any more.
 _PARTING = 1.0
+#: How many owners are remembered that were given back later.
+_REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,8 @@ class Holds:
         self._own: dict[Waiter, _OwnHold] = {}
         # What was to be given back, but there was no answer yet, or a refusal.
         self._owed: dict[Waiter, _Debt] = {}
+        # Those that the engine gives back at this moment.
+        self._leaving: set[Waiter] = set()
         # Whether those that were given back later had the hold: the engine may ask again.
         self._given: dict[Waiter, bool | None] = {}
 
@@ -185,6 +189,7 @@ class Holds:
         debt = self._owed.get(waiter, _Debt(unsure, waiter in self._places))
         debt = replace(debt, unsure=debt.unsure or unsure or waiter in self._repeated)
         self._places.pop(waiter, None)
+        self._leaving.add(waiter)
         try:
             held = await self._deleted(waiter, debt, deadline)
         except ConnectionLostError as error:
@@ -196,9 +201,12 @@ class Holds:
         except asyncio.CancelledError:
             self._owed[waiter] = replace(debt, sent=True)
             raise
+        finally:
+            self._leaving.discard(waiter)
         self._owed.pop(waiter, None)
         self._repeated.discard(waiter)
-        return held
+        # If it was given back here meanwhile, that was the first of the two.
+        return self._given.pop(waiter, held)
 
     async def _deleted(self, waiter: Waiter, debt: _Debt, deadline: float) -> bool | None:
         """Delete the key of an owner, and return whether it had the hold; None: not known."""
@@ -289,14 +297,29 @@ class Holds:
                 await self._sessions.fresh(deadline)
             elif self._places or not all(each.refused for each in self._owed.values()):
                 await self._sessions.renew(session, deadline)
-        for waiter, debt in list(self._owed.items()):
+        for waiter in list(self._owed):
+            debt = self._owed.get(waiter)
+            if debt is None or waiter in self._leaving:
+                # The engine was faster.
+                continue
+            # If the engine asks meanwhile, this request may be why nothing is found.
+            self._owed[waiter] = replace(debt, sent=True)
             try:
                 held = await self._deleted(waiter, debt, deadline)
-            except ConnectionLostError:
+            except ConnectionLostError as error:
+                self._still_owed(waiter, debt.sent or error.maybe_held)
                 raise
             except BackendError:
+                self._still_owed(waiter, debt.sent)
                 continue
-            if not debt.refused:
-                self._given[waiter] = held
-            self._owed.pop(waiter, None)
             self._repeated.discard(waiter)
+            if self._owed.pop(waiter, None) is not None and not debt.refused:
+                self._given[waiter] = held
+                if len(self._given) > _REMEMBERED:
+                    # The engine asked for the last time before that.
+                    del self._given[next(iter(self._given))]
+
+    def _still_owed(self, waiter: Waiter, sent: bool) -> None:
+        """Note that a debt could not be paid, and whether it may have been all the same."""
+        if (debt := self._owed.get(waiter)) is not None:
+            self._owed[waiter] = replace(debt, sent=sent)
