@@ -106,6 +106,29 @@ async def test_a_grant_whose_reply_is_lost_is_found_again(
     await busy(store, name, who)
 
 
+async def test_owners_that_never_give_back_are_not_kept_for_ever(
+    store: MySQLStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their leases ended in an outage, and the engine sends no more releases."""
+    monkeypatch.setattr("redisson_py._stores.mysql.store._REMEMBERED", 2)
+    name, owners = new_name(), [owner() for _ in range(5)]
+
+    async def lose(*_: object) -> object:
+        raise ConnectionLostError("lost", maybe_held=True)
+
+    with monkeypatch.context() as failing:
+        failing.setattr(store, "_run", lose)
+        for who in owners:
+            with pytest.raises(ConnectionLostError):
+                await store.ask(wish(name, who), soon())
+            with pytest.raises(ConnectionLostError):
+                await store.give_back(name, who, True, soon())
+    assert list(store._uncertain) == owners[-2:]
+    await store.give_back(name, owners[-1], False, soon())
+    assert list(store._uncertain) == owners[-2:-1]
+    await busy(store, name, owners[-1])
+
+
 async def test_a_name_that_is_busy_now_may_still_be_granted_late(
     store: MySQLStore, victim: MySQLStore, proxy: FaultProxy
 ) -> None:

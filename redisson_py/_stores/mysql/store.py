@@ -29,6 +29,8 @@ _SHORTEST_POLL: Final = 0.001
 _POLL_GROWTH: Final = 1.5
 #: The most holds that one query renews.
 _MOST_RENEWALS: Final = 200
+#: How many owners are remembered whose requests had no answer.
+_REMEMBERED: Final = 10_000
 _MICRO: Final = 1_000_000
 #: Table not there; not allowed to make it.
 _NO_TABLE, _NOT_ALLOWED = 1146, (1142, 1044, 1227, 1290, 1836)
@@ -54,8 +56,9 @@ class MySQLStore:
         self._connections: Connections | None = None
         #: The interval to the next poll of each owner that waits.
         self._polls: dict[str, float] = {}
-        #: Owners one of whose requests had no answer, and may still be carried out.
-        self._uncertain: set[str] = set()
+        #: Owners one of whose requests had no answer, and may still be carried out: the oldest
+        #: first. Some never give back, as their leases ended in an outage.
+        self._uncertain: dict[str, None] = {}
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -116,10 +119,10 @@ class MySQLStore:
             answer = await self._run(query, deadline, "a request for a hold")
         except ConnectionLostError as error:
             if error.maybe_held:
-                self._uncertain.add(wish.owner)
+                self._remember(wish.owner)
             raise
         if answer.resent:
-            self._uncertain.add(wish.owner)
+            self._remember(wish.owner)
         remaining = 0.0  # without a row: it was deleted just now
         if answer.rows:
             mine, left, token, tokens = answer.rows[0]
@@ -142,7 +145,7 @@ class MySQLStore:
         about = "a release"
         if unsure or owner in self._uncertain:
             answer = await self._run(sql.give_back_unsure(name, owner), deadline, about)
-            self._uncertain.discard(owner)
+            self._uncertain.pop(owner, None)
             held = bool(answer.rows and answer.rows[0][0])
             return None if answer.resent and not held else int(held)
         answer = await self._run(sql.give_back(name, owner), deadline, about)
@@ -191,6 +194,11 @@ class MySQLStore:
         if self._bell is not None:
             self._bell.ring(name)
         return ended
+
+    def _remember(self, owner: str) -> None:
+        self._uncertain[owner] = None
+        if len(self._uncertain) > _REMEMBERED:
+            del self._uncertain[next(iter(self._uncertain))]
 
     def _poll_in(self, wish: Wish, remaining: float) -> float:
         """Return when to ask again: soon at first, then less often; at the end of the lease."""
