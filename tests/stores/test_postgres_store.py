@@ -331,14 +331,11 @@ def test_addresses_are_told_without_credentials() -> None:
         return store.where
 
     assert where("postgresql://") == "localhost:5432"
-    assert where("postgres://u:p@h/d?sslmode=disable") == "h:5432/d"
-    assert where("postgresql://u:p%40@h:1,[::1]:2/d") == "h:1, [::1]:2/d"
-    assert where("postgresql:///d?host=/run/x") == "/run/x:5432/d"
-    assert where("postgresql:///d?host=x,y&port=1,2") == "x:1, y:2/d"
-    assert where("postgresql:///d?host=x,y&port=7") == "x:7, y:7/d"
-    assert where("postgresql://h/d%20%C3%A9") == "h:5432/d é"
-    assert where("postgresql://h/d%0Ae") == "h:5432/d%0Ae"
-    assert where("postgresql://h?dbname=d") == where("postgresql://h?database=d") == "h:5432/d"
+    assert where("postgres://u:p@h/d?sslmode=disable") == "h:5432"
+    assert where("postgresql://u:p%40@h:1,[::1]:2/d") == "h:1, [::1]:2"
+    assert where("postgresql:///d?host=/run/x") == "/run/x:5432"
+    assert where("postgresql:///d?host=x,y&port=1,2") == "x:1, y:2"
+    assert where("postgresql:///d?host=x,y&port=7") == "x:7, y:7"
     with pytest.raises(ValueError, match="as many ports"):
         where("postgresql:///d?host=x&port=1,2")
     with pytest.raises(TypeError):

@@ -162,7 +162,9 @@ class Connections:
                 lost = kind == "lost"
                 self._interrupted = self._interrupted or lost
                 repeated = repeated or (lost and written)
-                self._trouble.note(error)
+                # What is refused may name the user.
+                why = str(refusal(error, self._target.where)) if kind == "refused" else ""
+                self._trouble.note(error, why)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 wait = pause * random.uniform(0.5, 1.0)
                 if kind == "refused" or self._closed or now() + wait >= deadline:

@@ -35,7 +35,7 @@ from redisson_py._stores.contract import (
 from redisson_py._stores.postgres import sql
 from redisson_py._stores.postgres.connections import Answer, Connections, Target
 from redisson_py._stores.postgres.listening import Listening, channel_of
-from redisson_py._stores.postgres.url import check_url
+from redisson_py._stores.postgres.url import check_url, database_of
 from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
@@ -73,6 +73,7 @@ class PostgresStore:
         _check_count("connections", connections, 1)
         _check_count("statement_cache_size", statement_cache_size, 0)
         urls, self.where = check_url(url)
+        self._database: Final = database_of(url)
         self.trouble: Trouble = Trouble(f"{self.title} at {self.where}")
         self._target: Final = Target(urls, self.where, statement_cache_size)
         self._most: Final = connections
@@ -125,8 +126,8 @@ class PostgresStore:
         await self._fetch(sql.PING, (), deadline)
 
     def keys(self, name: str, kind: Kind = "lock") -> tuple[str]:
-        """Return where a lock is kept: each name by itself."""
-        return (name,)
+        """Return where a lock is kept: each name by itself, in its database."""
+        return (f"{self._database}\0{name}",)
 
     async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
         """Take the hold if it is free, or held by this owner already."""

@@ -6,9 +6,10 @@ escaped, any part of it may belong to the password.
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Final
-from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 _PORT: Final = 5432
 _NAME: Final = re.compile(r"[A-Za-z_][\w.]*")
@@ -18,7 +19,7 @@ _ESCAPE: Final = "a user name or password with : / ? # [ ] @ or % in it must be 
 
 
 def check_url(url: object) -> tuple[tuple[str, ...], str]:
-    """Return one URL for each host, and their addresses with the database, for people.
+    """Return one URL for each host, and their addresses for people.
 
     Raises:
         TypeError: It is not a str.
@@ -43,15 +44,16 @@ def check_url(url: object) -> tuple[tuple[str, ...], str]:
         addresses = [_address(f"{name}:{port}" if port else name) for name, port in pairs]
     # asyncpg has one timeout for all hosts: the first would have the time of the second.
     urls = tuple(parts._replace(netloc=user + at + each).geturl() for each in hosts.split(","))
-    database = _database(parts.path, options)
-    return urls, (", ".join(addresses) or f"localhost:{_PORT}") + (database and f"/{database}")
+    return urls, ", ".join(addresses) or f"localhost:{_PORT}"
 
 
-def _database(path: str, options: dict[str, str]) -> str:
-    """Return the name of the database; nothing if the URL leaves it to the server."""
-    encoded = path[1:] or options.get("dbname") or options.get("database") or ""
-    name = unquote(encoded) if path[1:] else encoded
-    return name if name.isprintable() else quote(name)
+def database_of(url: str) -> str:
+    """Return the name of the database that a checked URL leads to; never shown."""
+    parts = urlsplit(url.strip())
+    options = _options(parts.query)
+    named = unquote(parts.path[1:]) or options.get("dbname") or options.get("database")
+    user = unquote(parts.username or "") or options.get("user") or os.getenv("PGUSER")
+    return named or os.getenv("PGDATABASE") or user or ""
 
 
 def _split(text: str) -> SplitResult:
