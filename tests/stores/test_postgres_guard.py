@@ -97,7 +97,9 @@ async def test_a_guard_waits_for_a_takeover_and_fails(server: PostgresServer) ->
         hold = await granted(store, "changed", "a:1")
         transaction = forcing.transaction()
         await transaction.start()
-        await forcing.fetch(sql.FORCE_RELEASE, id_of("changed"), channel_of("changed"))
+        key = id_of("changed"), channel_of("changed")
+        (freed,) = await forcing.fetch(sql.FORCE_RELEASE, *key, "a:1", hold.token)
+        assert freed["held"]
         (row,) = await forcing.fetch(sql.ASK, id_of("changed"), "changed", "b:1", 30.0, 1, False)
         assert row["granted"]
         asking = asyncio.create_task(guard_in(raw, "changed", "a:1", hold.token))
