@@ -152,12 +152,12 @@ async def test_leases_that_have_ended_cost_nothing_any_more(
 ) -> None:
     """What is left is the work for the one lock still held."""
     caplog.set_level("CRITICAL")
-    client = clients(lease_time=3)
+    client = clients(lease_time=9)
 
     async def work() -> int:
         renewals = client.statistics().renewals
         with LineCounter() as counter:
-            await asyncio.sleep(2)
+            await asyncio.sleep(4)
         assert client.statistics().renewals > renewals
         return counter.lines
 

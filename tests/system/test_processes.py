@@ -68,7 +68,10 @@ async def test_two_processes_take_turns(
             process.stdin.write(b"go\n")
         said = [(await line(process)).split() for process in both]
         sections = [int(each) for each, _ in said]
-        if max(float(stood) for _, stood in said) < seconds / 10:
+        if sum(sections) < 200:
+            # The machine is slow: more time.
+            seconds = min(2 * seconds, 20)
+        elif max(float(stood) for _, stood in said) < seconds / 10:
             break
         # A process that stands still for long has fewer turns, whatever the lock does: once more.
     assert sum(sections) >= 200

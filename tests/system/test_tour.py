@@ -19,7 +19,7 @@ from redisson_py.testing import EmbeddedServer
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(320)]
 
 
 @contextmanager
@@ -44,7 +44,7 @@ def tour(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 def output_of(*arguments: str) -> tuple[int, str]:
     with tour(*arguments) as process:
-        output, _ = process.communicate(timeout=100)
+        output, _ = process.communicate(timeout=300)
         return process.returncode, output
 
 
