@@ -164,7 +164,8 @@ def _lost(each: Sequence[Hold], told: Sequence[Op]) -> Iterator[tuple[Hold, Op, 
 def _by_process(history: History) -> dict[str, list[Op]]:
     found: defaultdict[str, list[Op]] = defaultdict(list)
     for op in history.of(*_AWAKE):
-        if op.t1 is not None:
+        # Giving back what is lost already takes no round.
+        if op.t1 is not None and op.out != "info":
             found[op.process].append(op)
     return found
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from tests.jepsen.checkers.redis_releases import Possession, possessions
 from tests.jepsen.checkers.verdict import Violation
@@ -13,6 +13,11 @@ from tests.jepsen.history import History, Op
 
 #: A strike in which Redis refuses SUBSCRIBE. It is asked again some seconds after it allows it.
 _FORBIDDING = "acl"
+
+#: A strike in which Redis refuses every command, and for how many nanoseconds after it nobody need
+#: listen yet: SUBSCRIBE is sent again after a pause of at most a second, by a process that may be
+#: slow. The request behind it may be served before.
+_REFUSING, _UNHEARD = "busy", 5_000_000_000
 
 
 def slept_on(history: History, judged: frozenset[str]) -> Iterator[Violation]:
@@ -25,17 +30,26 @@ def slept_on(history: History, judged: frozenset[str]) -> Iterator[Violation]:
     sleeps = history.by_object("overslept")
     if not sleeps or any(op.rid == _FORBIDDING for op in history.of("nemesis")):
         return
+    refusing = [op for op in history.of("nemesis") if op.rid == _REFUSING]
     acquires = history.by_object("acquire")
     for obj, held in possessions(history).items():
         if obj not in judged:
             continue
         for sleep in sleeps.get(obj, ()):
+            if any(_may_not_listen(sleep, strike) for strike in refusing):
+                continue
             release = _in_turn if sleep.n else _unheard
             missed = release(sleep, held, acquires[obj])
             if missed is not None:
                 rule = f"a release of {obj} did not wake its waiter"
                 uses = [op for op in acquires[obj] if op.rid in (sleep.rid, missed.rid)]
                 yield Violation(rule, (*uses, sleep, missed), exact=True)
+
+
+def _may_not_listen(sleep: Op, strike: Op) -> bool:
+    """Return whether SUBSCRIBE may have been refused, and not sent again before the sleep ended."""
+    busy, over = sleep.value
+    return bool(strike.t0 <= over and busy <= strike.end + _UNHEARD)
 
 
 def _unheard(sleep: Op, held: Sequence[Possession], acquires: Sequence[Op]) -> Op | None:
@@ -54,7 +68,7 @@ def _unheard(sleep: Op, held: Sequence[Possession], acquires: Sequence[Op]) -> O
         return None
     last: Op | None = None
     for each in held:
-        if each.begin >= busy:
+        if each.first.t0 >= busy:
             continue
         if each.release is None:
             return None
@@ -70,7 +84,10 @@ def _in_turn(sleep: Op, held: Sequence[Possession], acquires: Sequence[Op]) -> O
 
     It is told by the release itself if it is first in the queue. That is certain if it was granted
     next, and nobody waited or gave up meanwhile that might have stood before it. Whoever is granted
-    later may have: a request that is refused for long loses its place in the queue.
+    later may have: a request that is refused for long loses its place in the queue. And a request
+    that was given up before the release may still stand there, as nobody waits until Redis has
+    heard of that. It has left for certain if its process was granted another one since: requests
+    arrive in order.
     """
     busy, over = sleep.value
     grant = next((op for op in acquires if op.rid == sleep.rid and op.out == "ok"), None)
@@ -80,12 +97,24 @@ def _in_turn(sleep: Op, held: Sequence[Possession], acquires: Sequence[Op]) -> O
     for release in before:
         if release is None or release.t0 <= busy or release.end >= over:
             continue
-        others = (op for op in acquires if op.rid not in (grant.rid, release.rid))
-        if not any(
-            op.end >= release.t0 and _may_stand_before(op, busy, grant.end) for op in others
-        ):
+        # The newest possession of each process that had been granted then.
+        newest = {each.first.process: each.first for each in held if each.first.end <= release.t0}
+        others = (
+            op
+            for op in acquires
+            if op.rid not in (grant.rid, release.rid) and not _has_left(op, release, newest)
+        )
+        if not any(_may_stand_before(op, busy, grant.end) for op in others):
             return release
     return None
+
+
+def _has_left(op: Op, release: Op, newest: Mapping[str, Op]) -> bool:
+    """Return whether a request has left the queue for certain when a release begins."""
+    if op.end >= release.t0:
+        return False
+    granted = newest.get(op.process)
+    return op.out == "ok" or (granted is not None and op.end <= granted.t0)
 
 
 def _may_stand_before(op: Op, busy: int, granted: float) -> bool:

@@ -15,12 +15,12 @@ class Possession:
 
     Attributes:
         owner: The owner.
-        begin: When the first of its acquires began.
+        first: The first of its acquires, to which Redis granted it.
         release: The release that freed it in Redis; None if nobody knows of one.
     """
 
     owner: str
-    begin: int
+    first: Op
     release: Op | None
 
 
@@ -41,7 +41,7 @@ def possessions(history: History) -> dict[str, list[Possession]]:
             elif op.out != "ok":
                 failed[op.process].append(op)
         found[obj] = [
-            Possession(owner, uses[0].t0, _freed(uses, releases, failed[uses[0].process]))
+            Possession(owner, uses[0], _freed(uses, releases, failed[uses[0].process]))
             for owner, uses in owners.items()
         ]
     return found

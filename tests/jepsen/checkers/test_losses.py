@@ -67,6 +67,9 @@ def test_a_process_that_did_not_run_cannot_tell(ran: tuple[int, int]) -> None:
     verdict = fine("loss detection", A, B, check("a", 20, 100), awake(*ran), told("a", 150))
     assert verdict.figures["after the next grant, by a process that did not run"] == 1
     fine("loss detection", A, B, awake(130, 140, "p-z"), told("a", 150))
+    # It gave back another lease that was lost too, and asked nobody.
+    lost = release("q", 130, 140, obj="other", process="p-a", out="info")
+    fine("loss detection", A, B, lost, told("a", 150))
 
 
 def test_a_release_that_learns_of_the_loss_did_not_rely_on_it() -> None:

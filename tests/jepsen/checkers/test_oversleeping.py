@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from tests.jepsen.checkers.written import acquire, broken, fine, nemesis, op, release
 from tests.jepsen.history import Op
+
+#: Nanoseconds, after which a refused SUBSCRIBE has been sent again.
+_LATER = 5_000_000_000
 
 _RULE = "a release of x did not wake its waiter"
 
@@ -30,6 +35,17 @@ def test_whatever_a_nemesis_did_but_forbid_to_listen() -> None:
     cut = nemesis("cut", "link", 100, 105)
     rule, _ = broken("no lost wake-up", *A, B, cut, overslept("b", 20, 30, 500, 510))
     assert rule == _RULE
+
+
+def test_a_server_that_refused_everything_is_listened_to_later() -> None:
+    sleep = overslept("b", 20, 30, 500, 510)
+    fine("no lost wake-up", *A, B, nemesis("busy", "x", 0, 5), sleep)
+    fine("no lost wake-up", *A, B, nemesis("busy", "x", 40, 600), sleep)
+    assert broken("no lost wake-up", *A, B, nemesis("busy", "x", 501, 505), sleep)[0] == _RULE
+    # It has been sent again by now.
+    moved = [replace(each, t0=each.t0 + _LATER, t1=(each.t1 or 0) + _LATER) for each in (*A, B)]
+    begun = overslept("b", *(_LATER + moment for moment in (20, 30, 500, 510)))
+    assert broken("no lost wake-up", *moved, nemesis("busy", "x", 0, 5), begun)[0] == _RULE
 
 
 @pytest.mark.parametrize(
@@ -81,3 +97,13 @@ def test_in_a_queue_only_the_next_one_is_told() -> None:
     fine("no lost wake-up", *A, B, acquire("c", 15, 600), release("c", 700, 710), sleep)
     behind = [acquire("c", 35, 600), release("c", 700, 710)]
     assert broken("no lost wake-up", *A, B, *behind, sleep)[0] == _RULE
+
+
+def test_who_gave_up_before_a_release_may_still_stand_in_the_queue() -> None:
+    sleep = overslept("b", 20, 30, 500, 510, n=1)
+    gone = acquire("c", 15, 60, out="fail")
+    fine("no lost wake-up", *A, B, gone, sleep)
+    # Unless its process was granted another request since: Redis has read both.
+    later = [acquire("d", 62, 66, process="p-c"), release("d", 70, 72, process="p-c")]
+    rule, _ = broken("no lost wake-up", acquire("a", 75, 80), *A[1:], B, gone, *later, sleep)
+    assert rule == _RULE
