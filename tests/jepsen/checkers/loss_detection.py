@@ -147,7 +147,9 @@ def _lost(each: Sequence[Hold], told: Sequence[Op]) -> Iterator[tuple[Hold, Op, 
     """Yield losses that were told to a holder, with its hold and the next one.
 
     Not those of which a release learned: its caller did not rely on the lease any more. Nor those
-    that somebody forced: their holders learn of it by their next renewal.
+    that somebody forced: their holders learn of it by their next renewal. Of a hold that was
+    entered several times, all leases that anybody relies on are told at once; the exit of an entry
+    that was under way may hear of it later.
     """
     starts = [hold.start for hold in each]
     last = {hold.grant.owner: hold for hold in each if hold.grant.owner}
@@ -155,6 +157,7 @@ def _lost(each: Sequence[Hold], told: Sequence[Op]) -> Iterator[tuple[Hold, Op, 
         hold = last.get(loss.owner)
         if hold is None or loss.t0 < hold.start:
             continue
+        del last[loss.owner]
         place = bisect_right(starts, hold.start)
         given_back = any(op.op in _GIVEN_BACK and op.t0 <= loss.t0 for op in hold.shown)
         if place < len(each) and not given_back:

@@ -72,6 +72,10 @@ def test_a_process_that_did_not_run_cannot_tell(ran: tuple[int, int]) -> None:
     fine("loss detection", A, B, lost, told("a", 150))
 
 
+def test_an_exit_under_way_may_hear_of_the_loss_last() -> None:
+    fine("loss detection", A, B, told("a", 90), awake(130, 140), told("a", 150, "taken"))
+
+
 def test_a_release_that_learns_of_the_loss_did_not_rely_on_it() -> None:
     ops = A, release("a", 90, 160, out="info"), B, awake(130, 140), told("a", 150)
     assert judge("loss detection", *ops).figures["losses told"] == 0
