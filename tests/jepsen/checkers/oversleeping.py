@@ -14,10 +14,13 @@ from tests.jepsen.history import History, Op
 #: A strike in which Redis refuses SUBSCRIBE. It is asked again some seconds after it allows it.
 _FORBIDDING = "acl"
 
-#: A strike in which Redis refuses every command, and for how many nanoseconds after it nobody need
-#: listen yet: SUBSCRIBE is sent again after a pause of at most a second, by a process that may be
-#: slow. The request behind it may be served before.
-_REFUSING, _UNHEARD = "busy", 5_000_000_000
+#: A strike in which Redis refuses every command.
+_REFUSING = "busy"
+
+#: Nanoseconds after such a strike in which a waiter need not listen yet. SUBSCRIBE is sent again
+#: after a pause of at most a second, by a process that may be slow, and the request behind it may
+#: be served before.
+_NOT_LISTENING = 5_000_000_000
 
 
 def slept_on(history: History, judged: frozenset[str]) -> Iterator[Violation]:
@@ -49,7 +52,7 @@ def slept_on(history: History, judged: frozenset[str]) -> Iterator[Violation]:
 def _may_not_listen(sleep: Op, strike: Op) -> bool:
     """Return whether SUBSCRIBE may have been refused, and not sent again before the sleep ended."""
     busy, over = sleep.value
-    return bool(strike.t0 <= over and busy <= strike.end + _UNHEARD)
+    return bool(strike.t0 <= over and busy <= strike.end + _NOT_LISTENING)
 
 
 def _unheard(sleep: Op, held: Sequence[Possession], acquires: Sequence[Op]) -> Op | None:
