@@ -24,8 +24,11 @@ pytest_plugins = [
 
 
 def pytest_configure() -> None:
-    """Have processes that tests start end by SIGINT, also when we run in the background.
+    """Have processes that tests start end by signals, also when we run in the background.
 
-    What a shell starts with `&` ignores SIGINT, and so does what that starts.
+    What a shell starts with `&` ignores SIGINT, what `nohup` starts SIGHUP, and so does what those
+    start. A handler is not passed on to them.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, lambda *_: None)

@@ -85,7 +85,7 @@ async def test_slot_without_a_master_is_a_problem(cluster_factory: ClusterFactor
     cluster = await cluster_factory("valkey", replicas=0)
     for node in cluster.nodes:
         await node.execute("CLUSTER", "DELSLOTS", 7)
-    report = await examine(cluster.url, timeout=2)
+    report = await examine(cluster.url, timeout=8)
     assert report.status == 1
     assert report.found("slots") == "1 of 16384 have no master: 7"
     assert report.found("replicas") == "none: nothing takes over when the master fails"
@@ -107,7 +107,7 @@ async def test_node_that_is_named_alone_and_master_that_is_away_are_problems(
     assert report.found("role") == "the server is a node of a cluster"
     dead = cluster.nodes[2]
     await cluster.kill(dead)
-    report = await examine(cluster.url, timeout=2)
+    report = await examine(cluster.url, timeout=8)
     assert report.status == 1
     (bad,) = [each for each in report.of("connection") if each["level"] == "problem"]
     assert bad["where"] == [dead.address]
@@ -138,13 +138,13 @@ async def test_unknown_service_is_69_and_too_few_sentinels_are_a_problem(
     sentinel_factory: SentinelFactory,
 ) -> None:
     servers = await sentinel_factory("valkey", replicas=1, down_after=60.0)
-    report = await examine(servers.url.replace(f"/{servers.service}", "/other"), timeout=3)
+    report = await examine(servers.url.replace(f"/{servers.service}", "/other"), timeout=8)
     assert report.status == 69
     assert {each["level"] for each in report.of("sentinel")} == {"problem"}
     assert "No such master" in report.of("sentinel")[0]["found"]
     await servers.kill(servers.sentinels[0])
     await servers.kill(servers.sentinels[1])
-    report = await examine(servers.url, timeout=3)
+    report = await examine(servers.url, timeout=8)
     assert report.status == 1
     (bad,) = [each for each in report.of("sentinel") if each["level"] == "problem"]
     assert bad["found"] == "1 of 3 answer, the quorum is 2: no failover is possible"
@@ -159,7 +159,7 @@ async def test_writes_that_wait_for_replicas_are_a_problem(
     await keep_data(servers.nodes)
     master, replica = servers.nodes
     await master.execute("CONFIG", "SET", "min-replicas-to-write", 2)
-    report = await examine(servers.url, timeout=2)
+    report = await examine(servers.url, timeout=8)
     assert report.status == 1
     assert "all writes are refused" in report.found("min-replicas")
     assert "NOREPLICAS" in report.found("lock")
@@ -181,7 +181,7 @@ async def test_lone_replica_and_two_masters_in_a_list_are_problems(
     assert report.status == 1
     assert "a replica: it refuses every lock" in report.found("role")
     await servers.nodes[1].execute("REPLICAOF", "NO", "ONE")
-    report = await examine(servers.url, timeout=2)
+    report = await examine(servers.url, timeout=8)
     assert report.status == 1
     assert "both say that they are master" in report.found("master")
     assert report.level("lock") == "problem"

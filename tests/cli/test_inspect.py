@@ -73,7 +73,7 @@ async def test_a_hold_count_and_clients_that_listen(
     async with lock, lock:
         wait = asyncio.create_task(waiter.get_lock("k").acquire())
         await until_waiting(waiter, 1)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while (found := await inspected(server_url, "k"))[0]["listeners"] == 0:
                 await asyncio.sleep(0.01)
         wait.cancel()
@@ -86,7 +86,7 @@ async def test_a_lock_and_a_barrier_share_a_name(server_url: str, clients: Clien
     client = clients()
     async with client.get_lock("k"):
         wait = asyncio.create_task(client.get_barrier("k", 2).wait())
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while len(found := await inspected(server_url, "k")) < 2:
                 await asyncio.sleep(0.01)
         text = (await run("inspect", "k", "--url", server_url)).stdout

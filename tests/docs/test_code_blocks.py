@@ -47,7 +47,7 @@ LOCAL = re.compile(r"redis://localhost(:6379)?(/0)?(?![\w:/,-])")
 #: Seconds for one page: some of their leases end.
 PATIENCE = 60
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 ALL = [block for page in PAGES for block in blocks_of(page)]
 

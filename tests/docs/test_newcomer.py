@@ -25,7 +25,7 @@ from tests.docs.newcomer import (
 from tests.fixtures.redis_server import unavailable
 from tests.fixtures.topologies import found
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.slow
 
 README, DOCTOR = "README.md", "docs/doctor.md"
 COMMANDS = "docs/command-line.md"

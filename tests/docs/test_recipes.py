@@ -153,7 +153,6 @@ POSTGRES_CHECKS: dict[str, Check] = {
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", CHECKS)
 async def test_recipe_shows_what_it_claims(name: str, server_url: str, redis: Redis) -> None:
     CHECKS[name](run(name, REDISSON_URL=server_url))
@@ -164,7 +163,6 @@ async def test_recipe_shows_what_it_claims(name: str, server_url: str, redis: Re
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", POSTGRES_CHECKS)
 async def test_recipe_on_postgres_shows_what_it_claims(name: str, stores: StoreServers) -> None:
     url = stores.backend("postgres").url

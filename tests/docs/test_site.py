@@ -19,7 +19,7 @@ from tests.support import repository
 
 CONFIG = repository.ROOT / "docs" / "site" / "mkdocs.yml"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.slow
 
 #: What a browser fetches by itself, by tag.
 FETCHED = {

@@ -27,7 +27,7 @@ ROW = re.compile(
 )
 ROWS = [found.groupdict() for found in ROW.finditer(PAGES[0].read_text("utf-8"))]
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 
 def blocks(language: str) -> list[str]:

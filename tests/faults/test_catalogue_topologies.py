@@ -12,7 +12,7 @@ from tests.support.leases import renew_now
 from tests.support.node_info import calls, info
 from tests.support.waiting import until, until_async
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 PLAIN, READ, FREE = "{x}plain", "{x}read", "{x}free"
 

@@ -50,7 +50,7 @@ async def test_one_dead_or_silent_server_costs_nothing(fleet: Fleet, how: str) -
     lock, rival = await warm(fleet.red_lock(3)), await warm(fleet.red_lock(3))
     server = fleet.servers[1]
     await (server.kill() if how == "kill" else server.pause())
-    async with lock as lease, asyncio.timeout(10):
+    async with lock as lease, asyncio.timeout(30):
         # The servers are asked at once, and one that is silent costs a small part of the lease.
         assert lease.remaining > 15
         assert await rival.try_acquire() is None

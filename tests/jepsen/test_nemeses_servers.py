@@ -17,8 +17,7 @@ from tests.jepsen.nemeses.clock_shim import Clock
 from tests.support.node_info import calls, info
 from tests.support.waiting import until, until_async
 
-
-#: Seconds of a lease where a strike, which lasts about one, has much to do: a busy machine needs them.
+#: Seconds of a lease where a strike, about as long, has much to do on a machine that may be busy.
 LONG_LEASE = 2.0
 
 

@@ -29,7 +29,6 @@ def tool(*words: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_a_run_is_judged_the_same_again_and_reported(tmp_path: Path) -> None:
     kept, page, totals = tmp_path / "kept", tmp_path / "report.html", tmp_path / "totals.json"
     begun = tool(
@@ -122,7 +121,6 @@ def of_session(folder: Path) -> dict[int, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 async def test_what_was_started_ends_with_the_tool(tmp_path: Path, number: signal.Signals) -> None:
@@ -147,7 +145,6 @@ async def test_what_was_started_ends_with_the_tool(tmp_path: Path, number: signa
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 async def test_workers_end_with_a_run_that_is_killed_also_a_stopped_one(tmp_path: Path) -> None:
     plan = Plan("mutex", (), "single", 50, 1)
     plan.save(tmp_path)

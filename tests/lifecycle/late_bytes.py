@@ -50,7 +50,7 @@ async def deliver_late(url: str, commands: list[bytes]) -> None:
     """Have the server execute bytes of a connection that broke; nobody reads the replies."""
     assert commands, "nothing was lost"
     address = urlsplit(url)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         reader, writer = await asyncio.open_connection(address.hostname, address.port)
         try:
             writer.write(b"".join(commands) + b"ECHO delivered\r\n")

@@ -160,7 +160,7 @@ async def test_loss_is_raised_where_the_block_is_left(stage: Stage, on_lost: str
     lease = await in_a_task(stack.enter_async_context(party.thing))
     await stage.wipe()
     party.renew_now()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await lease.wait_lost()
     with pytest.raises(LeaseLostError):
         await in_a_task(stack.aclose())
@@ -176,7 +176,7 @@ async def test_loss_in_a_block_of_a_generator_that_another_task_ends(stage: Stag
     lease: Any = await in_a_task(anext(generator))
     await stage.wipe()
     party.renew_now()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await lease.wait_lost()
     assert await anext(generator) is None
     with pytest.raises(LeaseLostError):

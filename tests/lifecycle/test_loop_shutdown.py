@@ -64,7 +64,7 @@ async def running(stage: Stage, how: str) -> AsyncIterator[Program]:
     assert process.stderr is not None
     reading = asyncio.gather(program.read(), process.stderr.read(), process.wait())
     try:
-        await until(lambda: program.said("held"), 30)
+        await until(lambda: program.said("held"), 60)
         yield program
         async with asyncio.timeout(30):
             _, errors, code = await reading

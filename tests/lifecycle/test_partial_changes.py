@@ -255,6 +255,6 @@ async def test_a_live_waiter_keeps_its_place_when_others_ask_later_than_a_lease(
 
 async def until_queued(client: Redisson, count: int) -> None:
     """Return when the queue in Redis has this many waiters."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         while len((await client.get_fair_lock("k").inspect()).waiters) < count:
             await asyncio.sleep(0.005)

@@ -46,7 +46,7 @@ async def test_second_close_waits_for_the_first(
     # The release has no answer yet.
     assert [task.done() for task in closing] == [False] * 3
     link.release_held()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await asyncio.gather(*closing)
     assert not await redis.exists("k")
     await until_async(lambda: gone(redis))
@@ -80,7 +80,7 @@ async def test_cancelled_close_does_not_leave_the_second_hanging(
     assert not second.done()
     first.cancel()
     link.release_held()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await second
         await asyncio.gather(first, return_exceptions=True)
     await until_async(lambda: gone(redis))
@@ -106,7 +106,7 @@ async def test_cancelled_second_close_leaves_the_first_alone(
         await second
     assert not first.done()
     link.release_held()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await first
     assert not await redis.exists("k")
     await until_async(lambda: gone(redis))

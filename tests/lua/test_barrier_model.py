@@ -8,7 +8,6 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -252,7 +251,6 @@ class Machine(RuleBasedStateMachine):
         assert len({*self.model.given.values()}) == len(self.model.given)
 
 
-@pytest.mark.timeout(240)  # hundreds of steps, each a call
 def test_the_scripts_do_what_the_model_does(server_url: str) -> None:
     class OnThisServer(Machine):
         url = server_url

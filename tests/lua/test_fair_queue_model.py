@@ -370,7 +370,6 @@ def machine(server_url: str) -> type[Queue]:
     return type("OnServer", (Queue,), {"url": server_url})
 
 
-@pytest.mark.timeout(240)  # hundreds of steps, each a call
 def test_every_interleaving_is_answered_as_the_model_says(machine: type[Queue]) -> None:
     run_state_machine_as_test(
         machine,

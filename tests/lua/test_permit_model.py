@@ -370,7 +370,6 @@ class PermitsMachine(Machine[Permits, ExpirableScripts]):
         self.model.value += self.model.drop(permit)
 
 
-@pytest.mark.timeout(240)  # hundreds of steps, each a call
 @pytest.mark.parametrize("kind", [PlainMachine, PermitsMachine])
 def test_every_interleaving_is_answered_as_the_model_says(
     kind: type[Machine[Any, Any]], server_url: str

@@ -314,7 +314,7 @@ async def test_redisson_hands_over_to_us_and_we_to_redisson(
     async with fair.redis.pubsub() as pubsub:
         await pubsub.subscribe(fair.channel_of("second:1"))
         await lease.release()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             while (message := await pubsub.get_message(timeout=1)) is None or message[
                 "type"
             ] != "message":

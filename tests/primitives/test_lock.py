@@ -133,7 +133,7 @@ async def test_java_hears_of_releases_and_of_leases_that_end(
         await pubsub.subscribe("__keyspace@0__:k")
 
         async def told(event: bytes) -> None:
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 while True:
                     message = await pubsub.get_message(timeout=1)
                     if message is not None and message["data"] == event:

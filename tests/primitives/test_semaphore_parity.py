@@ -253,5 +253,5 @@ class TestWakeUps:
         waiting = asyncio.create_task(semaphore.acquire(2, timeout=30))
         await until_listening(client)
         await redis.set(NAME, 2)  # and no message at all
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await (await waiting).release()

@@ -150,7 +150,7 @@ async def test_readers_come_in_when_a_writer_leaves(
             else:
                 with pytest.raises(AcquireTimeoutError):
                     await writer
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(30):
                 await (await reader).let_go()
         assert await waiting(redis) == 0
 
@@ -165,7 +165,7 @@ async def test_the_last_reader_wakes_the_writer_among_readers_that_wait(
         readers = [asyncio.create_task(held_by_another_task(lock.read_lock())) for _ in range(3)]
         table = lock.read_lock()._context.bus.table
         await until(lambda: table.seats == 4 and not stream_of(client).waiting)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await first.let_go()
             await (await writer).release()
             for reader in readers:

@@ -163,7 +163,7 @@ from tests.stores.backends import BACKENDS
 client = BACKENDS[sys.argv[1]].client(None, sys.argv[2])
 
 async def use(name="k"):
-    async with asyncio.timeout(15), client.get_lock(name):
+    async with asyncio.timeout(30), client.get_lock(name):
         pass
 
 def in_child(work):

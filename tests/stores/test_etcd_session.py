@@ -146,7 +146,7 @@ async def test_a_debt_is_paid_while_the_engine_asks_again(
         monkeypatch.setattr(holds._queue, "delete", delete_late)
         engine, store = client.give_back("twice", "a:1"), holds.tend(soon())
         ours, theirs = (engine, store) if engine_first else (store, engine)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             first = asyncio.create_task(ours)
             await deleted.wait()
             second = await theirs

@@ -168,7 +168,7 @@ async def test_a_guarded_lock_is_not_passed_on_before_the_commit(server: Postgre
         await eventually(lambda: waiter.done() or client.statistics().commands_sent >= sent + 3)
         assert not waiter.done()
         await transaction.commit()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await (await waiter).release()
 
 

@@ -15,14 +15,14 @@ from redisson_py.semaphores import _queue
 from tests.support.any_client import Client
 
 
-async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+async def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
     """Return when `condition()` is true; fail if that takes longer than `seconds`."""
     async with asyncio.timeout(seconds):
         while not condition():
             await asyncio.sleep(0.001)
 
 
-async def until_async(condition: Callable[[], Awaitable[object]], seconds: float = 10.0) -> None:
+async def until_async(condition: Callable[[], Awaitable[object]], seconds: float = 30.0) -> None:
     """As `until`, for a condition that must be awaited."""
     async with asyncio.timeout(seconds):
         while not await condition():

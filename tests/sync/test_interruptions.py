@@ -119,7 +119,6 @@ def decorated(client: Redisson) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(240)
 @pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
 def test_a_block_that_is_interrupted_at_any_instruction_holds_nothing(
     block: Callable[[Redisson], object], client: Redisson

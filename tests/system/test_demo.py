@@ -22,7 +22,7 @@ ROW = re.compile(
     r" +(?P<cents>\d+) +(?P<actual_cents>\d+)"
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(150)]
+pytestmark = pytest.mark.slow
 
 
 @contextmanager

@@ -88,7 +88,7 @@ async def in_a_child(calls: dict[str, Call]) -> dict[str, str]:
 
 def _said(call: Call) -> str:
     async def run() -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await call()
 
     try:

@@ -62,7 +62,6 @@ async def run(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(150)
 async def test_no_write_with_a_smaller_token_is_ever_accepted(
     own_server: EmbeddedServer, measured: Measured
 ) -> None:
@@ -81,7 +80,6 @@ async def test_no_write_with_a_smaller_token_is_ever_accepted(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(150)
 async def test_verdict_is_bad_when_the_resource_does_not_check(
     own_server: EmbeddedServer, measured: Measured
 ) -> None:
@@ -92,7 +90,6 @@ async def test_verdict_is_bad_when_the_resource_does_not_check(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(150)
 async def test_verdict_is_bad_when_tokens_are_a_plain_counter(
     own_server: EmbeddedServer, measured: Measured
 ) -> None:

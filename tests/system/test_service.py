@@ -29,7 +29,7 @@ ENOUGH = 100
 #: Another process holds this order all the time.
 TAKEN = "taken"
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.slow
 
 
 @dataclass

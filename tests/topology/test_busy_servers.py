@@ -20,7 +20,7 @@ from tests.support.scripts.calls import ask
 from tests.support.waiting import until, until_async, until_listening
 from tests.topology.conftest import Pair
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 CHANNEL = b"redisson_lock__channel:{k}"
 

@@ -16,7 +16,7 @@ from tests.support.streams import answered
 from tests.support.waiting import until, until_async
 from tests.topology.cluster_nodes import connections, names_at, redirects, router_of, stream_to
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 PAIRS = 50
 

@@ -16,7 +16,7 @@ from tests.support.node_info import calls, info
 from tests.support.waiting import set_safety_poll, until, until_async, until_waiting
 from tests.topology.cluster_nodes import keys, names_at, stream_to
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 HELD = 100
 WAITING = 5

@@ -16,7 +16,7 @@ from redisson_py import ConnectionLostError, Lease, Redisson
 from redisson_py.testing import EmbeddedCluster, EmbeddedServer, SlotMigration
 from tests.fixtures.client import ClientFactory
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 LEASE = 3.0
 #: Of readers of which one has less time left than others, in seconds.

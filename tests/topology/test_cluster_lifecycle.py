@@ -26,7 +26,7 @@ from tests.support.kinds import KINDS
 from tests.support.waiting import set_safety_poll, until, until_async, until_waiting
 from tests.topology.cluster_nodes import channels, connections, keys, router_of
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 #: What asks, waits, listens and connects.
 SWEPT: tuple[Trial, ...] = (

@@ -19,7 +19,7 @@ from tests.support.kinds import Kind
 from tests.support.lost_reply_calls import CALLS, KINDS, LEASE, Call, holders
 from tests.support.streams import answered
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 #: A renewal cannot be timed, and a re-entry is much like a partial release.
 TIMED = {name: call for name, call in CALLS.items() if name not in ("renewal", "re-entry")}

@@ -72,7 +72,7 @@ async def test_a_frozen_replica_does_not_keep_us(
     frozen, master = [await scene.server(role) for role in ("slave", "master")]
     frozen.greeting = SILENCE
     seeker = await scene.seek_among(frozen, master)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(30):
         await seeker.ask("SET", "a", "1")
     await until(lambda: (frozen.open, master.open) == (0, 1))
 

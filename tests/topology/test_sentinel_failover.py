@@ -19,7 +19,7 @@ from tests.support.streams import stream_of
 from tests.support.waiting import until, until_async, until_listening
 from tests.topology.sentinels import announcements, finder_of, has, listens
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 
 async def replicated(servers: EmbeddedSentinel, *keys: str) -> None:

