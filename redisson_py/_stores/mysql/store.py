@@ -159,16 +159,39 @@ class MySQLStore:
         return None if resent and not held else int(held)
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
-        """Renew holds, two hundred in one round trip."""
-        ends: list[float | None] = []
-        for start in range(0, len(batch), _MOST_RENEWALS):
-            some = batch[start : start + _MOST_RENEWALS]
+        """Renew holds, two hundred in one round trip; an exact lease takes two by itself."""
+        rest = [each for each in batch if not each.exact or each.lease == 0]
+        kept: dict[Renewal, float] = {}
+        for start in range(0, len(rest), _MOST_RENEWALS):
+            some = rest[start : start + _MOST_RENEWALS]
             answer = await self._run(sql.renew(some), deadline, "a renewal")
-            found = {(key, owner, token): left for key, owner, token, left in answer.rows}
+            found = {(key, owner, token): left for key, owner, token, left, _ in answer.rows}
             for each in some:
                 left = found.get((sql.hash_of(each.name), each.owner, each.token))
-                ends.append(None if left is None else answer.before + left / _MICRO)
-        return ends
+                if left is not None:
+                    kept[each] = answer.before + left / _MICRO
+        for each in batch:
+            if each.exact and each.lease > 0:
+                until = await self._set_lease(each, deadline)
+                if until is not None:
+                    kept[each] = until
+        return [kept.get(each) for each in batch]
+
+    async def _set_lease(self, renewal: Renewal, deadline: float) -> float | None:
+        """Set an exact lease; return until when the hold is kept, or None if it is not there.
+
+        The query names the end of the lease that it replaces, so a copy that arrives late undoes
+        nothing newer.
+        """
+        answer = await self._run(sql.still_there([renewal]), deadline, "a look at a hold")
+        while answer.rows:
+            end = answer.rows[0][-1]
+            answer = await self._run(sql.set_lease(renewal, end), deadline, "a new lease")
+            # If it changed nothing, another request of its owner came in between: once more.
+            if answer.changed and answer.rows:
+                remaining: float = answer.rows[0][-2] / _MICRO
+                return answer.before + remaining
+        return None
 
     async def look(self, name: str, deadline: float, kind: Kind = "lock") -> State:
         """Return the holder of a name. Its waiters poll: the store does not know them."""

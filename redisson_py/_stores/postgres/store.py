@@ -17,8 +17,8 @@ import asyncio
 import contextlib
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Any, Final, Self, final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, Self, final
 
 import asyncpg
 
@@ -52,6 +52,16 @@ _TRIES: Final = 3
 _LOCKED_ROW: Final = (asyncpg.LockNotAvailableError,)
 #: How many owners are remembered whose requests had no answer.
 _REMEMBERED: Final = 10_000
+
+#: The name, the owner and the token of a hold.
+_Hold = tuple[str, str, int]
+
+
+class _Kept(NamedTuple):
+    """Until when a hold is kept: by our clock, and by the server's in microseconds."""
+
+    until: float
+    end: int
 
 
 @final
@@ -176,14 +186,24 @@ class PostgresStore:
         return 2 if answer.value[0].get("wanted") else 1
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
-        """Renew holds, all in one statement; those with a lease of 0 are looked at in another."""
-        kept: dict[tuple[str, str, int], float] = {}
+        """Renew holds, all in one statement; those with a lease of 0 are looked at in another.
+
+        An exact lease takes one round trip more: the statement that sets them names the end of the
+        lease that it replaces. So a copy of it that arrives late undoes nothing newer.
+        """
         looks = [each for each in batch if each.lease == 0]
-        renewals = [each for each in batch if each.lease > 0]
-        for statement, part in ((sql.RENEW, renewals), (sql.CONFIRM, looks)):
-            if part:
-                kept |= await self._renew(statement, part, deadline)
-        return [kept.get((each.name, each.owner, each.token)) for each in batch]
+        renewals = [each for each in batch if each.lease > 0 and not each.exact]
+        exact = [each for each in batch if each.lease > 0 and each.exact]
+        kept = await self._renew(sql.RENEW, renewals, {}, deadline)
+        kept |= await self._renew(sql.CONFIRM, looks, {}, deadline)
+        while exact:
+            seen = await self._renew(sql.CONFIRM, exact, {}, deadline)
+            exact = [each for each in exact if _hold_of(each) in seen]
+            # One is not set if another request of its owner came in between: once more.
+            kept |= (changed := await self._renew(sql.RENEW, exact, seen, deadline))
+            exact = [each for each in exact if _hold_of(each) not in changed]
+        found = [kept.get(_hold_of(each)) for each in batch]
+        return [None if each is None else each.until for each in found]
 
     async def look(self, name: str, deadline: float, kind: Kind = "lock") -> State:
         """Return who holds a name. Waiters are not known."""
@@ -233,19 +253,28 @@ class PostgresStore:
         return Busy(LOCKED)
 
     async def _renew(
-        self, statement: str, part: Sequence[Renewal], deadline: float
-    ) -> dict[tuple[str, str, int], float]:
+        self,
+        statement: str,
+        part: Sequence[Renewal],
+        seen: Mapping[_Hold, _Kept],
+        deadline: float,
+    ) -> dict[_Hold, _Kept]:
+        if not part:
+            return {}
         names = {_id(each.name): each.name for each in part}
+        ends = [seen.get(_hold_of(each)) for each in part]
         arguments: list[list[Any]] = [
             [_id(each.name) for each in part],
             [each.owner for each in part],
             [each.token for each in part],
             [float(each.lease) for each in part],
-            [each.exact for each in part],
+            [None if each is None else each.end for each in ends],
         ]
         answer = await self._fetch(statement, arguments, deadline)
         return {
-            (names[row["id"]], row["owner"], row["token"]): answer.sent + row["remaining"]
+            (names[row["id"]], row["owner"], row["token"]): _Kept(
+                answer.sent + row["remaining"], row["seen"]
+            )
             for row in answer.value
         }
 
@@ -309,6 +338,10 @@ def _check_count(what: str, count: object, least: int) -> None:
         raise TypeError(f"{what} must be int, not {type(count).__name__}")
     if count < least:
         raise ValueError(f"{what} must be {least} or more, not {count!r}")
+
+
+def _hold_of(renewal: Renewal) -> _Hold:
+    return renewal.name, renewal.owner, renewal.token
 
 
 def _id(name: str) -> bytes:
