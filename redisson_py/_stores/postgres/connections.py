@@ -162,13 +162,13 @@ class Connections:
                 lost = kind == "lost"
                 self._interrupted = self._interrupted or lost
                 repeated = repeated or (lost and written)
-                # What is refused may name the user.
-                why = str(refusal(error, self._target.where)) if kind == "refused" else ""
+                # What the server says may name the user.
+                why = "" if lost else str(refusal(error, self._target.where))
                 self._trouble.note(error, why)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 wait = pause * random.uniform(0.5, 1.0)
                 if kind == "refused" or self._closed or now() + wait >= deadline:
-                    raise self._failure(error, lost, repeated) from error
+                    raise self._failure(error, repeated) from error
                 await asyncio.sleep(wait)
             else:
                 self._trouble.over()
@@ -199,8 +199,8 @@ class Connections:
         async with asyncio.timeout(deadline - now()):
             await self._turns.acquire()
 
-    def _failure(self, error: Exception, lost: bool, repeated: bool) -> Exception:
-        if not lost and not repeated:
+    def _failure(self, error: Exception, repeated: bool) -> Exception:
+        if isinstance(error, asyncpg.ReadOnlySQLTransactionError) and not repeated:
             return refusal(error, self._target.where)
         return self._trouble.no_answer(maybe_held=repeated)
 
@@ -232,6 +232,7 @@ class Connections:
             if not _keeps_connection(error):
                 connection.terminate()
                 if isinstance(error, Exception) and loop.time() >= timer.when():
+                    self._suspect()
                     # What asyncpg says then is only that the connection was closed.
                     raise TimeoutError from error
             raise
@@ -242,6 +243,11 @@ class Connections:
                 self._idle.append((now(), connection))
                 self._close_unneeded()
         return value
+
+    def _suspect(self) -> None:
+        """Drop what is idle: after a silence it may go to the same dead peer."""
+        while self._idle:
+            self._idle.pop()[1].terminate()
 
     def _close_unneeded(self) -> None:
         since, connection = self._idle[0]

@@ -62,6 +62,11 @@ def refusal(error: BaseException, where: str) -> BackendError:
     at = f"PostgreSQL at {where}"
     if isinstance(error, _CREDENTIALS):
         return BackendError(f"{at} refuses the user or the password")
+    if isinstance(error, exceptions.TooManyConnectionsError):
+        return BackendError(
+            f"{at} has no connection left, or its role or database has none: raise the limit, or"
+            " lower `connections`"
+        )
     if isinstance(error, exceptions.InvalidCatalogNameError):
         return BackendError(f"{at} has no database of that name")
     if isinstance(error, exceptions.ClientConfigurationError):

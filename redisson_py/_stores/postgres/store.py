@@ -228,6 +228,17 @@ class PostgresStore:
         return answer.repeated or bool(answer.value and answer.value[0]["held"])
 
     async def _ask(self, wish: Wish, deadline: float) -> Granted | Busy:
+        answer = await self._ask_once_or_again(wish, deadline)
+        if isinstance(answer, Busy) and not wish.waits and wish.owner in self._repeated:
+            # The caller would leave without giving back, and the first copy may still arrive.
+            raise ConnectionLostError(
+                f"{self.title} at {self.where} lost the answer to a request for a hold, and now the"
+                " name is busy",
+                maybe_held=True,
+            )
+        return answer
+
+    async def _ask_once_or_again(self, wish: Wish, deadline: float) -> Granted | Busy:
         lease, tokens = float(wish.lease), wish.tokens
         arguments = (_id(wish.name), wish.name, wish.owner, lease, tokens, wish.waits)
         for _ in range(_TRIES):
