@@ -47,7 +47,8 @@ have passed may be deleted at any time.'"""
 #: Sent on each new connection. `READ COMMITTED` would not work with a binary log of statements.
 SETTINGS = (
     "SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES', innodb_lock_wait_timeout = 1,"
-    " lock_wait_timeout = 1, sql_select_limit = 18446744073709551615;"
+    " lock_wait_timeout = 1, sql_select_limit = 18446744073709551615,"
+    " character_set_results = utf8mb4;"
     " SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE"
 )
 
