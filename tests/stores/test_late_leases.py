@@ -35,9 +35,9 @@ class Requests:
         setattr(connections, kind, self._recording(getattr(connections, kind)))
 
     def _recording(self, send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
-        async def recording(*call: Any) -> Any:
+        async def recording(*call: Any, **options: Any) -> Any:
             self.calls.append(call)
-            return await send(*call)
+            return await send(*call, **options)
 
         return recording
 
@@ -97,10 +97,10 @@ async def test_a_lease_is_set_although_another_request_came_in_between(
     send = getattr(connections, kind)
     renewed = False
 
-    async def beside(*call: Any) -> Any:
+    async def beside(*call: Any, **options: Any) -> Any:
         """Change the end of the lease behind the look at it."""
         nonlocal renewed
-        answer = await send(*call)
+        answer = await send(*call, **options)
         if not renewed:
             renewed = True
             await _lengthen(backend)

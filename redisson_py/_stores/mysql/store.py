@@ -164,7 +164,7 @@ class MySQLStore:
         kept: dict[Renewal, float] = {}
         for start in range(0, len(rest), _MOST_RENEWALS):
             some = rest[start : start + _MOST_RENEWALS]
-            answer = await self._run(sql.renew(some), deadline, "a renewal")
+            answer = await self._run(sql.renew(some), deadline, "a renewal", urgent=True)
             found = {(key, owner, token): left for key, owner, token, left, _ in answer.rows}
             for each in some:
                 left = found.get((sql.hash_of(each.name), each.owner, each.token))
@@ -183,10 +183,14 @@ class MySQLStore:
         The query names the end of the lease that it replaces, so a copy that arrives late undoes
         nothing newer.
         """
-        answer = await self._run(sql.still_there([renewal]), deadline, "a look at a hold")
+        answer = await self._run(
+            sql.still_there([renewal]), deadline, "a look at a hold", urgent=True
+        )
         while answer.rows:
             end = answer.rows[0][-1]
-            answer = await self._run(sql.set_lease(renewal, end), deadline, "a new lease")
+            answer = await self._run(
+                sql.set_lease(renewal, end), deadline, "a new lease", urgent=True
+            )
             # If it changed nothing, another request of its owner came in between: once more.
             if answer.changed and answer.rows:
                 remaining: float = answer.rows[0][-2] / _MICRO
@@ -248,10 +252,12 @@ class MySQLStore:
                 f"{error}\nSomebody who may must make the table once:\n{schema_sql()};"
             ) from error.__cause__
 
-    async def _run(self, query: str, deadline: float, about: str) -> Answer:
+    async def _run(
+        self, query: str, deadline: float, about: str, *, urgent: bool = False
+    ) -> Answer:
         if self._connections is None:
             raise BackendError("the store was not started, or was stopped")
-        return await self._connections.run(query, deadline, about)
+        return await self._connections.run(query, deadline, about, urgent=urgent)
 
 
 def schema_sql() -> str:

@@ -19,6 +19,7 @@ import asyncpg
 from redisson_py._loop import is_closed, tear_off_transport
 from redisson_py._stores.postgres.refusals import kind_of, refusal
 from redisson_py._stores.trouble import Trouble
+from redisson_py._stores.turns import Turns
 from redisson_py._time import now
 
 #: Seconds of silence after which a question with a long deadline tries another connection: a row
@@ -105,7 +106,7 @@ class Connections:
         self._target: Final = target
         self._trouble: Final = trouble
         self._recovered: Final = recovered
-        self._turns = asyncio.Semaphore(most)
+        self._turns = Turns(most)
         #: Those that carry no question, each with the moment since when; the last is taken first.
         self._idle: deque[tuple[float, asyncpg.Connection]] = deque()
         self._busy: set[asyncpg.Connection] = set()
@@ -121,16 +122,23 @@ class Connections:
         arguments: Sequence[object],
         deadline: float,
         final: tuple[type[Exception], ...] = (),
+        *,
+        urgent: bool = False,
     ) -> Answer:
         """Return the rows of a statement; see `run`."""
 
         async def fetch(connection: asyncpg.Connection) -> Any:
             return await connection.fetch(statement, *arguments)
 
-        return await self.run(fetch, deadline, final)
+        return await self.run(fetch, deadline, final, urgent=urgent)
 
     async def run(
-        self, statement: Statement, deadline: float, final: tuple[type[Exception], ...] = ()
+        self,
+        statement: Statement,
+        deadline: float,
+        final: tuple[type[Exception], ...] = (),
+        *,
+        urgent: bool = False,
     ) -> Answer:
         """Return the result of a statement, which may be run twice.
 
@@ -138,6 +146,7 @@ class Connections:
             statement: The statement.
             deadline: When to give up.
             final: Errors after which it is not run again.
+            urgent: It goes before others that wait for a connection.
 
         Raises:
             ConnectionLostError: There was no answer by the deadline.
@@ -147,14 +156,14 @@ class Connections:
         while True:
             written = False
             try:
-                await self._turn(deadline)
+                await self._turn(deadline, urgent)
                 try:
                     connection = await self._connection(deadline)
                     written = True
                     sent = now()
                     value = await self._ask(connection, statement, deadline)
                 finally:
-                    self._turns.release()
+                    self._turns.end()
             except Exception as error:
                 kind = "refused" if isinstance(error, final) else kind_of(error)
                 if kind == "refused" and not repeated:
@@ -192,12 +201,12 @@ class Connections:
             abandon(connection)
         self._idle.clear()
 
-    async def _turn(self, deadline: float) -> None:
-        if not self._turns.locked():
-            await self._turns.acquire()
+    async def _turn(self, deadline: float, urgent: bool) -> None:
+        if self._turns.free:
+            await self._turns.take(urgent=urgent)
             return
         async with asyncio.timeout(deadline - now()):
-            await self._turns.acquire()
+            await self._turns.take(urgent=urgent)
 
     def _failure(self, error: Exception, repeated: bool) -> Exception:
         if isinstance(error, asyncpg.ReadOnlySQLTransactionError) and not repeated:

@@ -281,7 +281,7 @@ class PostgresStore:
             [float(each.lease) for each in part],
             [None if each is None else each.end for each in ends],
         ]
-        answer = await self._fetch(statement, arguments, deadline)
+        answer = await self._fetch(statement, arguments, deadline, urgent=True)
         return {
             (names[row["id"]], row["owner"], row["token"]): _Kept(
                 answer.sent + row["remaining"], row["seen"]
@@ -295,10 +295,12 @@ class PostgresStore:
         arguments: Sequence[object],
         deadline: float,
         final: tuple[type[Exception], ...] = (),
+        *,
+        urgent: bool = False,
     ) -> Answer:
         if self._connections is None:
             raise _stopped()
-        return await self._connections.fetch(statement, arguments, deadline, final)
+        return await self._connections.fetch(statement, arguments, deadline, final, urgent=urgent)
 
     async def _notify(self, channel: str) -> None:
         await self._fetch("SELECT pg_notify($1::text, '')", (channel,), now() + 5.0)
