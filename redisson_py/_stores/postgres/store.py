@@ -71,7 +71,7 @@ class PostgresStore:
     Args:
         url: `postgresql://user:password@host:port/database`, with what asyncpg knows of libpq's
             arguments; several hosts with commas, of which the primary is used.
-        connections: At most so many carry questions; one more listens while somebody waits.
+        connections: At most so many carry questions; from the first wait on, one more listens.
         statement_cache_size: 0 behind a pooler in transaction mode that does not keep prepared
             statements.
     """
