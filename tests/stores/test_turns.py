@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
+from typing import Any
 
 import pytest
 
@@ -19,10 +20,10 @@ from tests.support.waiting import until
 async def test_a_renewal_goes_before_all_that_wait(backend: Backend, client: Client) -> None:
     """Behind them it would come too late: nothing but many tasks at once would lose every hold."""
     lease = await client.get_lock("k").acquire()
-    store = client._store  # type: ignore[union-attr]
+    store: Any = client._store  # type: ignore[union-attr]
     hold = (await store.look("k", soon())).holder
     assert hold is not None
-    turns: Turns = store._connections._turns  # type: ignore[attr-defined]
+    turns: Turns = store._connections._turns
     taken, order = 0, []
     while turns.free:
         await turns.take(urgent=False)

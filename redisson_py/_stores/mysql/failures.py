@@ -19,9 +19,9 @@ _UNDONE = (1213, 1205, 1020, 3101)
 #: Not carried out by this server now; maybe soon, or by the one that answers to its address then:
 #: too many connections, a limit of the user, a node that left its Galera cluster, a server that is
 #: read-only.
-_READ_ONLY = (1290, 1836, 1792)
+READ_ONLY = (1290, 1836, 1792)
 _USER_LIMITS = (1203, 1226)
-_NOT_NOW = (1040, *_USER_LIMITS, 1047, *_READ_ONLY)
+_NOT_NOW = (1040, *_USER_LIMITS, 1047, *READ_ONLY)
 #: The connection was gone before the query was written.
 _NOT_WRITTEN = (2006,)
 #: By the driver: no connection, one that ended, an answer to something else.
@@ -75,7 +75,7 @@ class Failure:
     @property
     def read_only(self) -> bool:
         """Whether the server takes no writes."""
-        return self.code in _READ_ONLY
+        return self.code in READ_ONLY
 
     @property
     def text(self) -> str:

@@ -19,6 +19,7 @@ from redisson_py._stores.contract import (
 from redisson_py._stores.mysql import sql
 from redisson_py._stores.mysql.address import Target, read_url
 from redisson_py._stores.mysql.connections import Answer, Connections
+from redisson_py._stores.mysql.failures import READ_ONLY
 from redisson_py._stores.trouble import Trouble
 from redisson_py.errors import BackendError, ConnectionLostError
 
@@ -142,21 +143,29 @@ class MySQLStore:
     async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> int | None:
         """End a hold, or the wait of an owner. One round trip, and two if it did not hold."""
         self._polls.pop(owner, None)
-        about = "a release"
         if unsure or owner in self._uncertain:
-            answer = await self._run(sql.give_back_unsure(name, owner), deadline, about)
+            answer = await self._release(sql.give_back_unsure(name, owner), deadline)
             self._uncertain.pop(owner, None)
             held = bool(answer.rows and answer.rows[0][0])
             return None if answer.resent and not held else int(held)
-        answer = await self._run(sql.give_back(name, owner), deadline, about)
+        answer = await self._release(sql.give_back(name, owner), deadline)
         if answer.changed:
             return 1
         # Maybe an earlier call had no answer, but was carried out.
         resent = answer.resent
-        answer = await self._run(sql.has_released(name, owner), deadline, about)
+        answer = await self._release(sql.has_released(name, owner), deadline)
         held = bool(answer.rows and answer.rows[0][0])
         # The row remembers only some that gave back last.
         return None if resent and not held else int(held)
+
+    async def _release(self, query: str, deadline: float) -> Answer:
+        try:
+            return await self._run(query, deadline, "a release")
+        except BackendError as error:
+            if isinstance(error, ConnectionLostError) or _code(error) not in READ_ONLY:
+                raise
+            # It is made again: the primary may be there soon.
+            raise self.trouble.no_answer(maybe_held=False) from error
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
         """Renew holds, two hundred in one round trip; an exact lease takes two by itself."""

@@ -17,7 +17,7 @@ from typing import Any, Final, final
 import asyncpg
 
 from redisson_py._loop import is_closed, tear_off_transport
-from redisson_py._stores.postgres.refusals import kind_of, refusal
+from redisson_py._stores.postgres.refusals import is_read_only, kind_of, refusal
 from redisson_py._stores.trouble import Trouble
 from redisson_py._stores.turns import Turns
 from redisson_py._time import now
@@ -209,7 +209,7 @@ class Connections:
             await self._turns.take(urgent=urgent)
 
     def _failure(self, error: Exception, repeated: bool) -> Exception:
-        if isinstance(error, asyncpg.ReadOnlySQLTransactionError) and not repeated:
+        if is_read_only(error) and not repeated:
             return refusal(error, self._target.where)
         return self._trouble.no_answer(maybe_held=repeated)
 
@@ -269,7 +269,7 @@ def _keeps_connection(error: BaseException) -> bool:
     """Return whether the server has only refused a question, and will take the next one."""
     return (
         isinstance(error, asyncpg.PostgresError)
-        and not isinstance(error, asyncpg.exceptions.ReadOnlySQLTransactionError)
+        and not is_read_only(error)
         and kind_of(error) != "lost"
     )
 

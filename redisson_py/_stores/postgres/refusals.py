@@ -57,6 +57,11 @@ def kind_of(error: BaseException) -> Kind:
     return "refused"
 
 
+def is_read_only(error: BaseException | None) -> bool:
+    """Return whether the server takes no writes."""
+    return isinstance(error, exceptions.ReadOnlySQLTransactionError)
+
+
 def refusal(error: BaseException, where: str) -> BackendError:
     """Return the error for the caller, in one line. It says nothing of the URL but the address."""
     at = f"PostgreSQL at {where}"

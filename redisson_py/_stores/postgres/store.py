@@ -35,6 +35,7 @@ from redisson_py._stores.contract import (
 from redisson_py._stores.postgres import sql
 from redisson_py._stores.postgres.connections import Answer, Connections, Target
 from redisson_py._stores.postgres.listening import Listening, channel_of
+from redisson_py._stores.postgres.refusals import is_read_only
 from redisson_py._stores.postgres.url import check_url, database_of
 from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
@@ -175,10 +176,16 @@ class PostgresStore:
         if self._listening is not None:
             self._listening.discard(name, owner)
         arguments: tuple[object, ...] = (_id(name), channel_of(name), owner)
+        statement = sql.GIVE_BACK
         if unsure or owner in self._repeated:
-            answer = await self._fetch(sql.GIVE_BACK_UNSURE, (*arguments, name), deadline)
-        else:
-            answer = await self._fetch(sql.GIVE_BACK, arguments, deadline)
+            statement, arguments = sql.GIVE_BACK_UNSURE, (*arguments, name)
+        try:
+            answer = await self._fetch(statement, arguments, deadline)
+        except BackendError as error:
+            if isinstance(error, ConnectionLostError) or not is_read_only(error.__cause__):
+                raise
+            # It is made again: a primary may be there soon.
+            raise self.trouble.no_answer(maybe_held=False) from error
         self._repeated.pop(owner, None)
         if not answer.value or not answer.value[0]["held"]:
             # The row remembers only who gave back last.

@@ -35,7 +35,7 @@ def check_url(url: object) -> tuple[tuple[str, ...], str]:
     user, at, hosts = parts.netloc.rpartition("@")
     addresses = [_address(each) for each in hosts.split(",")] if hosts else []
     if not addresses:
-        named = options.get("host") or os.getenv("PGHOST", "")
+        named = options.get("host") or os.getenv("PGHOST") or ""
         names, ports = named.split(","), options.get("port", "").split(",")
         # One port is for all hosts.
         ports = ports * len(names) if len(ports) == 1 else ports
