@@ -122,7 +122,7 @@ class Postgres(StoreClient):
     as durable as what PostgreSQL commits), or when the server's clock is stepped forward.
 
     Cost: uncontended one statement for an acquire and one for a release, on a small pool of
-    connections; one more connection listens while somebody waits. Behind a pooler that keeps no
+    connections; from the first wait on, one more connection listens. Behind a pooler that keeps no
     LISTEN, waiters ask again every quarter of a second.
     """
 

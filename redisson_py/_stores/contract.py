@@ -94,7 +94,8 @@ class Renewal:
         owner: Its owner.
         token: The first of its tokens: a hold of the same name with another token is another hold.
         lease: Seconds from now. 0 looks whether the hold is there, and changes nothing.
-        exact: Set this lease even if the present one is longer.
+        exact: Set this lease even if the present one is longer. A copy of the request that arrives
+            late must undo no newer lease.
     """
 
     name: str

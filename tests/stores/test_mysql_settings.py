@@ -77,6 +77,8 @@ def server(certificates: Certificates) -> Iterator[MariaDB]:
         ("sql_safe_updates", "1"),
         ("tx_read_only", "1"),
         ("default_storage_engine", "'MyISAM'"),
+        ("init_connect", "'SET NAMES binary'"),
+        ("init_connect", "'SET character_set_results = utf16'"),
     ],
 )
 async def test_a_setting_of_the_server_changes_nothing(
@@ -134,6 +136,7 @@ async def test_one_that_may_not_make_the_table_is_told_the_sql(server: MariaDB) 
         async with started(poor):
             pass
     assert schema_sql() in str(caught.value)
+    assert POOR_USER not in str(caught.value)
     assert not isinstance(caught.value, ConnectionLostError)
     await server.sql(schema_sql(), schema_sql())
     async with started(poor) as store:
@@ -193,6 +196,27 @@ async def test_too_many_connections_are_waited_for(server: MariaDB) -> None:
         await stack.aclose()
         await task
         await store.stop()
+
+
+async def test_a_limit_of_the_user_is_waited_for(server: MariaDB) -> None:
+    """It may have fewer connections than the URL says; requests share those."""
+    try:
+        await server.sql("ALTER USER app WITH MAX_USER_CONNECTIONS 1")
+        async with started(server.url()) as store:
+            await asyncio.gather(*(granted(store, new_name(), owner()) for _ in range(5)))
+            with pytest.raises(ConnectionLostError, match="max_user_connections") as caught:
+                await MySQLStore.from_url(server.url()).start(CountingBell(), soon(0.3))
+            assert not caught.value.maybe_held
+            assert "app" not in str(caught.value)
+    finally:
+        await server.sql("ALTER USER app WITH MAX_USER_CONNECTIONS 0")
+
+
+async def test_a_refused_init_connect_does_not_name_the_user(server: MariaDB) -> None:
+    async with server.settings(init_connect="'SET NAMES utf16'"):
+        with pytest.raises(ConnectionLostError, match="init_connect command failed") as caught:
+            await MySQLStore.from_url(server.url()).start(CountingBell(), soon(0.3))
+    assert "app" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -325,7 +325,10 @@ def test_a_bad_url_is_refused_and_never_quoted(url: str) -> None:
     assert caught.value.__context__ is None
 
 
-def test_addresses_are_told_without_credentials() -> None:
+def test_addresses_are_told_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("PGHOST", "PGPORT"):
+        monkeypatch.delenv(variable, raising=False)
+
     def where(url: str) -> str:
         store: Store = PostgresStore(url)
         return store.where
@@ -336,12 +339,25 @@ def test_addresses_are_told_without_credentials() -> None:
     assert where("postgresql:///d?host=/run/x") == "/run/x:5432"
     assert where("postgresql:///d?host=x,y&port=1,2") == "x:1, y:2"
     assert where("postgresql:///d?host=x,y&port=7") == "x:7, y:7"
+    assert where("postgresql:///d?port=7") == "localhost:7"
     with pytest.raises(ValueError, match="as many ports"):
         where("postgresql:///d?host=x&port=1,2")
     with pytest.raises(TypeError):
         where(b"postgresql://")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="connections"):
         PostgresStore("postgresql://", connections=0)
+
+
+async def test_an_address_of_the_environment_is_told(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGHOST", HOST)
+    monkeypatch.setenv("PGPORT", str(server.port))
+    for url in ("postgresql://postgres@/postgres", f"postgresql://postgres@{HOST}/postgres"):
+        async with started(url) as store:
+            assert store.where == f"{HOST}:{server.port}"
+    assert PostgresStore("postgresql://h:7").where == "h:7"
+    assert PostgresStore("postgresql://?host=h").where == f"h:{server.port}"
 
 
 @pytest.mark.parametrize("option", ["connections", "statement_cache_size"])

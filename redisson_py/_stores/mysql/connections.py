@@ -25,6 +25,7 @@ from redisson_py._stores.mysql import sql
 from redisson_py._stores.mysql.address import Target
 from redisson_py._stores.mysql.failures import Failure, Progress, failure_of
 from redisson_py._stores.trouble import Trouble
+from redisson_py._stores.turns import Turns
 from redisson_py.errors import BackendError
 
 _LINGER_NOT: Final = struct.pack("ii", 1, 0)
@@ -131,19 +132,20 @@ class Connections:
         self._title = title
         self._trouble = trouble
         self._reconnected = reconnected
-        self._slots = asyncio.Semaphore(target.connections)
+        self._turns = Turns(target.connections)
         self._idle: list[_Connection] = []
         self._used: set[_Connection] = set()
         self._lost = False
         self._closed = False
 
-    async def run(self, query: str, deadline: float, about: str) -> Answer:
+    async def run(self, query: str, deadline: float, about: str, *, urgent: bool = False) -> Answer:
         """Send a query, and again after a failure that passes, until there is an answer.
 
         Args:
             query: One statement or several, which may be carried out twice.
             deadline: When to give up.
             about: What it is for, in errors.
+            urgent: It goes before others that wait for a connection.
 
         Raises:
             ConnectionLostError: There was no answer until then.
@@ -154,7 +156,8 @@ class Connections:
         told: Failure | None = None
         while True:
             left = deadline - _time.now()
-            found = await self._attempt(query, max(left / 2, min(left, _SHORTEST_ATTEMPT)), resent)
+            patience = max(left / 2, min(left, _SHORTEST_ATTEMPT))
+            found = await self._attempt(query, patience, resent, urgent)
             if isinstance(found, Answer):
                 self._trouble.over()
                 return found
@@ -184,22 +187,17 @@ class Connections:
             connection.leave_behind()
         self._idle.clear()
 
-    async def _attempt(self, query: str, patience: float, resent: bool) -> Answer | Failure:
+    async def _attempt(
+        self, query: str, patience: float, resent: bool, urgent: bool
+    ) -> Answer | Failure:
         progress = Progress()
         try:
-            async with asyncio.timeout(patience), self._slots:
-                connection = self._take() or await self._open()
-                self._used.add(connection)
+            async with asyncio.timeout(patience):
+                await self._turns.take(urgent=urgent)
                 try:
-                    before = _time.now()
-                    changed, rows = await connection.run(query, progress)
-                except BaseException as error:
-                    self._drop(connection, error, progress)
-                    raise
-                else:
-                    self._keep(connection)
+                    before, (changed, rows) = await self._once(query, progress)
                 finally:
-                    self._used.discard(connection)
+                    self._turns.end()
                 return Answer(changed, rows, before, resent)
         except Exception as error:  # the driver lets errors of many kinds out
             failure = failure_of(error, progress)
@@ -207,6 +205,23 @@ class Connections:
             if isinstance(error, TimeoutError):
                 self._suspect()
             return failure
+
+    async def _once(
+        self, query: str, progress: Progress
+    ) -> tuple[float, tuple[int, tuple[Row, ...]]]:
+        connection = self._take() or await self._open()
+        self._used.add(connection)
+        try:
+            before = _time.now()
+            found = await connection.run(query, progress)
+        except BaseException as error:
+            self._drop(connection, error, progress)
+            raise
+        else:
+            self._keep(connection)
+        finally:
+            self._used.discard(connection)
+        return before, found
 
     def _take(self) -> _Connection | None:
         while self._idle:

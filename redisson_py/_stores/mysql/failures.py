@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import ssl
 from dataclasses import dataclass
 from typing import Literal, final
@@ -16,9 +17,11 @@ Verdict = Literal["again", "reconnect", "refused"]
 #: (an `ALTER TABLE`), a row that another transaction has changed, also on another node.
 _UNDONE = (1213, 1205, 1020, 3101)
 #: Not carried out by this server now; maybe soon, or by the one that answers to its address then:
-#: too many connections, a node that left its Galera cluster, a server that is read-only.
-_READ_ONLY = (1290, 1836, 1792)
-_NOT_NOW = (1040, 1203, 1047, *_READ_ONLY)
+#: too many connections, a limit of the user, a node that left its Galera cluster, a server that is
+#: read-only.
+READ_ONLY = (1290, 1836, 1792)
+_USER_LIMITS = (1203, 1226)
+_NOT_NOW = (1040, *_USER_LIMITS, 1047, *READ_ONLY)
 #: The connection was gone before the query was written.
 _NOT_WRITTEN = (2006,)
 #: By the driver: no connection, one that ended, an answer to something else.
@@ -28,6 +31,10 @@ _UNKNOWN = (1053, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1317, 1927, 1969, 30
 #: The login was refused. The server's text tells the user's name.
 _LOGIN = (1044, 1045, 1049, 1130, 1251, 1698, 1820, 1862, 2059)
 _NO_TABLE, _NO_COLUMN = 1146, 1054
+#: A command on a table or a column.
+_DENIED = (1142, 1143)
+#: A user in the server's texts, with or without a host.
+_USER = re.compile(r"( to)? user:? '.*?'(@'[^']*')?", re.IGNORECASE)
 _MAKE_IT = "run the SQL that redisson_py.mysql.schema_sql() returns"
 
 
@@ -68,7 +75,7 @@ class Failure:
     @property
     def read_only(self) -> bool:
         """Whether the server takes no writes."""
-        return self.code in _READ_ONLY
+        return self.code in READ_ONLY
 
     @property
     def text(self) -> str:
@@ -79,12 +86,17 @@ class Failure:
             case 1044 | 1049:
                 return f"the database is not there, or not for this user ({self.code})"
             case code if code == _NO_TABLE:
-                return f"{self.error.args[1]} ({code}): {_MAKE_IT}"
+                return f"{self._said} ({code}): {_MAKE_IT}"
             case code if code == _NO_COLUMN:
                 return (
-                    f"{self.error.args[1]} ({code}): the table {TABLE} is not the one that this"
-                    f" version of redisson_py needs: if nothing is locked, drop it, and {_MAKE_IT}"
+                    f"{self._said} ({code}): the table {TABLE} is not the one that this version"
+                    f" of redisson_py needs: if nothing is locked, drop it, and {_MAKE_IT}"
                 )
+            case code if code in _DENIED:
+                return f"{self._said} ({code}): SELECT, INSERT and UPDATE on {TABLE} are needed"
+            case code if code in _USER_LIMITS:
+                limit = re.search(r"'(max_\w+)'", self._said)
+                return f"the limit {limit[1] if limit else 'of the user'} is reached ({code})"
             case code if code in _LOGIN:
                 return f"the login was refused ({code})"
             case 0 if isinstance(self.error, TimeoutError):
@@ -92,7 +104,12 @@ class Failure:
             case 0:
                 return f"{type(self.error).__name__}: {self.error}"
             case code:
-                return f"{self.error.args[1]} ({code})"
+                return f"{self._said} ({code})"
+
+    @property
+    def _said(self) -> str:
+        """What the server said, without the user."""
+        return _USER.sub("", str(self.error.args[1]))
 
 
 def failure_of(error: Exception, progress: Progress) -> Failure:

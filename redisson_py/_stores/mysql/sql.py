@@ -47,7 +47,8 @@ have passed may be deleted at any time.'"""
 #: Sent on each new connection. `READ COMMITTED` would not work with a binary log of statements.
 SETTINGS = (
     "SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES', innodb_lock_wait_timeout = 1,"
-    " lock_wait_timeout = 1, sql_select_limit = 18446744073709551615;"
+    " lock_wait_timeout = 1, sql_select_limit = 18446744073709551615,"
+    " character_set_results = utf8mb4;"
     " SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE"
 )
 
@@ -100,8 +101,13 @@ _RENEW = f"""\
 UPDATE {TABLE} SET expires = CASE {{changes}} ELSE expires END
 WHERE id IN ({{ids}}) AND (id, owner, token) IN ({{holds}}) AND expires > {_NOW}"""
 
+_SET_LEASE = f"""\
+UPDATE {TABLE} SET expires = {_NOW} + {{lease}}
+WHERE id = {{id}} AND owner = {{owner}} AND token = {{token}}
+  AND expires = {{end}} AND expires > {_NOW}"""
+
 _STILL_THERE = f"""\
-SELECT id, owner, token, expires - {_NOW} FROM {TABLE}
+SELECT id, owner, token, expires - {_NOW}, expires FROM {TABLE}
 WHERE id IN ({{ids}}) AND (id, owner, token) IN ({{holds}}) AND expires > {_NOW}"""
 
 _LOOK = f"""\
@@ -153,19 +159,39 @@ def give_back_unsure(name: str, owner: str) -> str:
     )
 
 
-def renew(batch: Sequence[Renewal]) -> str:
-    """Return the query that renews holds.
+def still_there(batch: Sequence[Renewal]) -> str:
+    """Return the statement that looks for holds.
 
-    Its last result has a row for each that is there: id, owner, token, microseconds left.
+    It has a row for each that is there: id, owner, token, microseconds left, the end by the clock.
     """
-    still_there = _STILL_THERE.format(ids=_ids(batch), holds=_holds(batch))
+    return _STILL_THERE.format(ids=_ids(batch), holds=_holds(batch))
+
+
+def renew(batch: Sequence[Renewal]) -> str:
+    """Return the query that renews holds, none of them exactly; its last result: `still_there`."""
     changed = [each for each in batch if each.lease > 0]
     if not changed:
-        return still_there
+        return still_there(batch)
     update = _RENEW.format(
         changes=" ".join(map(_change, changed)), ids=_ids(changed), holds=_holds(changed)
     )
-    return f"{update};\n{still_there}"
+    return f"{update};\n{still_there(batch)}"
+
+
+def set_lease(renewal: Renewal, end: int) -> str:
+    """Return the query that sets an exact lease in the place of the one that ends at `end`.
+
+    It changes one row if there was one. Late, it replaces no later lease. Its last result is
+    `still_there`.
+    """
+    update = _SET_LEASE.format(
+        id=key(renewal.name),
+        owner=_owner(renewal.owner),
+        token=int(renewal.token),
+        end=int(end),
+        lease=_micro(renewal.lease),
+    )
+    return f"{update};\n{still_there([renewal])}"
 
 
 def look(name: str) -> str:
@@ -192,9 +218,8 @@ def key(name: str) -> str:
 
 
 def _change(renewal: Renewal) -> str:
-    until = f"{_NOW} + {_micro(renewal.lease)}"
-    new = until if renewal.exact else f"GREATEST(expires, {until})"
-    return f"WHEN id = {key(renewal.name)} AND token = {int(renewal.token)} THEN {new}"
+    until = f"GREATEST(expires, {_NOW} + {_micro(renewal.lease)})"
+    return f"WHEN id = {key(renewal.name)} AND token = {int(renewal.token)} THEN {until}"
 
 
 def _ids(batch: Sequence[Renewal]) -> str:

@@ -19,6 +19,7 @@ from redisson_py._stores.contract import (
 from redisson_py._stores.mysql import sql
 from redisson_py._stores.mysql.address import Target, read_url
 from redisson_py._stores.mysql.connections import Answer, Connections
+from redisson_py._stores.mysql.failures import READ_ONLY
 from redisson_py._stores.trouble import Trouble
 from redisson_py.errors import BackendError, ConnectionLostError
 
@@ -142,33 +143,68 @@ class MySQLStore:
     async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> int | None:
         """End a hold, or the wait of an owner. One round trip, and two if it did not hold."""
         self._polls.pop(owner, None)
-        about = "a release"
         if unsure or owner in self._uncertain:
-            answer = await self._run(sql.give_back_unsure(name, owner), deadline, about)
+            answer = await self._release(sql.give_back_unsure(name, owner), deadline)
             self._uncertain.pop(owner, None)
             held = bool(answer.rows and answer.rows[0][0])
             return None if answer.resent and not held else int(held)
-        answer = await self._run(sql.give_back(name, owner), deadline, about)
+        answer = await self._release(sql.give_back(name, owner), deadline)
         if answer.changed:
             return 1
         # Maybe an earlier call had no answer, but was carried out.
         resent = answer.resent
-        answer = await self._run(sql.has_released(name, owner), deadline, about)
+        answer = await self._release(sql.has_released(name, owner), deadline)
         held = bool(answer.rows and answer.rows[0][0])
         # The row remembers only some that gave back last.
         return None if resent and not held else int(held)
 
+    async def _release(self, query: str, deadline: float) -> Answer:
+        try:
+            return await self._run(query, deadline, "a release")
+        except BackendError as error:
+            if isinstance(error, ConnectionLostError) or _code(error) not in READ_ONLY:
+                raise
+            # It is made again: the primary may be there soon.
+            raise self.trouble.no_answer(maybe_held=False) from error
+
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
-        """Renew holds, two hundred in one round trip."""
-        ends: list[float | None] = []
-        for start in range(0, len(batch), _MOST_RENEWALS):
-            some = batch[start : start + _MOST_RENEWALS]
-            answer = await self._run(sql.renew(some), deadline, "a renewal")
-            found = {(key, owner, token): left for key, owner, token, left in answer.rows}
+        """Renew holds, two hundred in one round trip; an exact lease takes two by itself."""
+        rest = [each for each in batch if not each.exact or each.lease == 0]
+        kept: dict[Renewal, float] = {}
+        for start in range(0, len(rest), _MOST_RENEWALS):
+            some = rest[start : start + _MOST_RENEWALS]
+            answer = await self._run(sql.renew(some), deadline, "a renewal", urgent=True)
+            found = {(key, owner, token): left for key, owner, token, left, _ in answer.rows}
             for each in some:
                 left = found.get((sql.hash_of(each.name), each.owner, each.token))
-                ends.append(None if left is None else answer.before + left / _MICRO)
-        return ends
+                if left is not None:
+                    kept[each] = answer.before + left / _MICRO
+        for each in batch:
+            if each.exact and each.lease > 0:
+                until = await self._set_lease(each, deadline)
+                if until is not None:
+                    kept[each] = until
+        return [kept.get(each) for each in batch]
+
+    async def _set_lease(self, renewal: Renewal, deadline: float) -> float | None:
+        """Set an exact lease; return until when the hold is kept, or None if it is not there.
+
+        The query names the end of the lease that it replaces, so a copy that arrives late undoes
+        nothing newer.
+        """
+        answer = await self._run(
+            sql.still_there([renewal]), deadline, "a look at a hold", urgent=True
+        )
+        while answer.rows:
+            end = answer.rows[0][-1]
+            answer = await self._run(
+                sql.set_lease(renewal, end), deadline, "a new lease", urgent=True
+            )
+            # If it changed nothing, another request of its owner came in between: once more.
+            if answer.changed and answer.rows:
+                remaining: float = answer.rows[0][-2] / _MICRO
+                return answer.before + remaining
+        return None
 
     async def look(self, name: str, deadline: float, kind: Kind = "lock") -> State:
         """Return the holder of a name. Its waiters poll: the store does not know them."""
@@ -225,10 +261,12 @@ class MySQLStore:
                 f"{error}\nSomebody who may must make the table once:\n{schema_sql()};"
             ) from error.__cause__
 
-    async def _run(self, query: str, deadline: float, about: str) -> Answer:
+    async def _run(
+        self, query: str, deadline: float, about: str, *, urgent: bool = False
+    ) -> Answer:
         if self._connections is None:
             raise BackendError("the store was not started, or was stopped")
-        return await self._connections.run(query, deadline, about)
+        return await self._connections.run(query, deadline, about, urgent=urgent)
 
 
 def schema_sql() -> str:

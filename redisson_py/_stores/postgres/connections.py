@@ -17,8 +17,9 @@ from typing import Any, Final, final
 import asyncpg
 
 from redisson_py._loop import is_closed, tear_off_transport
-from redisson_py._stores.postgres.refusals import kind_of, refusal
+from redisson_py._stores.postgres.refusals import is_read_only, kind_of, refusal
 from redisson_py._stores.trouble import Trouble
+from redisson_py._stores.turns import Turns
 from redisson_py._time import now
 
 #: Seconds of silence after which a question with a long deadline tries another connection: a row
@@ -105,7 +106,7 @@ class Connections:
         self._target: Final = target
         self._trouble: Final = trouble
         self._recovered: Final = recovered
-        self._turns = asyncio.Semaphore(most)
+        self._turns = Turns(most)
         #: Those that carry no question, each with the moment since when; the last is taken first.
         self._idle: deque[tuple[float, asyncpg.Connection]] = deque()
         self._busy: set[asyncpg.Connection] = set()
@@ -121,16 +122,23 @@ class Connections:
         arguments: Sequence[object],
         deadline: float,
         final: tuple[type[Exception], ...] = (),
+        *,
+        urgent: bool = False,
     ) -> Answer:
         """Return the rows of a statement; see `run`."""
 
         async def fetch(connection: asyncpg.Connection) -> Any:
             return await connection.fetch(statement, *arguments)
 
-        return await self.run(fetch, deadline, final)
+        return await self.run(fetch, deadline, final, urgent=urgent)
 
     async def run(
-        self, statement: Statement, deadline: float, final: tuple[type[Exception], ...] = ()
+        self,
+        statement: Statement,
+        deadline: float,
+        final: tuple[type[Exception], ...] = (),
+        *,
+        urgent: bool = False,
     ) -> Answer:
         """Return the result of a statement, which may be run twice.
 
@@ -138,6 +146,7 @@ class Connections:
             statement: The statement.
             deadline: When to give up.
             final: Errors after which it is not run again.
+            urgent: It goes before others that wait for a connection.
 
         Raises:
             ConnectionLostError: There was no answer by the deadline.
@@ -147,14 +156,14 @@ class Connections:
         while True:
             written = False
             try:
-                await self._turn(deadline)
+                await self._turn(deadline, urgent)
                 try:
                     connection = await self._connection(deadline)
                     written = True
                     sent = now()
                     value = await self._ask(connection, statement, deadline)
                 finally:
-                    self._turns.release()
+                    self._turns.end()
             except Exception as error:
                 kind = "refused" if isinstance(error, final) else kind_of(error)
                 if kind == "refused" and not repeated:
@@ -162,13 +171,13 @@ class Connections:
                 lost = kind == "lost"
                 self._interrupted = self._interrupted or lost
                 repeated = repeated or (lost and written)
-                # What is refused may name the user.
-                why = str(refusal(error, self._target.where)) if kind == "refused" else ""
+                # What the server says may name the user.
+                why = "" if lost else str(refusal(error, self._target.where))
                 self._trouble.note(error, why)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 wait = pause * random.uniform(0.5, 1.0)
                 if kind == "refused" or self._closed or now() + wait >= deadline:
-                    raise self._failure(error, lost, repeated) from error
+                    raise self._failure(error, repeated) from error
                 await asyncio.sleep(wait)
             else:
                 self._trouble.over()
@@ -192,15 +201,15 @@ class Connections:
             abandon(connection)
         self._idle.clear()
 
-    async def _turn(self, deadline: float) -> None:
-        if not self._turns.locked():
-            await self._turns.acquire()
+    async def _turn(self, deadline: float, urgent: bool) -> None:
+        if self._turns.free:
+            await self._turns.take(urgent=urgent)
             return
         async with asyncio.timeout(deadline - now()):
-            await self._turns.acquire()
+            await self._turns.take(urgent=urgent)
 
-    def _failure(self, error: Exception, lost: bool, repeated: bool) -> Exception:
-        if not lost and not repeated:
+    def _failure(self, error: Exception, repeated: bool) -> Exception:
+        if is_read_only(error) and not repeated:
             return refusal(error, self._target.where)
         return self._trouble.no_answer(maybe_held=repeated)
 
@@ -232,6 +241,7 @@ class Connections:
             if not _keeps_connection(error):
                 connection.terminate()
                 if isinstance(error, Exception) and loop.time() >= timer.when():
+                    self._suspect()
                     # What asyncpg says then is only that the connection was closed.
                     raise TimeoutError from error
             raise
@@ -242,6 +252,11 @@ class Connections:
                 self._idle.append((now(), connection))
                 self._close_unneeded()
         return value
+
+    def _suspect(self) -> None:
+        """Drop what is idle: after a silence it may go to the same dead peer."""
+        while self._idle:
+            self._idle.pop()[1].terminate()
 
     def _close_unneeded(self) -> None:
         since, connection = self._idle[0]
@@ -254,7 +269,7 @@ def _keeps_connection(error: BaseException) -> bool:
     """Return whether the server has only refused a question, and will take the next one."""
     return (
         isinstance(error, asyncpg.PostgresError)
-        and not isinstance(error, asyncpg.exceptions.ReadOnlySQLTransactionError)
+        and not is_read_only(error)
         and kind_of(error) != "lost"
     )
 

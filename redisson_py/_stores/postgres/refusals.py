@@ -57,11 +57,21 @@ def kind_of(error: BaseException) -> Kind:
     return "refused"
 
 
+def is_read_only(error: BaseException | None) -> bool:
+    """Return whether the server takes no writes."""
+    return isinstance(error, exceptions.ReadOnlySQLTransactionError)
+
+
 def refusal(error: BaseException, where: str) -> BackendError:
     """Return the error for the caller, in one line. It says nothing of the URL but the address."""
     at = f"PostgreSQL at {where}"
     if isinstance(error, _CREDENTIALS):
         return BackendError(f"{at} refuses the user or the password")
+    if isinstance(error, exceptions.TooManyConnectionsError):
+        return BackendError(
+            f"{at} has no connection left, or its role or database has none: raise the limit, or"
+            " lower `connections`"
+        )
     if isinstance(error, exceptions.InvalidCatalogNameError):
         return BackendError(f"{at} has no database of that name")
     if isinstance(error, exceptions.ClientConfigurationError):

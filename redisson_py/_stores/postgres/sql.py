@@ -184,22 +184,28 @@ SELECT coalesce({_MINE} OR t.freed_by = $3::text, false) AS held,
 FROM (VALUES (1)) AS once LEFT JOIN before AS t ON true"""
 
 _ENTRIES: Final = """
-unnest($1::bytea[], $2::text[], $3::bigint[], $4::float8[], $5::boolean[])
-    AS entry (id, owner, token, lease, exact)"""
+unnest($1::bytea[], $2::text[], $3::bigint[], $4::float8[], $5::bigint[])
+    AS entry (id, owner, token, lease, seen)"""
 _SAME_HOLD: Final = f"""
 t.id = entry.id AND t.owner = entry.owner AND t.token = entry.token AND t.expires > {_NOW}"""
+_END: Final = "(extract(epoch FROM t.expires) * 1000000)::bigint"
+_KEPT: Final = f"t.id, t.owner, t.token, {_REMAINING} AS remaining, {_END} AS seen"
 
-#: ids, owners, tokens, leases, exacts -> the holds that are there, with what remains.
+#: ids, owners, tokens, leases, ends -> the holds that are there, with what remains and their ends.
+#:
+#: With an end that was seen the lease is set, longer or shorter, unless that has changed since:
+#: then there is no row. So a request that comes late undoes none that was made after it.
 RENEW: Final = f"""
 UPDATE {TABLE} AS t
-SET expires = CASE WHEN entry.exact THEN {_NOW} + make_interval(secs => entry.lease)
-    ELSE greatest(t.expires, {_NOW} + make_interval(secs => entry.lease)) END
-FROM {_ENTRIES} WHERE {_SAME_HOLD}
-RETURNING t.id, t.owner, t.token, {_REMAINING} AS remaining"""
+SET expires = CASE WHEN entry.seen IS NULL
+    THEN greatest(t.expires, {_NOW} + make_interval(secs => entry.lease))
+    ELSE {_NOW} + make_interval(secs => entry.lease) END
+FROM {_ENTRIES} WHERE {_SAME_HOLD} AND {_END} = coalesce(entry.seen, {_END})
+RETURNING {_KEPT}"""
 
-#: The same without a change.
+#: The same without a change, whatever is given as leases and ends.
 CONFIRM: Final = f"""
-SELECT t.id, t.owner, t.token, {_REMAINING} AS remaining
+SELECT {_KEPT}
 FROM {_ENTRIES} JOIN {TABLE} AS t ON {_SAME_HOLD}"""
 
 #: id -> the holder, if there is one.

@@ -17,8 +17,8 @@ import asyncio
 import contextlib
 import hashlib
 from collections import OrderedDict
-from collections.abc import Sequence
-from typing import Any, Final, Self, final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple, Self, final
 
 import asyncpg
 
@@ -35,6 +35,7 @@ from redisson_py._stores.contract import (
 from redisson_py._stores.postgres import sql
 from redisson_py._stores.postgres.connections import Answer, Connections, Target
 from redisson_py._stores.postgres.listening import Listening, channel_of
+from redisson_py._stores.postgres.refusals import is_read_only
 from redisson_py._stores.postgres.url import check_url, database_of
 from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
@@ -53,6 +54,16 @@ _LOCKED_ROW: Final = (asyncpg.LockNotAvailableError,)
 #: How many owners are remembered whose requests had no answer.
 _REMEMBERED: Final = 10_000
 
+#: The name, the owner and the token of a hold.
+_Hold = tuple[str, str, int]
+
+
+class _Kept(NamedTuple):
+    """Until when a hold is kept: by our clock, and by the server's in microseconds."""
+
+    until: float
+    end: int
+
 
 @final
 class PostgresStore:
@@ -61,7 +72,7 @@ class PostgresStore:
     Args:
         url: `postgresql://user:password@host:port/database`, with what asyncpg knows of libpq's
             arguments; several hosts with commas, of which the primary is used.
-        connections: At most so many carry questions; one more listens while somebody waits.
+        connections: At most so many carry questions; from the first wait on, one more listens.
         statement_cache_size: 0 behind a pooler in transaction mode that does not keep prepared
             statements.
     """
@@ -165,10 +176,16 @@ class PostgresStore:
         if self._listening is not None:
             self._listening.discard(name, owner)
         arguments: tuple[object, ...] = (_id(name), channel_of(name), owner)
+        statement = sql.GIVE_BACK
         if unsure or owner in self._repeated:
-            answer = await self._fetch(sql.GIVE_BACK_UNSURE, (*arguments, name), deadline)
-        else:
-            answer = await self._fetch(sql.GIVE_BACK, arguments, deadline)
+            statement, arguments = sql.GIVE_BACK_UNSURE, (*arguments, name)
+        try:
+            answer = await self._fetch(statement, arguments, deadline)
+        except BackendError as error:
+            if isinstance(error, ConnectionLostError) or not is_read_only(error.__cause__):
+                raise
+            # It is made again: a primary may be there soon.
+            raise self.trouble.no_answer(maybe_held=False) from error
         self._repeated.pop(owner, None)
         if not answer.value or not answer.value[0]["held"]:
             # The row remembers only who gave back last.
@@ -176,14 +193,24 @@ class PostgresStore:
         return 2 if answer.value[0].get("wanted") else 1
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
-        """Renew holds, all in one statement; those with a lease of 0 are looked at in another."""
-        kept: dict[tuple[str, str, int], float] = {}
+        """Renew holds, all in one statement; those with a lease of 0 are looked at in another.
+
+        An exact lease takes one round trip more: the statement that sets them names the end of the
+        lease that it replaces. So a copy of it that arrives late undoes nothing newer.
+        """
         looks = [each for each in batch if each.lease == 0]
-        renewals = [each for each in batch if each.lease > 0]
-        for statement, part in ((sql.RENEW, renewals), (sql.CONFIRM, looks)):
-            if part:
-                kept |= await self._renew(statement, part, deadline)
-        return [kept.get((each.name, each.owner, each.token)) for each in batch]
+        renewals = [each for each in batch if each.lease > 0 and not each.exact]
+        exact = [each for each in batch if each.lease > 0 and each.exact]
+        kept = await self._renew(sql.RENEW, renewals, {}, deadline)
+        kept |= await self._renew(sql.CONFIRM, looks, {}, deadline)
+        while exact:
+            seen = await self._renew(sql.CONFIRM, exact, {}, deadline)
+            exact = [each for each in exact if _hold_of(each) in seen]
+            # One is not set if another request of its owner came in between: once more.
+            kept |= (changed := await self._renew(sql.RENEW, exact, seen, deadline))
+            exact = [each for each in exact if _hold_of(each) not in changed]
+        found = [kept.get(_hold_of(each)) for each in batch]
+        return [None if each is None else each.until for each in found]
 
     async def look(self, name: str, deadline: float, kind: Kind = "lock") -> State:
         """Return who holds a name. Waiters are not known."""
@@ -208,6 +235,17 @@ class PostgresStore:
         return answer.repeated or bool(answer.value and answer.value[0]["held"])
 
     async def _ask(self, wish: Wish, deadline: float) -> Granted | Busy:
+        answer = await self._ask_once_or_again(wish, deadline)
+        if isinstance(answer, Busy) and not wish.waits and wish.owner in self._repeated:
+            # The caller would leave without giving back, and the first copy may still arrive.
+            raise ConnectionLostError(
+                f"{self.title} at {self.where} lost the answer to a request for a hold, and now the"
+                " name is busy",
+                maybe_held=True,
+            )
+        return answer
+
+    async def _ask_once_or_again(self, wish: Wish, deadline: float) -> Granted | Busy:
         lease, tokens = float(wish.lease), wish.tokens
         arguments = (_id(wish.name), wish.name, wish.owner, lease, tokens, wish.waits)
         for _ in range(_TRIES):
@@ -233,19 +271,28 @@ class PostgresStore:
         return Busy(LOCKED)
 
     async def _renew(
-        self, statement: str, part: Sequence[Renewal], deadline: float
-    ) -> dict[tuple[str, str, int], float]:
+        self,
+        statement: str,
+        part: Sequence[Renewal],
+        seen: Mapping[_Hold, _Kept],
+        deadline: float,
+    ) -> dict[_Hold, _Kept]:
+        if not part:
+            return {}
         names = {_id(each.name): each.name for each in part}
+        ends = [seen.get(_hold_of(each)) for each in part]
         arguments: list[list[Any]] = [
             [_id(each.name) for each in part],
             [each.owner for each in part],
             [each.token for each in part],
             [float(each.lease) for each in part],
-            [each.exact for each in part],
+            [None if each is None else each.end for each in ends],
         ]
-        answer = await self._fetch(statement, arguments, deadline)
+        answer = await self._fetch(statement, arguments, deadline, urgent=True)
         return {
-            (names[row["id"]], row["owner"], row["token"]): answer.sent + row["remaining"]
+            (names[row["id"]], row["owner"], row["token"]): _Kept(
+                answer.sent + row["remaining"], row["seen"]
+            )
             for row in answer.value
         }
 
@@ -255,10 +302,12 @@ class PostgresStore:
         arguments: Sequence[object],
         deadline: float,
         final: tuple[type[Exception], ...] = (),
+        *,
+        urgent: bool = False,
     ) -> Answer:
         if self._connections is None:
             raise _stopped()
-        return await self._connections.fetch(statement, arguments, deadline, final)
+        return await self._connections.fetch(statement, arguments, deadline, final, urgent=urgent)
 
     async def _notify(self, channel: str) -> None:
         await self._fetch("SELECT pg_notify($1::text, '')", (channel,), now() + 5.0)
@@ -309,6 +358,10 @@ def _check_count(what: str, count: object, least: int) -> None:
         raise TypeError(f"{what} must be int, not {type(count).__name__}")
     if count < least:
         raise ValueError(f"{what} must be {least} or more, not {count!r}")
+
+
+def _hold_of(renewal: Renewal) -> _Hold:
+    return renewal.name, renewal.owner, renewal.token
 
 
 def _id(name: str) -> bytes:

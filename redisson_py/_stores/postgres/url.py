@@ -34,8 +34,9 @@ def check_url(url: object) -> tuple[tuple[str, ...], str]:
     options = _options(parts.query)
     user, at, hosts = parts.netloc.rpartition("@")
     addresses = [_address(each) for each in hosts.split(",")] if hosts else []
-    if not addresses and options.get("host"):
-        names, ports = options["host"].split(","), options.get("port", "").split(",")
+    if not addresses:
+        named = options.get("host") or os.getenv("PGHOST") or ""
+        names, ports = named.split(","), options.get("port", "").split(",")
         # One port is for all hosts.
         ports = ports * len(names) if len(ports) == 1 else ports
         if len(ports) != len(names):
@@ -44,7 +45,7 @@ def check_url(url: object) -> tuple[tuple[str, ...], str]:
         addresses = [_address(f"{name}:{port}" if port else name) for name, port in pairs]
     # asyncpg has one timeout for all hosts: the first would have the time of the second.
     urls = tuple(parts._replace(netloc=user + at + each).geturl() for each in hosts.split(","))
-    return urls, ", ".join(addresses) or f"localhost:{_PORT}"
+    return urls, ", ".join(addresses)
 
 
 def database_of(url: str) -> str:
@@ -95,4 +96,4 @@ def _address(text: str) -> str:
     found = _HOST.fullmatch(text)
     if found is None or (found[2] and not 0 < int(found[2]) < 65536):
         raise ValueError(f"the URL has a host and port that are none: {_ESCAPE}")
-    return f"{unquote(found[1]) or 'localhost'}:{found[2] or _PORT}"
+    return f"{unquote(found[1]) or 'localhost'}:{found[2] or os.getenv('PGPORT') or _PORT}"

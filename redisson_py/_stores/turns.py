@@ -1,0 +1,58 @@
+"""Turns on a few connections: renewals come first."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from typing import final
+
+from redisson_py._loop import Cancelled, Future, new_future, wake
+
+
+@final
+class Turns:
+    """Lets at most so many requests through at a time, in their order, and urgent ones first.
+
+    Renewals are urgent: behind a thousand others that wait, they would come when their leases have
+    ended. They are few, as one is for many holds.
+
+    Args:
+        most: How many.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._urgent: deque[Future[None]] = deque()
+        self._others: deque[Future[None]] = deque()
+
+    @property
+    def free(self) -> bool:
+        """Whether nobody has to wait."""
+        return self._free > 0
+
+    async def take(self, *, urgent: bool) -> None:
+        """Wait for a turn, which must be given back with `end`. If cancelled, there is none."""
+        if self._free:
+            self._free -= 1
+            return
+        queue = self._urgent if urgent else self._others
+        turn = new_future()
+        queue.append(turn)
+        try:
+            await turn
+        except Cancelled:
+            if turn.cancelled():
+                # It is gone already if a turn ended in between.
+                with suppress(ValueError):
+                    queue.remove(turn)
+            else:
+                self.end()
+            raise
+
+    def end(self) -> None:
+        """Give a turn back: to the next that waits, if any."""
+        for queue in (self._urgent, self._others):
+            while queue:
+                if wake(queue.popleft()):
+                    return
+        self._free += 1

@@ -1,0 +1,85 @@
+"""Who gets one of a few connections: renewals first. On real databases, and by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+
+from redisson_py._stores.contract import Renewal
+from redisson_py._stores.turns import Turns
+from tests.stores.backends import Backend
+from tests.stores.postgres_scene import soon
+from tests.support.any_client import Client
+from tests.support.waiting import until
+
+
+@pytest.mark.parametrize("backend", ["postgres", "mysql"], indirect=True)
+async def test_a_renewal_goes_before_all_that_wait(backend: Backend, client: Client) -> None:
+    """Behind them it would come too late: nothing but many tasks at once would lose every hold."""
+    lease = await client.get_lock("k").acquire()
+    store: Any = client._store  # type: ignore[union-attr]
+    hold = (await store.look("k", soon())).holder
+    assert hold is not None
+    turns: Turns = store._connections._turns
+    taken, order = 0, []
+    while turns.free:
+        await turns.take(urgent=False)
+        taken += 1
+
+    async def note(what: str, call: Awaitable[object]) -> None:
+        await call
+        order.append(what)
+
+    calls = [asyncio.create_task(note("ping", store.ping(soon(30)))) for _ in range(20)]
+    await until(lambda: len(turns._others) == 20)
+    renewal = Renewal("k", hold.owner, hold.token, 3)
+    calls.append(asyncio.create_task(note("renewal", store.renew([renewal], soon(30)))))
+    await until(lambda: bool(turns._urgent))
+    turns.end()
+    await asyncio.gather(*calls)
+    assert order == ["renewal"] + 20 * ["ping"]
+    for _ in range(taken - 1):
+        turns.end()
+    await lease.release()
+
+
+async def test_turns_are_given_in_order_and_urgent_ones_first() -> None:
+    turns, order = Turns(2), []
+
+    async def work(name: str, urgent: bool = False) -> None:
+        await turns.take(urgent=urgent)
+        order.append(name)
+        await asyncio.sleep(0)
+        turns.end()
+
+    names = [("a", False), ("b", False), ("c", False), ("d", False), ("e", True), ("f", True)]
+    await asyncio.gather(*(work(*each) for each in names))
+    assert order == ["a", "b", "e", "f", "c", "d"]
+    assert turns._free == 2
+
+
+@pytest.mark.parametrize("when", ["it waits", "it got one", "it is cancelled and one ends"])
+async def test_a_cancelled_wait_costs_no_turn(when: str) -> None:
+    turns = Turns(1)
+    await turns.take(urgent=False)
+    first = asyncio.create_task(turns.take(urgent=False))
+    second = asyncio.create_task(turns.take(urgent=False))
+    await until(lambda: len(turns._others) == 2)
+    if when == "it got one":
+        turns.end()
+        first.cancel()
+    else:
+        first.cancel()
+        if when == "it waits":
+            await asyncio.sleep(0)
+            assert len(turns._others) == 1
+        turns.end()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    await second
+    assert not turns._others
+    turns.end()
+    assert turns._free == 1
