@@ -10,8 +10,8 @@ Invariants:
 
 - A contender is ours only in the session that made it. It is written down here before the request
   is sent, and forgotten when a deletion was answered, or when the session has ended.
-- A grant or a renewal is read from the ensemble after something that went through its leader in
-  the same exchange: our own `create`, or a `sync`. A follower that is cut off still answers reads.
+- What is told of a name is read after something that went through the leader in the same exchange:
+  our own `create`, or a `sync`. A follower that is cut off, or behind, still answers reads.
 - `until` is when the session ends if that exchange was its last: see `session`.
 
 A request whose answer was lost is looked for by its prefix, after a `sync`. It cannot arrive later
@@ -322,7 +322,7 @@ class ZooKeeperStore:
 
     def _ended(self) -> None:
         """Forget the contenders: they end with their session."""
-        self._contenders.own.clear()
+        self._contenders.clear()
         self._semaphores.clear()
         self._owed.clear()
 
