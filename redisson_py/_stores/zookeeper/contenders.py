@@ -108,9 +108,7 @@ class Contenders:
         if contender is None:
             under = self._write_node(wish)
             if not wish.waits and under is None:
-                children = GetChildren(path, None)
-                (listed,) = await self._ensemble.exchange(session, deadline, children)
-                nodes = in_order(self.children(listed, path), kind)
+                nodes = await self.nodes(session, path, kind, deadline)
                 if blocker([*nodes, ""], "", kind) is not None:
                     return Busy(None)
         began = now()

@@ -84,7 +84,9 @@ class SemaphoreMutexes:
         if place is not None and place.held:
             return await self._granted_already(session, wish, place, deadline)
         if not wish.waits and not self.knows(*key):
-            (listed,) = await self._ensemble.exchange(session, deadline, GetChildren(path, None))
+            _, listed = await self._ensemble.exchange(
+                session, deadline, Sync(path), GetChildren(path, None)
+            )
             if self._contenders.children(listed, path):
                 return Busy(None)
         gate = replace(wish, name=_gate(wish.name), kind="lock")
