@@ -26,6 +26,7 @@ __all__ = [
     "StoreOptions",
     "StoreReadLock",
     "StoreReadWriteLock",
+    "StoreSemaphoreMutex",
     "StoreWriteLock",
     "ZooKeeper",
 ]
@@ -71,7 +72,7 @@ class ZooKeeper(StoreClient):
             options,
         )
 
-    def get_semaphore_mutex(self, name: Name) -> StoreLock:
+    def get_semaphore_mutex(self, name: Name) -> StoreSemaphoreMutex:
         """Return the semaphore mutex `name`, a lock that refuses re-entry; errors as `get_lock`.
 
         It shares its path with Curator's `InterProcessSemaphoreMutex`, and costs three round trips
