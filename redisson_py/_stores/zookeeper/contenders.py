@@ -25,7 +25,7 @@ from redisson_py._time import now
 from redisson_py.errors import BackendError
 
 from .ensemble import Ensemble
-from .names import blocker, directory_of, in_order, levels_of, number_of, prefix_of
+from .names import blocker, directory_of, has_order, in_order, levels_of, number_of, prefix_of
 from .session import CreateContainer, Session, create_contender
 
 
@@ -139,6 +139,13 @@ class Contenders:
             raise
         if contender.node is None:
             await self._find(session, wish, contender, nodes, deadline)
+        if contender.node is not None and not has_order(contender.node, kind):
+            await self.delete(session, key, False, deadline)
+            raise self._ensemble.refusal(
+                path,
+                "it has had 2,147,483,647 contenders, and ZooKeeper cannot tell more of them apart;"
+                " delete that node when nobody uses it",
+            )
         if contender.node not in nodes:
             self.own.pop(key, None)
             return None
