@@ -84,6 +84,7 @@ def test_reads_a_url() -> None:
     assert (target.hosts, target.root, target.tls) == ("h1:2181,h2:99", "/a/b", None)
     assert target.digest == "ann:se@cret:"
     assert "cret" not in repr(target)
+    assert read_url("zookeeper://h1/a%40b").root == "/a@b"
     secure = read_url("zookeepers://h1?ssl_ca_certs=/ca&ssl_certfile=/c&ssl_keyfile=/k")
     assert secure.tls == {"ca": "/ca", "certfile": "/c", "keyfile": "/k"}
     assert secure.digest is None
@@ -100,6 +101,9 @@ def test_reads_a_url() -> None:
         "zookeeper://ann:secret@h1:0",
         "zookeeper://ann:secret@h1:70000",
         "zookeeper://ann:se/cret@h1",
+        "zookeeper://ann:12/cret@h1",
+        "zookeeper://ann:12/cret@h1:2181/a",
+        "zookeepers://ann:12?ssl_ca_certs=cret@h1",
         "zookeeper://ann:se#cret@h1",
         "zookeeper://ann:se[cret@h1",
         "zookeeper://ann:secret@h1/a//b",

@@ -57,6 +57,12 @@ def read_url(url: object) -> Target:
     credentials, at, hosts = parts.netloc.rpartition("@")
     if at and not credentials.partition(":")[0]:
         raise ValueError("the URL of ZooKeeper has a password, and no user")
+    if "@" in parts.path + parts.query:
+        # What stands before it was meant for the password, and would be shown as our address.
+        raise ValueError(
+            "the URL of ZooKeeper has an @ (elsewhere: %40) behind its servers: a /, # or ? in a"
+            " user name or password must be percent-encoded"
+        )
     root = unquote(parts.path).rstrip("/")
     if root and not is_path(root):
         raise ValueError("the path of the URL is no path that ZooKeeper can have")
