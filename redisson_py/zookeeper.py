@@ -51,7 +51,7 @@ class ZooKeeper(StoreClient):
     its process stops, the end of its session does. The timeout of that session is four
     thirds of the client's `lease_time`, which the servers must allow: 40 seconds by default.
 
-    Cost: uncontended one round trip for an acquire and one for a release.
+    Cost: uncontended one round trip for an acquire, two for a `try_acquire`, and one for a release.
     """
 
     @classmethod
