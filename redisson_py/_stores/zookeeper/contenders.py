@@ -20,7 +20,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError
 from kazoo.protocol.serialization import Delete, Exists, GetChildren, GetData, Sync
 from kazoo.protocol.states import WatchedEvent
 
-from redisson_py._stores.contract import Bell, Busy, Granted, Kind, Wish
+from redisson_py._stores.contract import Bell, Busy, Granted, HolderState, Kind, Wish
 from redisson_py._time import now
 from redisson_py.errors import BackendError
 
@@ -277,3 +277,9 @@ class Contenders:
     def path(self, name: str) -> str:
         """Return the directory of a name."""
         return self._root + directory_of(name)
+
+
+def holder_of(reply: Any, remaining: float) -> HolderState:
+    """Return what the data of a node say; those of another client may be null."""
+    data, stat = reply
+    return HolderState((data or b"").decode(errors="replace"), remaining, stat.czxid)

@@ -36,7 +36,6 @@ from redisson_py._stores.contract import (
     Bell,
     Busy,
     Granted,
-    HolderState,
     Kind,
     Renewal,
     State,
@@ -46,7 +45,7 @@ from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError
 
-from .contenders import Contenders
+from .contenders import Contenders, holder_of
 from .ensemble import Ensemble
 from .names import holding
 from .semaphore_mutex import SemaphoreMutexes
@@ -281,9 +280,7 @@ class ZooKeeperStore:
                 session, deadline, *(GetData(f"{path}/{node}", None) for node in nodes)
             )
             there = {
-                node: HolderState(
-                    reply[0].decode(errors="replace"), session.timeout, reply[1].czxid
-                )
+                node: holder_of(reply, session.timeout)
                 for node, reply in zip(nodes, replies, strict=True)
                 if contenders.is_there(reply, path)
             }
