@@ -1,4 +1,4 @@
-"""Nodes of other clients, as no class of Curator's makes them by itself, but programs do."""
+"""Nodes that other clients make, or delete if they may."""
 
 from __future__ import annotations
 
@@ -8,13 +8,22 @@ from typing import Final
 import pytest
 import pytest_asyncio
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoAuthError
 from kazoo.protocol.serialization import Create
-from kazoo.security import OPEN_ACL_UNSAFE
+from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
-from redisson_py._stores.contract import Busy, Kind, Wish
+from redisson_py._stores.contract import Busy, Granted, Kind, Wish
 from redisson_py._stores.zookeeper import ZooKeeperStore
+from redisson_py.errors import BackendError
 from tests.stores.zookeeper_server import HOST, ZooKeeperServer
-from tests.stores.zookeeper_support import LEASE, new_owner, opened, soon, zookeeper_or_skip
+from tests.stores.zookeeper_support import (
+    LEASE,
+    granted,
+    new_owner,
+    opened,
+    soon,
+    zookeeper_or_skip,
+)
 
 EPHEMERAL_SEQUENTIAL: Final = 3
 #: What each kind's nodes are called, below the name.
@@ -71,3 +80,32 @@ async def test_a_holder_whose_data_are_null_is_shown(
     assert waiting.owner in state.waiters
     assert await store.force_release(name, soon(), kind) is True
     assert await store.ask(waiting, soon()) != Busy(None)
+
+
+async def test_an_acl_protects_one_directory_and_nothing_below(
+    server: ZooKeeperServer, other: KazooClient
+) -> None:
+    users = KazooClient(f"{HOST}:{server.port}", auth_data=[("digest", "ann:secret")])
+    users.start()
+    allowed = [make_digest_acl("ann", "secret", create=True, read=True, delete=True)]
+    users.create("/users", acl=allowed)
+    users.create("/users/made", acl=allowed)
+    async with (
+        opened(server.url) as stranger,
+        opened(server.url.replace("//", "//ann:secret@")) as store,
+    ):
+        for name in ("/users/made", "/users/open"):
+            owner, ask = new_owner(), Wish(name, new_owner(), LEASE, renewed=True, waits=False)
+            await granted(store, name, owner)
+            (_, node) = (await store.look(name, soon())).keys
+            if name == "/users/open":
+                other.delete(node)
+                assert isinstance(await stranger.ask(ask, soon()), Granted)
+            else:
+                with pytest.raises(NoAuthError):
+                    other.delete(node)
+                with pytest.raises(BackendError, match="no permission there"):
+                    await stranger.ask(ask, soon())
+                assert await store.give_back(name, owner, False, soon()) is True
+    users.stop()
+    users.close()
