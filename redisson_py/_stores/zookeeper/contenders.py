@@ -189,7 +189,7 @@ class Contenders:
         for node in nodes:
             if node.startswith(prefix):
                 exists = Exists(f"{path}/{node}", None)
-                (stat,) = await self._ensemble.exchange(session, deadline, exists)
+                _, stat = await self._ensemble.exchange(session, deadline, Sync(path), exists)
                 if self._ensemble.check(stat, path) is not None:
                     contender.node, contender.token = node, stat.czxid
                     return
