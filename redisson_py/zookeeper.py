@@ -26,6 +26,7 @@ __all__ = [
     "StoreOptions",
     "StoreReadLock",
     "StoreReadWriteLock",
+    "StoreSemaphoreMutex",
     "StoreWriteLock",
     "ZooKeeper",
 ]
@@ -50,7 +51,7 @@ class ZooKeeper(StoreClient):
     its process stops, the end of its session does. The timeout of that session is four
     thirds of the client's `lease_time`, which the servers must allow: 40 seconds by default.
 
-    Cost: uncontended one round trip for an acquire and one for a release.
+    Cost: uncontended one round trip for an acquire, two for a `try_acquire`, and one for a release.
     """
 
     @classmethod
@@ -71,7 +72,7 @@ class ZooKeeper(StoreClient):
             options,
         )
 
-    def get_semaphore_mutex(self, name: Name) -> StoreLock:
+    def get_semaphore_mutex(self, name: Name) -> StoreSemaphoreMutex:
         """Return the semaphore mutex `name`, a lock that refuses re-entry; errors as `get_lock`.
 
         It shares its path with Curator's `InterProcessSemaphoreMutex`, and costs three round trips

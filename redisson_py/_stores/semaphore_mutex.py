@@ -27,5 +27,6 @@ class StoreSemaphoreMutex(StoreLock):
     A second acquire by the holder raises `RuntimeError` at once, without I/O. It excludes nobody
     but the users of this kind: a lock of the same name is another one.
 
-    Cost: uncontended three round trips for an acquire and one for a release.
+    Cost: uncontended three round trips for an acquire, five for a `try_acquire`, and one for a
+    release.
     """

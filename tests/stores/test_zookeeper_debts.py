@@ -111,6 +111,8 @@ async def test_a_release_in_the_dark_is_done_when_the_network_is_back(
     proxy.cut()
     proxy.black_hole(False)
     await none_left(lambda: nodes(admin, store, name, kind))
+    # It may not have read the answer yet.
+    await none_left(lambda: [name for name, _ in store._owed])
     assert store._ensemble._session is session
     assert await store.give_back(name, owner, False, soon()) is True
 

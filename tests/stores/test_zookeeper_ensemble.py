@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 
 import pytest
 import pytest_asyncio
 from kazoo.client import KazooClient
 
 from redisson_py import LeaseLostError
+from redisson_py._stores.contract import Granted, Kind
 from redisson_py._stores.zookeeper import ZooKeeperStore
 from redisson_py._time import now
 from redisson_py.errors import ConnectionLostError
@@ -123,6 +125,27 @@ async def test_a_follower_that_is_cut_off_confirms_nothing(
             await asyncio.to_thread(reader.stop)
             reader.close()
         assert await store.renew(batch, soon()) != [None]
+
+
+@pytest.mark.parametrize("kind", ["lock", "read", "write", "semaphore"])
+async def test_a_follower_that_is_cut_off_does_not_say_busy(
+    servers: list[ZooKeeperServer], kind: Kind
+) -> None:
+    follower, *others = servers
+    name, held = f"/cut-off-busy-{kind}", "write" if kind == "read" else kind
+    async with opened(follower.url, lease=30.0) as store:
+        hold = await store.ask(replace(wish(name, new_owner()), kind=held), soon())
+        assert isinstance(hold, Granted)
+        for server in others:
+            server.pause()
+        try:
+            # Perhaps it was given back meanwhile, and the others know.
+            asked = replace(wish(name, new_owner(), waits=False), kind=kind)
+            with pytest.raises(ConnectionLostError):
+                await store.ask(asked, soon(0.4))
+        finally:
+            for server in others:
+                server.resume()
 
 
 async def test_a_hold_is_kept_until_its_end_by_those_that_were_not_told(

@@ -84,6 +84,10 @@ def test_reads_a_url() -> None:
     assert (target.hosts, target.root, target.tls) == ("h1:2181,h2:99", "/a/b", None)
     assert target.digest == "ann:se@cret:"
     assert "cret" not in repr(target)
+    assert read_url("zookeeper://h1/a%40b\n").root == "/a@b"
+    assert (
+        read_url("zookeeper://[::1],h.example.,h_2:7").hosts == "[::1]:2181,h.example.:2181,h_2:7"
+    )
     secure = read_url("zookeepers://h1?ssl_ca_certs=/ca&ssl_certfile=/c&ssl_keyfile=/k")
     assert secure.tls == {"ca": "/ca", "certfile": "/c", "keyfile": "/k"}
     assert secure.digest is None
@@ -100,13 +104,22 @@ def test_reads_a_url() -> None:
         "zookeeper://ann:secret@h1:0",
         "zookeeper://ann:secret@h1:70000",
         "zookeeper://ann:se/cret@h1",
+        "zookeeper://ann:12/cret@h1",
+        "zookeeper://ann:12/cret@h1:2181/a",
+        "zookeepers://ann:12?ssl_ca_certs=cret@h1",
         "zookeeper://ann:se#cret@h1",
+        "zookeeper://ann:se\ncret@h1",
+        "zookeeper://ann:secret%ff@h1",
+        "zookeeper://ann:secret\ud800@h1",
+        "zookeeper://ann:secret@h1..example",
+        f"zookeeper://ann:secret@{'h' * 64}",
         "zookeeper://ann:se[cret@h1",
         "zookeeper://ann:secret@h1/a//b",
         "zookeeper://ann:secret@h1/zookeeper",
         "zookeeper://ann:secret@h1?ssl_ca_certs=/ca",
         "zookeepers://ann:secret@h1?secret=1",
         "zookeepers://ann:secret@h1?ssl_certfile=/c",
+        "zookeepers://ann:secret@h1?ssl_ca_certs=",
     ],
 )
 def test_a_malformed_url_is_refused_and_not_quoted(url: str) -> None:

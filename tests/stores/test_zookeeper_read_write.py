@@ -35,6 +35,14 @@ def theirs(other: ZooKeeper) -> StoreReadWriteLock:
     return other.get_read_write_lock("k")
 
 
+@pytest.fixture
+def passing(new_client: NewClient) -> ZooKeeper:
+    """A client that passes holds on, however slow the machine is."""
+    made = new_client(turn=SOON)
+    assert isinstance(made, ZooKeeper)
+    return made
+
+
 async def test_readers_hold_it_together(
     lock: StoreReadWriteLock, theirs: StoreReadWriteLock
 ) -> None:
@@ -164,12 +172,13 @@ async def test_others_read_after_a_downgrade(
             assert await theirs.write_lock().try_acquire() is None
 
 
-async def test_a_downgrade_passes_nothing_on(client: ZooKeeper, lock: StoreReadWriteLock) -> None:
+async def test_a_downgrade_passes_nothing_on(passing: ZooKeeper) -> None:
+    lock = passing.get_read_write_lock("k")
     writing = await lock.write_lock().acquire()
     reading = await lock.read_lock().acquire()
     # A task of this client, to which the write hold would be passed.
     writer = asyncio.create_task(lock.write_lock().acquire())
-    await is_waiting(client, 1)
+    await is_waiting(passing, 1)
     await writing.release()
     await waits(lock, 1)
     seen = await lock.inspect()
@@ -181,10 +190,11 @@ async def test_a_downgrade_passes_nothing_on(client: ZooKeeper, lock: StoreReadW
         await (await writer).release()
 
 
-async def test_a_write_hold_is_passed_on(client: ZooKeeper, lock: StoreReadWriteLock) -> None:
+async def test_a_write_hold_is_passed_on(passing: ZooKeeper) -> None:
+    lock = passing.get_read_write_lock("k")
     first = await lock.write_lock().acquire()
     writer = asyncio.create_task(lock.write_lock().acquire())
-    await is_waiting(client, 1)
+    await is_waiting(passing, 1)
     await first.release()
     async with asyncio.timeout(SOON):
         second = await writer

@@ -19,6 +19,7 @@ from redisson_py.zookeeper import (
     ReadWriteSnapshot,
     StoreReadLock,
     StoreReadWriteLock,
+    StoreSemaphoreMutex,
     StoreWriteLock,
     ZooKeeper,
 )
@@ -83,7 +84,7 @@ async def zookeeper() -> None:
         assert_type(await lock.inspect(), ReadWriteSnapshot)
         async with lock.write_lock() as lease:
             assert_type(lease, Lease)
-        assert_type(store.get_semaphore_mutex("k"), StoreLock)
+        assert_type(store.get_semaphore_mutex("k"), StoreSemaphoreMutex)
         store.get_read_write_lock("k", prefer="writers")  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 

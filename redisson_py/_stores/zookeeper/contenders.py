@@ -12,18 +12,20 @@ stays: no writer comes in between.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, final
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
 from kazoo.protocol.serialization import Delete, Exists, GetChildren, GetData, Sync
+from kazoo.protocol.states import WatchedEvent
 
-from redisson_py._stores.contract import Bell, Busy, Granted, Kind, Wish
+from redisson_py._stores.contract import Bell, Busy, Granted, HolderState, Kind, Wish
 from redisson_py._time import now
 from redisson_py.errors import BackendError
 
 from .ensemble import Ensemble
-from .names import blocker, directory_of, in_order, levels_of, number_of, prefix_of
+from .names import blocker, directory_of, has_order, in_order, levels_of, number_of, prefix_of
 from .session import CreateContainer, Session, create_contender
 
 
@@ -39,7 +41,6 @@ class Contender:
         token: Its czxid.
         held: Whether it was granted the hold.
         deleting: Whether a deletion was sent.
-        watched: The node before it that is watched, and the number of the connection.
     """
 
     kind: Kind
@@ -48,7 +49,23 @@ class Contender:
     token: int = 0
     held: bool = False
     deleting: bool = False
-    watched: tuple[str, int] | None = None
+
+
+@final
+@dataclass(slots=True)
+class _Watch:
+    """A watch of a node for which contenders of this client wait.
+
+    There is one for each node, however many wait for it, or have given up: it stays until the node
+    has changed, which may take weeks.
+
+    Attributes:
+        watcher: What kazoo calls. It is one object: kazoo keeps each one that it is given.
+        is_set: Whether the server has it.
+    """
+
+    watcher: Callable[[WatchedEvent], None]
+    is_set: bool = False
 
 
 @final
@@ -66,6 +83,14 @@ class Contenders:
         self.bell: Bell | None = None
         self._ensemble: Final = ensemble
         self._root: Final = root
+        #: By path and the name for which the bell rings, on the connection of that number.
+        self._watches: Final[dict[tuple[str, str], _Watch]] = {}
+        self._watches_on: int = 0
+
+    def clear(self) -> None:
+        """Forget all: they end with their session."""
+        self.own.clear()
+        self._watches.clear()
 
     async def ask(
         self, session: Session, wish: Wish, deadline: float, rings: str | None = None
@@ -83,9 +108,7 @@ class Contenders:
         if contender is None:
             under = self._write_node(wish)
             if not wish.waits and under is None:
-                children = GetChildren(path, None)
-                (listed,) = await self._ensemble.exchange(session, deadline, children)
-                nodes = in_order(self.children(listed, path), kind)
+                nodes = await self.nodes(session, path, kind, deadline)
                 if blocker([*nodes, ""], "", kind) is not None:
                     return Busy(None)
         began = now()
@@ -116,6 +139,13 @@ class Contenders:
             raise
         if contender.node is None:
             await self._find(session, wish, contender, nodes, deadline)
+        if contender.node is not None and not has_order(contender.node, kind):
+            await self.delete(session, key, False, deadline)
+            raise self._ensemble.refusal(
+                path,
+                "it has had 2,147,483,647 contenders, and ZooKeeper cannot tell more of them apart;"
+                " delete that node when nobody uses it",
+            )
         if contender.node not in nodes:
             self.own.pop(key, None)
             return None
@@ -133,8 +163,7 @@ class Contenders:
         if not wish.waits:
             await self.delete(session, key, False, deadline)
             return Busy(None)
-        path = f"{path}/{before}"
-        return await self._watch(session, path, contender, before, rings or wish.name, deadline)
+        return await self._watch(session, f"{path}/{before}", rings or wish.name, deadline)
 
     def _write_node(self, wish: Wish) -> str | None:
         """Return the node of the write hold under which a task asks to read."""
@@ -160,37 +189,35 @@ class Contenders:
         for node in nodes:
             if node.startswith(prefix):
                 exists = Exists(f"{path}/{node}", None)
-                (stat,) = await self._ensemble.exchange(session, deadline, exists)
+                _, stat = await self._ensemble.exchange(session, deadline, Sync(path), exists)
                 if self._ensemble.check(stat, path) is not None:
                     contender.node, contender.token = node, stat.czxid
                     return
 
-    async def _watch(
-        self,
-        session: Session,
-        path: str,
-        contender: Contender,
-        before: str,
-        name: str,
-        deadline: float,
-    ) -> Busy | None:
+    async def _watch(self, session: Session, path: str, name: str, deadline: float) -> Busy | None:
         """Have the bell rung when the contender before has gone; None if it has already."""
-        watched = (before, session.connections)
-        if contender.watched == watched:
+        if self._watches_on != session.connections:
+            # They have ended with their connection.
+            self._watches.clear()
+            self._watches_on = session.connections
+        key = path, name
+        watch = self._watches.get(key)
+        if watch is None:
+
+            def ring() -> None:
+                self._watches.pop(key, None)
+                if self.bell is not None:
+                    self.bell.ring(name)
+
+            watch = self._watches[key] = _Watch(session.watcher(ring))
+        elif watch.is_set:
             return Busy(None)
-
-        def ring() -> None:
-            contender.watched = None
-            if self.bell is not None:
-                self.bell.ring(name)
-
         # Not by `exists`: that would leave a watch on a node that never comes back.
-        (reply,) = await self._ensemble.exchange(
-            session, deadline, GetData(path, session.watcher(ring))
-        )
+        (reply,) = await self._ensemble.exchange(session, deadline, GetData(path, watch.watcher))
         if not self.is_there(reply, path):
+            self._watches.pop(key, None)
             return None
-        contender.watched = watched
+        watch.is_set = True
         return Busy(None)
 
     async def delete(
@@ -250,3 +277,9 @@ class Contenders:
     def path(self, name: str) -> str:
         """Return the directory of a name."""
         return self._root + directory_of(name)
+
+
+def holder_of(reply: Any, remaining: float) -> HolderState:
+    """Return what the data of a node say; those of another client may be null."""
+    data, stat = reply
+    return HolderState((data or b"").decode(errors="replace"), remaining, stat.czxid)

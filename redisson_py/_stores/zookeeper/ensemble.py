@@ -14,6 +14,7 @@ from kazoo.exceptions import (
     NoAuthError,
     OperationTimeoutError,
     RequestTimeoutError,
+    SessionClosedRequireSaslError,
     SessionExpiredError,
     SessionMovedError,
     ThrottledOpError,
@@ -32,6 +33,8 @@ _T = TypeVar("_T")
 #: Seconds, at most: between two attempts of a call, and between two sessions that did not connect.
 _RETRY_PAUSE: Final = 0.05
 _SESSION_PAUSE: Final = 1.0
+#: Seconds, at most, that a client can ask for as the session timeout: 32 bits of milliseconds.
+_LONGEST_SESSION: Final = (2**31 - 1) / 1000
 #: Seconds to wait for the end of a session; its threads go on after that.
 _CLOSE_TIME: Final = 2.0
 #: Answers after which the request is sent again, when there is a connection.
@@ -77,7 +80,7 @@ class Ensemble:
         """
         self.where: str = target.hosts + target.root
         self._target: Final = target
-        self._timeout: Final = timeout
+        self._timeout: Final = min(timeout, _LONGEST_SESSION)
         self._trouble: Final = trouble
         self._ended: Final = ended
         self._again: Final = again
@@ -157,6 +160,11 @@ class Ensemble:
             raise _NoAnswerError
         replies = [future.result() for future in futures]
         for reply in replies:
+            if isinstance(reply, SessionClosedRequireSaslError):
+                raise BackendError(
+                    f"ZooKeeper at {self.where} serves only clients that say who they are: this one"
+                    " can name a user in its URL, zookeeper://user:password@..., and knows no SASL"
+                ) from reply
             if isinstance(reply, _NO_ANSWER):
                 raise _NoAnswerError from reply
         if session.connections == connection:
@@ -181,7 +189,11 @@ class Ensemble:
             text = f"{type(reply).__name__} {reply}".strip()
         else:
             text = "a reply that cannot be read"
-        raise BackendError(f"ZooKeeper at {self.where}, for {path!r}: {text}") from reply
+        raise self.refusal(path, text) from reply
+
+    def refusal(self, path: str, text: str) -> BackendError:
+        """Return the error of a request that was refused."""
+        return BackendError(f"ZooKeeper at {self.where}, for {path!r}: {text}")
 
     async def _connected(self, deadline: float, *, maybe_held: bool) -> Session:
         """Return the session when it is connected."""

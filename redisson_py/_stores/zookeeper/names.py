@@ -20,6 +20,9 @@ _FORBIDDEN: Final = "\\x00-\\x1f\\x7f-\\x9f\\ud800-\\uf8ff\\ufff0-\\uffff\\U0001
 _FORBIDDEN_IN_PATH: Final = re.compile(f"[{_FORBIDDEN}]")
 _FORBIDDEN_IN_NODE: Final = re.compile(f"[{_FORBIDDEN}%/]")
 _RESERVED: Final = frozenset((".", "..", "zookeeper"))
+#: The numbers of a directory end here. Each further contender gets this one too; there are servers
+#: that go on below zero.
+_LAST_NUMBER: Final = 2**31 - 1
 _OWNERS: Final = uuid.UUID("5f0f4a53-6c1f-5d0e-9d55-6b6c0c2b3f11")
 #: What stands between the owner's part of a contender's name and its number.
 _MARKS: Final[dict[Kind, str]] = {
@@ -66,6 +69,12 @@ def prefix_of(owner: str, kind: Kind = "lock") -> str:
 def number_of(node: str) -> str:
     """Return the number of a contender."""
     return node[-10:]
+
+
+def has_order(node: str, kind: Kind = "lock") -> bool:
+    """Return whether the number of a new contender puts it behind all that were there before."""
+    found = _PATTERNS[kind].search(node)
+    return found is not None and int(found[1]) < _LAST_NUMBER
 
 
 def in_order(children: list[str], kind: Kind = "lock") -> list[str]:

@@ -20,11 +20,11 @@ from typing import Final, final
 from kazoo.exceptions import NoNodeError
 from kazoo.protocol.serialization import Delete, Exists, GetChildren, GetData, Sync
 
-from redisson_py._stores.contract import Busy, Granted, HolderState, State, Wish
+from redisson_py._stores.contract import Busy, Granted, State, Wish
 from redisson_py._time import now
 from redisson_py.errors import BackendError
 
-from .contenders import Contenders
+from .contenders import Contenders, holder_of
 from .ensemble import Ensemble
 from .names import directory_of, in_order, prefix_of
 from .session import Session, create_contender
@@ -84,7 +84,9 @@ class SemaphoreMutexes:
         if place is not None and place.held:
             return await self._granted_already(session, wish, place, deadline)
         if not wish.waits and not self.knows(*key):
-            (listed,) = await self._ensemble.exchange(session, deadline, GetChildren(path, None))
+            _, listed = await self._ensemble.exchange(
+                session, deadline, Sync(path), GetChildren(path, None)
+            )
             if self._contenders.children(listed, path):
                 return Busy(None)
         gate = replace(wish, name=_gate(wish.name), kind="lock")
@@ -168,7 +170,7 @@ class SemaphoreMutexes:
         for node in nodes:
             if node.startswith(prefix):
                 exists = Exists(f"{path}/{node}", None)
-                (stat,) = await self._ensemble.exchange(session, deadline, exists)
+                _, stat = await self._ensemble.exchange(session, deadline, Sync(path), exists)
                 if self._ensemble.check(stat, path) is not None:
                     place.node, place.token = node, stat.czxid
 
@@ -239,7 +241,7 @@ class SemaphoreMutexes:
             session, deadline, *(GetData(path, None) for path in paths)
         )
         found = {
-            path: HolderState(reply[0].decode(errors="replace"), session.timeout, reply[1].czxid)
+            path: holder_of(reply, session.timeout)
             for path, reply in zip(paths, replies, strict=True)
             if self._contenders.is_there(reply, path)
         }

@@ -10,6 +10,9 @@ container nodes, and their answers take up to three turns through its threads. T
 `ConnectionHandler` are used beside that: `_connect` alone knows which session timeout was granted,
 and `_expand_client_hosts` that no host was found.
 
+kazoo tells each server the last transaction that it has seen, and one that is behind refuses it. We
+do not rely on that: each call sends a `sync` before it reads.
+
 How long the ensemble keeps a session is not what a client would think. A request is a sign of life
 for the server that got it. The leader, which ends sessions, hears of it later: each half of a tick
 it asks the others which sessions were alive. If a server is cut off together with its client before
@@ -162,6 +165,8 @@ class Session:
             self._client._connection._expand_client_hosts
         )
         self._client._connection._expand_client_hosts = self._observed_hosts
+        #: When the connection was lost, if there is none. For kazoo's thread only.
+        self._down_since: float | None = None
         # kazoo would wait for as long as a session lasts, for a server that accepts and is silent.
         self._trying: float | None = None
         handler = self._client.handler
@@ -234,6 +239,10 @@ class Session:
     def _observed_connect(self, *where: object) -> tuple[float, float]:
         """Connect, in kazoo's thread."""
         began = self._trying = now()
+        if self._down_since is not None and began - self._down_since > self.timeout:
+            # A server refuses clients that have seen more than it has. By now nothing is held, and
+            # what we have seen may be gone: the servers lost their data, or got older ones back.
+            self._client.last_zxid = 0
         try:
             read_timeout, connect_timeout = self._connect(*where)
         except Exception as error:
@@ -241,6 +250,7 @@ class Session:
             raise
         finally:
             self._trying = None
+        self._down_since = None
         # Two thirds of the session timeout, in milliseconds.
         timeout = round(read_timeout * 1.5) / 1000
         self._post(self._came_up, timeout, began)
@@ -255,6 +265,7 @@ class Session:
 
     def _listen(self, state: str) -> None:
         if state == KazooState.SUSPENDED:
+            self._down_since = now()
             self._post(self._went_down)
         elif state == KazooState.LOST:
             self._post(self._end)

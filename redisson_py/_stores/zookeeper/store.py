@@ -10,8 +10,8 @@ Invariants:
 
 - A contender is ours only in the session that made it. It is written down here before the request
   is sent, and forgotten when a deletion was answered, or when the session has ended.
-- A grant or a renewal is read from the ensemble after something that went through its leader in
-  the same exchange: our own `create`, or a `sync`. A follower that is cut off still answers reads.
+- What is told of a name is read after something that went through the leader in the same exchange:
+  our own `create`, or a `sync`. A follower that is cut off, or behind, still answers reads.
 - `until` is when the session ends if that exchange was its last: see `session`.
 
 A request whose answer was lost is looked for by its prefix, after a `sync`. It cannot arrive later
@@ -36,7 +36,6 @@ from redisson_py._stores.contract import (
     Bell,
     Busy,
     Granted,
-    HolderState,
     Kind,
     Renewal,
     State,
@@ -46,7 +45,7 @@ from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError
 
-from .contenders import Contenders
+from .contenders import Contenders, holder_of
 from .ensemble import Ensemble
 from .names import holding
 from .semaphore_mutex import SemaphoreMutexes
@@ -281,9 +280,7 @@ class ZooKeeperStore:
                 session, deadline, *(GetData(f"{path}/{node}", None) for node in nodes)
             )
             there = {
-                node: HolderState(
-                    reply[0].decode(errors="replace"), session.timeout, reply[1].czxid
-                )
+                node: holder_of(reply, session.timeout)
                 for node, reply in zip(nodes, replies, strict=True)
                 if contenders.is_there(reply, path)
             }
@@ -322,7 +319,7 @@ class ZooKeeperStore:
 
     def _ended(self) -> None:
         """Forget the contenders: they end with their session."""
-        self._contenders.own.clear()
+        self._contenders.clear()
         self._semaphores.clear()
         self._owed.clear()
 

@@ -15,6 +15,7 @@ from .names import is_path
 
 _PORT: Final = 2181
 _HOST: Final = re.compile(r"(?P<host>[\w.-]+|\[[0-9a-fA-F:.]+\])(:(?P<port>\d{1,5}))?")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 _TLS_ARGUMENTS: Final = {
     "ssl_ca_certs": "ca",
     "ssl_certfile": "certfile",
@@ -51,12 +52,18 @@ def read_url(url: object) -> Target:
     """
     if not isinstance(url, str):
         raise TypeError(f"the URL must be a str, not {type(url).__name__}")
-    parts = _split(url)
+    parts = _split(url.strip())
     if parts is None or parts.scheme not in {"zookeeper", "zookeepers"}:
         raise ValueError("the URL of ZooKeeper must begin with zookeeper:// or zookeepers://")
     credentials, at, hosts = parts.netloc.rpartition("@")
     if at and not credentials.partition(":")[0]:
         raise ValueError("the URL of ZooKeeper has a password, and no user")
+    if "@" in parts.path + parts.query:
+        # What stands before it was meant for the password, and would be shown as our address.
+        raise ValueError(
+            "the URL of ZooKeeper has an @ (elsewhere: %40) behind its servers: a /, # or ? in a"
+            " user name or password must be percent-encoded"
+        )
     root = unquote(parts.path).rstrip("/")
     if root and not is_path(root):
         raise ValueError("the path of the URL is no path that ZooKeeper can have")
@@ -65,21 +72,47 @@ def read_url(url: object) -> Target:
     return Target(
         hosts=",".join(_address(host) for host in hosts.split(",")),
         root=root,
-        digest=unquote(credentials) if at else None,
+        digest=_credentials(credentials) if at else None,
         tls=_tls(parts),
     )
 
 
 def _split(url: str) -> SplitResult | None:
+    # urlsplit leaves out some control characters, which would be missing in the password.
+    if _CONTROL.search(url):
+        return None
     try:
         return urlsplit(url)
     except ValueError:
         return None
 
 
+def _is_encodable(text: str, encoding: str) -> bool:
+    try:
+        text.encode(encoding)
+    except UnicodeError:
+        return False
+    return True
+
+
+def _credentials(text: str) -> str:
+    try:
+        plain = unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        plain = ""
+    if not (plain and _is_encodable(plain, "utf-8")):
+        raise ValueError("the URL of ZooKeeper has a user or a password that is no UTF-8")
+    return plain
+
+
 def _address(host: str) -> str:
     found = _HOST.fullmatch(host)
-    if found is None or int(found["port"] or _PORT) not in range(1, 65536):
+    if (
+        found is None
+        or int(found["port"] or _PORT) not in range(1, 65536)
+        # kazoo's thread would end with it: a label that is empty or too long.
+        or not _is_encodable(found["host"], "idna")
+    ):
         raise ValueError("the URL of ZooKeeper must name its servers: h1:2181,h2:2181")
     return f"{found['host']}:{int(found['port'] or _PORT)}"
 
@@ -92,6 +125,8 @@ def _tls(parts: SplitResult) -> dict[str, str] | None:
         return None
     if not arguments.keys() <= _TLS_ARGUMENTS.keys():
         raise ValueError(f"the URL of ZooKeeper takes these arguments: {', '.join(_TLS_ARGUMENTS)}")
+    if not all(arguments.values()):
+        raise ValueError("an argument of the URL of ZooKeeper has no value: it must name a file")
     if ("ssl_certfile" in arguments) != ("ssl_keyfile" in arguments):
         raise ValueError("ssl_certfile and ssl_keyfile need each other")
     return {_TLS_ARGUMENTS[name]: value for name, value in arguments.items()}
