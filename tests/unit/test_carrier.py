@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 import time
 from typing import Any
 
@@ -76,5 +78,23 @@ async def test_an_answer_behind_a_ring_does_not_count_again() -> None:
     carrier = carrier_to(store, [])
     await ask(carrier)
     await ask(carrier)
+    assert store.asked == 2
+    await carrier.close()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="no eager tasks before Python 3.12")
+async def test_where_tasks_begin_at_once_the_next_request_is_sent() -> None:
+    """A request that is answered without waiting is over before its task is known."""
+    store = Occupied()
+    carrier = carrier_to(store, [])
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(getattr(asyncio, "eager_task_factory"))  # noqa: B009
+    try:
+        await ask(carrier)
+        await ask(carrier)
+        carrier.ring("k")
+        await ask(carrier)
+    finally:
+        loop.set_task_factory(None)
     assert store.asked == 2
     await carrier.close()

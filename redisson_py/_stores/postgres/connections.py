@@ -164,7 +164,7 @@ class Connections:
                 repeated = repeated or (lost and written)
                 # What is refused may name the user.
                 why = str(refusal(error, self._target.where)) if kind == "refused" else ""
-                self._trouble.note(error, why)
+                self._trouble.note(error, why, away=lost and not written, done=repeated)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 wait = pause * random.uniform(0.5, 1.0)
                 if kind == "refused" or self._closed or now() + wait >= deadline:
