@@ -164,15 +164,14 @@ class Carrier:
 
     async def _carry(self, call: StoreCall, line: Line | None) -> None:
         """Carry out one call, and again until it is answered or given up."""
-        self._reaching.begin(call)
         attempt = 0
         while call.wanted:
-            began = self.time()
+            self._reaching.begin(call)
             try:
                 await self._start()
                 await self._once(call, line)
             except ConnectionLostError as error:
-                self._unheard(self.time() - began)
+                self._unheard()
                 left = call.until - self.time()
                 if call.fails_fast or left <= 0 or self._closing:
                     call.fail(error)
@@ -220,6 +219,10 @@ class Carrier:
             # A renewal that arrives later must not undo a shorter lease.
             await wait_for_all([line.renewing])
             line.renewing = None
+        if isinstance(request, GiveBack) and line is not None and not (line.kept or line.unsure):
+            # The store has nothing of its owner. It was not asked, so nothing was heard of it.
+            call.succeed(None)
+            return
         # The store gives up no later than the caller; what must arrive is sent again.
         left = (call.until if call.must else call.deadline) - self.time()
         deadline = now() + max(SHORTEST_WAIT, min(left, self.command_timeout))
@@ -245,9 +248,9 @@ class Carrier:
         if line is not None and sent and isinstance(call.request, Ask):
             line.unsure = True
 
-    def _unheard(self, waited: float) -> None:
+    def _unheard(self) -> None:
         """Note that a request had no answer; if it is the first, others ask, and fail in time."""
-        self._reaching.unheard(waited)
+        self._reaching.unheard()
         was_ready, self.ready = self.ready, False
         if was_ready:
             # A waiter that sleeps would hear of the outage only when it asks again by itself.
@@ -293,8 +296,6 @@ class Carrier:
                 call.counts_from = None if until is None else until - lease
                 return None if until is None else 1
             case GiveBack(name, owner):
-                if not (line.kept or line.unsure):
-                    return None
                 held = await store.give_back(name, owner, line.unsure, deadline)
                 call.uncertain = call.uncertain or held is None
                 return _RECEIVERS[held or 0]
@@ -343,6 +344,7 @@ class Carrier:
 
     async def _start_store(self, started: Future[None]) -> None:
         error: BaseException = self.no_answer(maybe_held=False)
+        self._reaching.begin(None)
         try:
             await self.store.start(self, now() + self.command_timeout)
             self._started = self.ready = True

@@ -12,7 +12,7 @@ import pytest
 from redisson_py._answers import Busy as Told
 from redisson_py._stores.carrier import Carrier
 from redisson_py._stores.contract import Bell, Busy, Wish
-from redisson_py._stores.requests import Ask, StoreCall
+from redisson_py._stores.requests import Ask, GiveBack, StoreCall
 from redisson_py._stores.trouble import Trouble
 
 
@@ -97,4 +97,17 @@ async def test_where_tasks_begin_at_once_the_next_request_is_sent() -> None:
     finally:
         loop.set_task_factory(None)
     assert store.asked == 2
+    await carrier.close()
+
+
+async def test_what_was_not_asked_was_not_heard() -> None:
+    """An owner of which the store has nothing gives back without a request."""
+    carrier = carrier_to(Occupied(), [])
+    await ask(carrier)
+    heard_at, carrier.ready = carrier.heard_at, False
+    call = StoreCall(GiveBack("k", "client:2"), carrier.time() + 3.0, must=True)
+    carrier.send(call)
+    assert await call.future is None
+    assert not carrier.ready
+    assert carrier.heard_at == heard_at
     await carrier.close()
