@@ -31,6 +31,8 @@ class AcquiredEvent:
         waited: Seconds that the caller waited; 0.0 if it did not have to.
         acquisition: The number of this acquisition, unique in this process. The event that ends it
             has the same number. It is not compared.
+        system: What keeps it: `"redis"`, `"postgresql"`, `"mysql"`, `"etcd"` or `"zookeeper"`; of a
+            composite its first member's. It is not compared.
     """
 
     name: str | bytes
@@ -39,6 +41,7 @@ class AcquiredEvent:
     token: int | None
     waited: float
     acquisition: int = field(default=0, compare=False)
+    system: str = field(default="redis", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +68,22 @@ class WaitEndedEvent:
         outcome: `"granted"` (acquired; a latch is open, a barrier complete), `"timeout"` (it
             stayed busy until the caller's timeout), `"cancelled"`, or `"failed"` (any error: no
             answer from the server, a refusal, a broken barrier, a closed client).
+        system: As in `AcquiredEvent`. It is not compared.
     """
 
     name: str | bytes
     kind: str
     waited: float
     outcome: WaitOutcome
+    system: str = field(default="redis", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ReleasedEvent:
     """An acquisition was given back, or passed on to another task of this client.
 
-    It comes when the server has answered, or when the caller gets an error because there was no answer.
+    It comes when the server has answered, or when the caller gets an error because there was no
+    answer.
     If the server says that the lease was gone already, a `LostEvent` comes instead.
 
     Attributes:

@@ -111,6 +111,7 @@ class StoreClient:
             f"{store.title} at {store.where}",
             counts,
             teller,
+            store.title.lower(),
         )
         self._loop: object = None
         #: Ends last when the event loop ends every task. Only the loop refers to it: if that was
