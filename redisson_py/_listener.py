@@ -19,18 +19,20 @@ WaitOutcome = Literal["granted", "timeout", "cancelled", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class AcquiredEvent:
-    """A lease was acquired: granted by Redis, passed on inside this process, or entered again.
+    """A lease was acquired: granted by the server, passed on inside this process, or entered again.
 
     Exactly one `ReleasedEvent` or `LostEvent` follows for each.
 
     Attributes:
         name: The resource name.
         kind: The kind of primitive, such as `"lock"` or `"semaphore"`.
-        owner: The owner in Redis: the client's id and a number.
+        owner: The owner on the server: the client's id and a number.
         token: The fencing token of a fenced lock, else None.
         waited: Seconds that the caller waited; 0.0 if it did not have to.
         acquisition: The number of this acquisition, unique in this process. The event that ends it
             has the same number. It is not compared.
+        system: What keeps it: `"redis"`, `"postgresql"`, `"mysql"`, `"etcd"` or `"zookeeper"`; of a
+            composite its first member's. It is not compared.
     """
 
     name: str | bytes
@@ -39,11 +41,12 @@ class AcquiredEvent:
     token: int | None
     waited: float
     acquisition: int = field(default=0, compare=False)
+    system: str = field(default="redis", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class WaitStartedEvent:
-    """A caller has to wait: Redis said busy, or other tasks of this client come first.
+    """A caller has to wait: the server said busy, or other tasks of this client come first.
 
     Attributes:
         name: The resource name.
@@ -64,26 +67,29 @@ class WaitEndedEvent:
         waited: Seconds since the wait started.
         outcome: `"granted"` (acquired; a latch is open, a barrier complete), `"timeout"` (it
             stayed busy until the caller's timeout), `"cancelled"`, or `"failed"` (any error: no
-            answer from Redis, a refusal, a broken barrier, a closed client).
+            answer from the server, a refusal, a broken barrier, a closed client).
+        system: As in `AcquiredEvent`. It is not compared.
     """
 
     name: str | bytes
     kind: str
     waited: float
     outcome: WaitOutcome
+    system: str = field(default="redis", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class ReleasedEvent:
     """An acquisition was given back, or passed on to another task of this client.
 
-    It comes when Redis has answered, or when the caller gets an error because there was no answer.
-    If Redis says that the lease was gone already, a `LostEvent` comes instead.
+    It comes when the server has answered, or when the caller gets an error because there was no
+    answer.
+    If the server says that the lease was gone already, a `LostEvent` comes instead.
 
     Attributes:
         name: The resource name.
         kind: The kind of primitive.
-        owner: The owner in Redis.
+        owner: The owner on the server.
         token: The fencing token of a fenced lock, else None.
         held_for: Seconds from the grant to the call that released it.
         acquisition: That of its `AcquiredEvent`. It is not compared.
@@ -104,7 +110,7 @@ class LostEvent:
     Attributes:
         name: The resource name.
         kind: The kind of primitive.
-        owner: The owner in Redis.
+        owner: The owner on the server.
         token: The fencing token of a fenced lock, else None.
         held_for: Seconds from the grant to the loss.
         reason: As in `LeaseLostError.reason`; or `"abandoned"`: its task has ended and it
@@ -131,7 +137,7 @@ class RenewedLateEvent:
     Attributes:
         name: The resource name.
         kind: The kind of primitive.
-        owner: The owner in Redis.
+        owner: The owner on the server.
         late: Seconds from the moment it was due to its confirmation.
         remaining: Seconds for which the lease could still be relied on at that moment.
     """

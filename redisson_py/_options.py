@@ -36,7 +36,7 @@ SHORTEST_WAIT = 0.02
 #: the buffers of a stopped server or a stalled network; a later duplicate ends with its lease.
 TOMBSTONE = 60.0
 
-#: A request is repeated for no longer than this: Redis must not have forgotten it by then.
+#: A request is repeated for no longer than this: the server must not have forgotten it by then.
 LONGEST_COMMAND_TIMEOUT = TOMBSTONE / 2
 
 #: Shortest `idle_lifetime`: longer than the interval at which waiters ask again.
@@ -77,7 +77,7 @@ class Options:
     """The checked options of one client.
 
     Attributes:
-        command_timeout: Seconds for which a call without a timeout of its own waits for a Redis
+        command_timeout: Seconds for which a call without a timeout of its own waits for a server
             that does not answer.
         acquire_timeout: The `timeout` of every acquire that names none; None waits for ever.
         on_release_error: What a block does if its release gets no answer.
@@ -236,7 +236,7 @@ def check_command_timeout(value: Duration, name: str = "command_timeout") -> flo
     seconds = check_lease_time(value, name)
     if seconds > LONGEST_COMMAND_TIMEOUT:
         raise ValueError(
-            f"{name} must be at most {LONGEST_COMMAND_TIMEOUT:g} seconds, because Redis"
+            f"{name} must be at most {LONGEST_COMMAND_TIMEOUT:g} seconds, because the server"
             f" remembers a request that may be repeated for {TOMBSTONE:g}, not {seconds:g}"
         )
     return seconds

@@ -21,9 +21,9 @@ class ClientStatistics:
         wake_ups: Waiters woken by messages and reconnections.
         commands_sent: Commands written, scripts included.
         connections: Connections opened.
-        acquires: Leases acquired: granted by Redis, passed on inside this process, or entered
+        acquires: Leases acquired: granted by the server, passed on inside this process, or entered
             again.
-        waits: Waits that have ended, with any outcome. A caller waits when Redis says busy
+        waits: Waits that have ended, with any outcome. A caller waits when the server says busy
             or other tasks of this client come first; latches and barriers count too.
         waited: Total seconds of these waits.
         longest_wait: Seconds of the longest.

@@ -26,7 +26,7 @@ class MySQL(StoreClient):
     holder to holder.
 
     Not promised: that a waiter of another process is woken. MySQL cannot notify, so the head of
-    each client's queue asks again, first after some milliseconds, later at `poll_interval`; an
+    each client's queue asks again, first after 50 milliseconds, later at `poll_interval`; an
     order between processes; exclusion after a failover that lost the write, or when the server's
     clock is stepped forward.
 

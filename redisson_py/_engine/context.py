@@ -245,6 +245,8 @@ class Context:
     counts: Counts = field(default_factory=Counts)
     teller: Teller | None = None
     """Tells a listener, if there is one."""
+    system: str = "redis"
+    """What keeps the locks, for listeners."""
     registry: Registry = field(default_factory=Registry)
     pending: dict[Pending, None] = field(default_factory=dict)
     """The requests that were not answered."""

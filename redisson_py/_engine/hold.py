@@ -82,14 +82,15 @@ class Hold:
         ownership: The ownership that acquired it and releases it.
         field: Its field on the server: a form of its owner.
         task: The task that has it.
-        sent_at: The time just before the granted request was written.
+        sent_at: The time from which its lease counts.
         lease_time: Seconds that the server granted.
         renewed: The watchdog renews it.
         units: The number of units of a semaphore.
         granted_at: When the server granted it, for turns; passing does not change it. None: now.
+        asked_at: The time just before the granted request was written; None: `sent_at`.
 
     Attributes:
-        sent_at: The time just before the request for its newest lease was written; None after it
+        asked_at: The time just before the request for its newest lease was written; None after it
             was passed.
         max_held: One of its leases has, or had, a `max_hold`.
         batch: The owner of the request that granted it, if one request can grant several permits.
@@ -115,6 +116,7 @@ class Hold:
         "_changes",
         "_forgotten",
         "_last_change",
+        "asked_at",
         "batch",
         "ends_at",
         "ends_row",
@@ -135,7 +137,6 @@ class Hold:
         "reason",
         "reentries",
         "renewed",
-        "sent_at",
         "state",
         "suspended",
         "task",
@@ -157,12 +158,13 @@ class Hold:
         parent: Hold | None = None,
         batch: str | None = None,
         granted_at: float | None = None,
+        asked_at: float | None = None,
     ) -> None:
         self.ownership: Ownership = ownership
         self.batch: str | None = batch
         self.field: bytes = field
         self.task: TaskRef = task
-        self.sent_at: float | None = sent_at
+        self.asked_at: float | None = sent_at if asked_at is None else asked_at
         self.max_held: bool = False
         self.ends_at: float = sent_at + lease_time * (1 - DRIFT) - DRIFT_FLOOR
         self.lease_until: float = sent_at + lease_time
@@ -323,7 +325,7 @@ class Hold:
         self.task = task
         self.leases = ()
         self.id_known = False
-        self.sent_at = None
+        self.asked_at = None
         self.max_held = False
         self._forgotten = None
 
@@ -337,12 +339,13 @@ class Hold:
         keep = self._begin(lease_time)
         return self.count, self.ownership.context.owners.new_number(), keep
 
-    def reentered(self, sent_at: float, lease_time: float, version: int) -> bool:
-        """Record that a re-entry sent at `sent_at` was granted; return whether its lease counts.
+    def reentered(self, asked_at: float, sent_at: float, lease_time: float, version: int) -> bool:
+        """Record that a re-entry was granted, with a lease that counts from `sent_at`.
 
-        It does not if a later change, as of a release beside it, has set another lease.
+        Return whether that lease counts. It does not if a later change, as of a release beside it,
+        has set another lease.
         """
-        self.sent_at = sent_at
+        self.asked_at = asked_at
         if self.changed_since(version):
             return False
         self.renewal_confirmed(lease_end(sent_at, lease_time), sent_at + lease_time)
@@ -392,8 +395,8 @@ class Hold:
         The last lease on the server also ends by then if clocks drift no more than allowed for.
         """
         lease_time = self.ownership.context.options.lease_time
-        sent_at = lease._granted_at if self.sent_at is None else self.sent_at
-        self.keep_until(max_hold_end(sent_at, max_hold, lease_time), lease)
+        began = lease._granted_at if self.asked_at is None else self.asked_at
+        self.keep_until(max_hold_end(began, max_hold, lease_time), lease)
 
     def keep_until(self, moment: float, lease: Lease) -> None:
         """Renew it for this lease until a moment, at which the lease ends."""

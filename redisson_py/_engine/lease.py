@@ -392,7 +392,7 @@ def lost_error(ownership: Released, owner: str, held_for: float, reason: Reason)
 
 def tell_acquired(teller: Teller, lease: Lease, waited: float) -> None:
     """Tell a listener of a lease that a caller acquired after `waited` seconds."""
-    kind = lease._hold.ownership.kind
-    number = lease._number()
-    event = AcquiredEvent(lease.name, kind, lease.owner, lease.token, waited, number)
+    ownership, name, token = lease._hold.ownership, lease.name, lease.token
+    number, system = lease._number(), ownership.context.system
+    event = AcquiredEvent(name, ownership.kind, lease.owner, token, waited, number, system)
     teller.tell("acquired", event)

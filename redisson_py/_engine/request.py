@@ -41,8 +41,9 @@ class AcquireRequest:
 
     Attributes:
         renewed: The hold will be renewed.
-        sent_at: The time just before the granting request was first written, or from which the
-            lease of the grant counts, if the answer says so.
+        asked_at: The time just before the granting request was first written.
+        sent_at: The same, or the time from which the lease of the grant counts, if the answer says
+            so.
         uncertain: The request may arrive twice, or late.
         fails_fast: The first failed attempt to connect fails the request.
         heard_busy_at: When the server last told the caller "busy", in loop time.
@@ -54,6 +55,7 @@ class AcquireRequest:
         "_given_up",
         "_queued",
         "_wait_ms",
+        "asked_at",
         "call",
         "deadline",
         "fails_fast",
@@ -99,6 +101,7 @@ class AcquireRequest:
         self.reentry: Hold | None = reentry
         self.renewed: bool = True
         self.parent: Hold | None = parent
+        self.asked_at: float = 0.0
         self.sent_at: float = 0.0
         self.uncertain: bool = False
         self.undone: bool = False
@@ -221,7 +224,7 @@ class AcquireRequest:
         """
         ownership, field = self.ownership, self.field
         commands, context, plain = ownership.commands, ownership.context, ownership.plain
-        self.sent_at = now()
+        self.asked_at = self.sent_at = now()
         if (
             plain is not None
             and self.target == 1

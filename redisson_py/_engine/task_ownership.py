@@ -315,6 +315,7 @@ class TaskOwnership(ServerState):
             lease_time is None,
             uncertain=request.uncertain,
             parent=request.parent,
+            asked_at=request.asked_at,
         )
         if answer.token is not None:
             hold.bring_tokens(answer.token, answer.tokens or self.commands.tokens)
@@ -344,8 +345,7 @@ class TaskOwnership(ServerState):
         """Acquire it once more for the task that holds it."""
         if fails_fast:
             deadline = None
-        options = self.context.options
-        lease = options.lease_time if lease_time is None else lease_time
+        lease = self.context.options.lease_time if lease_time is None else lease_time
         if hold.capped and hold.parent is not None:
             lease = min(lease, max(0.001, hold.parent.lease_until - now()))
         target, version, keep = hold.begin_reentry(lease)
@@ -373,8 +373,8 @@ class TaskOwnership(ServerState):
             self.context.watchdog.lose(hold, "taken")
             self.forget(hold)
             raise self.loss(hold)
-        leased = hold.reentered(request.sent_at, lease, request.version)
-        limit = None if lease_time is None else lease_end(request.sent_at, lease_time)
+        leased = hold.reentered(request.asked_at, request.sent_at, lease, request.version)
+        limit = None if lease_time is None else lease_end(request.asked_at, lease_time)
         again = self.lease_kind(hold, limit, hold.token, now())
         was_renewed = hold.renewed
         hold.add_lease(again)

@@ -75,6 +75,7 @@ class Wait:
         seconds, self._since = now() - self._since, None
         self._context.counts.wait_ended(seconds)
         if (teller := self._context.teller) is not None:
-            event = WaitEndedEvent(self._name, self._kind, seconds, outcome)
+            system = self._context.system
+            event = WaitEndedEvent(self._name, self._kind, seconds, outcome, system)
             teller.tell("wait_ended", event)
         return seconds

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Coroutine
-from contextvars import copy_context
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from redisson_py import _answers
@@ -22,20 +22,17 @@ from redisson_py._answers import LOST, Answer
 from redisson_py._loop import (
     Cancelled,
     Future,
-    Task,
     current_task,
-    end_task,
     fail,
     new_future,
     sleep,
-    start_task,
-    stop_task,
     wait_for_all,
     wake,
 )
 from redisson_py._options import SHORTEST_WAIT
 from redisson_py._stores.contract import Granted, Renewal, Store
 from redisson_py._stores.line import Line
+from redisson_py._stores.reaching import Reaching
 from redisson_py._stores.requests import (
     Ask,
     Enter,
@@ -48,6 +45,8 @@ from redisson_py._stores.requests import (
     StoreCall,
     StoreRefusedError,
 )
+from redisson_py._stores.tasks import Tasks
+from redisson_py._stream.outage import Outages
 from redisson_py._stream.retry import pause_before
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError
@@ -71,6 +70,8 @@ class Carrier:
         command_timeout: Seconds to wait for it while it does not answer.
         wake: Called with a name that may be free; with None all that wait must ask again, and all
             holds are looked after.
+        outages: Where to report them; None: nowhere.
+        silence: Seconds without an answer that are an outage.
 
     Attributes:
         lines: The lines, by owner.
@@ -79,11 +80,16 @@ class Carrier:
         starts: How often it was started.
         ready: It is started, and has answered the last request.
         heard_at: When it last answered, in loop time.
-        when_idle: Called each time that nothing is under way any more, if it is set.
+        tasks: What is under way.
     """
 
     def __init__(
-        self, store: Store, command_timeout: float, wake: Callable[[str | None], None]
+        self,
+        store: Store,
+        command_timeout: float,
+        wake: Callable[[str | None], None],
+        outages: Outages | None = None,
+        silence: float = 5.0,
     ) -> None:
         self.store: Store = store
         self.command_timeout: float = command_timeout
@@ -97,23 +103,23 @@ class Carrier:
         self._closing = False
         self._started = False
         self._starting: Future[None] | None = None
-        self._tasks: set[Task] = set()
-        self._made_in = copy_context()
-        self.when_idle: Callable[[], None] | None = None
+        self.tasks = Tasks(f"redisson_py {store.title}")
+        self._reaching = Reaching(store, outages, min(silence, command_timeout))
 
     def send(self, call: StoreCall) -> None:
         """Carry a call out in its turn; its future gets the answer."""
         request = call.request
         if not isinstance(request, Owned):
-            self._spawn(self._carry(call, None))
+            self.tasks.start(partial(self._carry, call, None))
             return
         line = self.lines.get(request.owner)
         if line is None:
             name = request.wish.name if isinstance(request, Ask) else request.name
             line = self.lines[request.owner] = Line(name)
         line.calls.append(call)
-        if line.working is None:
-            line.working = self._spawn(self._work(request.owner, line))
+        if not line.working:
+            line.working = True
+            self.tasks.start(partial(self._work, request.owner, line))
 
     def no_answer(self, *, maybe_held: bool) -> ConnectionLostError:
         """Return the error of a caller whose deadline passed."""
@@ -135,17 +141,6 @@ class Carrier:
         if not self._closing:
             self._wake(name)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> Task:
-        task = start_task(work, f"redisson_py {self.store.title}", self._made_in)
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        return task
-
-    def _ended(self, task: Task) -> None:
-        self._tasks.discard(task)
-        if not self._tasks and self.when_idle is not None:
-            self.when_idle()
-
     async def _work(self, owner: str, line: Line) -> None:
         """Send the calls of a line, one after the other."""
         cut_short = False
@@ -161,14 +156,17 @@ class Carrier:
             cut_short = not self._closing and bool(line.calls)
             raise
         finally:
-            line.working = self._spawn(self._work(owner, line)) if cut_short else None
-            if not (cut_short or line.kept or line.unsure):
+            line.working = cut_short
+            if cut_short:
+                self.tasks.start(partial(self._work, owner, line))
+            elif not (line.kept or line.unsure):
                 self.lines.pop(owner, None)
 
     async def _carry(self, call: StoreCall, line: Line | None) -> None:
         """Carry out one call, and again until it is answered or given up."""
         attempt = 0
         while call.wanted:
+            self._reaching.begin(call)
             try:
                 await self._start()
                 await self._once(call, line)
@@ -193,7 +191,7 @@ class Carrier:
                     elif line is not None:
                         line.calls.appendleft(call)
                     else:
-                        self._spawn(self._carry(call, None))
+                        self.tasks.start(partial(self._carry, call, None))
                     raise
                 # A defect of the driver: never a request that nobody answers, or a lost undo.
                 log.exception("a request to %s failed", self.store.title)
@@ -221,6 +219,10 @@ class Carrier:
             # A renewal that arrives later must not undo a shorter lease.
             await wait_for_all([line.renewing])
             line.renewing = None
+        if isinstance(request, GiveBack) and line is not None and not (line.kept or line.unsure):
+            # The store has nothing of its owner. It was not asked, so nothing was heard of it.
+            call.succeed(None)
+            return
         # The store gives up no later than the caller; what must arrive is sent again.
         left = (call.until if call.must else call.deadline) - self.time()
         deadline = now() + max(SHORTEST_WAIT, min(left, self.command_timeout))
@@ -248,6 +250,7 @@ class Carrier:
 
     def _unheard(self) -> None:
         """Note that a request had no answer; if it is the first, others ask, and fail in time."""
+        self._reaching.unheard()
         was_ready, self.ready = self.ready, False
         if was_ready:
             # A waiter that sleeps would hear of the outage only when it asks again by itself.
@@ -256,6 +259,7 @@ class Carrier:
     def _heard(self) -> None:
         self.heard_at = self.time()
         self.ready = True
+        self._reaching.heard()
 
     async def _ask(self, call: StoreCall, line: Line | None, deadline: float) -> Any:
         """Make one request of the store; return the answer as the engine takes it."""
@@ -292,8 +296,6 @@ class Carrier:
                 call.counts_from = None if until is None else until - lease
                 return None if until is None else 1
             case GiveBack(name, owner):
-                if not (line.kept or line.unsure):
-                    return None
                 held = await store.give_back(name, owner, line.unsure, deadline)
                 call.uncertain = call.uncertain or held is None
                 return _RECEIVERS[held or 0]
@@ -333,15 +335,16 @@ class Carrier:
             return
         if self._closing:
             raise self.no_answer(maybe_held=False)
-        if self._starting is None:
-            self._starting = new_future()
-            self._spawn(self._start_store(self._starting))
         starting = self._starting
+        if starting is None:
+            starting = self._starting = new_future()
+            self.tasks.start(partial(self._start_store, starting))
         await wait_for_all([starting])
         starting.result()
 
     async def _start_store(self, started: Future[None]) -> None:
         error: BaseException = self.no_answer(maybe_held=False)
+        self._reaching.begin(None)
         try:
             await self.store.start(self, now() + self.command_timeout)
             self._started = self.ready = True
@@ -358,34 +361,29 @@ class Carrier:
 
     async def finish(self, seconds: float) -> None:
         """Wait until everything under way was answered, for at most some seconds."""
-        until = self.time() + seconds
-        # One that an ending event loop has cancelled goes on as another task.
-        while self._tasks and (left := until - self.time()) > 0:
-            await wait_for_all(list(self._tasks), left)
+        await self.tasks.finish(seconds, self.time)
 
     async def close(self) -> None:
         """Give up what is under way, and disconnect."""
         self._closing = True
-        while self._tasks:
-            await stop_task(next(iter(self._tasks)))
+        await self.tasks.stop()
         if self._started:
             self._started = self.ready = False
             await self.store.stop()
 
     def leave_behind(self) -> None:
         """Give up everything at once: the event loop was closed, or ends now."""
-        self._closing, self.when_idle = True, None
+        self._closing = True
         if self._started or self._starting is not None:
             self._started = self.ready = False
             self.store.leave_behind()
-        for task in list(self._tasks):
-            end_task(task)
-        self._tasks.clear()
+        self.tasks.leave_behind()
 
     def start_over(self) -> None:
         """Forget everything, for another event loop or another life of the client."""
         self.leave_behind()
         self.lines.clear()
+        self.tasks.start_over()
         self._closing = self._started = self.ready = False
         self._starting = None
         self.heard_at = 0.0

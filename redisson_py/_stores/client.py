@@ -25,6 +25,7 @@ from redisson_py._loop import (
     Future,
     Task,
     discard,
+    fail,
     here,
     hush,
     is_closed,
@@ -42,6 +43,7 @@ from redisson_py._stores.contract import Store
 from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.locks import FencedStoreLock, StoreLock, lock_ownership
 from redisson_py._stores.requests import Ping
+from redisson_py._stream.outage import Outages
 from redisson_py._time import Duration, check_timeout
 from redisson_py.errors import ClientClosedError
 from redisson_py.locks.lock_of import LockOf
@@ -94,8 +96,9 @@ class StoreClient:
         store = self._store = make_store(checked.lease_time)
         self._owners = Owners()
         self._table = Table()
-        self._executor = StoreExecutor(store, self._check, checked.command_timeout, self._rang)
         counts = Counts()
+        outages = Outages(store.where, counts, teller, server=store.title)
+        self._executor = StoreExecutor(store, self._check, checked, self._rang, outages)
         self._watchdog = Watchdog(self._executor, checked.lease_time, counts=counts)
         self._context = Context(
             checked,
@@ -108,6 +111,7 @@ class StoreClient:
             f"{store.title} at {store.where}",
             counts,
             teller,
+            store.title.lower(),
         )
         self._loop: object = None
         #: Ends last when the event loop ends every task. Only the loop refers to it: if that was
@@ -117,6 +121,7 @@ class StoreClient:
         self._made_in = copy_context()
         self._closed = False
         self._closing: Future[None] | None = None
+        self._disconnected = False
         #: It was closed by the end of its event loop, not by `aclose`: another may go on with it.
         self._ended_with_loop = False
         self._pid = os.getpid()
@@ -211,27 +216,38 @@ class StoreClient:
         error = ClientClosedError("the client was closed")
         let_go(self._context, error, list(self._watchdog.holds))
         self._refuse_all()
-        closing = self._closing = start_task(self._close(), "redisson_py aclose", self._made_in)
+        closing = self._closing = new_future()
+        self._begin_to_close(closing)
         await wait_for_all([closing])
         closing.result()
 
-    async def _close(self) -> None:
+    def _begin_to_close(self, closing: Future[None]) -> None:
+        """Start to disconnect, and once more if an event loop that ends has cancelled that."""
+
+        def again(_: Task) -> None:
+            if not closing.done():
+                self._begin_to_close(closing)
+
+        task = start_task(self._close(closing), "redisson_py aclose", self._made_in)
+        task.add_done_callback(again)
+
+    async def _close(self, closing: Future[None]) -> None:
         try:
+            await self._executor.carrier.finish(self._options.reply_timeout)
             await self._disconnect()
-        finally:
-            if (root := self._root()) is not None:
-                await stop_task(root)
+        except Exception as error:
+            fail(closing, error)
+        # One that was cancelled by the end of the event loop waits for this.
+        if (root := self._root()) is not None and not root.cancelling():
+            await stop_task(root)
+        wake(closing)
 
     async def _disconnect(self) -> None:
-        """Disconnect when what was sent was answered, or when that takes too long."""
-        carrier = self._executor.carrier
         try:
-            await carrier.finish(self._options.reply_timeout)
+            await self._executor.carrier.close()
         finally:
-            try:
-                await carrier.close()
-            finally:
-                self._context.bus.close()
+            self._disconnected = True
+            self._context.bus.close()
 
     def _refuse_all(self) -> None:
         self._closed = True
@@ -256,6 +272,8 @@ class StoreClient:
                 await wait_for_all(running)
             if not self._closed:
                 await self._end_after_blocks()
+            elif self._closing is not None and not self._disconnected:
+                await wait_for_all([self._closing])
             raise
 
     def _holding_tasks(self) -> list[Task]:
@@ -271,16 +289,19 @@ class StoreClient:
         in_blocks = {hold for hold in holds if any(lease._left_to_block for lease in hold.live)}
         let_go(self._context, error, [hold for hold in holds if hold not in in_blocks])
         if in_blocks:
-            self._executor.carrier.when_idle = self._end_after_generators
+            self._executor.carrier.tasks.when_idle = self._end_after_generators
             await self._executor.carrier.finish(self._options.reply_timeout)
         else:
             self._ended_with_loop = True
             self._refuse_all()
             closing = self._closing = new_future()
             try:
-                await self._disconnect()
+                await self._executor.carrier.finish(self._options.reply_timeout)
             finally:
-                wake(closing)
+                try:
+                    await self._disconnect()
+                finally:
+                    wake(closing)
 
     def _end_after_generators(self) -> None:
         if not (self._closed or self._watchdog.holds):
@@ -376,5 +397,5 @@ class StoreClient:
         self._executor.start_over()
         self._loop = self._closing = None
         self._root = lambda: None
-        self._closed = self._ended_with_loop = False
+        self._closed = self._ended_with_loop = self._disconnected = False
         self._pid = os.getpid()

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from redisson_py._loop import Future, Loop, call_later, clock_of, running_loop, wait_until, wake
-from redisson_py._options import LAST_LOOK, SHORTEST_WAIT, grace
+from redisson_py._options import LAST_LOOK, SHORTEST_WAIT, Options, grace
 from redisson_py._stores.carrier import Carrier
 from redisson_py._stores.contract import Renewal, Store
 from redisson_py._stores.requests import Ping, Renew, Request, StoreCall, StoreRefusedError
+from redisson_py._stream.outage import Outages
 from redisson_py.errors import ClientClosedError, ConnectionLostError
 
 if TYPE_CHECKING:
@@ -22,8 +23,9 @@ class StoreExecutor:
     Args:
         store: The store.
         check: Raises `ClientClosedError` if the client must not be used now or here.
-        command_timeout: Seconds to wait for the store while it does not answer.
+        options: The client's.
         wake: Called with a name that may be free, or None for all names.
+        outages: Where to report them.
 
     Attributes:
         carrier: Carries them out.
@@ -40,11 +42,13 @@ class StoreExecutor:
         self,
         store: Store,
         check: Callable[[], None],
-        command_timeout: float,
+        options: Options,
         wake: Callable[[str | None], None],
+        outages: Outages,
     ) -> None:
-        self.command_timeout: float = command_timeout
-        self.carrier: Carrier = Carrier(store, command_timeout, wake)
+        timeout, silence = options.command_timeout, options.reply_timeout
+        self.command_timeout: float = timeout
+        self.carrier: Carrier = Carrier(store, timeout, wake, outages, silence)
         self.loop: object = None
         self.time: Callable[[], float] = self.carrier.time
         self._check = check

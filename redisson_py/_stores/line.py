@@ -6,7 +6,7 @@ from collections import deque
 from typing import Any
 
 from redisson_py import _answers
-from redisson_py._loop import Future, Task
+from redisson_py._loop import Future
 from redisson_py._stores.requests import StoreCall
 
 
@@ -16,7 +16,7 @@ class Line:
     Attributes:
         name: The name that it asks for.
         calls: Those that wait, in order.
-        working: The task that sends them.
+        working: A task sends them.
         token: The first fencing token of its hold; 0: it had none yet.
         kept: The store may have something of it: a hold, or a waiter.
         unsure: A request for a hold had no answer.
@@ -30,7 +30,7 @@ class Line:
     def __init__(self, name: str) -> None:
         self.name: str = name
         self.calls: deque[StoreCall] = deque()
-        self.working: Task | None = None
+        self.working: bool = False
         self.token: int = 0
         self.kept: bool = False
         self.unsure: bool = False

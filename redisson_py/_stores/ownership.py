@@ -74,3 +74,6 @@ class EndedHere(TaskOwnership):
         if hold.state != "held" or lease._state == "lost":
             raise lease._loss()
         hold.keep_until(ends_at, lease)
+        if hold.ends_at < ends_at:
+            # It was renewed to the end that it had before.
+            self.set_needed_lease(hold)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
 from redisson_py.errors import ConnectionLostError
@@ -15,13 +16,26 @@ class Trouble:
 
     Args:
         server: The server and its address, for people, without credentials.
+
+    Attributes:
+        why: What went wrong last; empty if nothing did.
+        away: Called when no connection could be made, in the task of the call that needed one, or
+            in none: with the reason, which is empty if it only took too long, and with `done`.
     """
 
     def __init__(self, server: str) -> None:
         self._server = server
-        self._why = ""
+        self.why: str = ""
+        self.away: Callable[[str, bool | None], None] = lambda why, done: None
 
-    def note(self, error: BaseException | None, why: str = "") -> None:
+    def note(
+        self,
+        error: BaseException | None,
+        why: str = "",
+        *,
+        away: bool = False,
+        done: bool | None = None,
+    ) -> None:
         """Remember why an attempt failed.
 
         Args:
@@ -29,17 +43,22 @@ class Trouble:
                 already says more.
             why: What to say of it; its type and its text if this is empty.
                 One line of it is kept.
+            away: No connection could be made. Those that want no second attempt are told.
+            done: Whether an earlier copy of the request may be carried out; None: not known.
         """
-        if error is not None and not isinstance(error, TimeoutError):
+        late = error is None or isinstance(error, TimeoutError)
+        if not late:
             text = why or f"{type(error).__name__}: {error}".removesuffix(": ")
-            self._why = text.partition("\n")[0]
+            self.why = text.partition("\n")[0]
+        if away:
+            self.away("" if late else self.why, done)
 
     def over(self) -> None:
         """Forget it: the server has answered."""
-        self._why = ""
+        self.why = ""
 
     def no_answer(self, *, maybe_held: bool) -> ConnectionLostError:
         """Return the error of a caller that has no answer in time."""
-        why = f": {self._why}" if self._why else ""
+        why = f": {self.why}" if self.why else ""
         text = f"no answer from {self._server} in time{why}"
         return ConnectionLostError(text, maybe_held=maybe_held)

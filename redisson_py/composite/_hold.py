@@ -2,7 +2,7 @@
 
 One acquisition of a composite is a lease that is made of leases of its members. The members'
 own clients keep those; the composite holds as long as enough of them do. A lost member tells the
-composite at once. Redis and the watchdog do not know the composite.
+composite at once. The servers and the watchdog do not know the composite.
 
 Only this file writes the fields of a composite hold. Invariants, checked by `check()`:
 
@@ -271,7 +271,7 @@ class CompositeHold:
             self._forgotten = [each for each in self._forgotten if each() not in (lease, None)]
 
     def may_pass(self, turn: float, least_left: float) -> bool:
-        """Return whether it may pass to another task of this client without asking Redis."""
+        """Return whether it may pass to another task of this client without asking a server."""
         leases = self.known_leases()
         if self.state != "held" or not self.ownership.passable or len(leases) != 1:
             return False

@@ -42,7 +42,7 @@ def ask(
 ) -> Sent[Lease] | Coroutine[Any, Any, Lease]:
     """Ask for a lease of a member for a task, as a re-entry if the task holds the member.
 
-    Redis is asked a single time, whatever the local queue says. If this is cancelled, or there
+    The server is asked a single time, whatever the local queue says. If this is cancelled, or there
     is no answer in time, nothing is held. The operation raises `NotGrantedError` if it is busy.
 
     Args:

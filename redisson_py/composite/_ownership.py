@@ -58,7 +58,7 @@ class CompositeOwnership:
         self.needed = needed
         self.context: Context = owners[0].context
         self.name: Name = ", ".join(dict.fromkeys(_text(member.name) for member in members))
-        # Not a key in Redis: it tells of what names the composite is made.
+        # Not a key on a server: it tells of what names the composite is made.
         self.key: bytes = b"\0".join(
             database_of(each).encode() + b"\0" + each.commands.key for each in owners
         )
@@ -267,7 +267,7 @@ class CompositeOwnership:
         return len(held) - sum(held) < self.needed
 
     async def hold_count(self) -> int:
-        """Return how many holds the current task has, as Redis sees it."""
+        """Return how many holds the current task has, as the servers see it."""
         self.check_clients()
         hold = self.held_by(current_task())
         if hold is None:
@@ -354,7 +354,7 @@ class CompositeLock(LockLike):
 
     @property
     def key(self) -> bytes:
-        """A key made of its members and their servers; it does not exist in Redis."""
+        """A key made of its members and their servers; it does not exist there."""
         return self._key
 
     @property

@@ -9,7 +9,7 @@ from redisson_py._engine.snapshots import LockSnapshot
 
 @dataclass(frozen=True, slots=True)
 class JointSnapshot(LockSnapshot):
-    """A composite lock, as Redis had it a moment ago.
+    """A composite lock, as its servers had it a moment ago.
 
     Attributes:
         members: What each member's server said, by name and server; an error as its text.

@@ -210,7 +210,7 @@ class _Spans:
         self._open: OrderedDict[int, tuple[Span, int]] = OrderedDict()
 
     def acquired(self, event: AcquiredEvent) -> None:
-        words, attributes = self._describe("hold", event.kind, event.name)
+        words, attributes = self._describe("hold", event)
         attributes["redisson_py.owner"] = event.owner
         if event.token is not None:
             attributes["redisson_py.token"] = event.token
@@ -232,7 +232,7 @@ class _Spans:
             span.end(began + _nanoseconds(event.held_for))
 
     def wait_ended(self, event: WaitEndedEvent) -> None:
-        words, attributes = self._describe("wait", event.kind, event.name)
+        words, attributes = self._describe("wait", event)
         ended = time.time_ns()
         began = ended - _nanoseconds(event.waited)
         # Made at its end, in the task that has waited, so nothing has to be kept meanwhile.
@@ -240,9 +240,10 @@ class _Spans:
         _conclude(span, "wait", event.outcome)
         span.end(ended)
 
-    def _describe(self, act: str, kind: str, name: str | bytes) -> tuple[str, Attributes]:
+    def _describe(self, act: str, event: AcquiredEvent | WaitEndedEvent) -> tuple[str, Attributes]:
         """Return the name of a span and its first attributes."""
-        attributes: Attributes = {"db.system.name": "redis", "redisson_py.kind": kind}
+        kind, name = event.kind, event.name
+        attributes: Attributes = {"db.system.name": event.system, "redisson_py.kind": kind}
         label = None if self._label is None else self._label(name)
         if label is None:
             return f"{act} {kind}", attributes

@@ -29,8 +29,8 @@ STORES = (
         "what was perhaps granted is not given back",
         "a cancelled acquire leaves nothing in a store",
         _CARRIER,
-        "if not (line.kept or line.unsure):",
-        "if True:",
+        "line is not None and not (line.kept or line.unsure):",
+        "line is not None:",
         (f"{_CONTRACT}::test_a_cancelled_acquire_leaves_nothing",),
     ),
     Mutant(

@@ -264,12 +264,28 @@ def test_releases_under_way_are_carried_out(backend: Backend, loops: Loops) -> N
             await asyncio.sleep(0)
 
     with nothing_left():
-        for turns in (1, 3, 8):
+        for turns in (0, 1, 3, 8):
             kept: list[asyncio.Future[None]] = []
             loops.run(program(backend.client(), turns))
             assert loops.run(is_free(backend, *names))
             for each in kept:
                 each.cancelled() or each.exception()
+
+
+def test_a_close_under_way_is_carried_out(backend: Backend, loops: Loops) -> None:
+    async def program(client: Client, turns: int) -> None:
+        kept.append(await client.get_lock("k").acquire())
+        closing.append(asyncio.ensure_future(client.aclose()))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+    with nothing_left():
+        for turns in (0, 1, 3, 8):
+            kept: list[Lease] = []
+            closing: list[asyncio.Future[None]] = []
+            loops.run(program(backend.client(), turns))
+            assert loops.run(is_free(backend, "k"))
+            assert all(each.done() for each in closing)
 
 
 def test_acquires_under_way_are_undone(backend: Backend, loops: Loops) -> None:
@@ -282,7 +298,7 @@ def test_acquires_under_way_are_undone(backend: Backend, loops: Loops) -> None:
             await asyncio.sleep(0)
 
     with nothing_left():
-        for turns in (1, 3, 8):
+        for turns in (0, 1, 3, 8):
             kept: list[asyncio.Future[Lease]] = []
             loops.run(program(backend.client(), turns))
             assert loops.run(is_free(backend, *names))

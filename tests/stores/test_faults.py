@@ -61,7 +61,7 @@ def sleeps(client: Client) -> bool:
     if isinstance(client, Redisson):
         return listens(client._table, client._router)
     seats = any(channel.seats for channel in client._table.channels.values())
-    return seats and not client._executor.carrier._tasks
+    return seats and not client._executor.carrier.tasks
 
 
 async def body_of(client: Client, held: list[Lease], name: str = "k") -> float:

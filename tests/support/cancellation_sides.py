@@ -114,7 +114,7 @@ class StoreSide:
     async def settled(self, client: StoreClient) -> None:
         """As `Side` says: the store can have nothing of this client, and nothing is under way."""
         carrier = client._executor.carrier
-        await until(lambda: not carrier.lines and not carrier._tasks)
+        await until(lambda: not carrier.lines and not carrier.tasks)
 
     async def lose_connection(self, client: StoreClient) -> None:
         assert self._cut()
@@ -130,7 +130,7 @@ class StoreSide:
         )
 
     def ending(self, client: StoreClient) -> Callable[[], bool]:
-        tasks = client._executor.carrier._tasks
+        tasks = client._executor.carrier.tasks
         return lambda: not tasks
 
     async def assert_free(self, lock: Any, permits: int) -> None:

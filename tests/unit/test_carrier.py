@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 import time
 from typing import Any
 
@@ -10,7 +12,7 @@ import pytest
 from redisson_py._answers import Busy as Told
 from redisson_py._stores.carrier import Carrier
 from redisson_py._stores.contract import Bell, Busy, Wish
-from redisson_py._stores.requests import Ask, StoreCall
+from redisson_py._stores.requests import Ask, GiveBack, StoreCall
 from redisson_py._stores.trouble import Trouble
 
 
@@ -77,4 +79,35 @@ async def test_an_answer_behind_a_ring_does_not_count_again() -> None:
     await ask(carrier)
     await ask(carrier)
     assert store.asked == 2
+    await carrier.close()
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="no eager tasks before Python 3.12")
+async def test_where_tasks_begin_at_once_the_next_request_is_sent() -> None:
+    """A request that is answered without waiting is over before its task is known."""
+    store = Occupied()
+    carrier = carrier_to(store, [])
+    loop = asyncio.get_running_loop()
+    loop.set_task_factory(getattr(asyncio, "eager_task_factory"))  # noqa: B009
+    try:
+        await ask(carrier)
+        await ask(carrier)
+        carrier.ring("k")
+        await ask(carrier)
+    finally:
+        loop.set_task_factory(None)
+    assert store.asked == 2
+    await carrier.close()
+
+
+async def test_what_was_not_asked_was_not_heard() -> None:
+    """An owner of which the store has nothing gives back without a request."""
+    carrier = carrier_to(Occupied(), [])
+    await ask(carrier)
+    heard_at, carrier.ready = carrier.heard_at, False
+    call = StoreCall(GiveBack("k", "client:2"), carrier.time() + 3.0, must=True)
+    carrier.send(call)
+    assert await call.future is None
+    assert not carrier.ready
+    assert carrier.heard_at == heard_at
     await carrier.close()

@@ -167,18 +167,18 @@ class Link:
             ConnectionLostError: There was none by the deadline.
             BackendError: etcd refused.
         """
-        sent = repeated = False
-        pause = _FIRST_PAUSE
+        sent = repeated = connected = False
+        pause, tries = _FIRST_PAUSE, 0
         cause: BaseException | None = None
         token: str | None = None
-        tries = 0
         while (left := deadline - now()) > 0:
             attempt = min(left, max(left / 2, _LEAST_ATTEMPT))
             end = now() + attempt
             connection = self.take()
+            tries, connected = tries + 1, False
             try:
-                tries += 1
                 await self._ready(connection, min(end, now() + tries * _CONNECTING))
+                connected = True
                 if self._target.user and self._token is None:
                     await self._authenticate(connection, end)
                 token = self._token
@@ -186,7 +186,8 @@ class Link:
                 reply = await self._ask(connection, method, request, end)
             except _FailedError as error:
                 cause = error.__cause__
-                self.trouble.note(_unless_late(cause), _details(cause))
+                away = not connected and tries >= len(self._target.endpoints)
+                self.trouble.note(_unless_late(cause), _details(cause), away=away, done=sent)
                 self.retire(connection)
             except grpc.aio.AioRpcError as error:
                 if token is not None and _says(error, *_OLD_TOKEN):

@@ -13,7 +13,7 @@ Invariants, each kept by single statements that commit by themselves:
 The row's lock puts all that happens to one name in order. Nothing holds a row lock between two
 calls, and no call leaves a transaction open. `GET_LOCK` is not used: it has no lease and no token.
 
-MySQL cannot wake waiters: they poll. Intervals grow from 10 ms to half a second (`poll_interval`
+MySQL cannot wake waiters: they poll. Intervals grow from 50 ms to half a second (`poll_interval`
 in the URL), with jitter, and never pass the end of the holder's lease.
 
 A free name keeps its row. Rows whose `expires` and `refused_until` have passed may be deleted at

@@ -161,8 +161,8 @@ class Connections:
             if isinstance(found, Answer):
                 self._trouble.over()
                 return found
-            self._trouble.note(found.error, found.text)
             resent = resent or found.maybe_done
+            self._trouble.note(found.error, found.text, away=found.unreached, done=resent)
             # The last attempt is often too short: what was told before says more.
             told = found if told is None or not isinstance(found.error, TimeoutError) else told
             left = deadline - _time.now()

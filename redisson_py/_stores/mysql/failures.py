@@ -61,11 +61,13 @@ class Failure:
         error: The driver's error, or `TimeoutError`.
         verdict: Whether to send it again, on this connection or on a new one, or not at all.
         maybe_done: Whether some of it may have been carried out, now or later.
+        unreached: No connection could be made.
     """
 
     error: Exception
     verdict: Verdict
     maybe_done: bool
+    unreached: bool = False
 
     @property
     def code(self) -> int:
@@ -118,7 +120,8 @@ def failure_of(error: Exception, progress: Progress) -> Failure:
     if not isinstance(error, MySQLError):
         # A RuntimeError of the driver is about a package that a login needs.
         refused = isinstance(error, RuntimeError) and not progress.written
-        return Failure(error, "refused" if refused else "reconnect", progress.written)
+        unreached = not (refused or progress.written)
+        return Failure(error, "refused" if refused else "reconnect", progress.written, unreached)
     if isinstance(error.__cause__, ssl.SSLCertVerificationError):
         return Failure(error, "refused", False)
     if code in _UNDONE:
@@ -128,7 +131,7 @@ def failure_of(error: Exception, progress: Progress) -> Failure:
     if code in _NOT_WRITTEN or isinstance(error, InterfaceError):
         return Failure(error, "reconnect", progress.done > 0)
     if code in _UNKNOWN or code == 0:
-        return Failure(error, "reconnect", progress.written)
+        return Failure(error, "reconnect", progress.written, not progress.written)
     return Failure(error, "refused", progress.done > 0)
 
 

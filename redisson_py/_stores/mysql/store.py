@@ -23,7 +23,8 @@ from redisson_py._stores.mysql.failures import READ_ONLY
 from redisson_py._stores.trouble import Trouble
 from redisson_py.errors import BackendError, ConnectionLostError
 
-#: Seconds until the first poll, if the longest interval is not shorter.
+#: Seconds until the first poll, if the longest interval is not shorter. The waiting loop asks after
+#: 50 ms at the earliest.
 _FIRST_POLL: Final = 0.01
 #: Seconds between two polls at least, also when the lease ends now.
 _SHORTEST_POLL: Final = 0.001

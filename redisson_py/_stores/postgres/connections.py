@@ -173,7 +173,7 @@ class Connections:
                 repeated = repeated or (lost and written)
                 # What the server says may name the user.
                 why = "" if lost else str(refusal(error, self._target.where))
-                self._trouble.note(error, why)
+                self._trouble.note(error, why, away=lost and not written, done=repeated)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 wait = pause * random.uniform(0.5, 1.0)
                 if kind == "refused" or self._closed or now() + wait >= deadline:

@@ -140,6 +140,9 @@ class Session:
         self.error: Exception | None = None
         self._trouble: Final = trouble
         self._changed: Final = changed
+        self._hosts: Final = len(target.hosts.split(","))
+        #: The attempts to connect that failed one after the other.
+        self._failures = 0
         #: When signs of life were written and answered, on this connection, the oldest first.
         self._signs: Final[deque[tuple[float, float]]] = deque()
         self._beating: float | None = None
@@ -260,7 +263,8 @@ class Session:
         """Look the hosts up, in kazoo's thread, which leaves out those that have no address."""
         found = self._expand()
         if not found:
-            self._post(self._trouble.note, OSError(), "no host of the URL has an address")
+            no_address = "no host of the URL has an address"
+            self._post(partial(self._trouble.note, OSError(), no_address, away=True))
         return found
 
     def _listen(self, state: str) -> None:
@@ -275,6 +279,7 @@ class Session:
             self.timeout = timeout
             self.connected = True
             self.connections += 1
+            self._failures = 0
             self._signs.clear()
             self._signs.append((began, began))
             self._beating = None
@@ -313,8 +318,10 @@ class Session:
         if error.__context__ is not None:
             error.__context__.with_traceback(None)
         late = self._client.handler.timeout_exception
-        if not isinstance(error, late):
-            self._trouble.note(error, str(error))
+        why = TimeoutError() if isinstance(error, late) else error
+        self._failures += 1
+        # Each host is tried in its turn.
+        self._trouble.note(why, str(error), away=self._failures >= self._hosts)
         # kazoo tries again after these two. Its thread ends with any other error.
         if not isinstance(error, ConnectionDropped | late):
             self._end()

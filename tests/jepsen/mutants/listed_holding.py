@@ -38,7 +38,7 @@ HOLDING = (
             "redisson_py/_engine/task_ownership.py",
             'if present < hold.ends_at and hold.state == "held":',
             # What was passed has no request of its own.
-            "if hold.sent_at is None or present < hold.ends_at:",
+            "if hold.asked_at is None or present < hold.ends_at:",
         ),
         _plan("handed", "block"),
         "loss detection",

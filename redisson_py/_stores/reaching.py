@@ -1,0 +1,66 @@
+"""Whether a store can be reached: outages are reported, and calls without patience fail at once."""
+
+from __future__ import annotations
+
+import math
+from weakref import WeakKeyDictionary
+
+from redisson_py._loop import Task, current_task, task_or_none
+from redisson_py._stores.contract import Store
+from redisson_py._stores.requests import StoreCall
+from redisson_py._stream.outage import Outages
+from redisson_py._time import now
+from redisson_py.errors import BackendError
+
+#: The part of a silence that counts as one: timers and clocks differ.
+_NEARLY = 0.9
+
+
+class Reaching:
+    """What the calls to a store tell of its server.
+
+    An outage begins with an attempt to connect that fails, or with a call that waited in vain for
+    as long as a silence: if no other call was answered meanwhile. It is over with the next answer.
+
+    Args:
+        store: The store, whose `Trouble` tells of attempts that failed.
+        outages: Where to report outages; None: nowhere.
+        silence: Seconds without an answer that are an outage.
+    """
+
+    def __init__(self, store: Store, outages: Outages | None, silence: float) -> None:
+        self._trouble = store.trouble
+        self._outages = outages or Outages(store.where, server=store.title)
+        self._silence = silence
+        #: The call that each task makes, or made last, and since when; None: it starts the store.
+        self._calls: WeakKeyDictionary[Task, tuple[StoreCall | None, float]] = WeakKeyDictionary()
+        self._heard_at = -math.inf
+        store.trouble.away = self._away
+
+    def begin(self, call: StoreCall | None) -> None:
+        """Note that the current task makes a call, or starts the store."""
+        self._calls[current_task()] = call, now()
+
+    def heard(self) -> None:
+        """Note that the store has answered."""
+        self._heard_at = now()
+        self._outages.over()
+
+    def unheard(self) -> None:
+        """Note that the call of the current task had no answer."""
+        _, began = self._calls[current_task()]
+        if began > self._heard_at and now() - began >= self._silence * _NEARLY:
+            self._outages.broke(self._trouble.why or "no answer in time")
+
+    def _away(self, why: str, done: bool | None) -> None:
+        """Fail the calls that want no second attempt to connect; see `Trouble.away`."""
+        task = task_or_none()
+        # In a callback it is about the one session of all calls.
+        own, began = (None, now()) if task is None else self._calls.get(task, (None, -math.inf))
+        if why and began > self._heard_at:
+            self._outages.failed(BackendError(why))
+        calls = [call for call, _ in self._calls.values()] if own is None else [own]
+        for call in calls:
+            if call is not None and call.fails_fast:
+                maybe_held = call.sends > 0 if done is None else done
+                call.give_up(self._trouble.no_answer(maybe_held=maybe_held))

@@ -1,0 +1,53 @@
+"""Spans of locks in other stores say which store it is."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from redisson_py import Listener, Listeners, WaitStartedEvent
+from tests.stores.backends import Backend
+
+SYSTEMS = {
+    "RedisBackend": "redis",
+    "PostgresBackend": "postgresql",
+    "MySQLBackend": "mysql",
+    "EtcdBackend": "etcd",
+    "ZooKeeperBackend": "zookeeper",
+}
+
+
+class Waiting(Listener):
+    """Notes that a wait has begun."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+
+    def wait_started(self, event: WaitStartedEvent, /) -> None:
+        self.begun.set()
+
+
+async def test_spans_name_the_store(backend: Backend) -> None:
+    pytest.importorskip("opentelemetry.sdk")
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    from redisson_py.integrations.opentelemetry import OpenTelemetryListener
+
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    waiting = Waiting()
+    listener = Listeners(waiting, OpenTelemetryListener(tracer_provider=provider, metrics=False))
+    async with backend.client() as other, backend.client(listener=listener) as client:
+        held = await other.get_lock("k").acquire()
+        waiter = asyncio.create_task(client.get_lock("k").acquire())
+        await waiting.begun.wait()
+        await held.release()
+        await (await waiter).release()
+    spans = exporter.get_finished_spans()
+    assert sorted(span.name for span in spans) == ["hold lock", "wait lock"]
+    for span in spans:
+        assert span.attributes is not None
+        assert span.attributes["db.system.name"] == SYSTEMS[type(backend).__name__]
