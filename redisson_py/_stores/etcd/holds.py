@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from redisson_py._stores.contract import Granted, Renewal, Wish
-from redisson_py._stores.etcd import messages
 from redisson_py._stores.etcd.link import LeaseEndedError, telling
 from redisson_py._stores.etcd.queue import GivenBackError, Place, Queue, key_of, prefix_of
 from redisson_py._stores.etcd.session import Session, Sessions
@@ -236,8 +235,8 @@ class Holds:
             return deleted or again
         if not deleted:
             return None if again else False
-        first = messages.first_entry(answer.reply, 0)
-        return first is not None and first.key == key
+        # It is deleted, whatever becomes of this look.
+        return await telling(self._queue.was_first(name, answer.reply, deadline), True)
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
         """Renew holds, with one renewal of the session; return until when each is kept."""

@@ -11,7 +11,6 @@ that are under way on it have ended. A token that was refused is never used agai
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ import grpc.aio
 
 from redisson_py._loop import end_task
 from redisson_py._stores.etcd import messages
-from redisson_py._stores.etcd.abandoning import abandon
+from redisson_py._stores.etcd.connection import Connection, check_not_forked, connect
 from redisson_py._stores.etcd.messages import Message, Method
 from redisson_py._stores.etcd.tls import credentials
 from redisson_py._stores.etcd.url import Target
@@ -32,16 +31,6 @@ from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedSer
 
 _T = TypeVar("_T")
 
-_OPTIONS = (
-    # Connections are shared by nothing, and wait for nothing but our own back-off.
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.enable_retries", 0),
-    # What a silent connection costs is bounded by the deadlines of calls; this is for a watch.
-    # etcd refuses those that probe every 5 s or more often.
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-)
 _NEEDS_LEADER = ("hasleader", "true")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 #: An attempt takes half of the time that is left, so that another can follow; not less than this.
@@ -93,36 +82,6 @@ class Answer:
     reply: Message
     written: float
     repeated: bool
-
-
-class Connection:
-    """A channel to one endpoint.
-
-    Attributes:
-        channel: The channel.
-        users: The number of calls and streams on it.
-        retired: Whether it failed.
-        when_retired: Called when it fails.
-    """
-
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        self.channel = channel
-        self.users = 0
-        self.retired = False
-        self.when_retired: list[Callable[[], object]] = []
-
-
-_open: set[Connection] = set()
-_forked = False
-
-
-def _after_fork() -> None:
-    global _forked
-    _forked = _forked or bool(_open)
-
-
-# Otherwise the first call in the child would crash it, or never return.
-os.register_at_fork(after_in_child=_after_fork)
 
 
 class Link:
@@ -213,21 +172,11 @@ class Link:
         Raises:
             BackendError: This process was forked while there were connections.
         """
-        if _forked:
-            raise BackendError(
-                "gRPC works in no process that was forked while a client of etcd was open: open"
-                " clients after the fork, or start the process with spawn"
-            )
+        check_not_forked()
         if self._connection is None:
             endpoint = self._target.endpoints[self._next_endpoint % len(self._target.endpoints)]
-            where = f"dns:///{endpoint}"
-            if self._credentials is None:
-                channel = grpc.aio.insecure_channel(where, options=_OPTIONS)
-            else:
-                channel = grpc.aio.secure_channel(where, self._credentials, options=_OPTIONS)
-            self._connection = Connection(channel)
+            self._connection = connect(endpoint, self._credentials)
             self._connections.add(self._connection)
-            _open.add(self._connection)
         self._connection.users += 1
         return self._connection
 
@@ -277,9 +226,7 @@ class Link:
         self._connection, self._away = None, False
         connections, self._connections = self._connections, set()
         for connection in connections:
-            connection.retired = True
-            _open.discard(connection)
-            abandon(connection.channel)
+            connection.leave_behind()
         for task in self._closing:
             end_task(task)
         self._closing.clear()
@@ -361,8 +308,7 @@ class Link:
     def _close_if_idle(self, connection: Connection) -> None:
         if connection.retired and not connection.users and connection in self._connections:
             self._connections.discard(connection)
-            _open.discard(connection)
-            task = asyncio.create_task(connection.channel.close(), name="redisson_py etcd close")
+            task = asyncio.create_task(connection.close(), name="redisson_py etcd close")
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 
