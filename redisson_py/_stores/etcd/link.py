@@ -49,7 +49,10 @@ _FINAL = {
     grpc.StatusCode.UNAUTHENTICATED,
     grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
-_OLD_TOKEN = ("invalid auth token", "revision of auth store is old")
+#: Other members may do what these refuse: learners, and those that have just begun.
+_ELSEWHERE = ("too many requests", "not supported for learner", "not capable")
+#: The last of them is told to those without a token.
+_OLD_TOKEN = ("invalid auth token", "revision of auth store is old", "user name is empty")
 _NO_LEASE = "requested lease not found"
 _BAD_CERTIFICATE = ("CERTIFICATE_VERIFY_FAILED", "is not in peer certificate")
 _HINTS = {
@@ -114,7 +117,9 @@ class Link:
         self._connection: Connection | None = None
         #: Those that are not closed: the present one, and others that are still in use.
         self._connections: set[Connection] = set()
+        #: None: not known. Empty: the cluster wants none.
         self._token: str | None = None
+        self._authenticating = asyncio.Lock()
         self._away = False
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -124,13 +129,14 @@ class Link:
         Raises:
             LeaseEndedError: etcd does not know the lease of the request.
             ConnectionLostError: There was none by the deadline.
-            BackendError: etcd refused.
+            BackendError: etcd refused, or no endpoint has a certificate to trust.
         """
         sent = repeated = False
         pause = _FIRST_PAUSE
         cause: BaseException | None = None
         token: str | None = None
         tries = 0
+        untrusted: set[str] = set()
         while (left := deadline - now()) > 0:
             attempt = min(left, max(left / 2, _LEAST_ATTEMPT))
             end = now() + attempt
@@ -139,7 +145,7 @@ class Link:
                 tries += 1
                 await self._ready(connection, min(end, now() + tries * _CONNECTING))
                 if self._target.user and self._token is None:
-                    await self._authenticate(connection, end)
+                    await self._get_token(connection, end)
                 token = self._token
                 repeated, sent, written = sent, True, now()
                 reply = await self._ask(connection, method, request, end)
@@ -147,11 +153,17 @@ class Link:
                 cause = error.__cause__
                 self.trouble.note(_unless_late(cause), _details(cause))
                 self.retire(connection)
+                if _says(cause, *_BAD_CERTIFICATE):
+                    untrusted.add(connection.endpoint)
+                if len(untrusted) == len(self._target.endpoints):
+                    raise BackendError(
+                        f"TLS with etcd at {self.where} failed: {_details(cause)}"
+                    ) from cause
             except grpc.aio.AioRpcError as error:
                 if token is not None and _says(error, *_OLD_TOKEN):
                     # Said before anything else is looked at: it was not carried out.
                     self._token = None if self._token == token else self._token
-                    cause = error
+                    cause, sent = error, repeated
                 else:
                     raise self._refusal(error) from error
             else:
@@ -217,13 +229,14 @@ class Link:
         """Close the connection."""
         if self._connection is not None:
             self.retire(self._connection)
-        self._away = False
+        self._away, self._authenticating = False, asyncio.Lock()
         while self._closing:
             await asyncio.wait(self._closing)
 
     def leave_behind(self) -> None:
         """Close all connections of an event loop that was closed, or ends now."""
         self._connection, self._away = None, False
+        self._authenticating = asyncio.Lock()
         connections, self._connections = self._connections, set()
         for connection in connections:
             connection.leave_behind()
@@ -232,7 +245,7 @@ class Link:
         self._closing.clear()
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:
-        return (_NEEDS_LEADER,) if self._token is None else (_NEEDS_LEADER, ("token", self._token))
+        return (_NEEDS_LEADER, ("token", self._token)) if self._token else (_NEEDS_LEADER,)
 
     async def _ask(
         self, connection: Connection, method: Method, request: Message, end: float
@@ -251,7 +264,7 @@ class Link:
         try:
             return await question(request, timeout=end - now(), metadata=self._metadata())
         except grpc.aio.AioRpcError as error:
-            if error.code() in _FINAL and not _says(error, "too many requests"):
+            if error.code() in _FINAL and not _says(error, *_ELSEWHERE):
                 raise
             raise _FailedError from error
 
@@ -260,21 +273,13 @@ class Link:
 
         Raises:
             _FailedError: It could not be made.
-            BackendError: The server's certificate is not trusted.
         """
         channel = connection.channel
         ready = grpc.ChannelConnectivity.READY
         while (state := channel.get_state(try_to_connect=True)) is not ready:
             if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
-                try:
-                    # The reason is not in the state; this fails at once, and tells.
-                    await self._ask(connection, messages.STATUS, messages.status(), end)
-                except _FailedError as error:
-                    if _says(error.__cause__, *_BAD_CERTIFICATE):
-                        raise BackendError(
-                            f"TLS with etcd at {self.where} failed: {_details(error.__cause__)}"
-                        ) from error.__cause__
-                    raise
+                # The reason is not in the state; this fails at once, and tells.
+                await self._ask(connection, messages.STATUS, messages.status(), end)
             else:
                 try:
                     async with asyncio.timeout(end - now()):
@@ -282,12 +287,33 @@ class Link:
                 except TimeoutError as error:
                     raise _FailedError from error
 
+    async def _get_token(self, connection: Connection, end: float) -> None:
+        """Have a token, for which one of all calls without one asks: etcd takes long to check it.
+
+        Raises:
+            _FailedError: There was no answer.
+            BackendError: etcd refused the credentials.
+        """
+        try:
+            async with asyncio.timeout(end - now()):
+                await self._authenticating.acquire()
+        except TimeoutError as error:
+            raise _FailedError from error
+        try:
+            if connection.retired:
+                raise _FailedError
+            if self._token is None:
+                await self._authenticate(connection, end)
+        finally:
+            self._authenticating.release()
+
     async def _authenticate(self, connection: Connection, end: float) -> None:
         request = messages.authenticate(self._target.user, self._target.password)
         try:
             reply = await self._ask(connection, messages.AUTHENTICATE, request, end)
         except grpc.aio.AioRpcError as error:
             if _says(error, "authentication is not enabled"):
+                self._token = ""
                 return
             raise BackendError(
                 f"etcd at {self.where} refused the credentials: {_details(error)}"

@@ -20,7 +20,7 @@ _PACKAGE = "redisson_py_etcd"
 #: A line for each message: its fields with type and number. `*` is repeated; another message's
 #: name is a type.
 _SCHEMA = """
-Header: revision=int64:3
+Header: revision=int64:3 term=uint64:4
 Entry: key=bytes:1 create_revision=int64:2 mod_revision=int64:3 value=bytes:5 lease=int64:6
 Range: key=bytes:1 range_end=bytes:2 limit=int64:3 revision=int64:4 sort_order=int32:5 \
     sort_target=int32:6 keys_only=bool:8 count_only=bool:9 max_create_revision=int64:13
