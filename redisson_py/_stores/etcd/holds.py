@@ -291,11 +291,18 @@ class Holds:
         for it.
         """
         session = self._sessions.current
+        refused: BackendError | None = None
         if session is not None and (self._places or self._owed):
-            if session.left <= 0:
-                await self._sessions.fresh(deadline)
-            elif self._places or not all(each.refused for each in self._owed.values()):
-                await self._sessions.renew(session, deadline)
+            try:
+                if session.left <= 0:
+                    await self._sessions.fresh(deadline)
+                elif self._places or not all(each.refused for each in self._owed.values()):
+                    await self._sessions.renew(session, deadline)
+            except ConnectionLostError:
+                raise
+            except BackendError as error:
+                # What is owed may be taken all the same.
+                refused = error
         for waiter in list(self._owed):
             debt = self._owed.get(waiter)
             if debt is None or waiter in self._leaving:
@@ -317,6 +324,8 @@ class Holds:
                 if len(self._given) > _REMEMBERED:
                     # The engine asked for the last time before that.
                     del self._given[next(iter(self._given))]
+        if refused is not None:
+            raise refused
 
     def _still_owed(self, waiter: Waiter, sent: bool) -> None:
         """Note that a debt could not be paid, and whether it may have been all the same."""
