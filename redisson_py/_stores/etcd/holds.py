@@ -8,6 +8,7 @@ moved there. What ends with the session is forgotten with it; holds under their 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -24,6 +25,9 @@ from redisson_py.errors import BackendError, ConnectionLostError
 _PARTING = 1.0
 #: How many owners are remembered that were given back later.
 _REMEMBERED = 10_000
+#: Seconds for which an undo is noted. A request that comes later than that, from a member that hung
+#: for so long, would leave a key until the session ends.
+_NOTED = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,8 @@ class Holds:
         self._leaving: set[Waiter] = set()
         # Whether those that were given back later had the hold: the engine may ask again.
         self._given: dict[Waiter, bool | None] = {}
+        # When undos of which owners were noted in etcd, the oldest first.
+        self._noted: deque[tuple[float, str]] = deque()
 
     def may_have(self, waiter: Waiter) -> bool:
         """Return whether an owner has a place, or may have got or yet get a hold."""
@@ -96,6 +102,7 @@ class Holds:
         self._repeated.clear()
         self._owed = {each: debt for each, debt in self._owed.items() if each in self._own}
         self._given.clear()
+        self._noted.clear()
 
     async def place(
         self, wish: Wish, session: Session, if_free: bool, deadline: float
@@ -224,6 +231,8 @@ class Holds:
             if own is None:
                 return False
             return await self._deleted(waiter, replace(debt, unsure=False), deadline)
+        if lease is not None:
+            self._noted.append((now(), owner))
         self._own.pop(waiter, None)
         if own is not None:
             await self._end_lease(own.lease, deadline)
@@ -324,8 +333,20 @@ class Holds:
                 if len(self._given) > _REMEMBERED:
                     # The engine asked for the last time before that.
                     del self._given[next(iter(self._given))]
+        await self._delete_notes(deadline)
         if refused is not None:
             raise refused
+
+    async def _delete_notes(self, deadline: float) -> None:
+        """Delete notes of undos that no request is late for any more."""
+        before = now() - _NOTED
+        while self._noted and self._noted[0][0] < before:
+            moment, owner = self._noted.popleft()
+            try:
+                await self._queue.delete_note(owner, deadline)
+            except BackendError:
+                self._noted.appendleft((moment, owner))
+                raise
 
     def _still_owed(self, waiter: Waiter, sent: bool) -> None:
         """Note that a debt could not be paid, and whether it may have been all the same."""

@@ -228,6 +228,11 @@ class Queue:
         )
         return before is None
 
+    async def delete_note(self, owner: str, deadline: float) -> None:
+        """Delete the note that an owner has given back."""
+        request = messages.txn([], [messages.delete(_UNDONE + owner.encode())])
+        await self._link.call(messages.TXN, request, deadline)
+
     async def delete_created(self, key: bytes, revision: int, deadline: float) -> bool:
         """Delete a key with this create revision, whoever owns it; return whether it was there."""
         request = messages.txn([messages.created(key, revision)], [messages.delete(key)])
