@@ -9,7 +9,8 @@ from typing import Any, Self
 import pytest
 
 from redisson_py._stores.contract import Busy, Granted, Renewal, Wish
-from redisson_py._stores.etcd import EtcdStore
+from redisson_py._stores.etcd import EtcdStore, messages
+from redisson_py._stores.etcd.link import _FailedError
 from redisson_py._time import now
 
 LEASE = 5.0
@@ -106,6 +107,28 @@ def recorded(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any,
 
     monkeypatch.setattr(client.store._link, "call", record)
     return calls
+
+
+def lost_requests(
+    client: Client, monkeypatch: pytest.MonkeyPatch, carried_out: bool = False
+) -> list[tuple[Any, Any]]:
+    """Lose the first request of a client, or its answer; return what was lost.
+
+    The client sends it again.
+    """
+    lost: list[tuple[Any, Any]] = []
+    ask = client.store._link._ask
+
+    async def lose(connection: Any, method: Any, request: Any, end: float) -> Any:
+        if lost or method is not messages.TXN:
+            return await ask(connection, method, request, end)
+        lost.append((method, request))
+        if carried_out:
+            await ask(connection, method, request, end)
+        raise _FailedError
+
+    monkeypatch.setattr(client.store._link, "_ask", lose)
+    return lost
 
 
 async def eventually(condition: Callable[[], bool]) -> None:

@@ -110,6 +110,29 @@ async def test_one_refused_release_does_not_hold_up_others(
     assert len(server.keys("ours/")) == 1
 
 
+async def test_a_refused_renewal_does_not_hold_up_releases(
+    server: Guarded, client: Client, other: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From 3.7 on, one key whose name may not be used any more is enough for that."""
+    await client.granted("others/b", "a:2")
+    server.forbid("redisson_py/")
+    try:
+        call = client.store._link.call
+
+        async def lose(*_: Any) -> None:
+            raise ConnectionLostError("lost", maybe_held=False)
+
+        monkeypatch.setattr(client.store._link, "call", lose)
+        with pytest.raises(ConnectionLostError):
+            await client.give_back("others/b", "a:2")
+        monkeypatch.setattr(client.store._link, "call", call)
+        with pytest.raises(BackendError, match=REFUSED):
+            await client.store._holds.tend(soon())
+        assert server.keys("others/b/") == []
+    finally:
+        server.allow("redisson_py/")
+
+
 async def test_no_session_is_renewed_for_what_is_refused(server: Guarded, client: Client) -> None:
     await client.granted("ours/a", "a:1")
     server.forbid("ours/")

@@ -183,3 +183,20 @@ async def fails_to_give_back(client: Client, *waiters: tuple[str, str]) -> None:
         for name, owner in waiters:
             with pytest.raises(ConnectionLostError):
                 await client.give_back(name, owner)
+
+
+async def test_undos_are_not_noted_for_as_long_as_a_client_lives(
+    server: EtcdServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lost answer leaves a note in etcd: over months of a busy client these would be many."""
+    async with Client(server.url) as client:
+        await client.granted("held", "a:0")
+        session = client.session
+        for number in range(1, 4):
+            await client.give_back("noted", f"a:{number}", unsure=True)
+        await client.store._holds.tend(soon())
+        assert len(server.keys("redisson_py/")) == 3
+        monkeypatch.setattr("redisson_py._stores.etcd.holds._NOTED", 0.0)
+        await client.store._holds.tend(soon())
+        assert server.keys("redisson_py/") == []
+        assert client.session is session

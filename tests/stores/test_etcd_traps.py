@@ -14,10 +14,10 @@ import pytest_asyncio
 
 from redisson_py._stores.contract import Busy, Granted, Renewal
 from redisson_py._stores.etcd import messages
-from redisson_py._stores.etcd.link import LeaseEndedError, _FailedError
+from redisson_py._stores.etcd.link import LeaseEndedError
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError
-from tests.stores.etcd_client import LEASE, Client, eventually, recorded, soon
+from tests.stores.etcd_client import LEASE, Client, eventually, lost_requests, recorded, soon
 from tests.stores.etcd_server import EtcdServer
 
 _numbers = itertools.count(1)
@@ -65,7 +65,8 @@ async def test_no_grant_on_a_session_that_is_nearly_over(
     calls = recorded(one, monkeypatch)
     before = now()
     granted = await one.granted(f"{name}b", "a:2")
-    assert [method for method, _ in calls] == [messages.LEASE_RENEW, messages.TXN]
+    renewal = [messages.LEASE_RENEW, messages.RANGE]
+    assert [method for method, _ in calls] == [*renewal, messages.TXN]
     assert granted.until == one.session.until >= before + LEASE
     assert one.session is session
 
@@ -343,7 +344,7 @@ async def test_the_session_of_a_waiter_is_renewed(
         until = two.session.until
         calls = recorded(two, monkeypatch)
         await eventually(lambda: two.session.until > until)
-        assert [method for method, _ in calls] == [messages.LEASE_RENEW]
+        assert [method for method, _ in calls] == [messages.LEASE_RENEW, messages.RANGE]
 
 
 async def test_a_cancelled_question_is_undone(one: Client, name: str) -> None:
@@ -363,28 +364,6 @@ async def test_a_cancelled_question_is_undone(one: Client, name: str) -> None:
         await one.give_back(name, owner, unsure=True)
     assert steps > 5
     assert (await one.store.look(name, soon())).holder is None
-
-
-def lost_requests(
-    client: Client, monkeypatch: pytest.MonkeyPatch, carried_out: bool = False
-) -> list[tuple[Any, Any]]:
-    """Lose the first request of a client, or its answer; return what was lost.
-
-    The client sends it again.
-    """
-    lost: list[tuple[Any, Any]] = []
-    ask = client.store._link._ask
-
-    async def lose(connection: Any, method: Any, request: Any, end: float) -> Any:
-        if lost or method is not messages.TXN:
-            return await ask(connection, method, request, end)
-        lost.append((method, request))
-        if carried_out:
-            await ask(connection, method, request, end)
-        raise _FailedError
-
-    monkeypatch.setattr(client.store._link, "_ask", lose)
-    return lost
 
 
 def moves(request: Any) -> bool:

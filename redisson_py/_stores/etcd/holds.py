@@ -8,12 +8,12 @@ moved there. What ends with the session is forgotten with it; holds under their 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from redisson_py._stores.contract import Granted, Renewal, Wish
-from redisson_py._stores.etcd import messages
 from redisson_py._stores.etcd.link import LeaseEndedError, telling
 from redisson_py._stores.etcd.queue import GivenBackError, Place, Queue, key_of, prefix_of
 from redisson_py._stores.etcd.session import Session, Sessions
@@ -25,6 +25,9 @@ from redisson_py.errors import BackendError, ConnectionLostError
 _PARTING = 1.0
 #: How many owners are remembered that were given back later.
 _REMEMBERED = 10_000
+#: Seconds for which an undo is noted. A request that comes later than that, from a member that hung
+#: for so long, would leave a key until the session ends.
+_NOTED = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +89,8 @@ class Holds:
         self._leaving: set[Waiter] = set()
         # Whether those that were given back later had the hold: the engine may ask again.
         self._given: dict[Waiter, bool | None] = {}
+        # When undos of which owners were noted in etcd, the oldest first.
+        self._noted: deque[tuple[float, str]] = deque()
 
     def may_have(self, waiter: Waiter) -> bool:
         """Return whether an owner has a place, or may have got or yet get a hold."""
@@ -97,6 +102,7 @@ class Holds:
         self._repeated.clear()
         self._owed = {each: debt for each, debt in self._owed.items() if each in self._own}
         self._given.clear()
+        self._noted.clear()
 
     async def place(
         self, wish: Wish, session: Session, if_free: bool, deadline: float
@@ -225,6 +231,8 @@ class Holds:
             if own is None:
                 return False
             return await self._deleted(waiter, replace(debt, unsure=False), deadline)
+        if lease is not None:
+            self._noted.append((now(), owner))
         self._own.pop(waiter, None)
         if own is not None:
             await self._end_lease(own.lease, deadline)
@@ -236,8 +244,8 @@ class Holds:
             return deleted or again
         if not deleted:
             return None if again else False
-        first = messages.first_entry(answer.reply, 0)
-        return first is not None and first.key == key
+        # It is deleted, whatever becomes of this look.
+        return await telling(self._queue.was_first(name, answer.reply, deadline), True)
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
         """Renew holds, with one renewal of the session; return until when each is kept."""
@@ -292,11 +300,18 @@ class Holds:
         for it.
         """
         session = self._sessions.current
+        refused: BackendError | None = None
         if session is not None and (self._places or self._owed):
-            if session.left <= 0:
-                await self._sessions.fresh(deadline)
-            elif self._places or not all(each.refused for each in self._owed.values()):
-                await self._sessions.renew(session, deadline)
+            try:
+                if session.left <= 0:
+                    await self._sessions.fresh(deadline)
+                elif self._places or not all(each.refused for each in self._owed.values()):
+                    await self._sessions.renew(session, deadline)
+            except ConnectionLostError:
+                raise
+            except BackendError as error:
+                # What is owed may be taken all the same.
+                refused = error
         for waiter in list(self._owed):
             debt = self._owed.get(waiter)
             if debt is None or waiter in self._leaving:
@@ -318,6 +333,20 @@ class Holds:
                 if len(self._given) > _REMEMBERED:
                     # The engine asked for the last time before that.
                     del self._given[next(iter(self._given))]
+        await self._delete_notes(deadline)
+        if refused is not None:
+            raise refused
+
+    async def _delete_notes(self, deadline: float) -> None:
+        """Delete notes of undos that no request is late for any more."""
+        before = now() - _NOTED
+        while self._noted and self._noted[0][0] < before:
+            moment, owner = self._noted.popleft()
+            try:
+                await self._queue.delete_note(owner, deadline)
+            except BackendError:
+                self._noted.appendleft((moment, owner))
+                raise
 
     def _still_owed(self, waiter: Waiter, sent: bool) -> None:
         """Note that a debt could not be paid, and whether it may have been all the same."""

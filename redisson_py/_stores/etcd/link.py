@@ -11,7 +11,6 @@ that are under way on it have ended. A token that was refused is never used agai
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -22,7 +21,7 @@ import grpc.aio
 
 from redisson_py._loop import end_task
 from redisson_py._stores.etcd import messages
-from redisson_py._stores.etcd.abandoning import abandon
+from redisson_py._stores.etcd.connection import Connection, check_not_forked, connect
 from redisson_py._stores.etcd.messages import Message, Method
 from redisson_py._stores.etcd.tls import credentials
 from redisson_py._stores.etcd.url import Target
@@ -32,16 +31,6 @@ from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedSer
 
 _T = TypeVar("_T")
 
-_OPTIONS = (
-    # Connections are shared by nothing, and wait for nothing but our own back-off.
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.enable_retries", 0),
-    # What a silent connection costs is bounded by the deadlines of calls; this is for a watch.
-    # etcd refuses those that probe every 5 s or more often.
-    ("grpc.keepalive_time_ms", 10_000),
-    ("grpc.keepalive_timeout_ms", 5_000),
-)
 _NEEDS_LEADER = ("hasleader", "true")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 #: An attempt takes half of the time that is left, so that another can follow; not less than this.
@@ -60,7 +49,10 @@ _FINAL = {
     grpc.StatusCode.UNAUTHENTICATED,
     grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
-_OLD_TOKEN = ("invalid auth token", "revision of auth store is old")
+#: Other members may do what these refuse: learners, and those that have just begun.
+_ELSEWHERE = ("too many requests", "not supported for learner", "not capable")
+#: The last of them is told to those without a token.
+_OLD_TOKEN = ("invalid auth token", "revision of auth store is old", "user name is empty")
 _NO_LEASE = "requested lease not found"
 _BAD_CERTIFICATE = ("CERTIFICATE_VERIFY_FAILED", "is not in peer certificate")
 _HINTS = {
@@ -95,36 +87,6 @@ class Answer:
     repeated: bool
 
 
-class Connection:
-    """A channel to one endpoint.
-
-    Attributes:
-        channel: The channel.
-        users: The number of calls and streams on it.
-        retired: Whether it failed.
-        when_retired: Called when it fails.
-    """
-
-    def __init__(self, channel: grpc.aio.Channel) -> None:
-        self.channel = channel
-        self.users = 0
-        self.retired = False
-        self.when_retired: list[Callable[[], object]] = []
-
-
-_open: set[Connection] = set()
-_forked = False
-
-
-def _after_fork() -> None:
-    global _forked
-    _forked = _forked or bool(_open)
-
-
-# Otherwise the first call in the child would crash it, or never return.
-os.register_at_fork(after_in_child=_after_fork)
-
-
 class Link:
     """Makes calls.
 
@@ -155,7 +117,9 @@ class Link:
         self._connection: Connection | None = None
         #: Those that are not closed: the present one, and others that are still in use.
         self._connections: set[Connection] = set()
+        #: None: not known. Empty: the cluster wants none.
         self._token: str | None = None
+        self._authenticating = asyncio.Lock()
         self._away = False
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -165,12 +129,13 @@ class Link:
         Raises:
             LeaseEndedError: etcd does not know the lease of the request.
             ConnectionLostError: There was none by the deadline.
-            BackendError: etcd refused.
+            BackendError: etcd refused, or no endpoint has a certificate to trust.
         """
         sent = repeated = connected = False
         pause, tries = _FIRST_PAUSE, 0
         cause: BaseException | None = None
         token: str | None = None
+        untrusted: set[str] = set()
         while (left := deadline - now()) > 0:
             attempt = min(left, max(left / 2, _LEAST_ATTEMPT))
             end = now() + attempt
@@ -180,7 +145,7 @@ class Link:
                 await self._ready(connection, min(end, now() + tries * _CONNECTING))
                 connected = True
                 if self._target.user and self._token is None:
-                    await self._authenticate(connection, end)
+                    await self._get_token(connection, end)
                 token = self._token
                 repeated, sent, written = sent, True, now()
                 reply = await self._ask(connection, method, request, end)
@@ -189,11 +154,17 @@ class Link:
                 away = not connected and tries >= len(self._target.endpoints)
                 self.trouble.note(_unless_late(cause), _details(cause), away=away, done=sent)
                 self.retire(connection)
+                if _says(cause, *_BAD_CERTIFICATE):
+                    untrusted.add(connection.endpoint)
+                if len(untrusted) == len(self._target.endpoints):
+                    raise BackendError(
+                        f"TLS with etcd at {self.where} failed: {_details(cause)}"
+                    ) from cause
             except grpc.aio.AioRpcError as error:
                 if token is not None and _says(error, *_OLD_TOKEN):
                     # Said before anything else is looked at: it was not carried out.
                     self._token = None if self._token == token else self._token
-                    cause = error
+                    cause, sent = error, repeated
                 else:
                     raise self._refusal(error) from error
             else:
@@ -214,21 +185,11 @@ class Link:
         Raises:
             BackendError: This process was forked while there were connections.
         """
-        if _forked:
-            raise BackendError(
-                "gRPC works in no process that was forked while a client of etcd was open: open"
-                " clients after the fork, or start the process with spawn"
-            )
+        check_not_forked()
         if self._connection is None:
             endpoint = self._target.endpoints[self._next_endpoint % len(self._target.endpoints)]
-            where = f"dns:///{endpoint}"
-            if self._credentials is None:
-                channel = grpc.aio.insecure_channel(where, options=_OPTIONS)
-            else:
-                channel = grpc.aio.secure_channel(where, self._credentials, options=_OPTIONS)
-            self._connection = Connection(channel)
+            self._connection = connect(endpoint, self._credentials)
             self._connections.add(self._connection)
-            _open.add(self._connection)
         self._connection.users += 1
         return self._connection
 
@@ -269,24 +230,23 @@ class Link:
         """Close the connection."""
         if self._connection is not None:
             self.retire(self._connection)
-        self._away = False
+        self._away, self._authenticating = False, asyncio.Lock()
         while self._closing:
             await asyncio.wait(self._closing)
 
     def leave_behind(self) -> None:
         """Close all connections of an event loop that was closed, or ends now."""
         self._connection, self._away = None, False
+        self._authenticating = asyncio.Lock()
         connections, self._connections = self._connections, set()
         for connection in connections:
-            connection.retired = True
-            _open.discard(connection)
-            abandon(connection.channel)
+            connection.leave_behind()
         for task in self._closing:
             end_task(task)
         self._closing.clear()
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:
-        return (_NEEDS_LEADER,) if self._token is None else (_NEEDS_LEADER, ("token", self._token))
+        return (_NEEDS_LEADER, ("token", self._token)) if self._token else (_NEEDS_LEADER,)
 
     async def _ask(
         self, connection: Connection, method: Method, request: Message, end: float
@@ -305,7 +265,7 @@ class Link:
         try:
             return await question(request, timeout=end - now(), metadata=self._metadata())
         except grpc.aio.AioRpcError as error:
-            if error.code() in _FINAL and not _says(error, "too many requests"):
+            if error.code() in _FINAL and not _says(error, *_ELSEWHERE):
                 raise
             raise _FailedError from error
 
@@ -314,21 +274,13 @@ class Link:
 
         Raises:
             _FailedError: It could not be made.
-            BackendError: The server's certificate is not trusted.
         """
         channel = connection.channel
         ready = grpc.ChannelConnectivity.READY
         while (state := channel.get_state(try_to_connect=True)) is not ready:
             if state is grpc.ChannelConnectivity.TRANSIENT_FAILURE:
-                try:
-                    # The reason is not in the state; this fails at once, and tells.
-                    await self._ask(connection, messages.STATUS, messages.status(), end)
-                except _FailedError as error:
-                    if _says(error.__cause__, *_BAD_CERTIFICATE):
-                        raise BackendError(
-                            f"TLS with etcd at {self.where} failed: {_details(error.__cause__)}"
-                        ) from error.__cause__
-                    raise
+                # The reason is not in the state; this fails at once, and tells.
+                await self._ask(connection, messages.STATUS, messages.status(), end)
             else:
                 try:
                     async with asyncio.timeout(end - now()):
@@ -336,12 +288,33 @@ class Link:
                 except TimeoutError as error:
                     raise _FailedError from error
 
+    async def _get_token(self, connection: Connection, end: float) -> None:
+        """Have a token, for which one of all calls without one asks: etcd takes long to check it.
+
+        Raises:
+            _FailedError: There was no answer.
+            BackendError: etcd refused the credentials.
+        """
+        try:
+            async with asyncio.timeout(end - now()):
+                await self._authenticating.acquire()
+        except TimeoutError as error:
+            raise _FailedError from error
+        try:
+            if connection.retired:
+                raise _FailedError
+            if self._token is None:
+                await self._authenticate(connection, end)
+        finally:
+            self._authenticating.release()
+
     async def _authenticate(self, connection: Connection, end: float) -> None:
         request = messages.authenticate(self._target.user, self._target.password)
         try:
             reply = await self._ask(connection, messages.AUTHENTICATE, request, end)
         except grpc.aio.AioRpcError as error:
             if _says(error, "authentication is not enabled"):
+                self._token = ""
                 return
             raise BackendError(
                 f"etcd at {self.where} refused the credentials: {_details(error)}"
@@ -362,8 +335,7 @@ class Link:
     def _close_if_idle(self, connection: Connection) -> None:
         if connection.retired and not connection.users and connection in self._connections:
             self._connections.discard(connection)
-            _open.discard(connection)
-            task = asyncio.create_task(connection.channel.close(), name="redisson_py etcd close")
+            task = asyncio.create_task(connection.close(), name="redisson_py etcd close")
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
 

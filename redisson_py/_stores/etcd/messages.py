@@ -20,10 +20,10 @@ _PACKAGE = "redisson_py_etcd"
 #: A line for each message: its fields with type and number. `*` is repeated; another message's
 #: name is a type.
 _SCHEMA = """
-Header: revision=int64:3
+Header: revision=int64:3 term=uint64:4
 Entry: key=bytes:1 create_revision=int64:2 mod_revision=int64:3 value=bytes:5 lease=int64:6
-Range: key=bytes:1 range_end=bytes:2 limit=int64:3 sort_order=int32:5 sort_target=int32:6 \
-    keys_only=bool:8 count_only=bool:9 max_create_revision=int64:13
+Range: key=bytes:1 range_end=bytes:2 limit=int64:3 revision=int64:4 sort_order=int32:5 \
+    sort_target=int32:6 keys_only=bool:8 count_only=bool:9 max_create_revision=int64:13
 RangeReply: header=Header:1 kvs=*Entry:2 count=int64:4
 Put: key=bytes:1 value=bytes:2 lease=int64:3 ignore_value=bool:5
 PutReply: header=Header:1
@@ -169,11 +169,25 @@ def newest(prefix: bytes, before: int = 0) -> Message:
         prefix: The prefix.
         before: Only keys that were created before this revision; 0 for all.
     """
-    found = in_order(prefix, limit=1)
+    return _TYPES["Operation"](range=last_created(prefix, before, limit=1))
+
+
+def last_created(prefix: bytes, before: int, limit: int, at: int = 0) -> Message:
+    """Return the request for the keys of a prefix that were created last, the last one first.
+
+    Args:
+        prefix: The prefix.
+        before: Only keys that were created before this revision; 0 for all.
+        limit: How many.
+        at: The state of this revision; 0: the present one.
+    """
+    found = in_order(prefix, limit)
     found.sort_order = _DESCENDING
     if before:
         found.max_create_revision = before - 1
-    return _TYPES["Operation"](range=found)
+    if at:
+        found.revision = at
+    return found
 
 
 def in_order(prefix: bytes, limit: int = 0) -> Message:

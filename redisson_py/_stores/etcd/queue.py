@@ -17,6 +17,8 @@ from redisson_py._stores.etcd.messages import Message
 _UNDONE = b"redisson_py/undone/"
 #: etcd takes 128 operations in a transaction, unless it was told otherwise.
 _MOST_OPERATIONS = 100
+#: How many keys are looked through for a contender at first, and how many times as many after that.
+_FIRST_LOOK, _LOOK_GROWTH = 10, 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +115,32 @@ class Queue:
         self, prefix: bytes, entry: Message | None, deadline: float
     ) -> Message | None:
         """Return a key, or the contender before it if it belongs to a name inside this one."""
-        while entry is not None and not _is_contender(prefix, entry):
-            request = messages.newest(prefix, before=entry.create_revision).range
+        if entry is None or _is_contender(prefix, entry):
+            return entry
+        return await self._contender_before(prefix, entry.create_revision, deadline)
+
+    async def _contender_before(
+        self, prefix: bytes, revision: int, deadline: float, at: int = 0
+    ) -> Message | None:
+        """Return the last contender that was created before a revision.
+
+        Args:
+            prefix: The prefix of the name.
+            revision: The revision.
+            deadline: Until when.
+            at: The state of this revision; 0: the present one.
+        """
+        limit = _FIRST_LOOK
+        while True:
+            request = messages.last_created(prefix, before=revision, limit=limit, at=at)
             found = (await self._link.call(messages.RANGE, request, deadline)).reply.kvs
-            entry = found[0] if found else None
-        return entry
+            for entry in found:
+                if _is_contender(prefix, entry):
+                    return entry
+            if len(found) < limit:
+                return None
+            # All of them belong to names inside this one, of which there may be any number.
+            revision, limit = found[-1].create_revision, limit * _LOOK_GROWTH
 
     async def contenders(self, name: str, deadline: float) -> list[Message]:
         """Return the keys of all contenders, the holder's first."""
@@ -173,7 +196,7 @@ class Queue:
     async def delete(
         self, name: str, key: bytes, owner: str, undone_under: int | None, deadline: float
     ) -> Answer:
-        """Delete the key of an owner; in the answer is the key of the prefix that came first.
+        """Delete the key of an owner; for the answer see `was_first`.
 
         Args:
             name: The name.
@@ -187,10 +210,28 @@ class Queue:
         note = [messages.put(_UNDONE + value, b"", undone_under)] if undone_under else []
         request = messages.txn(
             [messages.has_value(key, value)],
-            [messages.oldest(prefix_of(name)), messages.delete(key), *note],
+            [messages.oldest(prefix_of(name)), messages.get(key), messages.delete(key), *note],
             note,
         )
         return await self._link.call(messages.TXN, request, deadline)
+
+    async def was_first(self, name: str, reply: Message, deadline: float) -> bool:
+        """Return whether a key that `delete` deleted was that of the first contender."""
+        prefix = prefix_of(name)
+        first, ours = messages.first_entry(reply, 0), messages.first_entry(reply, 1)
+        assert first is not None
+        assert ours is not None
+        if first.key == ours.key or _is_contender(prefix, first):
+            return bool(first.key == ours.key)
+        before = await self._contender_before(
+            prefix, ours.create_revision, deadline, at=reply.header.revision - 1
+        )
+        return before is None
+
+    async def delete_note(self, owner: str, deadline: float) -> None:
+        """Delete the note that an owner has given back."""
+        request = messages.txn([], [messages.delete(_UNDONE + owner.encode())])
+        await self._link.call(messages.TXN, request, deadline)
 
     async def delete_created(self, key: bytes, revision: int, deadline: float) -> bool:
         """Delete a key with this create revision, whoever owns it; return whether it was there."""

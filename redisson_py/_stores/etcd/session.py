@@ -18,6 +18,8 @@ from redisson_py._time import now
 
 #: The part of a session that must be left for a new hold.
 _FRESH = 0.5
+#: A key that is not there, and that those may read who may use locks.
+_NOTHING = b"redisson_py/"
 
 
 @dataclass(slots=True)
@@ -97,11 +99,18 @@ class Sessions:
         """Renew a session; return whether it was there."""
         if session.ending:
             return False
-        request = messages.lease(session.number)
-        answer = await self._link.call(messages.LEASE_RENEW, request, deadline)
-        if answer.reply.seconds <= 0:
-            self.drop(session)
-            return False
+        while True:
+            request = messages.lease(session.number)
+            answer = await self._link.call(messages.LEASE_RENEW, request, deadline)
+            if answer.reply.seconds <= 0:
+                self.drop(session)
+                return False
+            # A leader that was replaced while it hung renews, and the new one knows nothing of it.
+            # A read is answered in the present term only.
+            look = messages.get(_NOTHING).range
+            present = await self._link.call(messages.RANGE, look, deadline)
+            if present.reply.header.term == answer.reply.header.term:
+                break
         session.until = max(session.until, answer.written + answer.reply.seconds)
         return self.current is session and not session.ending
 

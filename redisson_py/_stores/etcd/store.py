@@ -13,8 +13,8 @@ Invariants:
   delete a newer hold. Owners of one client have the same key for a name: the next one is busy
   until the one before has gone.
 - A request without an answer may arrive late, and so may the first copy of one that was sent again.
-  Its undo puts `redisson_py/undone/<owner>` under the session; a request to enter the queue is
-  refused if that exists, or if its session has ended.
+  Its undo puts `redisson_py/undone/<owner>` under the session, for an hour; a request to enter the
+  queue is refused if that exists, or if its session has ended.
 - A hold is granted only after etcd has shown its key without another before it, and while the
   session has time left, counted from before its last renewal was written.
 - A key that could not be deleted would live as long as its lease. So what was not given back,

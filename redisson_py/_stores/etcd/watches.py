@@ -147,6 +147,8 @@ class Watches:
         connection = self._link.take()
         try:
             metadata = await self._link.metadata(connection, now() + _OPENING)
+            if connection.retired:
+                raise OSError("the connection failed meanwhile")
             outgoing = _Outgoing()
             stream = connection.channel.stream_stream(
                 messages.WATCH.path,

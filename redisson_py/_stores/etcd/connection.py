@@ -1,0 +1,95 @@
+"""A connection to one endpoint of etcd, and what a fork of the process does to it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import grpc
+import grpc.aio
+
+from redisson_py._stores.etcd.abandoning import abandon
+from redisson_py.errors import BackendError
+
+_OPTIONS = (
+    # Connections are shared by nothing, and wait for nothing but our own back-off.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.enable_retries", 0),
+    # What a silent connection costs is bounded by the deadlines of calls; this is for a watch.
+    # etcd refuses those that probe every 5 s or more often.
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.keepalive_timeout_ms", 5_000),
+    # The keys of a name, with those of the names inside it, may be many.
+    ("grpc.max_receive_message_length", -1),
+)
+
+
+_open: set[Connection] = set()
+_forked = False
+
+
+def _after_fork() -> None:
+    global _forked
+    _forked = _forked or bool(_open)
+
+
+# Otherwise the first call in the child would crash it, or never return.
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class Connection:
+    """A channel to one endpoint.
+
+    Attributes:
+        endpoint: Where it goes.
+        channel: The channel.
+        users: The number of calls and streams on it.
+        retired: Whether it failed.
+        when_retired: Called when it fails.
+    """
+
+    def __init__(self, endpoint: str, channel: grpc.aio.Channel) -> None:
+        self.endpoint = endpoint
+        self.channel = channel
+        self.users = 0
+        self.retired = False
+        self.when_retired: list[Callable[[], object]] = []
+
+    def close(self) -> Coroutine[Any, Any, None]:
+        """Return what closes it; nobody uses it."""
+        _open.discard(self)
+        closing: Coroutine[Any, Any, None] = self.channel.close()
+        return closing
+
+    def leave_behind(self) -> None:
+        """Close it without waiting: its event loop was closed, or ends now."""
+        self.retired = True
+        _open.discard(self)
+        abandon(self.channel)
+
+
+def check_not_forked() -> None:
+    """Check that gRPC works here.
+
+    Raises:
+        BackendError: This process was forked while there were connections.
+    """
+    if _forked:
+        raise BackendError(
+            "gRPC works in no process that was forked while a client of etcd was open: open"
+            " clients after the fork, or start the process with spawn"
+        )
+
+
+def connect(endpoint: str, credentials: grpc.ChannelCredentials | None) -> Connection:
+    """Return a connection, which is not made yet; with credentials it is encrypted."""
+    where = f"dns:///{endpoint}"
+    if credentials is None:
+        channel = grpc.aio.insecure_channel(where, options=_OPTIONS)
+    else:
+        channel = grpc.aio.secure_channel(where, credentials, options=_OPTIONS)
+    connection = Connection(endpoint, channel)
+    _open.add(connection)
+    return connection
