@@ -13,7 +13,7 @@ _STORE = "redisson_py/_stores/zookeeper/store.py"
 
 _ENSEMBLE_TESTS = "tests/stores/test_zookeeper_ensemble.py"
 _FAULTS = "tests/stores/test_zookeeper_faults.py"
-_LOOKS = "tests/stores/test_zookeeper_read_write_looks.py"
+_LOOKS = "tests/stores/test_read_write_looks.py"
 _NAMES_TESTS = "tests/stores/test_zookeeper_names.py"
 _SEMAPHORE_FAULTS = "tests/stores/test_zookeeper_semaphore_faults.py"
 _SEMAPHORE_TESTS = "tests/stores/test_zookeeper_semaphore.py"
@@ -175,7 +175,7 @@ ZOOKEEPER = (
         _STORE,
         '            if kind == "read":\n                holders = readers\n',
         "",
-        (f"{_LOOKS}::test_a_forced_release_of_readers_leaves_a_writer",),
+        (f"{_LOOKS}::test_a_forced_release_of_readers_leaves_a_writer[zookeeper]",),
     ),
     Mutant(
         "ZooKeeper's forced release of a writer leaves its reads",
@@ -183,7 +183,7 @@ ZOOKEEPER = (
         _STORE,
         "holders = [] if alone is None else [alone, *readers]\n            if",
         "holders = [] if alone is None else [alone]\n            if",
-        (f"{_LOOKS}::test_a_forced_release_of_a_writer_ends_its_reads",),
+        (f"{_LOOKS}::test_a_forced_release_of_a_writer_ends_its_reads[zookeeper]",),
     ),
     Mutant(
         "ZooKeeper's semaphore mutex keeps the gate",

@@ -13,9 +13,17 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from redisson_py._stores.contract import Granted, Renewal, Wish
-from redisson_py._stores.etcd import messages
+from redisson_py._stores.etcd.claims import Claim, read_claim, read_under, write_claim
 from redisson_py._stores.etcd.link import LeaseEndedError, telling
-from redisson_py._stores.etcd.queue import GivenBackError, Place, Queue, key_of, prefix_of
+from redisson_py._stores.etcd.queue import (
+    GivenBackError,
+    Place,
+    Queue,
+    key_of,
+    lock_claim,
+    prefix_of,
+    was_first,
+)
 from redisson_py._stores.etcd.session import Session, Sessions
 from redisson_py._stores.etcd.watches import Waiter
 from redisson_py._time import now
@@ -86,6 +94,10 @@ class Holds:
         self._leaving: set[Waiter] = set()
         # Whether those that were given back later had the hold: the engine may ask again.
         self._given: dict[Waiter, bool | None] = {}
+        # What owners asked for, where it is a side of a read-write lock and may be in etcd.
+        self._sides: dict[Waiter, Claim] = {}
+        # The create revisions of the keys of write holds, which reads under them need.
+        self._writes: dict[Waiter, int] = {}
 
     def may_have(self, waiter: Waiter) -> bool:
         """Return whether an owner has a place, or may have got or yet get a hold."""
@@ -97,6 +109,8 @@ class Holds:
         self._repeated.clear()
         self._owed = {each: debt for each, debt in self._owed.items() if each in self._own}
         self._given.clear()
+        self._sides.clear()
+        self._writes.clear()
 
     async def place(
         self, wish: Wish, session: Session, if_free: bool, deadline: float
@@ -105,29 +119,41 @@ class Holds:
         waiter = wish.name, wish.owner
         own = self._own.get(waiter)
         if own is not None:
-            place = await self._queue.place(wish.name, own.key, own.revision, deadline)
+            claim = lock_claim(wish.name, own.key)
+            place = await self._queue.place(claim, own.revision, deadline)
             if place is None:
                 self._own.pop(waiter, None)
             return place
+        claim = self._claim(wish, session)
         revision = self._places.get(waiter)
         if revision is not None:
-            key = key_of(wish.name, session.number)
-            place = await self._queue.place(wish.name, key, revision, deadline)
+            place = await self._queue.place(claim, revision, deadline)
             if place is None:
                 self._places.pop(waiter, None)
             return place
         try:
-            place = await self._queue.enter(
-                wish.name, wish.owner, session.number, if_free, deadline
-            )
+            place = await self._queue.enter(claim, wish.owner, session.number, if_free, deadline)
         except LeaseEndedError:
             self._sessions.drop(session)
             return None
         except GivenBackError:
+            self._sides.pop(waiter, None)
             raise BackendError(
                 f"{wish.owner} has given back {wish.name!r}: it cannot ask again"
             ) from None
+        except BackendError as error:
+            sent = isinstance(error, ConnectionLostError) and error.maybe_held
+            if not (sent or self.may_have(waiter)):
+                self._sides.pop(waiter, None)
+            raise
         if self._sessions.current is not session:
+            return None
+        if not (place.revision or place.repeated):
+            self._sides.pop(waiter, None)
+        if claim.within is not None and not place.revision:
+            # The write is gone: it reads as others do.
+            self._sides.pop(waiter, None)
+            self._writes.pop((wish.name, wish.within or ""), None)
             return None
         if place.revision:
             # Known before anything else is asked: what follows may be refused.
@@ -135,8 +161,24 @@ class Holds:
         if place.repeated:
             self._repeated.add(waiter)
         entered = self.may_have(waiter) or None
-        place = await telling(self._queue.seen(wish.name, place, deadline), entered)
+        place = await telling(self._queue.seen(claim, place, deadline), entered)
         return place if self._sessions.current is session else None
+
+    def _claim(self, wish: Wish, session: Session) -> Claim:
+        """Return what an owner asks for; of a side of a read-write lock it is remembered."""
+        if wish.kind == "lock":
+            return lock_claim(wish.name, key_of(wish.name, session.number))
+        waiter, owner = (wish.name, wish.owner), wish.owner.encode()
+        if waiter not in self._sides:
+            write = wish.within or ""
+            if wish.kind == "write":
+                claim = write_claim(wish.name, owner)
+            elif (revision := self._writes.get((wish.name, write))) is not None:
+                claim = read_under(wish.name, owner, write.encode(), revision)
+            else:
+                claim = read_claim(wish.name, owner)
+            self._sides[waiter] = claim
+        return self._sides[waiter]
 
     async def granted(
         self, wish: Wish, session: Session, place: Place, deadline: float
@@ -153,6 +195,8 @@ class Holds:
         if own is None and await self._sessions.fresh(deadline) is not session:
             return None
         self._places.pop(waiter, None)
+        if wish.kind == "write":
+            self._writes[waiter] = place.revision
         return Granted(own.lease.until if own else session.until, place.revision)
 
     async def _moved(
@@ -189,6 +233,7 @@ class Holds:
         debt = self._owed.get(waiter, _Debt(unsure, waiter in self._places))
         debt = replace(debt, unsure=debt.unsure or unsure or waiter in self._repeated)
         self._places.pop(waiter, None)
+        self._writes.pop(waiter, None)
         self._leaving.add(waiter)
         try:
             held = await self._deleted(waiter, debt, deadline)
@@ -210,14 +255,14 @@ class Holds:
 
     async def _deleted(self, waiter: Waiter, debt: _Debt, deadline: float) -> bool | None:
         """Delete the key of an owner, and return whether it had the hold; None: not known."""
-        name, owner = waiter
+        _, owner = waiter
         own, session = self._own.get(waiter), self._sessions.current
         if own is None and session is None:
             return False
-        key = own.key if own else key_of(name, session.number if session else 0)
+        claim = self._claim_of(waiter)
         lease = session.number if debt.unsure and session is not None else None
         try:
-            answer = await self._queue.delete(name, key, owner, lease, deadline)
+            answer = await self._queue.delete(claim, owner, lease, deadline)
         except LeaseEndedError:
             # With the session, so that a late request is refused for that.
             if session is not None:
@@ -226,6 +271,7 @@ class Holds:
                 return False
             return await self._deleted(waiter, replace(debt, unsure=False), deadline)
         self._own.pop(waiter, None)
+        self._sides.pop(waiter, None)
         if own is not None:
             await self._end_lease(own.lease, deadline)
         if debt.waited:
@@ -236,8 +282,7 @@ class Holds:
             return deleted or again
         if not deleted:
             return None if again else False
-        first = messages.first_entry(answer.reply, 0)
-        return first is not None and first.key == key
+        return was_first(claim, answer.reply)
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
         """Renew holds, with one renewal of the session; return until when each is kept."""
@@ -245,7 +290,7 @@ class Holds:
         in_session = [each for each in batch if (each.name, each.owner) not in self._own]
         if session is not None and any(each.lease for each in in_session):
             await self._sessions.renew(session, deadline)
-        keys = [self._key_of(each) for each in batch]
+        keys = [self._claim_of((each.name, each.owner)).key for each in batch]
         kept: list[float | None] = []
         for each, revision in zip(batch, await self._queue.present(keys, deadline), strict=True):
             there = revision == each.token
@@ -267,18 +312,22 @@ class Holds:
         enough = own.lease.left if own else lease.seconds
         if not renewal.lease or (not renewal.exact and enough >= renewal.lease):
             return lease.until
-        hold = own or _OwnHold(
-            self._key_of(renewal), renewal.token, renewal.token, lease, moved=False
-        )
+        if waiter in self._sides:
+            # Its key must not be written again; the client ends it.
+            return lease.until
+        key = self._claim_of(waiter).key
+        hold = own or _OwnHold(key, renewal.token, renewal.token, lease, moved=False)
         moved = await self._moved(waiter, hold, renewal.lease, deadline)
         return moved.lease.until if moved else None
 
-    def _key_of(self, renewal: Renewal) -> bytes:
-        own, session = self._own.get((renewal.name, renewal.owner)), self._sessions.current
+    def _claim_of(self, waiter: Waiter) -> Claim:
+        """Return what an owner that may have a key asked for."""
+        name, own, session = waiter[0], self._own.get(waiter), self._sessions.current
         if own is not None:
-            return own.key
+            return lock_claim(name, own.key)
         # Without a session nothing of it is there: the prefix is the key of nothing.
-        return prefix_of(renewal.name) if session is None else key_of(renewal.name, session.number)
+        key = prefix_of(name) if session is None else key_of(name, session.number)
+        return self._sides.get(waiter) or lock_claim(name, key)
 
     async def _end_lease(self, lease: Session, deadline: float) -> None:
         """End a lease that no key needs; without an answer it ends by itself."""

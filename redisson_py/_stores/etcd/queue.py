@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from redisson_py._stores.etcd import messages
+from redisson_py._stores.etcd.claims import Claim, Sides, look_at_sides, sides_of
 from redisson_py._stores.etcd.link import Answer, Link
 from redisson_py._stores.etcd.messages import Message
 
@@ -51,36 +52,37 @@ class Queue:
         self._link = link
 
     async def enter(
-        self, name: str, owner: str, lease: int, if_free: bool, deadline: float
+        self, claim: Claim, owner: str, lease: int, if_free: bool, deadline: float
     ) -> Place:
         """Put the key of an owner, unless it is there; return its place, for `seen`.
 
         Args:
-            name: The name.
+            claim: What it asks for.
             owner: The owner.
             lease: The lease for the key.
-            if_free: Put it only if the prefix has no key.
+            if_free: Put it only if there is no key for which it would wait.
             deadline: Until when.
 
         Raises:
             GivenBackError: The owner has given back before.
         """
-        prefix, key, value = prefix_of(name), key_of(name, lease), owner.encode()
+        value = owner.encode()
         undone = _UNDONE + value
-        free = messages.created(prefix, 0, prefix=True) if if_free else messages.created(key, 0)
+        free = [messages.created(each, 0, prefix=True) for each in claim.ahead if if_free]
+        newest = [messages.newest(each) for each in claim.ahead]
         request = messages.txn(
-            [free, messages.created(undone, 0)],
-            [messages.newest(prefix), messages.put(key, value, lease)],
-            [messages.get(key), messages.newest(prefix), messages.get(undone)],
+            [*claim.conditions, messages.created(undone, 0), *free],
+            [*newest, *claim.puts(value, lease)],
+            [*newest, messages.get(claim.key), messages.get(undone)],
         )
         answer = await self._link.call(messages.TXN, request, deadline)
         reply, repeated = answer.reply, answer.repeated
         at = reply.header.revision
-        before = messages.first_entry(reply, 0 if reply.succeeded else 1)
+        before = _latest(reply, len(newest))
         if reply.succeeded:
             return Place(at, before, at, repeated)
-        ours = messages.first_entry(reply, 0)
-        if ours is None and messages.first_entry(reply, 2) is not None:
+        ours = messages.first_entry(reply, len(newest))
+        if ours is None and messages.first_entry(reply, len(newest) + 1) is not None:
             raise GivenBackError
         if ours is None:
             return Place(0, before, at, repeated)
@@ -88,43 +90,49 @@ class Queue:
         revision = ours.create_revision if ours.value == value else 0
         return Place(revision, ours, at, repeated)
 
-    async def seen(self, name: str, place: Place, deadline: float) -> Place:
+    async def seen(self, claim: Claim, place: Place, deadline: float) -> Place:
         """Return what `enter` returned, with the contender that its owner has to wait for."""
-        prefix, found = prefix_of(name), place.ahead
+        found = place.ahead
         if place.revision and found is not None and found.create_revision == place.revision:
-            present = await self.place(name, found.key, place.revision, deadline)
+            present = await self.place(claim, place.revision, deadline)
             # If it was deleted in between, it was given back, or its session has ended.
             return present or replace(place, revision=0)
-        return replace(place, ahead=await self._contender(prefix, found, deadline))
+        return replace(place, ahead=await self._contender(claim, found, deadline))
 
-    async def place(self, name: str, key: bytes, revision: int, deadline: float) -> Place | None:
+    async def place(self, claim: Claim, revision: int, deadline: float) -> Place | None:
         """Return the place of a key with this create revision; None if there is no such key."""
-        prefix = prefix_of(name)
-        request = messages.txn(
-            [messages.created(key, revision)], [messages.newest(prefix, before=revision)]
-        )
+        newest = [messages.newest(each, before=revision) for each in claim.ahead]
+        request = messages.txn([messages.created(claim.key, revision)], newest)
         reply = (await self._link.call(messages.TXN, request, deadline)).reply
         if not reply.succeeded:
             return None
-        ahead = await self._contender(prefix, messages.first_entry(reply, 0), deadline)
+        ahead = await self._contender(claim, _latest(reply, len(newest)), deadline)
         return Place(revision, ahead, reply.header.revision)
 
     async def _contender(
-        self, prefix: bytes, entry: Message | None, deadline: float
+        self, claim: Claim, entry: Message | None, deadline: float
     ) -> Message | None:
         """Return a key, or the contender before it if it belongs to a name inside this one."""
-        while entry is not None and not _is_contender(prefix, entry):
-            request = messages.newest(prefix, before=entry.create_revision).range
-            found = (await self._link.call(messages.RANGE, request, deadline)).reply.kvs
-            entry = found[0] if found else None
+        while entry is not None and not claim.counts(entry.key):
+            before = entry.create_revision
+            newest = [messages.newest(each, before=before) for each in claim.ahead]
+            request = messages.txn([], newest)
+            reply = (await self._link.call(messages.TXN, request, deadline)).reply
+            entry = _latest(reply, len(newest))
         return entry
+
+    async def sides(self, name: str, deadline: float) -> Sides:
+        """Return which keys of a read-write lock read, write and wait."""
+        answer = await self._link.call(messages.TXN, look_at_sides(name), deadline)
+        return sides_of(name, answer.reply)
 
     async def contenders(self, name: str, deadline: float) -> list[Message]:
         """Return the keys of all contenders, the holder's first."""
         prefix = prefix_of(name)
         request = messages.in_order(prefix)
         found = (await self._link.call(messages.RANGE, request, deadline)).reply.kvs
-        return [each for each in found if _is_contender(prefix, each)]
+        claim = lock_claim(name, prefix)
+        return [each for each in found if claim.counts(each.key)]
 
     async def present(self, keys: Sequence[bytes], deadline: float) -> list[int]:
         """Return the create revisions of keys; 0 for one that is not there."""
@@ -171,33 +179,42 @@ class Queue:
                 return written
 
     async def delete(
-        self, name: str, key: bytes, owner: str, undone_under: int | None, deadline: float
+        self, claim: Claim, owner: str, undone_under: int | None, deadline: float
     ) -> Answer:
-        """Delete the key of an owner; in the answer is the key of the prefix that came first.
+        """Delete the key of an owner; `was_first` takes the reply.
 
         Args:
-            name: The name.
-            key: The key.
-            owner: Its owner; that of another is left alone.
+            claim: What it asked for.
+            owner: Its owner; the key of another is left alone.
             undone_under: The lease under which to note that the owner has given back, so that a
                 request of it that is still under way is refused; None: there is none under way.
             deadline: Until when.
         """
         value = owner.encode()
         note = [messages.put(_UNDONE + value, b"", undone_under)] if undone_under else []
+        oldest = [messages.oldest(each) for each in claim.ahead]
         request = messages.txn(
-            [messages.has_value(key, value)],
-            [messages.oldest(prefix_of(name)), messages.delete(key), *note],
-            note,
+            [messages.has_value(claim.key, value)],
+            [messages.get(claim.key), *oldest, messages.delete(claim.key), *note, *claim.leaves],
+            [*note, *claim.leaves],
         )
         return await self._link.call(messages.TXN, request, deadline)
 
-    async def delete_created(self, key: bytes, revision: int, deadline: float) -> bool:
+    async def delete_created(self, claim: Claim, revision: int, deadline: float) -> bool:
         """Delete a key with this create revision, whoever owns it; return whether it was there."""
-        request = messages.txn([messages.created(key, revision)], [messages.delete(key)])
+        request = messages.txn([messages.created(claim.key, revision)], claim.ends)
         answer = await self._link.call(messages.TXN, request, deadline)
         # A request without an answer may have deleted it.
         return bool(answer.reply.succeeded) or answer.repeated
+
+
+def was_first(claim: Claim, deleted: Message) -> bool:
+    """Return whether nothing was older than the key that `Queue.delete` has deleted."""
+    ours = messages.first_entry(deleted, 0)
+    oldest = [messages.first_entry(deleted, 1 + index) for index in range(len(claim.ahead))]
+    return ours is not None and all(
+        each is None or each.create_revision >= ours.create_revision for each in oldest
+    )
 
 
 def prefix_of(name: str) -> bytes:
@@ -210,11 +227,13 @@ def key_of(name: str, lease: int) -> bytes:
     return prefix_of(name) + b"%x" % lease
 
 
-def owner_of(entry: Message) -> str:
-    """Return the owner of a key; the id of its lease for a key of Go's."""
-    value: bytes = entry.value
-    return value.decode(errors="replace") or f"{entry.lease:x}"
+def lock_claim(name: str, key: bytes) -> Claim:
+    """Return what asks for a lock by a key."""
+    return Claim(key, (prefix_of(name),))
 
 
-def _is_contender(prefix: bytes, entry: Message) -> bool:
-    return b"/" not in entry.key[len(prefix) :]
+def _latest(reply: Message, count: int) -> Message | None:
+    """Return the key that was created last among those that the first operations read."""
+    found = [messages.first_entry(reply, index) for index in range(count)]
+    entries = [each for each in found if each is not None]
+    return max(entries, key=lambda each: each.create_revision, default=None)
