@@ -78,7 +78,7 @@ class Queue:
         answer = await self._link.call(messages.TXN, request, deadline)
         reply, repeated = answer.reply, answer.repeated
         at = reply.header.revision
-        before = _latest(reply, len(newest))
+        before = _latest(_entries(reply, len(newest)))
         if reply.succeeded:
             return Place(at, before, at, repeated)
         ours = messages.first_entry(reply, len(newest))
@@ -106,7 +106,8 @@ class Queue:
         reply = (await self._link.call(messages.TXN, request, deadline)).reply
         if not reply.succeeded:
             return None
-        ahead = await self._contender(claim, _latest(reply, len(newest)), deadline)
+        ahead = _latest(_entries(reply, len(newest)))
+        ahead = await self._contender(claim, ahead, deadline)
         return Place(revision, ahead, reply.header.revision)
 
     async def _contender(
@@ -114,11 +115,11 @@ class Queue:
     ) -> Message | None:
         """Return a key, or the contender before it if it belongs to a name inside this one."""
         while entry is not None and not claim.counts(entry.key):
-            before = entry.create_revision
-            newest = [messages.newest(each, before=before) for each in claim.ahead]
-            request = messages.txn([], newest)
-            reply = (await self._link.call(messages.TXN, request, deadline)).reply
-            entry = _latest(reply, len(newest))
+            older: list[Message] = []
+            for each in claim.ahead:
+                request = messages.newest(each, before=entry.create_revision).range
+                older += (await self._link.call(messages.RANGE, request, deadline)).reply.kvs
+            entry = _latest(older)
         return entry
 
     async def sides(self, name: str, deadline: float) -> Sides:
@@ -232,8 +233,12 @@ def lock_claim(name: str, key: bytes) -> Claim:
     return Claim(key, (prefix_of(name),))
 
 
-def _latest(reply: Message, count: int) -> Message | None:
-    """Return the key that was created last among those that the first operations read."""
+def _entries(reply: Message, count: int) -> list[Message]:
+    """Return the keys that the first operations of a transaction read."""
     found = [messages.first_entry(reply, index) for index in range(count)]
-    entries = [each for each in found if each is not None]
+    return [each for each in found if each is not None]
+
+
+def _latest(entries: Sequence[Message]) -> Message | None:
+    """Return the key that was created last, or the first of those."""
     return max(entries, key=lambda each: each.create_revision, default=None)
