@@ -175,7 +175,7 @@ ZOOKEEPER = (
         _STORE,
         '            if kind == "read":\n                holders = readers\n',
         "",
-        (f"{_LOOKS}::test_a_forced_release_of_readers_leaves_a_writer[zookeeper]",),
+        (f"{_LOOKS}::test_a_forced_release_of_readers_leaves_a_writer",),
     ),
     Mutant(
         "ZooKeeper's forced release of a writer leaves its reads",
@@ -183,7 +183,7 @@ ZOOKEEPER = (
         _STORE,
         "holders = [] if alone is None else [alone, *readers]\n            if",
         "holders = [] if alone is None else [alone]\n            if",
-        (f"{_LOOKS}::test_a_forced_release_of_a_writer_ends_its_reads[zookeeper]",),
+        (f"{_LOOKS}::test_a_forced_release_of_a_writer_ends_its_reads",),
     ),
     Mutant(
         "ZooKeeper's semaphore mutex keeps the gate",

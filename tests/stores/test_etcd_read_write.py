@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 import pytest
 import pytest_asyncio
 
+from redisson_py import LockLike, MultiLock
 from redisson_py._stores.contract import Busy, Granted, Kind, Renewal
+from redisson_py.etcd import Etcd
 from tests.stores.etcd_client import (
     LEASE,
     Client,
@@ -45,6 +47,25 @@ async def one(server: EtcdServer) -> AsyncIterator[Client]:
 async def two(server: EtcdServer) -> AsyncIterator[Client]:
     async with Client(server.url) as client:
         yield client
+
+
+Make = Callable[[Etcd, str], LockLike]
+
+
+def lock_of(client: Etcd, name: str) -> LockLike:
+    return client.get_lock(name)
+
+
+def lock_inside_of(client: Etcd, name: str) -> LockLike:
+    return client.get_lock(f"{name}/read")
+
+
+def read_side_of(client: Etcd, name: str) -> LockLike:
+    return client.get_read_write_lock(name).read_lock()
+
+
+def write_side_of(client: Etcd, name: str) -> LockLike:
+    return client.get_read_write_lock(name).write_lock()
 
 
 def watched(client: Client, name: str, owner: str) -> str:
@@ -252,3 +273,25 @@ async def test_a_waiting_write_that_was_deleted_by_hand_queues_again(
     await one.granted(name, "a:1", kind="write", waits=True)
     await one.give_back(name, "a:1")
     assert keys_in_order(server, name) == []
+
+
+@pytest.mark.parametrize(
+    ("make_one", "make_other"),
+    [
+        (lock_of, read_side_of),
+        (lock_of, write_side_of),
+        (read_side_of, read_side_of),
+        (read_side_of, write_side_of),
+        (write_side_of, write_side_of),
+        # Keys of the one are inside the other.
+        (write_side_of, lock_inside_of),
+    ],
+)
+async def test_a_multi_lock_has_one_of_those_that_share_keys(
+    server: EtcdServer, make_one: Make, make_other: Make, name: str
+) -> None:
+    async with Etcd.from_url(server.url) as client, Etcd.from_url(server.url) as other:
+        with pytest.raises(ValueError, match="are one lock for etcd"):
+            MultiLock(make_one(client, name), make_other(other, name))
+        async with MultiLock(make_one(client, name), make_other(client, f"{name}s")):
+            assert await make_one(client, name).owned()
