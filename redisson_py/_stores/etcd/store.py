@@ -21,7 +21,8 @@ Invariants:
   without an answer or because etcd refused it, is given back later.
 
 A key `name/a/<lease>` belongs to the lock `name/a`, although it begins with `name/`: it is not
-taken for a contender here. Go does, and waits for it too.
+taken for a contender here. Go does, and waits for it too. The keys of read-write locks and their
+invariants are in `claims`.
 """
 
 from __future__ import annotations
