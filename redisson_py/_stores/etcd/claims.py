@@ -148,7 +148,7 @@ def sides_of(name: str, reply: Message) -> Sides:
     reads, writes = ({each.key: each for each in found.range.kvs} for found in reply.responses)
     writers = [each for key, each in writes.items() if b"/" not in key[beside:]]
     first = writers[0].create_revision if writers else None
-    # What stands for others does not count itself, unless somebody deleted the key of its write.
+    # An anchor does not count itself, unless somebody deleted the key of its write.
     anchors = {each.key[beside:] for each in writers}
     anchors |= {key[below:].partition(b"/")[0] for key in reads if b"/" in key[below:]}
     readers: list[Message] = []
@@ -173,6 +173,9 @@ def sides_of(name: str, reply: Message) -> Sides:
 def claim_of(name: str, entry: Message) -> Claim:
     """Return the claim of a key of a read-write lock."""
     key: bytes = entry.key
+    if not entry.value:
+        # Of Go, which has no anchors.
+        return Claim(key)
     if key.startswith(_writes(name)):
         return write_claim(name, key[len(_writes(name)) :])
     write, slash, owner = key[len(_reads(name)) :].partition(b"/")

@@ -124,7 +124,7 @@ class Holds:
             if place is None:
                 self._own.pop(waiter, None)
             return place
-        claim = self._claim(wish, session)
+        claim = self._claim_for(wish, session)
         revision = self._places.get(waiter)
         if revision is not None:
             place = await self._queue.place(claim, revision, deadline)
@@ -148,13 +148,13 @@ class Holds:
             raise
         if self._sessions.current is not session:
             return None
-        if not (place.revision or place.repeated):
-            self._sides.pop(waiter, None)
         if claim.within is not None and not place.revision:
-            # The write is gone: it reads as others do.
+            # The write is gone, for good: it reads as others do.
             self._sides.pop(waiter, None)
             self._writes.pop((wish.name, wish.within or ""), None)
             return None
+        if not (place.revision or place.repeated):
+            self._sides.pop(waiter, None)
         if place.revision:
             # Known before anything else is asked: what follows may be refused.
             self._places[waiter] = place.revision
@@ -164,7 +164,7 @@ class Holds:
         place = await telling(self._queue.seen(claim, place, deadline), entered)
         return place if self._sessions.current is session else None
 
-    def _claim(self, wish: Wish, session: Session) -> Claim:
+    def _claim_for(self, wish: Wish, session: Session) -> Claim:
         """Return what an owner asks for; of a side of a read-write lock it is remembered."""
         if wish.kind == "lock":
             return lock_claim(wish.name, key_of(wish.name, session.number))
