@@ -82,7 +82,7 @@ ETCD = (
         "etcd's sides move to leases of their own",
         "Go's waiting writers see every hold that is older than theirs",
         _HOLDS,
-        "        if waiter in self._sides:\n",
+        "        if self._sides.of(waiter) is not None:\n",
         "        if False:\n",
         (f"{_OF_ETCD}::test_keys_are_never_written_twice",),
     ),
@@ -99,7 +99,7 @@ ETCD = (
         "what was not asked leaves nothing in memory",
         _HOLDS,
         "            if not (sent or self.may_have(waiter)):\n"
-        "                self._sides.pop(waiter, None)\n",
+        "                self._sides.forget(waiter)\n",
         "",
         (f"{_OF_ETCD_FAULTS}::test_what_is_not_asked_is_not_remembered",),
     ),

@@ -120,9 +120,9 @@ async def eventually(condition: Callable[[], bool]) -> None:
 
 def assert_no_sides(client: Client) -> None:
     """Fail if a store remembers a side of a read-write lock."""
-    holds = client.store._holds
-    assert not holds._sides
-    assert not holds._writes
+    sides = client.store._holds._sides
+    assert not sides._claims
+    assert not sides._writes
 
 
 def keys_in_order(server: EtcdServer, name: str) -> list[str]:

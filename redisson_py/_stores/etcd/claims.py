@@ -29,8 +29,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
+from redisson_py._stores.contract import Wish
 from redisson_py._stores.etcd import messages
 from redisson_py._stores.etcd.messages import Message
+from redisson_py._stores.etcd.watches import Waiter
 
 #: What the value of an anchor begins with; the owner of the write follows.
 _ANCHOR = b"reads under "
@@ -114,6 +116,50 @@ def read_under(name: str, owner: bytes, write: bytes, revision: int = 0) -> Clai
     """Return what asks to read under a write: its owner, and the create revision of its key."""
     anchor = _reads(name) + write
     return Claim(anchor + b"/" + owner, (), anchor, _writes(name) + write, revision)
+
+
+class SideClaims:
+    """What the owners of one client asked for, of which something may be in etcd."""
+
+    def __init__(self) -> None:
+        self._claims: dict[Waiter, Claim] = {}
+        # The create revisions of the keys of write holds, which reads under them need.
+        self._writes: dict[Waiter, int] = {}
+
+    def of(self, waiter: Waiter) -> Claim | None:
+        """Return what an owner asked for; None: a lock, or nothing."""
+        return self._claims.get(waiter)
+
+    def asked(self, wish: Wish) -> Claim:
+        """Return what an owner asks for, which is the same until it is forgotten."""
+        (name, owner), write = (wish.name, wish.owner.encode()), wish.within or ""
+        if (name, wish.owner) in self._claims:
+            return self._claims[name, wish.owner]
+        if wish.kind == "write":
+            claim = write_claim(name, owner)
+        elif (name, write) in self._writes:
+            claim = read_under(name, owner, write.encode(), self._writes[name, write])
+        else:
+            claim = read_claim(name, owner)
+        self._claims[name, wish.owner] = claim
+        return claim
+
+    def forget(self, waiter: Waiter) -> None:
+        """Forget what an owner asked for: nothing of it can be there."""
+        self._claims.pop(waiter, None)
+
+    def writes(self, waiter: Waiter, revision: int) -> None:
+        """Note that an owner writes, and when its key was created."""
+        self._writes[waiter] = revision
+
+    def writes_no_more(self, waiter: Waiter) -> None:
+        """Note that an owner gives back, or that its key is gone."""
+        self._writes.pop(waiter, None)
+
+    def clear(self) -> None:
+        """Forget everything: the session has ended."""
+        self._claims.clear()
+        self._writes.clear()
 
 
 def owner_of(entry: Message) -> str:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from redisson_py._stores.contract import Granted, Renewal, Wish
-from redisson_py._stores.etcd.claims import Claim, read_claim, read_under, write_claim
+from redisson_py._stores.etcd.claims import Claim, SideClaims
 from redisson_py._stores.etcd.link import LeaseEndedError, telling
 from redisson_py._stores.etcd.queue import (
     GivenBackError,
@@ -94,10 +94,8 @@ class Holds:
         self._leaving: set[Waiter] = set()
         # Whether those that were given back later had the hold: the engine may ask again.
         self._given: dict[Waiter, bool | None] = {}
-        # What owners asked for, where it is a side of a read-write lock and may be in etcd.
-        self._sides: dict[Waiter, Claim] = {}
-        # The create revisions of the keys of write holds, which reads under them need.
-        self._writes: dict[Waiter, int] = {}
+        # What is asked for of read-write locks.
+        self._sides = SideClaims()
 
     def may_have(self, waiter: Waiter) -> bool:
         """Return whether an owner has a place, or may have got or yet get a hold."""
@@ -110,7 +108,6 @@ class Holds:
         self._owed = {each: debt for each, debt in self._owed.items() if each in self._own}
         self._given.clear()
         self._sides.clear()
-        self._writes.clear()
 
     async def place(
         self, wish: Wish, session: Session, if_free: bool, deadline: float
@@ -124,7 +121,8 @@ class Holds:
             if place is None:
                 self._own.pop(waiter, None)
             return place
-        claim = self._claim_for(wish, session)
+        lock = lock_claim(wish.name, key_of(wish.name, session.number))
+        claim = lock if wish.kind == "lock" else self._sides.asked(wish)
         revision = self._places.get(waiter)
         if revision is not None:
             place = await self._queue.place(claim, revision, deadline)
@@ -137,24 +135,24 @@ class Holds:
             self._sessions.drop(session)
             return None
         except GivenBackError:
-            self._sides.pop(waiter, None)
+            self._sides.forget(waiter)
             raise BackendError(
                 f"{wish.owner} has given back {wish.name!r}: it cannot ask again"
             ) from None
         except BackendError as error:
             sent = isinstance(error, ConnectionLostError) and error.maybe_held
             if not (sent or self.may_have(waiter)):
-                self._sides.pop(waiter, None)
+                self._sides.forget(waiter)
             raise
         if self._sessions.current is not session:
             return None
         if claim.within is not None and not place.revision:
             # The write is gone, for good: it reads as others do.
-            self._sides.pop(waiter, None)
-            self._writes.pop((wish.name, wish.within or ""), None)
+            self._sides.forget(waiter)
+            self._sides.writes_no_more((wish.name, wish.within or ""))
             return None
         if not (place.revision or place.repeated):
-            self._sides.pop(waiter, None)
+            self._sides.forget(waiter)
         if place.revision:
             # Known before anything else is asked: what follows may be refused.
             self._places[waiter] = place.revision
@@ -163,22 +161,6 @@ class Holds:
         entered = self.may_have(waiter) or None
         place = await telling(self._queue.seen(claim, place, deadline), entered)
         return place if self._sessions.current is session else None
-
-    def _claim_for(self, wish: Wish, session: Session) -> Claim:
-        """Return what an owner asks for; of a side of a read-write lock it is remembered."""
-        if wish.kind == "lock":
-            return lock_claim(wish.name, key_of(wish.name, session.number))
-        waiter, owner = (wish.name, wish.owner), wish.owner.encode()
-        if waiter not in self._sides:
-            write = wish.within or ""
-            if wish.kind == "write":
-                claim = write_claim(wish.name, owner)
-            elif (revision := self._writes.get((wish.name, write))) is not None:
-                claim = read_under(wish.name, owner, write.encode(), revision)
-            else:
-                claim = read_claim(wish.name, owner)
-            self._sides[waiter] = claim
-        return self._sides[waiter]
 
     async def granted(
         self, wish: Wish, session: Session, place: Place, deadline: float
@@ -196,7 +178,7 @@ class Holds:
             return None
         self._places.pop(waiter, None)
         if wish.kind == "write":
-            self._writes[waiter] = place.revision
+            self._sides.writes(waiter, place.revision)
         return Granted(own.lease.until if own else session.until, place.revision)
 
     async def _moved(
@@ -233,7 +215,7 @@ class Holds:
         debt = self._owed.get(waiter, _Debt(unsure, waiter in self._places))
         debt = replace(debt, unsure=debt.unsure or unsure or waiter in self._repeated)
         self._places.pop(waiter, None)
-        self._writes.pop(waiter, None)
+        self._sides.writes_no_more(waiter)
         self._leaving.add(waiter)
         try:
             held = await self._deleted(waiter, debt, deadline)
@@ -271,7 +253,7 @@ class Holds:
                 return False
             return await self._deleted(waiter, replace(debt, unsure=False), deadline)
         self._own.pop(waiter, None)
-        self._sides.pop(waiter, None)
+        self._sides.forget(waiter)
         if own is not None:
             await self._end_lease(own.lease, deadline)
         if debt.waited:
@@ -312,7 +294,7 @@ class Holds:
         enough = own.lease.left if own else lease.seconds
         if not renewal.lease or (not renewal.exact and enough >= renewal.lease):
             return lease.until
-        if waiter in self._sides:
+        if self._sides.of(waiter) is not None:
             # Its key must not be written again; the client ends it.
             return lease.until
         key = self._claim_of(waiter).key
@@ -327,7 +309,7 @@ class Holds:
             return lock_claim(name, own.key)
         # Without a session nothing of it is there: the prefix is the key of nothing.
         key = prefix_of(name) if session is None else key_of(name, session.number)
-        return self._sides.get(waiter) or lock_claim(name, key)
+        return self._sides.of(waiter) or lock_claim(name, key)
 
     async def _end_lease(self, lease: Session, deadline: float) -> None:
         """End a lease that no key needs; without an answer it ends by itself."""
