@@ -4,20 +4,33 @@ from __future__ import annotations
 
 from typing import Self, Unpack, final
 
+from redisson_py._engine.snapshots import ReadWriteSnapshot
+from redisson_py._keys import Name
 from redisson_py._stores.client import StoreClient, StoreOptions
 from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock
+from redisson_py._stores.read_write_lock import StoreReadLock, StoreReadWriteLock, StoreWriteLock
 
 with needs("etcd"):
     from redisson_py._stores.etcd.store import EtcdStore
 
-__all__ = ["StoreLock", "StoreOptions", "Etcd"]
+__all__ = [
+    "Etcd",
+    "ReadWriteSnapshot",
+    "StoreLock",
+    "StoreOptions",
+    "StoreReadLock",
+    "StoreReadWriteLock",
+    "StoreWriteLock",
+]
 
 
 @final
 class Etcd(StoreClient):
-    """Makes locks that etcd (3.4 or newer) keeps, as Go's `concurrency.Mutex` does.
+    """Makes locks that etcd (3.4 or newer) keeps, as Go's client does.
 
+    A lock is the `Mutex` of Go's `concurrency` package, a read-write lock the `RWMutex` of its
+    `experimental/recipes`.
     Use it as `async with Etcd.from_url(...) as store`, or call `aclose()` in the end; nothing
     connects until first use.
 
@@ -61,3 +74,11 @@ class Etcd(StoreClient):
             lambda lease_time: EtcdStore.from_url(url, lease=lease_time, ca=ca, cert=cert, key=key),
             options,
         )
+
+    def get_read_write_lock(self, name: Name) -> StoreReadWriteLock:
+        """Return the read-write lock `name`: many readers or one writer; errors as for `get_lock`.
+
+        It shares its keys with Go's `RWMutex`. Its leases have no fencing token, and a `lease_time`
+        of theirs is ended by this client.
+        """
+        return StoreReadWriteLock(self._context, self._executor, name)

@@ -28,7 +28,8 @@ from typing import Literal, Protocol
 from redisson_py._stores.trouble import Trouble
 
 Kind = Literal["lock", "read", "write", "semaphore"]
-"""What is held. Every store has locks, fenced or not; only ZooKeeper has the other kinds."""
+"""What is held. Every store has locks, fenced or not; etcd and ZooKeeper have read-write locks as
+well, and ZooKeeper has semaphore mutexes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,8 @@ class Wish:
         name: The name, with the client's prefix: valid UTF-8, at most 4 KiB of it.
         owner: Who asks: a client's id and a number that is never used again.
         lease: Seconds.
-        renewed: The hold will be renewed until it is given back. If not, its lease ends it.
+        renewed: The hold will be renewed until it is given back. If not, which only locks ask for,
+            its lease ends it.
         waits: The caller will wait if it is busy: the store rings for the name when it may be free.
             It remembers the owner until that is granted the hold, or gives back.
         tokens: How many fencing tokens to take, if the store can take more than one.

@@ -212,7 +212,8 @@ class Play(World):
         if side == "write" and gone:
             # What the writer reads goes with it.
             gone += [grip for grip in self.not_over() if grip.side == "read"]
-        if side == "read" and any(g.side == "write" and not g.severed for g in self.held()):
+        spares = side == "read" and self.subject.spares_reads_of_writers
+        if spares and any(g.side == "write" and not g.severed for g in self.held()):
             # As in Redisson: what the writer reads stays with it.
             gone = []
         # A waiter may have a part of it, and may pass that on.

@@ -24,6 +24,7 @@ class Subject:
         counts_holds: Whether the server counts the holds of an owner.
         releases: Whether it has a `release()` that ends the newest hold of the task.
         most_units: The most units that one acquisition takes.
+        spares_reads_of_writers: A forced release of the read side leaves what a writer reads.
     """
 
     sides: tuple[str, ...] = ("",)
@@ -33,6 +34,7 @@ class Subject:
     takes_lease_time = True
     counts_holds = True
     releases = True
+    spares_reads_of_writers = True
 
     def __init__(self, make: Callable[[Any, str], Any], **attributes: Any) -> None:
         self.make = make

@@ -10,6 +10,7 @@ from __future__ import annotations
 from tests.mutants.listed_cluster import CLUSTER
 from tests.mutants.listed_composite import COMPOSITE
 from tests.mutants.listed_ends import ENDS
+from tests.mutants.listed_etcd import ETCD
 from tests.mutants.listed_holds import HOLDS
 from tests.mutants.listed_plain import PLAIN
 from tests.mutants.listed_sentinel import SENTINEL
@@ -301,6 +302,7 @@ MUTANTS = (
     *CLUSTER,
     *TOPOLOGIES,
     *STORES,
+    *ETCD,
     *ZOOKEEPER,
     *COMPOSITE,
 )

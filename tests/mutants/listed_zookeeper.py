@@ -13,7 +13,7 @@ _STORE = "redisson_py/_stores/zookeeper/store.py"
 
 _ENSEMBLE_TESTS = "tests/stores/test_zookeeper_ensemble.py"
 _FAULTS = "tests/stores/test_zookeeper_faults.py"
-_LOOKS = "tests/stores/test_zookeeper_read_write_looks.py"
+_LOOKS = "tests/stores/test_read_write_looks.py"
 _NAMES_TESTS = "tests/stores/test_zookeeper_names.py"
 _SEMAPHORE_FAULTS = "tests/stores/test_zookeeper_semaphore_faults.py"
 _SEMAPHORE_TESTS = "tests/stores/test_zookeeper_semaphore.py"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+from base64 import b64decode
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -12,6 +14,7 @@ from redisson_py._stores.contract import Busy, Granted, Renewal, Wish
 from redisson_py._stores.etcd import EtcdStore, messages
 from redisson_py._stores.etcd.link import _FailedError
 from redisson_py._time import now
+from tests.stores.etcd_server import EtcdServer
 
 LEASE = 5.0
 PATIENCE = 10.0
@@ -136,3 +139,32 @@ async def eventually(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE):
         while not condition():
             await asyncio.sleep(0.01)
+
+
+def assert_no_sides(client: Client) -> None:
+    """Fail if a store remembers a side of a read-write lock."""
+    sides = client.store._holds._sides
+    assert not sides._claims
+    assert not sides._writes
+
+
+def keys_in_order(server: EtcdServer, name: str) -> list[str]:
+    """Return the keys of a name in the order of their creation, without the name."""
+    return [key for key, _ in sorted(entries_of(server, name), key=lambda each: each[1])]
+
+
+def entries_of(server: EtcdServer, name: str) -> list[tuple[str, tuple[int, int]]]:
+    """Return the keys of a name, without it, with when they were created and changed."""
+    found = json.loads(server.ctl("get", f"{name}/", "--prefix", "--write-out", "json"))
+    return [
+        (
+            b64decode(each["key"]).decode().removeprefix(f"{name}/"),
+            (each["create_revision"], each["mod_revision"]),
+        )
+        for each in found.get("kvs", ())
+    ]
+
+
+async def give_back(client: Client, name: str, *owners: str) -> None:
+    for owner in owners:
+        await client.give_back(name, owner)

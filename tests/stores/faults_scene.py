@@ -94,7 +94,7 @@ class BadNetwork:
 
 
 def lock_of(client: Any, name: str, kind: str) -> Any:
-    """Return a lock: `fenced`, or what only ZooKeeper has: `read`, `write` and `semaphore`."""
+    """Return a lock: `fenced`, or what not every store has: `read`, `write` and `semaphore`."""
     if kind == "fenced":
         return client.get_fenced_lock(name)
     if kind == "semaphore":

@@ -1,6 +1,6 @@
 """A process whose tasks acquire locks as lines on the input say: `id thread verb words...`.
 
-A lock is a name, or a kind of ZooKeeper's and a name: `read:/path`, `write:/path`,
+A lock is a name, or a kind and a name: `read:/path`, `write:/path`, and in ZooKeeper
 `semaphore:/path`. Run as `python -m tests.stores.our_worker etcd URL LEASE_TIME`. Each thread is a
 task of its own, all have one client. The answer is a line `id result`; a result that begins with
 `!` is an error. It ends with its input.
@@ -11,10 +11,12 @@ from __future__ import annotations
 import asyncio
 import sys
 from pathlib import Path
+from typing import Any
 
 from redisson_py import Lease, LockLike, RedissonError
 from redisson_py._engine import waiting
 from redisson_py._stores.client import StoreClient
+from redisson_py._stores.read_write_lock import StoreReadWriteLock
 
 Orders = asyncio.Queue[list[str]]
 
@@ -35,12 +37,11 @@ def lock_of(store: StoreClient, name: str) -> LockLike:
     kind, colon, path = name.partition(":")
     if not colon:
         return store.get_lock(name)
-    from redisson_py.zookeeper import ZooKeeper
-
-    assert isinstance(store, ZooKeeper)
+    client: Any = store
     if kind == "semaphore":
-        return store.get_semaphore_mutex(path)
-    lock = store.get_read_write_lock(path)
+        mutex: LockLike = client.get_semaphore_mutex(path)
+        return mutex
+    lock: StoreReadWriteLock = client.get_read_write_lock(path)
     return lock.read_lock() if kind == "read" else lock.write_lock()
 
 

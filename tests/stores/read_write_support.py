@@ -1,4 +1,4 @@
-"""What tests of the read-write lock in ZooKeeper share: holders in tasks of their own."""
+"""What tests of the read-write lock in etcd and ZooKeeper share: holders in tasks of their own."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 from redisson_py import Lease
-from redisson_py.zookeeper import StoreReadLock, StoreReadWriteLock, StoreWriteLock
+from redisson_py.etcd import Etcd
+from redisson_py.zookeeper import StoreReadLock, StoreReadWriteLock, StoreWriteLock, ZooKeeper
 from tests.stores.test_contract import SOON
 from tests.support.waiting import until_async
 
+#: The stores that have it, and their clients.
+STORES = ["etcd", "zookeeper"]
+Client = Etcd | ZooKeeper
 Side = StoreReadLock | StoreWriteLock
 
 
@@ -33,7 +37,7 @@ async def held(side: Side) -> AsyncGenerator[Lease]:
 
 
 async def waits(lock: StoreReadWriteLock, count: int) -> None:
-    """Return when so many wait in ZooKeeper."""
+    """Return when so many wait in the store."""
 
     async def enough() -> bool:
         return len((await lock.inspect()).waiters) == count

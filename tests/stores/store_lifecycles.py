@@ -31,18 +31,20 @@ class StoreSurroundings:
 
     Args:
         backend: The server.
+        subject: What is played with.
     """
 
     redis = None
 
-    def __init__(self, backend: Backend) -> None:
+    def __init__(self, backend: Backend, subject: Subject) -> None:
         self._backend = backend
+        self._subject = subject
 
     async def open(self, stack: AsyncExitStack) -> None:
         self._stack = stack
         # A client of ours, because a failed example may have left something.
         client: Any = await stack.enter_async_context(self.client())
-        self._lock = client.get_lock("k")
+        self._locks = [self._subject.make(client, side) for side in self._subject.sides]
         await self.clear()
 
     def client(self, **options: Any) -> Client:
@@ -66,12 +68,15 @@ class StoreSurroundings:
         await until(lambda: not any(line.working for line in lines.values()))
 
     async def clear(self) -> None:
-        while await self._lock.force_release():
+        while any([await lock.force_release() for lock in self._locks]):
             pass
 
     async def lasting(self) -> list[bytes]:
-        seen = await self._lock.inspect()
-        return [each.owner.encode() for each in seen.holders] + list(map(str.encode, seen.waiters))
+        found = []
+        for lock in self._locks:
+            seen = await lock.inspect()
+            found += [*(each.owner for each in seen.holders), *seen.waiters]
+        return list(map(str.encode, found))
 
 
 class StoreSubject(Subject):
@@ -110,3 +115,34 @@ class StoreSubject(Subject):
 
     async def delete(self, redis: Any, observer: Any) -> None:
         await observer.get_lock("k").force_release()
+
+
+class SidesSubject(Subject):
+    """A read-write lock of a store, whose leases the client ends."""
+
+    counts_holds = False
+    spares_reads_of_writers = False
+
+    def __init__(self) -> None:
+        super().__init__(_side, sides=("write", "read"))
+
+    async def taken(self, redis: Any, observer: Any) -> list[int]:
+        return [int(bool((await observer.get_read_write_lock("k").inspect()).holders))]
+
+    async def lease_ends(
+        self, redis: Any, observer: Any, leases: list[Lease]
+    ) -> list[tuple[Lease, float]]:
+        return []
+
+    async def owners(self, redis: Any, keys: Sequence[str]) -> set[str]:
+        """Return none, as for a lock."""
+        return set()
+
+    async def delete(self, redis: Any, observer: Any) -> None:
+        for side in self.sides:
+            await _side(observer, side).force_release()
+
+
+def _side(client: Any, side: str) -> Any:
+    lock = client.get_read_write_lock("k")
+    return lock.read_lock() if side == "read" else lock.write_lock()

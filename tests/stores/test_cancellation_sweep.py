@@ -3,7 +3,8 @@
 The trials are those of the contract's sweep (`tests/contract/test_cancellation_sweep.py`), but for
 what is of the stream to Redis. Each has six ways to cancel, and each way is swept beside the
 others, on a lock, clients and a proxy of its own: half of them on a lock, half on a fenced lock.
-ZooKeeper's other kinds are swept as well: both sides of a read-write lock and a semaphore mutex.
+The other kinds of etcd and ZooKeeper are swept as well: both sides of a read-write lock, and a
+semaphore mutex.
 Every suspension point of the caller has its turn. After each cancellation nobody holds the lock
 and nobody waits for it in the store, the client is idle, and both clients can acquire it.
 """
@@ -93,7 +94,7 @@ async def swept_in(
             made.append(backend.client(backend.url_at(proxy.port), lease_time=LEASE, **options))
             return made[-1]
 
-        side = StoreSide(proxy.cut, ends_leases=backend.ends_leases)
+        side = StoreSide(proxy.cut, ends_leases=backend.ends_leases and made_by is lock_of)
         scene = Scene(make_lock, new_client, side, name)
 
         async def run(cut: Probe) -> None:
@@ -149,19 +150,23 @@ OF_READS = [
     read_under_a_write,
     release_of_a_write_over_a_read,
 ]
-OF_ZOOKEEPER = [
+OF_SIDES = [
     *[(each, write_side_of, None) for each in OF_STORES],
-    *[(each, semaphore_mutex_of, None) for each in OF_STORES],
     *[(each, read_side_of, write_side_of) for each in OF_READS],
+]
+OF_KINDS = [
+    *[("etcd", *row) for row in OF_SIDES],
+    *[("zookeeper", *row) for row in OF_SIDES],
+    *[("zookeeper", each, semaphore_mutex_of, None) for each in OF_STORES],
 ]
 
 
-@pytest.mark.parametrize("backend", ["zookeeper"], indirect=True)
 @pytest.mark.parametrize(
-    ("each", "made_by", "others_made_by"),
-    [pytest.param(*row, id=f"{row[0].__name__}-{row[1].__name__}") for row in OF_ZOOKEEPER],
+    ("backend", "each", "made_by", "others_made_by"),
+    [pytest.param(*row, id=f"{row[0]}-{row[1].__name__}-{row[2].__name__}") for row in OF_KINDS],
+    indirect=["backend"],
 )
-async def test_sweep_of_zookeeper(
+async def test_sweep_of_other_kinds(
     each: Trial, backend: Backend, made_by: Any, others_made_by: Any
 ) -> None:
     ways = range(len(WAYS))

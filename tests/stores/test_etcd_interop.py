@@ -6,7 +6,7 @@ import asyncio
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pytest
 
@@ -163,6 +163,35 @@ async def test_what_go_takes_for_contenders(go: Worker, client: Client, name: st
     assert await go.acquire(f"{name}/inner")
     async with client.get_lock(name):
         pass
+
+
+async def test_what_go_takes_for_contenders_of_both_kinds(
+    go: Worker, client: Client, other: Client, name: str
+) -> None:
+    """Go's two kinds wait for each other, but for a reader; ours wait for Go's of one kind."""
+    ours: Any = client
+    sides = ours.get_read_write_lock(name)
+    async with client.get_lock(name):
+        assert not await go.acquire(f"write:{name}")
+        assert await go.acquire(f"read:{name}", "reader", LONG)
+        async with sides.read_lock():
+            pass
+    # A reader of Go's stays: its mutex waits for it, and our lock does not.
+    assert not await go.acquire(name)
+    async with client.get_lock(name):
+        pass
+    await go.release(f"read:{name}", "reader")
+    async with sides.write_lock(), other.get_lock(name):
+        assert not await go.acquire(name)
+    assert await go.acquire(name)
+    async with sides.write_lock(), sides.read_lock():
+        pass
+    await go.release(name)
+    # What begins with `name/write` keeps Go's readers out.
+    async with client.get_lock(f"{name}/writes"):
+        assert not await go.acquire(f"read:{name}")
+        async with sides.read_lock():
+            pass
 
 
 async def test_a_revoked_session_is_told_and_its_waiters_queue_again(

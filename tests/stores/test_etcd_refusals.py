@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from redisson_py._stores.contract import Kind
 from redisson_py._stores.etcd import messages
 from redisson_py.errors import BackendError, ConnectionLostError
 from tests.stores.etcd_client import Client, eventually, soon
@@ -72,10 +73,11 @@ async def other(server: Guarded, client: Client) -> AsyncIterator[Client]:
 
 
 @pytest.mark.parametrize("unsure", [False, True])
+@pytest.mark.parametrize("kind", ["lock", "read", "write"])
 async def test_a_refused_release_is_done_later(
-    server: Guarded, client: Client, other: Client, unsure: bool
+    server: Guarded, client: Client, other: Client, unsure: bool, kind: Kind
 ) -> None:
-    await client.granted("ours/a", "a:1")
+    await client.granted("ours/a", "a:1", kind=kind)
     session = client.session
     server.forbid("ours/")
     with pytest.raises(BackendError, match=REFUSED) as caught:
@@ -84,7 +86,7 @@ async def test_a_refused_release_is_done_later(
     server.allow("ours/")
     await eventually(lambda: server.keys("ours/") == [])
     assert client.session is session
-    await other.granted("ours/a", "b:2")
+    await other.granted("ours/a", "b:2", kind=kind)
 
 
 async def test_one_refused_release_does_not_hold_up_others(

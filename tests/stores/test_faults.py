@@ -86,7 +86,10 @@ async def body_of(client: Client, held: list[Lease], name: str = "k") -> float:
     ("backend", "kinds"),
     [
         *[pytest.param(store, ["fenced"], id=store) for store in BACKENDS],
-        pytest.param("zookeeper", ["read", "write"], id="zookeeper-read-write"),
+        *[
+            pytest.param(store, ["read", "write"], id=f"{store}-read-write")
+            for store in ("etcd", "zookeeper")
+        ],
         pytest.param("zookeeper", ["semaphore"], id="zookeeper-semaphore"),
     ],
     indirect=["backend"],

@@ -11,11 +11,9 @@ import pytest
 import pytest_asyncio
 from kazoo.client import KazooClient
 
-from redisson_py import Lease, LeaseLostError
 from redisson_py._stores.contract import Busy, Granted, Kind
 from redisson_py._stores.zookeeper import ZooKeeperStore
 from redisson_py.errors import ConnectionLostError
-from redisson_py.zookeeper import ZooKeeper
 from tests.stores.zookeeper_proxy import CREATE, Fate, ZooKeeperProxy
 from tests.stores.zookeeper_server import ZooKeeperServer
 from tests.stores.zookeeper_support import (
@@ -28,7 +26,6 @@ from tests.stores.zookeeper_support import (
     wish,
     zookeeper_or_skip,
 )
-from tests.support.waiting import until, until_async
 
 #: Seconds: the shortest lease that the servers' limits allow, in a test that waits for its end.
 LEASE = 3.0
@@ -229,115 +226,3 @@ async def test_an_unsure_creation_is_taken_back(
     assert len(await nodes(raw, name)) == 1
     assert await store.give_back(name, owner, True, soon()) is True
     assert await nodes(raw, name) == []
-
-
-# As clients see it.
-
-
-@pytest_asyncio.fixture
-async def client(proxy: ZooKeeperProxy) -> AsyncIterator[ZooKeeper]:
-    """A client whose connections break."""
-    async with ZooKeeper.from_url(proxy.url, lease_time=LEASE) as made:
-        yield made
-
-
-@pytest_asyncio.fixture
-async def observer(server: ZooKeeperServer) -> AsyncIterator[ZooKeeper]:
-    """A client without faults."""
-    async with ZooKeeper.from_url(server.url, lease_time=LEASE) as made:
-        yield made
-
-
-async def test_holds_and_waiters_outlive_a_connection(
-    client: ZooKeeper, observer: ZooKeeper, proxy: ZooKeeperProxy, name: str
-) -> None:
-    lock, theirs = client.get_read_write_lock(name), observer.get_read_write_lock(name)
-    their = await theirs.read_lock().acquire()
-    reading = await lock.read_lock().acquire()
-    writer: Any = asyncio.create_task(lock.write_lock().acquire())
-
-    async def waits() -> bool:
-        return len((await theirs.inspect()).waiters) == 1
-
-    await until_async(waits)
-    proxy.cut()
-    await client.ping()
-    await their.release()
-    await reading.release()
-    async with asyncio.timeout(LONG):
-        writing = await writer
-    assert not reading.lost
-    await writing.release()
-
-
-async def test_the_end_of_a_session_ends_both_sides(
-    client: ZooKeeper, observer: ZooKeeper, proxy: ZooKeeperProxy, name: str
-) -> None:
-    lock, theirs = client.get_read_write_lock(name), observer.get_read_write_lock(name)
-    reached = False
-    losses: list[LeaseLostError] = []
-
-    async def work() -> None:
-        nonlocal reached
-        try:
-            async with lock.write_lock(), lock.read_lock():
-                proxy.black_hole(True)
-                await asyncio.sleep(2 * LONG)
-                reached = True
-        except LeaseLostError as error:
-            losses.append(error)
-
-    async with asyncio.timeout(2 * LONG):
-        await work()
-        # The server frees both.
-        async with theirs.write_lock():
-            pass
-    proxy.black_hole(False)
-    assert not reached
-    assert len(losses) == 1
-    assert client.statistics().held_leases == 0
-    async with asyncio.timeout(LONG), lock.write_lock(), lock.read_lock():
-        pass
-
-
-async def test_no_read_under_a_write_that_was_passed_on(
-    client: ZooKeeper, observer: ZooKeeper, proxy: ZooKeeperProxy, name: str
-) -> None:
-    lock, theirs = client.get_read_write_lock(name), observer.get_read_write_lock(name)
-    begin, leave = asyncio.Event(), asyncio.Event()
-    entered: list[str] = []
-    writing: asyncio.Future[Lease] = asyncio.get_running_loop().create_future()
-
-    async def first() -> None:
-        writing.set_result(await lock.write_lock().acquire())
-        await begin.wait()
-        async with lock.read_lock():
-            entered.append("first reads")
-
-    async def second() -> None:
-        async with lock.write_lock():
-            entered.append("second writes")
-            await leave.wait()
-            entered.append("second wrote")
-
-    async with asyncio.timeout(LONG):
-        tasks = [asyncio.create_task(first())]
-        lease = await writing
-        tasks.append(asyncio.create_task(second()))
-        await until(lambda: client.statistics().waiters == 1)
-        proxy.next(CREATE, "hold")
-        begin.set()
-        await proxy.hit.wait()
-        # The read is under way, and another task of this client gets to write.
-        await lease.release()
-        await until(lambda: entered)
-        proxy.release()
-
-        async def waits() -> bool:
-            seen = await theirs.inspect()
-            return not seen.readers and len(seen.waiters) == 1
-
-        await until_async(waits)
-        leave.set()
-        await asyncio.gather(*tasks)
-    assert entered == ["second writes", "second wrote", "first reads"]

@@ -69,10 +69,19 @@ async def what_a_store_lacks_is_no_method_there() -> None:
     etcd.get_semaphore("s", 5)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     etcd.get_latch("l")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     etcd.get_semaphore_mutex("k")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
-    etcd.get_read_write_lock("rw")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     lease = await etcd.get_lock("k").acquire()
     lease.guard(None)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    mysql = MySQL.from_url("mysql://localhost/db")
+    mysql.get_read_write_lock("rw")  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
     MySQL.from_url("mysql://localhost/db", sync_replicas=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+async def etcd() -> None:
+    async with Etcd.from_url("etcd://localhost") as store:
+        lock = store.get_read_write_lock("k")
+        assert_type(lock, StoreReadWriteLock)
+        async with lock.read_lock() as lease:
+            assert_type(lease, Lease)
 
 
 async def zookeeper() -> None:

@@ -14,8 +14,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from redisson_py._stores.contract import Granted, Renewal, Wish
+from redisson_py._stores.etcd.claims import Claim, SideClaims
 from redisson_py._stores.etcd.link import LeaseEndedError, telling
-from redisson_py._stores.etcd.queue import GivenBackError, Place, Queue, key_of, prefix_of
+from redisson_py._stores.etcd.queue import (
+    GivenBackError,
+    Place,
+    Queue,
+    key_of,
+    lock_claim,
+    prefix_of,
+)
 from redisson_py._stores.etcd.session import Session, Sessions
 from redisson_py._stores.etcd.watches import Waiter
 from redisson_py._time import now
@@ -91,6 +99,8 @@ class Holds:
         self._given: dict[Waiter, bool | None] = {}
         # When undos of which owners were noted in etcd, the oldest first.
         self._noted: deque[tuple[float, str]] = deque()
+        # What is asked for of read-write locks.
+        self._sides = SideClaims()
 
     def may_have(self, waiter: Waiter) -> bool:
         """Return whether an owner has a place, or may have got or yet get a hold."""
@@ -103,6 +113,7 @@ class Holds:
         self._owed = {each: debt for each, debt in self._owed.items() if each in self._own}
         self._given.clear()
         self._noted.clear()
+        self._sides.clear()
 
     async def place(
         self, wish: Wish, session: Session, if_free: bool, deadline: float
@@ -111,37 +122,50 @@ class Holds:
         waiter = wish.name, wish.owner
         own = self._own.get(waiter)
         if own is not None:
-            place = await self._queue.place(wish.name, own.key, own.revision, deadline)
+            claim = lock_claim(wish.name, own.key)
+            place = await self._queue.place(claim, own.revision, deadline)
             if place is None:
                 self._own.pop(waiter, None)
             return place
+        lock = lock_claim(wish.name, key_of(wish.name, session.number))
+        claim = lock if wish.kind == "lock" else self._sides.asked(wish)
         revision = self._places.get(waiter)
         if revision is not None:
-            key = key_of(wish.name, session.number)
-            place = await self._queue.place(wish.name, key, revision, deadline)
+            place = await self._queue.place(claim, revision, deadline)
             if place is None:
                 self._places.pop(waiter, None)
             return place
         try:
-            place = await self._queue.enter(
-                wish.name, wish.owner, session.number, if_free, deadline
-            )
+            place = await self._queue.enter(claim, wish.owner, session.number, if_free, deadline)
         except LeaseEndedError:
             self._sessions.drop(session)
             return None
         except GivenBackError:
+            self._sides.forget(waiter)
             raise BackendError(
                 f"{wish.owner} has given back {wish.name!r}: it cannot ask again"
             ) from None
+        except BackendError as error:
+            sent = isinstance(error, ConnectionLostError) and error.maybe_held
+            if not (sent or self.may_have(waiter)):
+                self._sides.forget(waiter)
+            raise
         if self._sessions.current is not session:
             return None
+        if claim.within is not None and not place.revision:
+            # The write is gone, for good: it reads as others do.
+            self._sides.forget(waiter)
+            self._sides.writes_no_more((wish.name, wish.within or ""))
+            return None
+        if not (place.revision or place.repeated):
+            self._sides.forget(waiter)
         if place.revision:
             # Known before anything else is asked: what follows may be refused.
             self._places[waiter] = place.revision
         if place.repeated:
             self._repeated.add(waiter)
         entered = self.may_have(waiter) or None
-        place = await telling(self._queue.seen(wish.name, place, deadline), entered)
+        place = await telling(self._queue.seen(claim, place, deadline), entered)
         return place if self._sessions.current is session else None
 
     async def granted(
@@ -159,6 +183,8 @@ class Holds:
         if own is None and await self._sessions.fresh(deadline) is not session:
             return None
         self._places.pop(waiter, None)
+        if wish.kind == "write":
+            self._sides.writes(waiter, place.revision)
         return Granted(own.lease.until if own else session.until, place.revision)
 
     async def _moved(
@@ -195,6 +221,7 @@ class Holds:
         debt = self._owed.get(waiter, _Debt(unsure, waiter in self._places))
         debt = replace(debt, unsure=debt.unsure or unsure or waiter in self._repeated)
         self._places.pop(waiter, None)
+        self._sides.writes_no_more(waiter)
         self._leaving.add(waiter)
         try:
             held = await self._deleted(waiter, debt, deadline)
@@ -216,14 +243,14 @@ class Holds:
 
     async def _deleted(self, waiter: Waiter, debt: _Debt, deadline: float) -> bool | None:
         """Delete the key of an owner, and return whether it had the hold; None: not known."""
-        name, owner = waiter
+        _, owner = waiter
         own, session = self._own.get(waiter), self._sessions.current
         if own is None and session is None:
             return False
-        key = own.key if own else key_of(name, session.number if session else 0)
+        claim = self._claim_of(waiter)
         lease = session.number if debt.unsure and session is not None else None
         try:
-            answer = await self._queue.delete(name, key, owner, lease, deadline)
+            answer = await self._queue.delete(claim, owner, lease, deadline)
         except LeaseEndedError:
             # With the session, so that a late request is refused for that.
             if session is not None:
@@ -234,6 +261,7 @@ class Holds:
         if lease is not None:
             self._noted.append((now(), owner))
         self._own.pop(waiter, None)
+        self._sides.forget(waiter)
         if own is not None:
             await self._end_lease(own.lease, deadline)
         if debt.waited:
@@ -245,7 +273,7 @@ class Holds:
         if not deleted:
             return None if again else False
         # It is deleted, whatever becomes of this look.
-        return await telling(self._queue.was_first(name, answer.reply, deadline), True)
+        return await telling(self._queue.was_first(claim, answer.reply, deadline), True)
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
         """Renew holds, with one renewal of the session; return until when each is kept."""
@@ -253,7 +281,7 @@ class Holds:
         in_session = [each for each in batch if (each.name, each.owner) not in self._own]
         if session is not None and any(each.lease for each in in_session):
             await self._sessions.renew(session, deadline)
-        keys = [self._key_of(each) for each in batch]
+        keys = [self._claim_of((each.name, each.owner)).key for each in batch]
         kept: list[float | None] = []
         for each, revision in zip(batch, await self._queue.present(keys, deadline), strict=True):
             there = revision == each.token
@@ -275,18 +303,22 @@ class Holds:
         enough = own.lease.left if own else lease.seconds
         if not renewal.lease or (not renewal.exact and enough >= renewal.lease):
             return lease.until
-        hold = own or _OwnHold(
-            self._key_of(renewal), renewal.token, renewal.token, lease, moved=False
-        )
+        if self._sides.of(waiter) is not None:
+            # Its key must not be written again; the client ends it.
+            return lease.until
+        key = self._claim_of(waiter).key
+        hold = own or _OwnHold(key, renewal.token, renewal.token, lease, moved=False)
         moved = await self._moved(waiter, hold, renewal.lease, deadline)
         return moved.lease.until if moved else None
 
-    def _key_of(self, renewal: Renewal) -> bytes:
-        own, session = self._own.get((renewal.name, renewal.owner)), self._sessions.current
+    def _claim_of(self, waiter: Waiter) -> Claim:
+        """Return what an owner that may have a key asked for."""
+        name, own, session = waiter[0], self._own.get(waiter), self._sessions.current
         if own is not None:
-            return own.key
+            return lock_claim(name, own.key)
         # Without a session nothing of it is there: the prefix is the key of nothing.
-        return prefix_of(renewal.name) if session is None else key_of(renewal.name, session.number)
+        key = prefix_of(name) if session is None else key_of(name, session.number)
+        return self._sides.of(waiter) or lock_claim(name, key)
 
     async def _end_lease(self, lease: Session, deadline: float) -> None:
         """End a lease that no key needs; without an answer it ends by itself."""

@@ -27,10 +27,10 @@ Range: key=bytes:1 range_end=bytes:2 limit=int64:3 revision=int64:4 sort_order=i
 RangeReply: header=Header:1 kvs=*Entry:2 count=int64:4
 Put: key=bytes:1 value=bytes:2 lease=int64:3 ignore_value=bool:5
 PutReply: header=Header:1
-Delete: key=bytes:1
+Delete: key=bytes:1 range_end=bytes:2
 DeleteReply: header=Header:1 deleted=int64:2
-Operation: range=Range:1 put=Put:2 delete=Delete:3
-OperationReply: range=RangeReply:1 put=PutReply:2 delete=DeleteReply:3
+Operation: range=Range:1 put=Put:2 delete=Delete:3 txn=Txn:4
+OperationReply: range=RangeReply:1 put=PutReply:2 delete=DeleteReply:3 txn=TxnReply:4
 Compare: result=int32:1 target=int32:2 key=bytes:3 create_revision=int64:5 mod_revision=int64:6 \
     value=bytes:7 range_end=bytes:64
 Txn: compare=*Compare:1 success=*Operation:2 failure=*Operation:3
@@ -142,6 +142,13 @@ def created(key: bytes, revision: int, *, prefix: bool = False) -> Message:
     return condition
 
 
+def none_in(first: bytes, end: bytes) -> Message:
+    """Return the condition that there is no key in a range."""
+    return _TYPES["Compare"](
+        result=_EQUAL, target=_BY_CREATION, key=first, create_revision=0, range_end=end
+    )
+
+
 def changed(key: bytes, revision: int) -> Message:
     """Return the condition that a key was last written at a revision."""
     return _TYPES["Compare"](result=_EQUAL, target=_BY_CHANGE, key=key, mod_revision=revision)
@@ -155,6 +162,11 @@ def has_value(key: bytes, value: bytes) -> Message:
 def get(key: bytes) -> Message:
     """Return the operation that reads a key."""
     return _TYPES["Operation"](range=_TYPES["Range"](key=key))
+
+
+def all_of(prefix: bytes) -> Message:
+    """Return the operation that reads all keys of a prefix, in the order of their creation."""
+    return _TYPES["Operation"](range=in_order(prefix))
 
 
 def oldest(prefix: bytes) -> Message:
@@ -214,6 +226,19 @@ def move(key: bytes, lease: int) -> Message:
 def delete(key: bytes) -> Message:
     """Return the operation that deletes a key."""
     return _TYPES["Operation"](delete=_TYPES["Delete"](key=key))
+
+
+def delete_all(prefix: bytes) -> Message:
+    """Return the operation that deletes all keys of a prefix."""
+    return _TYPES["Operation"](delete=_TYPES["Delete"](key=prefix, range_end=after_prefix(prefix)))
+
+
+def nested(conditions: Sequence[Message], success: Sequence[Message]) -> Message:
+    """Return the operation that does what is in `success` if all conditions are true.
+
+    They are about what there was before the transaction that it is a part of.
+    """
+    return _TYPES["Operation"](txn=txn(conditions, success))
 
 
 def txn(

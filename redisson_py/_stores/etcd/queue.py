@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from redisson_py._stores.etcd import messages
+from redisson_py._stores.etcd.claims import Claim, Sides, look_at_sides, sides_of
 from redisson_py._stores.etcd.link import Answer, Link
 from redisson_py._stores.etcd.messages import Message
 
@@ -53,36 +54,37 @@ class Queue:
         self._link = link
 
     async def enter(
-        self, name: str, owner: str, lease: int, if_free: bool, deadline: float
+        self, claim: Claim, owner: str, lease: int, if_free: bool, deadline: float
     ) -> Place:
         """Put the key of an owner, unless it is there; return its place, for `seen`.
 
         Args:
-            name: The name.
+            claim: What it asks for.
             owner: The owner.
             lease: The lease for the key.
-            if_free: Put it only if the prefix has no key.
+            if_free: Put it only if there is no key for which it would wait.
             deadline: Until when.
 
         Raises:
             GivenBackError: The owner has given back before.
         """
-        prefix, key, value = prefix_of(name), key_of(name, lease), owner.encode()
+        value = owner.encode()
         undone = _UNDONE + value
-        free = messages.created(prefix, 0, prefix=True) if if_free else messages.created(key, 0)
+        free = [messages.created(each, 0, prefix=True) for each in claim.ahead if if_free]
+        newest = [messages.newest(each) for each in claim.ahead]
         request = messages.txn(
-            [free, messages.created(undone, 0)],
-            [messages.newest(prefix), messages.put(key, value, lease)],
-            [messages.get(key), messages.newest(prefix), messages.get(undone)],
+            [*claim.conditions, messages.created(undone, 0), *free],
+            [*newest, *claim.puts(value, lease)],
+            [*newest, messages.get(claim.key), messages.get(undone)],
         )
         answer = await self._link.call(messages.TXN, request, deadline)
         reply, repeated = answer.reply, answer.repeated
         at = reply.header.revision
-        before = messages.first_entry(reply, 0 if reply.succeeded else 1)
+        before = _latest(_entries(reply, len(newest)))
         if reply.succeeded:
             return Place(at, before, at, repeated)
-        ours = messages.first_entry(reply, 0)
-        if ours is None and messages.first_entry(reply, 2) is not None:
+        ours = messages.first_entry(reply, len(newest))
+        if ours is None and messages.first_entry(reply, len(newest) + 1) is not None:
             raise GivenBackError
         if ours is None:
             return Place(0, before, at, repeated)
@@ -90,64 +92,78 @@ class Queue:
         revision = ours.create_revision if ours.value == value else 0
         return Place(revision, ours, at, repeated)
 
-    async def seen(self, name: str, place: Place, deadline: float) -> Place:
+    async def seen(self, claim: Claim, place: Place, deadline: float) -> Place:
         """Return what `enter` returned, with the contender that its owner has to wait for."""
-        prefix, found = prefix_of(name), place.ahead
+        found = place.ahead
         if place.revision and found is not None and found.create_revision == place.revision:
-            present = await self.place(name, found.key, place.revision, deadline)
+            present = await self.place(claim, place.revision, deadline)
             # If it was deleted in between, it was given back, or its session has ended.
             return present or replace(place, revision=0)
-        return replace(place, ahead=await self._contender(prefix, found, deadline))
+        return replace(place, ahead=await self._contender(claim, found, deadline))
 
-    async def place(self, name: str, key: bytes, revision: int, deadline: float) -> Place | None:
+    async def place(self, claim: Claim, revision: int, deadline: float) -> Place | None:
         """Return the place of a key with this create revision; None if there is no such key."""
-        prefix = prefix_of(name)
-        request = messages.txn(
-            [messages.created(key, revision)], [messages.newest(prefix, before=revision)]
-        )
+        newest = [messages.newest(each, before=revision) for each in claim.ahead]
+        request = messages.txn([messages.created(claim.key, revision)], newest)
         reply = (await self._link.call(messages.TXN, request, deadline)).reply
         if not reply.succeeded:
             return None
-        ahead = await self._contender(prefix, messages.first_entry(reply, 0), deadline)
+        ahead = _latest(_entries(reply, len(newest)))
+        ahead = await self._contender(claim, ahead, deadline)
         return Place(revision, ahead, reply.header.revision)
 
     async def _contender(
-        self, prefix: bytes, entry: Message | None, deadline: float
+        self, claim: Claim, entry: Message | None, deadline: float
     ) -> Message | None:
         """Return a key, or the contender before it if it belongs to a name inside this one."""
-        if entry is None or _is_contender(prefix, entry):
+        if entry is None or claim.counts(entry.key):
             return entry
-        return await self._contender_before(prefix, entry.create_revision, deadline)
+        return await self._contender_before(claim, entry.create_revision, deadline)
 
     async def _contender_before(
-        self, prefix: bytes, revision: int, deadline: float, at: int = 0
+        self, claim: Claim, revision: int, deadline: float, at: int = 0
     ) -> Message | None:
         """Return the last contender that was created before a revision.
 
         Args:
-            prefix: The prefix of the name.
+            claim: What was asked for.
             revision: The revision.
             deadline: Until when.
             at: The state of this revision; 0: the present one.
         """
+        last = [
+            await self._last_before(claim, prefix, revision, deadline, at) for prefix in claim.ahead
+        ]
+        return _latest([each for each in last if each is not None])
+
+    async def _last_before(
+        self, claim: Claim, prefix: bytes, revision: int, deadline: float, at: int
+    ) -> Message | None:
+        """Return the last contender with one prefix."""
         limit = _FIRST_LOOK
         while True:
             request = messages.last_created(prefix, before=revision, limit=limit, at=at)
             found = (await self._link.call(messages.RANGE, request, deadline)).reply.kvs
             for entry in found:
-                if _is_contender(prefix, entry):
+                if claim.counts(entry.key):
                     return entry
             if len(found) < limit:
                 return None
             # All of them belong to names inside this one, of which there may be any number.
             revision, limit = found[-1].create_revision, limit * _LOOK_GROWTH
 
+    async def sides(self, name: str, deadline: float) -> Sides:
+        """Return which keys of a read-write lock read, write and wait."""
+        answer = await self._link.call(messages.TXN, look_at_sides(name), deadline)
+        return sides_of(name, answer.reply)
+
     async def contenders(self, name: str, deadline: float) -> list[Message]:
         """Return the keys of all contenders, the holder's first."""
         prefix = prefix_of(name)
         request = messages.in_order(prefix)
         found = (await self._link.call(messages.RANGE, request, deadline)).reply.kvs
-        return [each for each in found if _is_contender(prefix, each)]
+        claim = lock_claim(name, prefix)
+        return [each for each in found if claim.counts(each.key)]
 
     async def present(self, keys: Sequence[bytes], deadline: float) -> list[int]:
         """Return the create revisions of keys; 0 for one that is not there."""
@@ -194,37 +210,41 @@ class Queue:
                 return written
 
     async def delete(
-        self, name: str, key: bytes, owner: str, undone_under: int | None, deadline: float
+        self, claim: Claim, owner: str, undone_under: int | None, deadline: float
     ) -> Answer:
         """Delete the key of an owner; for the answer see `was_first`.
 
         Args:
-            name: The name.
-            key: The key.
-            owner: Its owner; that of another is left alone.
+            claim: What it asked for.
+            owner: Its owner; the key of another is left alone.
             undone_under: The lease under which to note that the owner has given back, so that a
                 request of it that is still under way is refused; None: there is none under way.
             deadline: Until when.
         """
         value = owner.encode()
         note = [messages.put(_UNDONE + value, b"", undone_under)] if undone_under else []
+        oldest = [messages.oldest(each) for each in claim.ahead]
         request = messages.txn(
-            [messages.has_value(key, value)],
-            [messages.oldest(prefix_of(name)), messages.get(key), messages.delete(key), *note],
-            note,
+            [messages.has_value(claim.key, value)],
+            [messages.get(claim.key), *oldest, messages.delete(claim.key), *note, *claim.leaves],
+            [*note, *claim.leaves],
         )
         return await self._link.call(messages.TXN, request, deadline)
 
-    async def was_first(self, name: str, reply: Message, deadline: float) -> bool:
-        """Return whether a key that `delete` deleted was that of the first contender."""
-        prefix = prefix_of(name)
-        first, ours = messages.first_entry(reply, 0), messages.first_entry(reply, 1)
-        assert first is not None
+    async def was_first(self, claim: Claim, reply: Message, deadline: float) -> bool:
+        """Return whether a key that `delete` deleted waited for no other."""
+        ours = messages.first_entry(reply, 0)
         assert ours is not None
-        if first.key == ours.key or _is_contender(prefix, first):
-            return bool(first.key == ours.key)
+        found = [messages.first_entry(reply, 1 + index) for index in range(len(claim.ahead))]
+        older = [
+            each
+            for each in found
+            if each is not None and each.create_revision < ours.create_revision
+        ]
+        if not older or any(claim.counts(each.key) for each in older):
+            return not older
         before = await self._contender_before(
-            prefix, ours.create_revision, deadline, at=reply.header.revision - 1
+            claim, ours.create_revision, deadline, at=reply.header.revision - 1
         )
         return before is None
 
@@ -233,9 +253,9 @@ class Queue:
         request = messages.txn([], [messages.delete(_UNDONE + owner.encode())])
         await self._link.call(messages.TXN, request, deadline)
 
-    async def delete_created(self, key: bytes, revision: int, deadline: float) -> bool:
+    async def delete_created(self, claim: Claim, revision: int, deadline: float) -> bool:
         """Delete a key with this create revision, whoever owns it; return whether it was there."""
-        request = messages.txn([messages.created(key, revision)], [messages.delete(key)])
+        request = messages.txn([messages.created(claim.key, revision)], claim.ends)
         answer = await self._link.call(messages.TXN, request, deadline)
         # A request without an answer may have deleted it.
         return bool(answer.reply.succeeded) or answer.repeated
@@ -251,11 +271,17 @@ def key_of(name: str, lease: int) -> bytes:
     return prefix_of(name) + b"%x" % lease
 
 
-def owner_of(entry: Message) -> str:
-    """Return the owner of a key; the id of its lease for a key of Go's."""
-    value: bytes = entry.value
-    return value.decode(errors="replace") or f"{entry.lease:x}"
+def lock_claim(name: str, key: bytes) -> Claim:
+    """Return what asks for a lock by a key."""
+    return Claim(key, (prefix_of(name),))
 
 
-def _is_contender(prefix: bytes, entry: Message) -> bool:
-    return b"/" not in entry.key[len(prefix) :]
+def _entries(reply: Message, count: int) -> list[Message]:
+    """Return the keys that the first operations of a transaction read."""
+    found = [messages.first_entry(reply, index) for index in range(count)]
+    return [each for each in found if each is not None]
+
+
+def _latest(entries: Sequence[Message]) -> Message | None:
+    """Return the key that was created last, or the first of those."""
+    return max(entries, key=lambda each: each.create_revision, default=None)

@@ -21,7 +21,8 @@ Invariants:
   without an answer or because etcd refused it, is given back later.
 
 A key `name/a/<lease>` belongs to the lock `name/a`, although it begins with `name/`: it is not
-taken for a contender here. Go does, and waits for it too.
+taken for a contender here. Go does, and waits for it too. The keys of read-write locks and their
+invariants are in `claims`.
 """
 
 from __future__ import annotations
@@ -45,9 +46,11 @@ from redisson_py._stores.contract import (
     Wish,
 )
 from redisson_py._stores.etcd import messages
+from redisson_py._stores.etcd.claims import claim_of, owner_of
 from redisson_py._stores.etcd.holds import Holds
 from redisson_py._stores.etcd.link import Link, telling
-from redisson_py._stores.etcd.queue import Queue, owner_of
+from redisson_py._stores.etcd.messages import Message
+from redisson_py._stores.etcd.queue import Queue, lock_claim
 from redisson_py._stores.etcd.session import Sessions
 from redisson_py._stores.etcd.url import Target, read_url
 from redisson_py._stores.etcd.watches import Watches
@@ -163,9 +166,9 @@ class EtcdStore:
         """See the contract."""
         await self._link.call(messages.STATUS, messages.status(), deadline)
 
-    def keys(self, name: str, kind: Kind = "lock") -> tuple[str]:
-        """Return where a lock is kept: each name by itself."""
-        return (name,)
+    def keys(self, name: str, kind: Kind = "lock") -> tuple[str, ...]:
+        """Return where a lock is kept: a read-write lock has two more places inside its name."""
+        return (name,) if kind == "lock" else (name, f"{name}/read", f"{name}/write")
 
     async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
         """See the contract."""
@@ -220,26 +223,55 @@ class EtcdStore:
 
     async def look(self, name: str, deadline: float, kind: Kind = "lock") -> State:
         """See the contract."""
-        contenders = await self._queue.contenders(name, deadline)
-        holder = None
-        if contenders:
-            first = contenders[0]
-            remaining = math.inf
-            if first.lease:
-                request = messages.lease(first.lease)
-                answer = await self._link.call(messages.LEASE_LOOK, request, deadline)
-                remaining = max(0.0, float(answer.reply.seconds))
-            holder = HolderState(owner_of(first), remaining, first.create_revision)
-        return State(holder, tuple(owner_of(each) for each in contenders[1:]), (f"{name}/",))
+        if kind == "lock":
+            contenders = await self._queue.contenders(name, deadline)
+            holders, waiters = await self._holders(contenders[:1], deadline), contenders[1:]
+            holder, keys = next(iter(holders), None), (f"{name}/",)
+            return State(holder, tuple(map(owner_of, waiters)), keys)
+        sides = await self._queue.sides(name, deadline)
+        alone = 0 if sides.writer is None else 1
+        held = [*([sides.writer] * alone), *sides.readers]
+        holders = await self._holders(held, deadline)
+        return State(
+            holders[0] if alone else None,
+            tuple(map(owner_of, sides.waiters)),
+            (f"{name}/read/", f"{name}/write/"),
+            tuple(holders[alone:]),
+        )
+
+    async def _holders(self, entries: Sequence[Message], deadline: float) -> list[HolderState]:
+        """Return the holders whose keys these are."""
+        left: dict[int, float] = {0: math.inf}
+        for number in dict.fromkeys(each.lease for each in entries if each.lease):
+            request = messages.lease(number)
+            answer = await self._link.call(messages.LEASE_LOOK, request, deadline)
+            left[number] = max(0.0, float(answer.reply.seconds))
+        return [
+            HolderState(owner_of(each), left[each.lease], each.create_revision) for each in entries
+        ]
 
     async def force_release(self, name: str, deadline: float, kind: Kind = "lock") -> bool:
         """See the contract."""
-        while contenders := await self._queue.contenders(name, deadline):
-            first = contenders[0]
-            if await self._queue.delete_created(first.key, first.create_revision, deadline):
+        while entries := await self._to_end(name, deadline, kind):
+            ended = False
+            for each in entries:
+                claim = lock_claim(name, each.key) if kind == "lock" else claim_of(name, each)
+                revision = each.create_revision
+                if await self._queue.delete_created(claim, revision, deadline):
+                    ended = True
+            if ended:
                 self._ring(name)
                 return True
         return False
+
+    async def _to_end(self, name: str, deadline: float, kind: Kind) -> Sequence[Message]:
+        """Return the keys of the holders of a kind."""
+        if kind == "lock":
+            return (await self._queue.contenders(name, deadline))[:1]
+        sides = await self._queue.sides(name, deadline)
+        if kind == "read":
+            return sides.readers
+        return () if sides.writer is None else (sides.writer,)
 
     def _begin_to_tend(self) -> None:
         self._tending = asyncio.create_task(self._tend(), name="redisson_py etcd session")

@@ -1,5 +1,7 @@
 // Calls Go's concurrency.Mutex as lines on the standard input say: `id thread verb words...`.
 //
+// A name may begin with a kind: `read:` and `write:` are the sides of the recipes' RWMutex.
+//
 // Each thread has a session of its own, as two mutexes of one session are one contender. The
 // answer is a line `id result`; a result that begins with `!` is an error.
 package main
@@ -16,14 +18,19 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.etcd.io/etcd/client/v3/concurrency"
+	recipe "go.etcd.io/etcd/client/v3/experimental/recipes"
 	"go.uber.org/zap"
 )
+
+// leastWait is how long a side that does not wait is given: there is no other way to ask.
+const leastWait = 500 * time.Millisecond
 
 type thread struct {
 	client  *clientv3.Client
 	ttl     int
 	session *concurrency.Session
 	mutexes map[string]*concurrency.Mutex
+	sides   map[string]*recipe.RWMutex
 	orders  chan []string
 }
 
@@ -52,7 +59,7 @@ func main() {
 		if one == nil {
 			one = &thread{
 				client: client, ttl: ttl, mutexes: map[string]*concurrency.Mutex{},
-				orders: make(chan []string, 100),
+				sides: map[string]*recipe.RWMutex{}, orders: make(chan []string, 100),
 			}
 			threads[order[1]] = one
 			go one.work(answers)
@@ -86,10 +93,15 @@ func (one *thread) result(verb string, words []string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		got, err := acquire(one.mutex(words[0]), time.Duration(wait)*time.Millisecond)
+		limit := time.Duration(wait) * time.Millisecond
+		if kind := kindOf(words[0]); kind != "" {
+			got, err := one.enter(kind, words[0], limit)
+			return strconv.FormatBool(got), err
+		}
+		got, err := acquire(one.mutex(words[0]), limit)
 		return strconv.FormatBool(got), err
 	case "release":
-		return "true", one.mutex(words[0]).Unlock(background)
+		return "true", one.release(words[0])
 	case "key":
 		return one.mutex(words[0]).Key(), nil
 	case "delete":
@@ -111,11 +123,54 @@ func (one *thread) result(verb string, words []string) (string, error) {
 		}
 		return "true", err
 	case "leave":
-		err := one.session.Close()
-		one.session, one.mutexes = nil, map[string]*concurrency.Mutex{}
-		return "true", err
+		return "true", one.leave()
 	}
 	return "", errors.New("unknown verb")
+}
+
+// kindOf returns the side of a name that begins with one.
+func kindOf(name string) string {
+	kind, _, _ := strings.Cut(name, ":")
+	if kind == "read" || kind == "write" {
+		return kind
+	}
+	return ""
+}
+
+func (one *thread) leave() error {
+	err := one.session.Close()
+	one.session, one.mutexes = nil, map[string]*concurrency.Mutex{}
+	one.sides = map[string]*recipe.RWMutex{}
+	return err
+}
+
+// enter acquires a side. That takes no context: to give up, the thread ends its session.
+func (one *thread) enter(kind, name string, wait time.Duration) (bool, error) {
+	side := recipe.NewRWMutex(one.session, strings.TrimPrefix(name, kind+":"))
+	entered := make(chan error, 1)
+	go func() {
+		if kind == "read" {
+			entered <- side.RLock()
+		} else {
+			entered <- side.Lock()
+		}
+	}()
+	one.sides[name] = side
+	select {
+	case err := <-entered:
+		return err == nil, err
+	case <-time.After(max(wait, leastWait)):
+		return false, one.leave()
+	}
+}
+
+func (one *thread) release(name string) error {
+	if side := one.sides[name]; side != nil {
+		// Unlock does the same as RUnlock.
+		delete(one.sides, name)
+		return side.Unlock()
+	}
+	return one.mutex(name).Unlock(context.Background())
 }
 
 func (one *thread) mutex(name string) *concurrency.Mutex {
@@ -144,8 +199,11 @@ func acquire(mutex *concurrency.Mutex, wait time.Duration) (bool, error) {
 
 // increment adds a line to a file that only the mutex protects.
 func (one *thread) increment(name, file, line string) error {
-	mutex := one.mutex(name)
-	if err := mutex.Lock(context.Background()); err != nil {
+	if kind := kindOf(name); kind != "" {
+		if entered, err := one.enter(kind, name, time.Hour); err != nil || !entered {
+			return errors.Join(err, errors.New("not entered"))
+		}
+	} else if err := one.mutex(name).Lock(context.Background()); err != nil {
 		return err
 	}
 	lines, err := os.ReadFile(file)
@@ -160,5 +218,5 @@ func (one *thread) increment(name, file, line string) error {
 	if err := os.Rename(own, file); err != nil {
 		return err
 	}
-	return mutex.Unlock(context.Background())
+	return one.release(name)
 }

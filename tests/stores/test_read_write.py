@@ -1,4 +1,4 @@
-"""The read-write lock in ZooKeeper: readers and writers on a real server."""
+"""The read-write lock in etcd and ZooKeeper: readers and writers on a real server."""
 
 from __future__ import annotations
 
@@ -9,37 +9,37 @@ from typing import Any
 import pytest
 
 from redisson_py import AcquireTimeoutError, LeaseLostError
-from redisson_py.zookeeper import StoreReadWriteLock, ZooKeeper
+from redisson_py.zookeeper import StoreReadWriteLock
 from tests.stores.backends import Backend
 from tests.stores.conftest import NewClient, running
-from tests.stores.read_write_support import Side, enter, held, waits
+from tests.stores.read_write_support import STORES, Client, Side, enter, held, waits
 from tests.stores.test_contract import SOON, is_waiting
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.usefixtures("no_polls")
 
 
-@pytest.fixture
-def backend(servers: dict[str, Backend]) -> Backend:
-    return running(servers, "zookeeper")
+@pytest.fixture(params=STORES)
+def backend(request: pytest.FixtureRequest, servers: dict[str, Backend]) -> Backend:
+    return running(servers, request.param)
 
 
 @pytest.fixture
-def lock(client: ZooKeeper) -> StoreReadWriteLock:
+def lock(client: Client) -> StoreReadWriteLock:
     return client.get_read_write_lock("k")
 
 
 @pytest.fixture
-def theirs(other: ZooKeeper) -> StoreReadWriteLock:
+def theirs(other: Client) -> StoreReadWriteLock:
     """The same lock, of another client."""
     return other.get_read_write_lock("k")
 
 
 @pytest.fixture
-def passing(new_client: NewClient) -> ZooKeeper:
+def passing(new_client: NewClient) -> Client:
     """A client that passes holds on, however slow the machine is."""
     made = new_client(turn=SOON)
-    assert isinstance(made, ZooKeeper)
+    assert isinstance(made, Client)
     return made
 
 
@@ -101,7 +101,7 @@ async def test_a_writer_waits_for_all_readers_before_it(
 
 
 async def test_readers_that_waited_come_in_together(
-    lock: StoreReadWriteLock, theirs: StoreReadWriteLock, other: ZooKeeper
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock, other: Client
 ) -> None:
     together = asyncio.Barrier(5)
 
@@ -172,7 +172,7 @@ async def test_others_read_after_a_downgrade(
             assert await theirs.write_lock().try_acquire() is None
 
 
-async def test_a_downgrade_passes_nothing_on(passing: ZooKeeper) -> None:
+async def test_a_downgrade_passes_nothing_on(passing: Client) -> None:
     lock = passing.get_read_write_lock("k")
     writing = await lock.write_lock().acquire()
     reading = await lock.read_lock().acquire()
@@ -190,7 +190,7 @@ async def test_a_downgrade_passes_nothing_on(passing: ZooKeeper) -> None:
         await (await writer).release()
 
 
-async def test_a_write_hold_is_passed_on(passing: ZooKeeper) -> None:
+async def test_a_write_hold_is_passed_on(passing: Client) -> None:
     lock = passing.get_read_write_lock("k")
     first = await lock.write_lock().acquire()
     writer = asyncio.create_task(lock.write_lock().acquire())
@@ -203,7 +203,7 @@ async def test_a_write_hold_is_passed_on(passing: ZooKeeper) -> None:
 
 
 async def test_a_reader_that_asks_to_write_is_refused(
-    client: ZooKeeper, lock: StoreReadWriteLock
+    client: Client, lock: StoreReadWriteLock
 ) -> None:
     async with lock.read_lock():
         asked = client.statistics().commands_sent
@@ -229,8 +229,8 @@ async def test_no_more_time_says_busy(lock: StoreReadWriteLock, theirs: StoreRea
             pass
 
 
-async def test_cancelled_waiters_leave_no_node(
-    lock: StoreReadWriteLock, theirs: StoreReadWriteLock, other: ZooKeeper
+async def test_cancelled_waiters_leave_nothing(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock, other: Client
 ) -> None:
     async with lock.write_lock():
         sides = (theirs.read_lock(), theirs.read_lock(), theirs.write_lock())

@@ -1,23 +1,23 @@
-"""Our read-write locks in ZooKeeper and Curator's InterProcessReadWriteLock are one."""
+"""Our read-write locks are those of other languages: Go's `RWMutex`, and Curator's in Java."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-import pytest_asyncio
 
-from redisson_py.zookeeper import StoreReadWriteLock, ZooKeeper
+from redisson_py.zookeeper import StoreReadWriteLock
 from tests.fixtures.redis_server import unavailable
 from tests.stores import workers
-from tests.stores.backends import LEASE, Backend
+from tests.stores.backends import Backend
 from tests.stores.builds import ProgramNotFoundError
-from tests.stores.conftest import assert_idle, running
+from tests.stores.conftest import running
+from tests.stores.read_write_support import STORES, Client
 from tests.stores.test_interop import LONG
 from tests.stores.workers import Worker
 from tests.support.waiting import until_async
@@ -27,34 +27,35 @@ pytestmark = pytest.mark.usefixtures("no_polls")
 _numbers = itertools.count(1)
 
 
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest) -> str:
+    """One store after the other."""
+    name: str = request.param
+    return name
+
+
 @pytest.fixture
-def backend(servers: dict[str, Backend]) -> Backend:
-    return running(servers, "zookeeper")
+def backend(store: str, servers: dict[str, Backend]) -> Backend:
+    return running(servers, store)
 
 
 @pytest.fixture(scope="module")
-def shared() -> Iterator[list[Worker]]:
-    found: list[Worker] = []
+def shared() -> Iterator[dict[str, Worker]]:
+    found: dict[str, Worker] = {}
     yield found
-    for worker in found:
+    for worker in found.values():
         worker.close()
 
 
 @pytest.fixture
-def curator(backend: Backend, shared: list[Worker]) -> Worker:
-    if not shared:
+def theirs(store: str, backend: Backend, shared: dict[str, Worker]) -> Worker:
+    """A process of the other language."""
+    if store not in shared:
         try:
-            shared.append(workers.theirs("zookeeper", backend))
+            shared[store] = workers.theirs(store, backend)
         except ProgramNotFoundError as error:
             unavailable(str(error))
-    return shared[0]
-
-
-@pytest_asyncio.fixture
-async def zoo(backend: Backend) -> AsyncIterator[ZooKeeper]:
-    async with ZooKeeper.from_url(backend.url, lease_time=LEASE) as client:
-        yield client
-        await assert_idle(client)
+    return shared[store]
 
 
 @pytest.fixture
@@ -63,8 +64,8 @@ def path() -> str:
 
 
 @pytest.fixture
-def lock(zoo: ZooKeeper, path: str) -> StoreReadWriteLock:
-    return zoo.get_read_write_lock(path)
+def lock(client: Client, path: str) -> StoreReadWriteLock:
+    return client.get_read_write_lock(path)
 
 
 async def queued(lock: StoreReadWriteLock, count: int) -> None:
@@ -77,42 +78,43 @@ async def queued(lock: StoreReadWriteLock, count: int) -> None:
 
 
 async def test_their_readers_read_beside_ours(
-    curator: Worker, lock: StoreReadWriteLock, path: str
+    store: str, theirs: Worker, lock: StoreReadWriteLock, path: str
 ) -> None:
     async with lock.read_lock():
-        assert await curator.acquire(f"read:{path}")
+        assert await theirs.acquire(f"read:{path}")
         assert len((await lock.inspect()).readers) == 2
-        assert not await curator.acquire(f"write:{path}", "writer")
-        assert await curator.participants(f"write:{path}") == [""]
+        assert not await theirs.acquire(f"write:{path}", "writer")
+        if store == "zookeeper":
+            assert await theirs.participants(f"write:{path}") == [""]
     assert await lock.write_lock().try_acquire() is None
     async with lock.read_lock():
         pass
-    await curator.release(f"read:{path}")
+    await theirs.release(f"read:{path}")
     async with lock.write_lock():
         pass
 
 
 async def test_their_writer_waits_for_our_reader_and_writer(
-    curator: Worker, lock: StoreReadWriteLock, path: str
+    theirs: Worker, lock: StoreReadWriteLock, path: str
 ) -> None:
     for side in (lock.read_lock(), lock.write_lock()):
         async with asyncio.timeout(LONG):
             async with side:
-                waiting = asyncio.create_task(curator.acquire(f"write:{path}", wait=LONG))
+                waiting = asyncio.create_task(theirs.acquire(f"write:{path}", wait=LONG))
                 await queued(lock, 1)
                 assert not waiting.done()
             assert await waiting
             assert await lock.read_lock().try_acquire() is None
-            await curator.release(f"write:{path}")
+            await theirs.release(f"write:{path}")
 
 
 async def test_their_readers_wait_for_our_writer(
-    curator: Worker, lock: StoreReadWriteLock, path: str
+    theirs: Worker, lock: StoreReadWriteLock, path: str
 ) -> None:
     async with asyncio.timeout(LONG):
         async with lock.write_lock():
             readers = [
-                asyncio.create_task(curator.acquire(f"read:{path}", thread, LONG))
+                asyncio.create_task(theirs.acquire(f"read:{path}", thread, LONG))
                 for thread in ("reader-1", "reader-2")
             ]
             await queued(lock, 2)
@@ -120,84 +122,85 @@ async def test_their_readers_wait_for_our_writer(
         async with lock.read_lock():
             assert len((await lock.inspect()).readers) == 3
         for thread in ("reader-1", "reader-2"):
-            await curator.release(f"read:{path}", thread)
+            await theirs.release(f"read:{path}", thread)
 
 
 async def test_ours_wait_for_their_writer(
-    curator: Worker, zoo: ZooKeeper, lock: StoreReadWriteLock, path: str
+    theirs: Worker, client: Client, lock: StoreReadWriteLock, path: str
 ) -> None:
     async with asyncio.timeout(LONG):
         for side in (lock.read_lock(), lock.write_lock()):
-            assert await curator.acquire(f"write:{path}")
+            assert await theirs.acquire(f"write:{path}")
             waiting = asyncio.create_task(side.acquire())
             await queued(lock, 1)
             assert not waiting.done()
-            await curator.release(f"write:{path}")
+            await theirs.release(f"write:{path}")
             await (await waiting).release()
 
 
 async def test_our_writer_waits_for_their_readers(
-    curator: Worker, lock: StoreReadWriteLock, path: str
+    theirs: Worker, lock: StoreReadWriteLock, path: str
 ) -> None:
     async with asyncio.timeout(LONG):
         for thread in ("reader-1", "reader-2"):
-            assert await curator.acquire(f"read:{path}", thread)
+            assert await theirs.acquire(f"read:{path}", thread)
         waiting = asyncio.create_task(lock.write_lock().acquire())
         await queued(lock, 1)
         # A reader that comes after a waiting writer waits too.
-        assert not await curator.acquire(f"read:{path}", "late")
-        await curator.release(f"read:{path}", "reader-1")
+        assert not await theirs.acquire(f"read:{path}", "late")
+        await theirs.release(f"read:{path}", "reader-1")
         assert len((await lock.inspect()).readers) == 1
         assert not waiting.done()
-        await curator.release(f"read:{path}", "reader-2")
+        await theirs.release(f"read:{path}", "reader-2")
         await (await waiting).release()
 
 
 async def test_our_downgrade_keeps_their_waiting_writer_out(
-    curator: Worker, lock: StoreReadWriteLock, path: str
+    theirs: Worker, lock: StoreReadWriteLock, path: str
 ) -> None:
     async with asyncio.timeout(LONG):
         write = await lock.write_lock().acquire()
-        waiting = asyncio.create_task(curator.acquire(f"write:{path}", "writer", LONG))
+        waiting = asyncio.create_task(theirs.acquire(f"write:{path}", "writer", LONG))
         await queued(lock, 1)
         read = await lock.read_lock().acquire()
         await write.release()
         # It is woken, and sees our read before its own node.
-        assert not await curator.acquire(f"write:{path}", "another", 1)
+        assert not await theirs.acquire(f"write:{path}", "another", 1)
         assert not waiting.done()
         assert [each.owner for each in (await lock.inspect()).readers]
         await read.release()
         assert await waiting
-        await curator.release(f"write:{path}", "writer")
+        await theirs.release(f"write:{path}", "writer")
 
 
+@pytest.mark.parametrize("store", ["zookeeper"])
 async def test_their_downgrade_keeps_our_waiting_writer_out(
-    curator: Worker, zoo: ZooKeeper, lock: StoreReadWriteLock, path: str
+    theirs: Worker, client: Client, lock: StoreReadWriteLock, path: str
 ) -> None:
     async with asyncio.timeout(LONG):
-        assert await curator.acquire(f"write:{path}")
+        assert await theirs.acquire(f"write:{path}")
         waiting = asyncio.create_task(lock.write_lock().acquire())
         await queued(lock, 1)
-        assert await curator.acquire(f"read:{path}")
-        await curator.release(f"write:{path}")
+        assert await theirs.acquire(f"read:{path}")
+        await theirs.release(f"write:{path}")
 
         async def only_reads() -> bool:
             found = await lock.inspect()
             return found.writer is None and len(found.readers) == 1
 
         await until_async(only_reads)
-        await zoo.ping()
+        await client.ping()
         assert not waiting.done()
-        await curator.release(f"read:{path}")
+        await theirs.release(f"read:{path}")
         await (await waiting).release()
 
 
 async def test_a_killed_writer_of_theirs_lets_our_reader_in(
-    backend: Backend, lock: StoreReadWriteLock, path: str
+    store: str, backend: Backend, lock: StoreReadWriteLock, path: str
 ) -> None:
     async with asyncio.timeout(LONG):
         for kind, side in (("write", lock.read_lock()), ("read", lock.write_lock())):
-            with workers.theirs("zookeeper", backend, session=3) as dying:
+            with workers.theirs(store, backend, session=3) as dying:
                 assert await dying.acquire(f"{kind}:{path}")
                 waiting = asyncio.create_task(side.acquire())
                 await queued(lock, 1)
@@ -206,13 +209,18 @@ async def test_a_killed_writer_of_theirs_lets_our_reader_in(
 
 
 async def test_writers_of_both_languages_take_turns(
-    backend: Backend, curator: Worker, lock: StoreReadWriteLock, path: str, tmp_path: Path
+    store: str,
+    backend: Backend,
+    theirs: Worker,
+    lock: StoreReadWriteLock,
+    path: str,
+    tmp_path: Path,
 ) -> None:
     times, file = 10, tmp_path / "file"
     file.write_text("")
     with ExitStack() as started:
         crowd = {
-            f"{start.__name__}{number}": started.enter_context(start("zookeeper", backend))
+            f"{start.__name__}{number}": started.enter_context(start(store, backend))
             for start in (workers.theirs, workers.ours)
             for number in range(2)
         }
@@ -228,10 +236,10 @@ async def test_writers_of_both_languages_take_turns(
                     lines = file.read_text()
                     await lock.inspect()
                     assert file.read_text() == lines
-                assert await curator.acquire(f"read:{path}", wait=LONG)
+                assert await theirs.acquire(f"read:{path}", wait=LONG)
                 lines = file.read_text()
                 await lock.inspect()
                 assert file.read_text() == lines
-                await curator.release(f"read:{path}")
+                await theirs.release(f"read:{path}")
             await asyncio.gather(*working)
     assert Counter(file.read_text().split()) == dict.fromkeys(crowd, times)
