@@ -107,8 +107,8 @@ ETCD = (
         "etcd says of an undone wait that it was a hold",
         "an undo says whether its owner held",
         _QUEUE,
-        "each is None or each.create_revision >= ours.create_revision for each in oldest",
-        "True for each in oldest",
+        "if each is not None and each.create_revision < ours.create_revision",
+        "if each is not None and False",
         (f"{_OF_ETCD_FAULTS}::test_a_question_without_an_answer_is_taken_back",),
     ),
 )

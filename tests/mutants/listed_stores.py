@@ -143,8 +143,8 @@ STORES = (
         "a renewal of another hold changes nothing",
         _MYSQL_SQL,
         'WHERE id IN ({{ids}}) AND (id, owner, token) IN ({{holds}}) AND expires > {_NOW}"""\n\n'
-        "_STILL_THERE",
-        'WHERE id IN ({{ids}}) AND expires > {_NOW}"""\n\n_STILL_THERE',
+        "_SET_LEASE",
+        'WHERE id IN ({{ids}}) AND expires > {_NOW}"""\n\n_SET_LEASE',
         (f"{_MYSQL_TESTS}::test_a_renewal_of_another_hold_changes_nothing",),
     ),
     Mutant(
