@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from contextlib import suppress
 from typing import final
 
-from redisson_py._loop import Cancelled, Future, new_future, wake
+from redisson_py._loop import Future, new_future, wake
+from redisson_py._time import now
 
 
 @final
@@ -30,8 +32,12 @@ class Turns:
         """Whether nobody has to wait."""
         return self._free > 0
 
-    async def take(self, *, urgent: bool) -> None:
-        """Wait for a turn, which must be given back with `end`. If cancelled, there is none."""
+    async def take(self, deadline: float, *, urgent: bool = False) -> None:
+        """Wait for a turn, which must be given back with `end`. If cancelled, there is none.
+
+        Raises:
+            TimeoutError: There was none by the deadline.
+        """
         if self._free:
             self._free -= 1
             return
@@ -39,8 +45,9 @@ class Turns:
         turn = new_future()
         queue.append(turn)
         try:
-            await turn
-        except Cancelled:
+            async with asyncio.timeout(deadline - now()):
+                await turn
+        except BaseException:
             if turn.cancelled():
                 # It is gone already if a turn ended in between.
                 with suppress(ValueError):

@@ -105,12 +105,12 @@ async def test_mysql_tells_that_it_was_held_though_sent_twice(
     run = MySQLConnections.run
 
     async def run_twice(
-        self: MySQLConnections, query: str, deadline: float, about: str
+        self: MySQLConnections, query: str, deadline: float, about: str, **options: bool
     ) -> MySQLAnswer:
-        first = await run(self, query, deadline, about)
+        first = await run(self, query, deadline, about, **options)
         if not query.lstrip().startswith("UPDATE"):
             return first
-        second = await run(self, query, deadline, about)
+        second = await run(self, query, deadline, about, **options)
         assert (first.changed, second.changed) == (1, 0)
         return MySQLAnswer(second.changed, second.rows, second.before, resent=True)
 

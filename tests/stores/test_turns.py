@@ -10,6 +10,7 @@ import pytest
 
 from redisson_py._stores.contract import Renewal
 from redisson_py._stores.turns import Turns
+from redisson_py._time import now
 from tests.stores.backends import Backend
 from tests.stores.postgres_scene import soon
 from tests.support.any_client import Client
@@ -26,7 +27,7 @@ async def test_a_renewal_goes_before_all_that_wait(backend: Backend, client: Cli
     turns: Turns = store._connections._turns
     taken, order = 0, []
     while turns.free:
-        await turns.take(urgent=False)
+        await turns.take(soon())
         taken += 1
 
     async def note(what: str, call: Awaitable[object]) -> None:
@@ -46,11 +47,44 @@ async def test_a_renewal_goes_before_all_that_wait(backend: Backend, client: Cli
     await lease.release()
 
 
+@pytest.mark.parametrize("backend", ["postgres", "mysql"], indirect=True)
+async def test_a_request_keeps_its_place_while_it_waits(backend: Backend, client: Client) -> None:
+    """It waits for a turn here, so there is no server that might be silent."""
+    await client.ping()
+    store: Any = client._store  # type: ignore[union-attr]
+    turns: Turns = store._connections._turns
+    taken, deadline = 0, soon(2)
+    while turns.free:
+        await turns.take(deadline)
+        taken += 1
+    calls = [asyncio.create_task(store.ping(deadline))]
+    await until(lambda: len(turns._others) == 1)
+    calls.append(asyncio.create_task(store.ping(soon(30))))
+    await until(lambda: len(turns._others) == 2)
+    first = turns._others[0]
+    # Had the server been asked, another connection would be tried by now.
+    await until(lambda: now() > deadline - 0.8)
+    assert turns._others[0] is first
+    for _ in range(taken):
+        turns.end()
+    await asyncio.gather(*calls)
+
+
+async def test_a_wait_without_a_turn_ends_in_time() -> None:
+    turns = Turns(1)
+    await turns.take(soon())
+    with pytest.raises(TimeoutError):
+        await turns.take(soon(0.01))
+    assert not turns._others
+    turns.end()
+    assert turns._free == 1
+
+
 async def test_turns_are_given_in_order_and_urgent_ones_first() -> None:
     turns, order = Turns(2), []
 
     async def work(name: str, urgent: bool = False) -> None:
-        await turns.take(urgent=urgent)
+        await turns.take(soon(), urgent=urgent)
         order.append(name)
         await asyncio.sleep(0)
         turns.end()
@@ -64,9 +98,9 @@ async def test_turns_are_given_in_order_and_urgent_ones_first() -> None:
 @pytest.mark.parametrize("when", ["it waits", "it got one", "it is cancelled and one ends"])
 async def test_a_cancelled_wait_costs_no_turn(when: str) -> None:
     turns = Turns(1)
-    await turns.take(urgent=False)
-    first = asyncio.create_task(turns.take(urgent=False))
-    second = asyncio.create_task(turns.take(urgent=False))
+    await turns.take(soon())
+    first = asyncio.create_task(turns.take(soon()))
+    second = asyncio.create_task(turns.take(soon()))
     await until(lambda: len(turns._others) == 2)
     if when == "it got one":
         turns.end()

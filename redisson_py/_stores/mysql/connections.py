@@ -155,9 +155,7 @@ class Connections:
         pause = _FIRST_PAUSE
         told: Failure | None = None
         while True:
-            left = deadline - _time.now()
-            patience = max(left / 2, min(left, _SHORTEST_ATTEMPT))
-            found = await self._attempt(query, patience, resent, urgent)
+            found = await self._attempt(query, deadline, resent, urgent)
             if isinstance(found, Answer):
                 self._trouble.over()
                 return found
@@ -188,23 +186,28 @@ class Connections:
         self._idle.clear()
 
     async def _attempt(
-        self, query: str, patience: float, resent: bool, urgent: bool
+        self, query: str, deadline: float, resent: bool, urgent: bool
     ) -> Answer | Failure:
         progress = Progress()
         try:
-            async with asyncio.timeout(patience):
-                await self._turns.take(urgent=urgent)
-                try:
-                    before, (changed, rows) = await self._once(query, progress)
-                finally:
-                    self._turns.end()
-                return Answer(changed, rows, before, resent)
+            # The wait for a turn is no silence of the server's, and one that gave up would lose
+            # its place.
+            await self._turns.take(deadline, urgent=urgent)
+        except TimeoutError as error:
+            return failure_of(error, progress)
+        try:
+            left = deadline - _time.now()
+            async with asyncio.timeout(max(left / 2, min(left, _SHORTEST_ATTEMPT))):
+                before, (changed, rows) = await self._once(query, progress)
+            return Answer(changed, rows, before, resent)
         except Exception as error:  # the driver lets errors of many kinds out
             failure = failure_of(error, progress)
             self._lost = self._lost or failure.verdict == "reconnect"
             if isinstance(error, TimeoutError):
                 self._suspect()
             return failure
+        finally:
+            self._turns.end()
 
     async def _once(
         self, query: str, progress: Progress

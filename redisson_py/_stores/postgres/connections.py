@@ -154,9 +154,10 @@ class Connections:
         """
         repeated, pause = False, _FIRST_PAUSE
         while True:
-            written = False
+            turn = written = False
             try:
-                await self._turn(deadline, urgent)
+                await self._turns.take(deadline, urgent=urgent)
+                turn = True
                 try:
                     connection = await self._connection(deadline)
                     written = True
@@ -169,7 +170,8 @@ class Connections:
                 if kind == "refused" and not repeated:
                     raise refusal(error, self._target.where) from error
                 lost = kind == "lost"
-                self._interrupted = self._interrupted or lost
+                # Without a turn the server was not asked.
+                self._interrupted = self._interrupted or (lost and turn)
                 repeated = repeated or (lost and written)
                 # What the server says may name the user.
                 why = "" if lost else str(refusal(error, self._target.where))
@@ -200,13 +202,6 @@ class Connections:
         for connection in [*self._busy, *(connection for _, connection in self._idle)]:
             abandon(connection)
         self._idle.clear()
-
-    async def _turn(self, deadline: float, urgent: bool) -> None:
-        if self._turns.free:
-            await self._turns.take(urgent=urgent)
-            return
-        async with asyncio.timeout(deadline - now()):
-            await self._turns.take(urgent=urgent)
 
     def _failure(self, error: Exception, repeated: bool) -> Exception:
         if is_read_only(error) and not repeated:
