@@ -13,6 +13,7 @@ _STORE = "redisson_py/_stores/zookeeper/store.py"
 
 _ENSEMBLE_TESTS = "tests/stores/test_zookeeper_ensemble.py"
 _FAULTS = "tests/stores/test_zookeeper_faults.py"
+_LIMITS_TESTS = "tests/stores/test_zookeeper_limits.py"
 _LOOKS = "tests/stores/test_read_write_looks.py"
 _NAMES_TESTS = "tests/stores/test_zookeeper_names.py"
 _SEMAPHORE_FAULTS = "tests/stores/test_zookeeper_semaphore_faults.py"
@@ -20,6 +21,7 @@ _SEMAPHORE_TESTS = "tests/stores/test_zookeeper_semaphore.py"
 _SESSION_TESTS = "tests/stores/test_zookeeper_session.py"
 _SIDES_FAULTS = "tests/stores/test_zookeeper_read_write_faults.py"
 _STORE_TESTS = "tests/stores/test_zookeeper_store.py"
+_WATCHES_TESTS = "tests/stores/test_zookeeper_watches.py"
 
 ZOOKEEPER = (
     Mutant(
@@ -42,17 +44,41 @@ ZOOKEEPER = (
         "ZooKeeper's waiters trust a watch of an old connection",
         "a release is noticed after a reconnection",
         _CONTENDERS,
-        "if contender.watched == watched:",
-        "if contender.watched is not None and contender.watched[0] == before:",
+        "if self._watches_on != session.connections:",
+        "if not self._watches_on:",
         (f"{_FAULTS}::test_a_watch_is_set_again_on_a_new_connection",),
+    ),
+    Mutant(
+        "ZooKeeper's waiters set a watch each",
+        "a waiter that gives up leaves nothing",
+        _CONTENDERS,
+        "watch = self._watches.get(key)",
+        "watch = None",
+        (f"{_WATCHES_TESTS}::test_waiters_that_give_up_leave_one_watch",),
+    ),
+    Mutant(
+        "ZooKeeper grants what has no order",
+        "one holder, also when the numbers of a directory have ended",
+        _NAMES,
+        "return found is not None and int(found[1]) < _LAST_NUMBER",
+        "return found is not None",
+        (f"{_LIMITS_TESTS}::test_nothing_is_granted_when_the_numbers_have_ended",),
+    ),
+    Mutant(
+        "ZooKeeper's clients never forget what they have seen",
+        "a client goes on when the servers have lost their data",
+        _SESSION,
+        "self._client.last_zxid = 0",
+        "pass",
+        ("tests/stores/test_zookeeper_data_loss.py",),
     ),
     Mutant(
         "ZooKeeper's waiters watch what has gone already",
         "no release falls between the question and the watch",
         _CONTENDERS,
-        "        if not self.is_there(reply, path):\n            return None\n"
-        "        contender.watched = watched",
-        "        contender.watched = watched",
+        "        if not self.is_there(reply, path):\n            self._watches.pop(key, None)\n"
+        "            return None\n",
+        "",
         (f"{_FAULTS}::test_a_release_before_the_watch_is_not_missed",),
     ),
     Mutant(
@@ -157,7 +183,7 @@ ZOOKEEPER = (
         "ZooKeeper's contenders outlive their session",
         "what an ended session had is gone",
         _STORE,
-        "        self._contenders.own.clear()\n",
+        "        self._contenders.clear()\n",
         "",
         (f"{_SESSION_TESTS}::test_what_a_session_had_is_gone_with_it",),
     ),

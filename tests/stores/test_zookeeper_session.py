@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from errno import EMFILE
 
 import pytest
+from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import KazooState
 
 from redisson_py._stores.contract import Granted, Kind
 from redisson_py._stores.trouble import Trouble
+from redisson_py._stores.zookeeper import ensemble as ensemble_module
 from redisson_py._stores.zookeeper import session as session_module
 from redisson_py._stores.zookeeper.session import Session
 from redisson_py._stores.zookeeper.url import read_url
@@ -135,3 +139,33 @@ async def test_what_a_session_had_is_gone_with_it(server: ZooKeeperServer, kind:
         assert owner in [each.owner for each in holders if each is not None]
         assert await store.renew([renewal(name, owner, hold)], soon()) == [None]
         assert await store.give_back(name, owner, False, soon()) is False
+
+
+@pytest.mark.parametrize("what", ["file", "thread"])
+async def test_a_session_begins_when_there_is_a_file_and_a_thread_for_it(
+    server: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    bell, misses = Bell(), iter(range(3))
+    owner, name, error = {
+        "file": (SequentialThreadingHandler, "create_socket_pair", OSError(EMFILE, "no file")),
+        "thread": (threading.Thread, "start", RuntimeError("can't start new thread")),
+    }[what]
+    has_some = getattr(owner, name)
+
+    def often_has_none(self: object) -> object:
+        if next(misses, None) is not None:
+            raise error
+        return has_some(self)
+
+    monkeypatch.setattr(ensemble_module, "_SESSION_PAUSE", 0.01)
+    async with opened(server.url, bell) as store:
+        session = store._ensemble._session
+        assert session is not None
+        monkeypatch.setattr(owner, name, often_has_none)
+        session._listen(KazooState.LOST)
+        await bell.until_all(1)
+        await granted(store, f"no {what} left", new_owner())
+        assert next(misses, None) is None
+        # It was closed, as the others that could not begin.
+        while not session._client._stopped.is_set():
+            await asyncio.sleep(0.01)

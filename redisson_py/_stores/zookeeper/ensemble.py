@@ -227,11 +227,23 @@ class Ensemble:
             return
         self._up.clear()
         if session.ended:
-            session.close()
             pause = 0.0 if session.connections else random.uniform(0, _SESSION_PAUSE)
-            self._restart = asyncio.get_running_loop().call_later(pause, self._begin)
+            self._replace(session, pause)
             self._ended()
             self._again()
+
+    def _replace(self, session: Session, pause: float) -> None:
+        """Begin another session in a moment; again if there was no file or thread for it."""
+
+        def begin() -> None:
+            try:
+                session.close()
+                self._begin()
+            except (OSError, RuntimeError) as error:
+                self._trouble.note(error)
+                self._replace(session, _SESSION_PAUSE)
+
+        self._restart = asyncio.get_running_loop().call_later(pause, begin)
 
 
 def _check_not_over(session: Session) -> None:

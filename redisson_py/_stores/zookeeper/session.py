@@ -177,7 +177,11 @@ class Session:
 
     def begin(self) -> None:
         """Start kazoo's threads, which connect."""
-        self._client.start_async()
+        try:
+            self._client.start_async()
+        except BaseException:
+            self._client.handler.stop()
+            raise
         self._beat()
 
     def send(self, request: object) -> asyncio.Future[object]:
