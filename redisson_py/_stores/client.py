@@ -363,11 +363,12 @@ class StoreClient:
 
     async def _reopen(self) -> None:
         """Begin again after `aclose`, as another client."""
-        if self._pid == os.getpid() and self._loop is not None and not is_closed(self._loop):
+        is_closing = self._closing is not None and not self._closing.done()
+        if self._pid == os.getpid() and is_closing and not is_closed(self._loop):
             if self._loop is not here():
-                raise ClientClosedError("the client was closed in another event loop")
-            if self._closing is not None:
-                await wait_for_all([self._closing])
+                raise ClientClosedError("the client is being closed in another event loop")
+            assert self._closing is not None
+            await wait_for_all([self._closing])
         for _ in range(_LAST_TURNS):
             # The waiters that `aclose` failed have not left yet.
             if not self._context.waits:
