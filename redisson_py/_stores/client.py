@@ -363,12 +363,11 @@ class StoreClient:
 
     async def _reopen(self) -> None:
         """Begin again after `aclose`, as another client."""
-        is_closing = self._closing is not None and not self._closing.done()
-        if self._pid == os.getpid() and is_closing and not is_closed(self._loop):
+        closing, lives = self._closing, self._pid == os.getpid() and not is_closed(self._loop)
+        if lives and closing is not None and not closing.done():
             if self._loop is not here():
                 raise ClientClosedError("the client is being closed in another event loop")
-            assert self._closing is not None
-            await wait_for_all([self._closing])
+            await wait_for_all([closing])
         for _ in range(_LAST_TURNS):
             # The waiters that `aclose` failed have not left yet.
             if not self._context.waits:
