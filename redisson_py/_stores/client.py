@@ -119,9 +119,8 @@ class StoreClient:
         #: client is made, as all that is done in the background.
         self._root: Callable[[], Task | None] = lambda: None
         self._made_in = copy_context()
-        self._closed = False
+        self._closed = self._disconnected = False
         self._closing: Future[None] | None = None
-        self._disconnected = False
         #: It was closed by the end of its event loop, not by `aclose`: another may go on with it.
         self._ended_with_loop = False
         self._pid = os.getpid()

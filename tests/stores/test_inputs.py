@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.stores.backends import Backend, Client
@@ -60,7 +62,7 @@ def test_bad_options_are_refused(backend: Backend) -> None:
 
 
 @pytest.mark.parametrize("options", [{"command_timeout": 31}, {"lease_time": 0}, {"turn": -1}])
-def test_no_error_of_a_store_speaks_of_redis(backend: Backend, options: dict[str, float]) -> None:
+def test_no_error_of_a_store_speaks_of_redis(backend: Backend, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must be") as caught:
         backend.client(**options)
     assert "Redis" not in str(caught.value)
