@@ -119,9 +119,8 @@ class StoreClient:
         #: client is made, as all that is done in the background.
         self._root: Callable[[], Task | None] = lambda: None
         self._made_in = copy_context()
-        self._closed = False
+        self._closed = self._disconnected = False
         self._closing: Future[None] | None = None
-        self._disconnected = False
         #: It was closed by the end of its event loop, not by `aclose`: another may go on with it.
         self._ended_with_loop = False
         self._pid = os.getpid()
@@ -363,11 +362,11 @@ class StoreClient:
 
     async def _reopen(self) -> None:
         """Begin again after `aclose`, as another client."""
-        if self._pid == os.getpid() and self._loop is not None and not is_closed(self._loop):
+        closing, lives = self._closing, self._pid == os.getpid() and not is_closed(self._loop)
+        if lives and closing is not None and not closing.done():
             if self._loop is not here():
-                raise ClientClosedError("the client was closed in another event loop")
-            if self._closing is not None:
-                await wait_for_all([self._closing])
+                raise ClientClosedError("the client is being closed in another event loop")
+            await wait_for_all([closing])
         for _ in range(_LAST_TURNS):
             # The waiters that `aclose` failed have not left yet.
             if not self._context.waits:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
+#: What a module is called that is not called as its package.
+_PACKAGES = {"google": "protobuf", "grpc": "grpcio"}
+
 
 @contextmanager
 def needs(extra: str) -> Generator[None]:
@@ -16,8 +19,9 @@ def needs(extra: str) -> Generator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
+        module = str(error.name).partition(".")[0]
         raise ModuleNotFoundError(
-            f"redisson_py.{extra} needs {error.name}, which is not installed:"
+            f"redisson_py.{extra} needs {_PACKAGES.get(module, module)}, which is not installed:"
             f" pip install 'redisson-py[{extra}]'",
             name=error.name,
         ) from error

@@ -191,6 +191,24 @@ def test_another_loop_that_still_runs_is_refused(backend: Backend, loops: Loops)
     loops.run(first())
 
 
+def test_one_that_was_closed_opens_in_another_loop(backend: Backend, loops: Loops) -> None:
+    """Also while the event loop in which it was closed still runs: nothing of it is there."""
+    client = backend.client()
+
+    async def again() -> None:
+        async with client:
+            await use(client)
+
+    async def first() -> None:
+        await use(client)
+        await client.aclose()
+        await asyncio.to_thread(loops.run, again())
+        await again()
+
+    with nothing_left():
+        loops.run(first())
+
+
 # The end of an event loop: `asyncio.run` cancels every task, those of the client too.
 
 

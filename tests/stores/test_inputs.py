@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.stores.backends import Backend, Client
@@ -57,6 +59,13 @@ def test_bad_options_are_refused(backend: Backend) -> None:
         backend.client(lease=3)
     with pytest.raises(ValueError, match="lease_time must be between"):
         backend.client(lease_time=0)
+
+
+@pytest.mark.parametrize("options", [{"command_timeout": 31}, {"lease_time": 0}, {"turn": -1}])
+def test_no_error_of_a_store_speaks_of_redis(backend: Backend, options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="must be") as caught:
+        backend.client(**options)
+    assert "Redis" not in str(caught.value)
 
 
 def test_no_error_quotes_the_url(backend: Backend) -> None:
