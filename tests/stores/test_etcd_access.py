@@ -15,7 +15,7 @@ from redisson_py._stores.contract import Wish
 from redisson_py._stores.etcd import EtcdStore, messages
 from redisson_py._stores.etcd.url import Target, read_url
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
-from tests.stores.etcd_client import Client, Ringing, soon, wish
+from tests.stores.etcd_client import LEASE, Client, Ringing, soon, wish
 from tests.stores.etcd_server import EtcdServer
 from tests.support.certificates import Certificates, make_certificates
 
@@ -98,6 +98,26 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
     return make_certificates(tmp_path_factory.mktemp("tls") / "one", "IP:127.0.0.1")
 
 
+def test_tls_files_must_be_of_use(certificates: Certificates, tmp_path: Path) -> None:
+    """gRPC itself would tell nothing but that it could not connect."""
+    authority, certificate, key = (
+        str(each) for each in (certificates.authority, certificates.certificate, certificates.key)
+    )
+    (tmp_path / "text").write_text("no certificate")
+    locked = str(tmp_path / "locked")
+    command = ["openssl", "pkey", "-in", key, "-aes128", "-passout", "pass:word", "-out", locked]
+    subprocess.run(command, check=True, capture_output=True)
+    other = make_certificates(tmp_path / "other", "IP:127.0.0.1")
+    for files in (
+        {"ca": str(tmp_path / "text")},
+        {"cert": str(tmp_path / "text"), "key": key},
+        {"cert": certificate, "key": str(other.key)},
+        {"cert": certificate, "key": locked},
+    ):
+        with pytest.raises(ValueError, match="not usable"):
+            Client("etcds://one", LEASE, **{"ca": authority, **files})
+
+
 async def test_tls(certificates: Certificates) -> None:
     with EtcdServer(certificates) as server:
         async with Client(server.url, ca=str(certificates.authority)) as client:
@@ -109,6 +129,28 @@ async def test_tls(certificates: Certificates) -> None:
         plain = EtcdStore.from_url(server.url.replace("etcds", "etcd"))
         with pytest.raises(ConnectionLostError):
             await plain.start(Ringing(), soon(0.5))
+
+
+def name_in_a_folder(certificates: Certificates) -> str:
+    """Return the name of an authority in a folder of OpenSSL."""
+    command = ["openssl", "x509", "-hash", "-noout", "-in", str(certificates.authority)]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    return f"{done.stdout.strip()}.0"
+
+
+async def test_tls_with_the_authorities_of_the_system(
+    certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder of them, as on Debian, and a file, as elsewhere."""
+    (tmp_path / name_in_a_folder(certificates)).write_bytes(certificates.authority.read_bytes())
+    (tmp_path / "0123abcd.0").symlink_to("missing")
+    (tmp_path / "empty").mkdir()
+    with EtcdServer(certificates) as server:
+        for file, folder in (("missing", tmp_path), (certificates.authority, tmp_path / "empty")):
+            monkeypatch.setenv("SSL_CERT_FILE", str(file))
+            monkeypatch.setenv("SSL_CERT_DIR", str(folder))
+            async with Client(server.url) as client:
+                await client.granted("a", "a:1")
 
 
 @pytest.fixture(scope="module")
