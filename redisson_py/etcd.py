@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import Self, Unpack, final
 
+from redisson_py._keys import Name
 from redisson_py._stores.client import StoreClient, StoreOptions
+from redisson_py._stores.election import Election, Leader, Leadership
 from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock
 
 with needs("etcd"):
     from redisson_py._stores.etcd.store import EtcdStore
 
-__all__ = ["StoreLock", "StoreOptions", "Etcd"]
+__all__ = ["Election", "Etcd", "Leader", "Leadership", "StoreLock", "StoreOptions"]
 
 
 @final
 class Etcd(StoreClient):
-    """Makes locks that etcd (3.4 or newer) keeps, as Go's `concurrency.Mutex` does.
+    """Makes locks that etcd (3.4 or newer) keeps, as Go's `concurrency.Mutex` does, and elections.
 
     Use it as `async with Etcd.from_url(...) as store`, or call `aclose()` in the end; nothing
     connects until first use.
@@ -61,3 +63,12 @@ class Etcd(StoreClient):
             lambda lease_time: EtcdStore.from_url(url, lease=lease_time, ca=ca, cert=cert, key=key),
             options,
         )
+
+    def get_election(self, name: Name) -> Election:
+        """Return the election `name`; errors as for `get_lock`.
+
+        It shares its keys with Go's `concurrency.Election`, and with `etcdctl elect`.
+        """
+        store = self._store
+        assert isinstance(store, EtcdStore)
+        return Election(self._context, self._executor, store, name)

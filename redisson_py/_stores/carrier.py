@@ -45,6 +45,7 @@ from redisson_py._stores.requests import (
     Owned,
     Renew,
     SetLease,
+    Special,
     StoreCall,
     StoreRefusedError,
 )
@@ -260,6 +261,8 @@ class Carrier:
     async def _ask(self, call: StoreCall, line: Line | None, deadline: float) -> Any:
         """Make one request of the store; return the answer as the engine takes it."""
         store, request, sent_at = self.store, call.request, now()
+        if isinstance(request, Special):
+            return await request.ask(deadline)
         if line is None:
             match request:
                 case Renew(batch):
@@ -333,10 +336,9 @@ class Carrier:
             return
         if self._closing:
             raise self.no_answer(maybe_held=False)
-        if self._starting is None:
-            self._starting = new_future()
-            self._spawn(self._start_store(self._starting))
-        starting = self._starting
+        if (starting := self._starting) is None:
+            starting = self._starting = new_future()
+            self._spawn(self._start_store(starting))
         await wait_for_all([starting])
         starting.result()
 

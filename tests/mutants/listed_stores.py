@@ -167,8 +167,8 @@ STORES = (
         "etcd's late release deletes a newer hold",
         "a key is deleted by its own owner only",
         _ETCD_QUEUE,
-        "[messages.has_value(key, value)],",
-        "[],",
+        "else messages.has_value(key, value)",
+        "else messages.exists(key)",
         (f"{_ETCD_TRAPS}::test_a_late_release_leaves_a_newer_hold_alone", _ETCD_TRAPS),
     ),
     Mutant(

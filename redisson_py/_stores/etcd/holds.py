@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from redisson_py._stores.contract import Granted, Renewal, Wish
 from redisson_py._stores.etcd import messages
 from redisson_py._stores.etcd.link import LeaseEndedError, telling
-from redisson_py._stores.etcd.queue import GivenBackError, Place, Queue, key_of, prefix_of
+from redisson_py._stores.etcd.queue import GivenBackError, Place, Queue, key_of, plain, prefix_of
 from redisson_py._stores.etcd.session import Session, Sessions
 from redisson_py._stores.etcd.watches import Waiter
 from redisson_py._time import now
@@ -111,21 +111,21 @@ class Holds:
             return place
         revision = self._places.get(waiter)
         if revision is not None:
-            key = key_of(wish.name, session.number)
+            key = key_of(wish.name, wish.owner, session.number)
             place = await self._queue.place(wish.name, key, revision, deadline)
             if place is None:
                 self._places.pop(waiter, None)
             return place
         try:
             place = await self._queue.enter(
-                wish.name, wish.owner, session.number, if_free, deadline
+                wish.name, wish.owner, session.number, if_free, deadline, wish.proposal
             )
         except LeaseEndedError:
             self._sessions.drop(session)
             return None
         except GivenBackError:
             raise BackendError(
-                f"{wish.owner} has given back {wish.name!r}: it cannot ask again"
+                f"{wish.owner} has given back {plain(wish.name)!r}: it cannot ask again"
             ) from None
         if self._sessions.current is not session:
             return None
@@ -145,7 +145,7 @@ class Holds:
         waiter = wish.name, wish.owner
         own = self._own.get(waiter)
         if not wish.renewed and (own is None or not own.moved):
-            key = key_of(wish.name, session.number)
+            key = key_of(wish.name, wish.owner, session.number)
             hold = own or _OwnHold(key, place.revision, place.revision, session, moved=False)
             own = await self._moved(waiter, hold, wish.lease, deadline)
             if own is None:
@@ -214,7 +214,7 @@ class Holds:
         own, session = self._own.get(waiter), self._sessions.current
         if own is None and session is None:
             return False
-        key = own.key if own else key_of(name, session.number if session else 0)
+        key = own.key if own else key_of(name, owner, session.number if session else 0)
         lease = session.number if debt.unsure and session is not None else None
         try:
             answer = await self._queue.delete(name, key, owner, lease, deadline)
@@ -278,7 +278,9 @@ class Holds:
         if own is not None:
             return own.key
         # Without a session nothing of it is there: the prefix is the key of nothing.
-        return prefix_of(renewal.name) if session is None else key_of(renewal.name, session.number)
+        if session is None:
+            return prefix_of(renewal.name)
+        return key_of(renewal.name, renewal.owner, session.number)
 
     async def _end_lease(self, lease: Session, deadline: float) -> None:
         """End a lease that no key needs; without an answer it ends by itself."""

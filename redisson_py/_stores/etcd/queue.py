@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from redisson_py._stores.contract import ELECTION
 from redisson_py._stores.etcd import messages
 from redisson_py._stores.etcd.link import Answer, Link
 from redisson_py._stores.etcd.messages import Message
@@ -51,7 +52,13 @@ class Queue:
         self._link = link
 
     async def enter(
-        self, name: str, owner: str, lease: int, if_free: bool, deadline: float
+        self,
+        name: str,
+        owner: str,
+        lease: int,
+        if_free: bool,
+        deadline: float,
+        proposal: bytes | None = None,
     ) -> Place:
         """Put the key of an owner, unless it is there; return its place, for `seen`.
 
@@ -61,12 +68,14 @@ class Queue:
             lease: The lease for the key.
             if_free: Put it only if the prefix has no key.
             deadline: Until when.
+            proposal: The value of a candidate's key; that of a lock is its owner.
 
         Raises:
             GivenBackError: The owner has given back before.
         """
-        prefix, key, value = prefix_of(name), key_of(name, lease), owner.encode()
-        undone = _UNDONE + value
+        prefix, key = prefix_of(name), key_of(name, owner, lease)
+        value = owner.encode() if proposal is None else proposal
+        undone = _UNDONE + owner.encode()
         free = messages.created(prefix, 0, prefix=True) if if_free else messages.created(key, 0)
         request = messages.txn(
             [free, messages.created(undone, 0)],
@@ -85,7 +94,8 @@ class Queue:
         if ours is None:
             return Place(0, before, at, repeated)
         # An earlier request of this owner, or an owner of ours that has not gone yet.
-        revision = ours.create_revision if ours.value == value else 0
+        is_same = proposal is not None or ours.value == value
+        revision = ours.create_revision if is_same else 0
         return Place(revision, ours, at, repeated)
 
     async def seen(self, name: str, place: Place, deadline: float) -> Place:
@@ -125,6 +135,18 @@ class Queue:
         request = messages.in_order(prefix)
         found = (await self._link.call(messages.RANGE, request, deadline)).reply.kvs
         return [each for each in found if _is_contender(prefix, each)]
+
+    async def leader(self, name: str, deadline: float) -> tuple[Message | None, int]:
+        """Return the key of the first contender, if there is one, and the present revision."""
+        prefix = prefix_of(name)
+        for limit in (1, 0):
+            request = messages.in_order(prefix, limit)
+            reply = (await self._link.call(messages.RANGE, request, deadline)).reply
+            found = next((each for each in reply.kvs if _is_contender(prefix, each)), None)
+            if found is not None or not reply.kvs:
+                break
+            # Keys of names inside this one came first.
+        return found, reply.header.revision
 
     async def present(self, keys: Sequence[bytes], deadline: float) -> list[int]:
         """Return the create revisions of keys; 0 for one that is not there."""
@@ -170,6 +192,38 @@ class Queue:
                 # An attempt of ours that had no answer.
                 return written
 
+    async def proclaim(
+        self, key: bytes, revision: int, written: int, value: bytes, deadline: float
+    ) -> int:
+        """Give a candidate's key another value, but never after a later one.
+
+        Args:
+            key: The key, which stays under its lease.
+            revision: Its create revision.
+            written: The revision at which it was last written, as far as is known.
+            value: The value.
+            deadline: Until when.
+
+        Returns:
+            The revision at which it was written; 0 if there is no such key.
+        """
+        while True:
+            request = messages.txn(
+                [messages.created(key, revision), messages.changed(key, written)],
+                [messages.rewrite(key, value)],
+                [messages.get(key)],
+            )
+            reply = (await self._link.call(messages.TXN, request, deadline)).reply
+            if reply.succeeded:
+                return int(reply.header.revision)
+            entry = messages.first_entry(reply, 0)
+            if entry is None or entry.create_revision != revision:
+                return 0
+            written = entry.mod_revision
+            if entry.value == value:
+                # An attempt of ours that had no answer.
+                return written
+
     async def delete(
         self, name: str, key: bytes, owner: str, undone_under: int | None, deadline: float
     ) -> Answer:
@@ -185,8 +239,9 @@ class Queue:
         """
         value = owner.encode()
         note = [messages.put(_UNDONE + value, b"", undone_under)] if undone_under else []
+        is_its = messages.exists(key) if _is_election(name) else messages.has_value(key, value)
         request = messages.txn(
-            [messages.has_value(key, value)],
+            [is_its],
             [messages.oldest(prefix_of(name)), messages.delete(key), *note],
             note,
         )
@@ -200,20 +255,35 @@ class Queue:
         return bool(answer.reply.succeeded) or answer.repeated
 
 
+def plain(name: str) -> str:
+    """Return a name as its user gave it, with the client's prefix."""
+    return name.lstrip(ELECTION)
+
+
 def prefix_of(name: str) -> bytes:
     """Return what the keys of a name begin with."""
-    return name.encode() + b"/"
+    return plain(name).encode() + b"/"
 
 
-def key_of(name: str, lease: int) -> bytes:
-    """Return the key of the contender with a lease."""
-    return prefix_of(name) + b"%x" % lease
+def key_of(name: str, owner: str, lease: int) -> bytes:
+    """Return the key of a contender with a lease.
+
+    A candidate has one of its own, because its value does not say whose it is.
+    """
+    return prefix_of(name) + (owner.encode() if _is_election(name) else b"%x" % lease)
 
 
-def owner_of(entry: Message) -> str:
+def owner_of(name: str, entry: Message) -> str:
     """Return the owner of a key; the id of its lease for a key of Go's."""
+    if _is_election(name):
+        found: bytes = entry.key[len(prefix_of(name)) :]
+        return found.decode(errors="replace")
     value: bytes = entry.value
     return value.decode(errors="replace") or f"{entry.lease:x}"
+
+
+def _is_election(name: str) -> bool:
+    return name.startswith(ELECTION)
 
 
 def _is_contender(prefix: bytes, entry: Message) -> bool:

@@ -20,6 +20,11 @@ Invariants:
 - A key that could not be deleted would live as long as its lease. So what was not given back,
   without an answer or because etcd refused it, is given back later.
 
+A candidate of an election for `name` is a contender as well, as in Go's `concurrency.Election`. The
+value of its key is what it says, so the key has its owner: `name/<owner>`. A leader gives it
+another value only if the key was not created or written anew since it looked, so a late request
+changes neither a newer leadership nor a newer value.
+
 A key `name/a/<lease>` belongs to the lock `name/a`, although it begins with `name/`: it is not
 taken for a contender here. Go does, and waits for it too.
 """
@@ -41,16 +46,17 @@ from redisson_py._stores.contract import (
     HolderState,
     Kind,
     Renewal,
+    Sighting,
     State,
     Wish,
 )
 from redisson_py._stores.etcd import messages
 from redisson_py._stores.etcd.holds import Holds
 from redisson_py._stores.etcd.link import Link, telling
-from redisson_py._stores.etcd.queue import Queue, owner_of
+from redisson_py._stores.etcd.queue import Queue, key_of, owner_of, plain, prefix_of
 from redisson_py._stores.etcd.session import Sessions
 from redisson_py._stores.etcd.url import Target, read_url
-from redisson_py._stores.etcd.watches import Watches
+from redisson_py._stores.etcd.watches import Waiter, Watches
 from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
@@ -165,7 +171,7 @@ class EtcdStore:
 
     def keys(self, name: str, kind: Kind = "lock") -> tuple[str]:
         """Return where a lock is kept: each name by itself."""
-        return (name,)
+        return (plain(name),)
 
     async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
         """See the contract."""
@@ -229,8 +235,9 @@ class EtcdStore:
                 request = messages.lease(first.lease)
                 answer = await self._link.call(messages.LEASE_LOOK, request, deadline)
                 remaining = max(0.0, float(answer.reply.seconds))
-            holder = HolderState(owner_of(first), remaining, first.create_revision)
-        return State(holder, tuple(owner_of(each) for each in contenders[1:]), (f"{name}/",))
+            holder = HolderState(owner_of(name, first), remaining, first.create_revision)
+        waiters = tuple(owner_of(name, each) for each in contenders[1:])
+        return State(holder, waiters, (prefix_of(name).decode(),))
 
     async def force_release(self, name: str, deadline: float, kind: Kind = "lock") -> bool:
         """See the contract."""
@@ -240,6 +247,34 @@ class EtcdStore:
                 self._ring(name)
                 return True
         return False
+
+    async def leader(self, name: str, deadline: float) -> Sighting:
+        """See `ElectionStore`."""
+        first, at = await self._queue.leader(name, deadline)
+        if first is None:
+            return Sighting(None, 0, prefix_of(name), at)
+        return Sighting(first.value, first.create_revision, first.key, at)
+
+    def observe(self, observer: Waiter, seen: Sighting) -> None:
+        """See `ElectionStore`."""
+        # A leader that comes while there is one has to wait: only its own key counts until then.
+        how = messages.watch_inside if seen.value is None else messages.watch_changes
+        self._watches.watch(observer, seen.key, seen.at + 1, how)
+
+    def observes(self, observer: Waiter) -> bool:
+        """See `ElectionStore`."""
+        return self._watches.watches(observer)
+
+    def unobserve(self, observer: Waiter) -> None:
+        """See `ElectionStore`."""
+        self._watches.forget(observer)
+
+    async def proclaim(
+        self, name: str, owner: str, token: int, written: int, value: bytes, deadline: float
+    ) -> int:
+        """See `ElectionStore`."""
+        key = key_of(name, owner, 0)
+        return await self._queue.proclaim(key, token, written, value, deadline)
 
     def _begin_to_tend(self) -> None:
         self._tending = asyncio.create_task(self._tend(), name="redisson_py etcd session")
