@@ -91,9 +91,9 @@ async def test_what_a_lock_promises(each: Any, new_client: NewClient, backend: B
     def campaigning(**options: Any) -> Campaigning:
         return Campaigning(new_client(**options))
 
-    made = {"new_client": lambda: campaigning, "backend": lambda: backend}
+    made: dict[str, Any] = {"new_client": campaigning, "backend": backend}
     wanted = inspect.signature(each).parameters
-    await each(**{name: made.get(name, campaigning)() for name in wanted})
+    await each(**{name: made[name] if name in made else campaigning() for name in wanted})
 
 
 def value_of(server: EtcdServer, key: str) -> str:
@@ -102,14 +102,14 @@ def value_of(server: EtcdServer, key: str) -> str:
 
 @pytest.mark.usefixtures("no_polls")
 async def test_a_leader_and_its_value(
-    server: EtcdServer, election: Election, others: Election
+    server: EtcdServer, election: Election, others: Election, name: str
 ) -> None:
     assert await others.leader() is None
     async with election.campaign("host-1:8080") as leadership:
         assert isinstance(leadership, Leadership)
         assert await others.leader() == Leader(b"host-1:8080", leadership.token)
-        (key,) = server.keys(f"{election.name}/")
-        assert key == f"{election.name}/{leadership.owner}"
+        (key,) = server.keys(f"{name}/")
+        assert key == f"{name}/{leadership.owner}"
         assert value_of(server, key) == "host-1:8080"
         await leadership.proclaim("host-1:9090")
         found = await others.leader()
@@ -120,9 +120,9 @@ async def test_a_leader_and_its_value(
                 pytest.fail("two lead")
         snapshot = await others.inspect()
         assert [each.owner for each in snapshot.holders] == [leadership.owner]
-        assert snapshot.keys == (f"{election.name}/",)
+        assert snapshot.keys == (f"{name}/",)
     assert await others.leader() is None
-    assert server.keys(f"{election.name}/") == []
+    assert server.keys(f"{name}/") == []
     async with others.campaign(b"\xff\0") as second:
         assert second.token > leadership.token
         assert await election.leader() == Leader(b"\xff\0", second.token)
@@ -172,7 +172,7 @@ async def test_what_is_refused(election: Election, client: Any) -> None:
             client.get_election(name)
     with pytest.raises(NotHeldError, match="was released already"):
         await leadership.proclaim("too late")
-    assert election.name in repr(election)
+    assert repr(election) == f"<Election {election.name!r}>"
 
 
 async def test_names_inside_a_name_are_other_elections(client: Any, name: str) -> None:
@@ -208,11 +208,11 @@ async def test_a_campaign_decorates_a_function(election: Election, others: Elect
 
 
 async def test_a_value_stays_under_the_lease_of_its_key(
-    server: EtcdServer, election: Election, client: Any
+    server: EtcdServer, election: Election, client: Any, name: str
 ) -> None:
     async with election.campaign("one") as leadership:
         await leadership.extend(60)
-        (key,) = server.keys(f"{election.name}/")
+        (key,) = server.keys(f"{name}/")
         lease = lease_of(server, key)
         assert lease != f"{client._store._sessions.current.number:x}"
         for value in ("two", "three", "three"):
@@ -229,12 +229,12 @@ def lease_of(server: EtcdServer, key: str) -> str:
 
 
 async def test_one_that_leads_no_more_proclaims_nothing(
-    server: EtcdServer, election: Election, others: Election
+    server: EtcdServer, election: Election, others: Election, name: str
 ) -> None:
     async with contextlib.AsyncExitStack() as stack:
         leadership = await election.campaign("one").__aenter__()
         await stack.enter_async_context(leading(others, "two"))
-        server.ctl("del", f"{election.name}/{leadership.owner}")
+        server.ctl("del", f"{name}/{leadership.owner}")
         with pytest.raises(LeaseLostError) as caught:
             await leadership.proclaim("still one")
         assert caught.value.reason == "taken"
@@ -250,11 +250,11 @@ async def test_one_that_leads_no_more_proclaims_nothing(
 
 
 async def test_the_body_is_cancelled_when_its_key_is_deleted(
-    server: EtcdServer, election: Election
+    server: EtcdServer, election: Election, name: str
 ) -> None:
     with pytest.raises(LeaseLostError):
         async with election.campaign("one") as leadership:
-            server.ctl("del", f"{election.name}/{leadership.owner}")
+            server.ctl("del", f"{name}/{leadership.owner}")
             await asyncio.sleep(60)
             pytest.fail("it leads on")
 
@@ -285,15 +285,13 @@ async def test_a_value_that_comes_late_changes_nothing(
 
 
 async def test_a_value_is_written_over_one_that_had_no_answer(
-    election: Election, client: Any
+    election: Election, client: Any, name: str
 ) -> None:
     async with election.campaign("one") as leadership:
         store = client._store
         known = leadership._written
         # As a request whose answer was lost, and which the caller gave up.
-        await store.proclaim(
-            "\0" + str(election.name), leadership.owner, leadership.token, known, b"?", soon()
-        )
+        await store.proclaim(f"\0{name}", leadership.owner, leadership.token, known, b"?", soon())
         assert leadership._written == known
         await leadership.proclaim("two")
         assert await election.leader() == Leader(b"two", leadership.token)

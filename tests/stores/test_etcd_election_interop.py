@@ -205,9 +205,9 @@ async def test_etcdctl_and_we_take_turns(server: EtcdServer, election: Election,
     assert server.keys(f"{name}/") == []
 
 
-async def test_etcdctl_deletes_a_leader(server: EtcdServer, election: Election) -> None:
+async def test_etcdctl_deletes_a_leader(server: EtcdServer, election: Election, name: str) -> None:
     with pytest.raises(LeaseLostError):
         async with election.campaign("ours") as leadership:
-            server.ctl("del", f"{election.name}/{leadership.owner}")
+            server.ctl("del", f"{name}/{leadership.owner}")
             await asyncio.sleep(60)
             pytest.fail("it leads on")

@@ -212,16 +212,16 @@ async def test_a_lost_session_is_seen_by_its_own_client_too(
 
 
 async def test_a_candidate_whose_session_was_lost_stands_again(
-    server: EtcdServer, election: Election, client: Any, others: Election
+    server: EtcdServer, election: Election, client: Any, others: Election, name: str
 ) -> None:
     async with contextlib.AsyncExitStack() as waits:
         async with leading(others, "first"):
             elected = await waits.enter_async_context(leading(election, "second"))
-            before = server.keys(f"{election.name}/")
+            before = server.keys(f"{name}/")
             server.ctl("lease", "revoke", f"{client._store._sessions.current.number:x}")
-            assert len(server.keys(f"{election.name}/")) == 1
+            assert len(server.keys(f"{name}/")) == 1
             await queued(others, 1)
-            assert server.keys(f"{election.name}/") == before
+            assert server.keys(f"{name}/") == before
             assert not elected.done()
         await elected
         leader = await others.leader()
