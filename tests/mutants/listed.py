@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tests.mutants.listed_cluster import CLUSTER
 from tests.mutants.listed_composite import COMPOSITE
+from tests.mutants.listed_elections import ELECTIONS
 from tests.mutants.listed_ends import ENDS
 from tests.mutants.listed_holds import HOLDS
 from tests.mutants.listed_plain import PLAIN
@@ -301,6 +302,7 @@ MUTANTS = (
     *CLUSTER,
     *TOPOLOGIES,
     *STORES,
+    *ELECTIONS,
     *ZOOKEEPER,
     *COMPOSITE,
 )
