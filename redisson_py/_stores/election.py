@@ -188,9 +188,9 @@ class Election:
     name has the same keys, as in Go: its holder would be a leader that says its owner. Use a name
     for one of them.
 
-    Cost: uncontended two round trips for a campaign and its end; waiting, proclaiming and `leader`
-    as said there. A client that only observes has no session in etcd: it costs one watch, on the
-    stream that all watches of the client share, and one read for each change.
+    Cost: uncontended two round trips for a campaign and its end, one for `proclaim` and `leader`. A
+    client that only observes has no session in etcd: it costs one watch, on the stream that all
+    watches of the client share, and one read for each change and every few seconds.
     """
 
     def __init__(

@@ -1,9 +1,10 @@
 """A process whose tasks acquire locks as lines on the input say: `id thread verb words...`.
 
-A lock is a name, or a kind of ZooKeeper's and a name: `read:/path`, `write:/path`,
-`semaphore:/path`. Run as `python -m tests.stores.our_worker etcd URL LEASE_TIME`. Each thread is a
-task of its own, all have one client. The answer is a line `id result`; a result that begins with
-`!` is an error. It ends with its input.
+A lock is a name, or a kind and a name: `read:/path`, `write:/path` and `semaphore:/path` of
+ZooKeeper, `election:/path` of etcd, with "ours" as the value. Run as
+`python -m tests.stores.our_worker etcd URL LEASE_TIME`. Each thread is a task of its own, all have
+one client. The answer is a line `id result`; a result that begins with `!` is an error. It ends
+with its input.
 """
 
 from __future__ import annotations
@@ -35,6 +36,11 @@ def lock_of(store: StoreClient, name: str) -> LockLike:
     kind, colon, path = name.partition(":")
     if not colon:
         return store.get_lock(name)
+    if kind == "election":
+        from redisson_py.etcd import Etcd
+
+        assert isinstance(store, Etcd)
+        return store.get_election(path)._candidate(b"ours")
     from redisson_py.zookeeper import ZooKeeper
 
     assert isinstance(store, ZooKeeper)

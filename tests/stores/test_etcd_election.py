@@ -10,7 +10,13 @@ from typing import Any, Self
 
 import pytest
 
-from redisson_py import AcquireTimeoutError, ClientClosedError, LeaseLostError, NotHeldError
+from redisson_py import (
+    AcquireTimeoutError,
+    BackendError,
+    ClientClosedError,
+    LeaseLostError,
+    NotHeldError,
+)
 from redisson_py._stores.etcd import messages
 from redisson_py.etcd import Election, Leader, Leadership
 from tests.stores import test_contract as contract
@@ -298,6 +304,25 @@ async def test_a_value_is_written_over_one_that_had_no_answer(
         before = leadership._written
         await leadership.proclaim("two")
         assert leadership._written >= before
+
+
+async def test_values_may_be_as_long_as_a_request_of_etcd(
+    server: EtcdServer, election: Election, others: Election, name: str
+) -> None:
+    fits, too_long = b"x" * (1 << 20), b"x" * 1_700_000
+    with pytest.raises(BackendError, match="too large"):
+        async with election.campaign(too_long):
+            pytest.fail("it leads")
+    assert server.keys(f"{name}/") == []
+    async with election.campaign(fits) as leadership:
+        found = await others.leader()
+        assert found is not None
+        assert found.value == fits
+        with pytest.raises(BackendError, match="too large"):
+            await leadership.proclaim(too_long)
+        await leadership.proclaim("short")
+        assert await others.leader() == Leader(b"short", leadership.token)
+    assert await others.leader() is None
 
 
 async def test_a_client_that_closes_gives_its_leadership_up(

@@ -167,6 +167,22 @@ async def test_a_leader_of_go_that_dies_is_followed(
             await observer.saw("go", "ours")
 
 
+async def test_one_of_our_leaders_that_dies_is_followed_by_go(
+    backend: Backend, go: Worker, election: Election, name: str
+) -> None:
+    with workers.ours("etcd", backend) as dying:
+        assert await dying.acquire(f"election:{name}", wait=30)
+        async with Observer(election) as observer:
+            theirs = asyncio.create_task(go.observe(name, "go"))
+            waiting = asyncio.create_task(go.campaign(name, "go"))
+            await queued(election, 1)
+            dying.kill()
+            assert await waiting
+            await observer.saw("ours", "go")
+            assert (await theirs)[-1] == "go"
+        await go.resign(name)
+
+
 async def test_a_late_leader_of_go_proclaims_nothing(
     server: EtcdServer, go: Worker, election: Election, name: str
 ) -> None:
