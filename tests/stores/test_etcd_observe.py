@@ -291,6 +291,45 @@ async def test_through_a_restart_of_the_server(name: str) -> None:
         backend.close()
 
 
+async def test_states_are_seen_in_their_order_while_connections_break(
+    name: str, proxy: FaultProxy, new_client: NewClient
+) -> None:
+    """Every leadership proclaims growing numbers, through the same proxy as observers look."""
+    url = f"etcd://127.0.0.1:{proxy.port}"
+    clients = [new_client(url=url, lease_time=30) for _ in range(3)]
+    numbers, rounds = itertools.count(), 5
+
+    async def lead(election: Election) -> None:
+        for _ in range(rounds):
+            async with election.campaign(str(next(numbers))) as leadership:
+                for _ in range(5):
+                    await leadership.proclaim(str(next(numbers)))
+
+    async def disturb() -> None:
+        while True:
+            await asyncio.sleep(0.05)
+            proxy.cut()
+
+    async with contextlib.AsyncExitStack() as stack:
+        elections = [election_of(client, name) for client in clients]
+        observers = [await stack.enter_async_context(Observer(each)) for each in elections]
+        disturbing = asyncio.create_task(disturb())
+        async with asyncio.timeout(50):
+            await asyncio.gather(*[lead(each) for each in elections])
+        disturbing.cancel()
+        async with elections[0].campaign("end") as last:
+            for observer in observers:
+                await observer.saw_last("end")
+        for observer in observers:
+            leaders = [each for each in observer.leaders if each is not None]
+            assert leaders[-1] == Leader(b"end", last.token)
+            tokens = [each.token for each in leaders]
+            assert tokens == sorted(tokens)
+            for _, led in itertools.groupby(leaders[:-1], lambda each: each.token):
+                values = [int(each.value) for each in led]
+                assert values == sorted(set(values))
+
+
 async def test_an_outage_is_told(
     name: str, proxy: FaultProxy, new_client: NewClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
