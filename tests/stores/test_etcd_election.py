@@ -183,7 +183,10 @@ async def test_what_is_refused(election: Election, client: Any) -> None:
 
 async def test_names_inside_a_name_are_other_elections(client: Any, name: str) -> None:
     outer, inner = client.get_election(name), client.get_election(f"{name}/a")
-    async with inner.campaign("inner") as first:
+    async with contextlib.AsyncExitStack() as stack:
+        first = await stack.enter_async_context(inner.campaign("inner"))
+        for number in range(11):
+            await stack.enter_async_context(client.get_lock(f"{name}/{number}"))
         assert await outer.leader() is None
         async with outer.campaign("outer", timeout=0) as second:
             assert await outer.leader() == Leader(b"outer", second.token)

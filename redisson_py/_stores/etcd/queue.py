@@ -138,15 +138,15 @@ class Queue:
 
     async def leader(self, name: str, deadline: float) -> tuple[Message | None, int]:
         """Return the key of the first contender, if there is one, and the present revision."""
-        prefix = prefix_of(name)
-        for limit in (1, 0):
+        prefix, limit = prefix_of(name), 1
+        while True:
             request = messages.in_order(prefix, limit)
             reply = (await self._link.call(messages.RANGE, request, deadline)).reply
             found = next((each for each in reply.kvs if _is_contender(prefix, each)), None)
-            if found is not None or not reply.kvs:
-                break
-            # Keys of names inside this one came first.
-        return found, reply.header.revision
+            if found is not None or len(reply.kvs) < limit:
+                return found, reply.header.revision
+            # Those that came first belong to names inside this one, of which there may be many.
+            limit *= 10
 
     async def present(self, keys: Sequence[bytes], deadline: float) -> list[int]:
         """Return the create revisions of keys; 0 for one that is not there."""
