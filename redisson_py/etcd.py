@@ -7,6 +7,7 @@ from typing import Self, Unpack, final
 from redisson_py._engine.snapshots import ReadWriteSnapshot
 from redisson_py._keys import Name
 from redisson_py._stores.client import StoreClient, StoreOptions
+from redisson_py._stores.election import Election, Leader, Leadership
 from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock
 from redisson_py._stores.read_write_lock import StoreReadLock, StoreReadWriteLock, StoreWriteLock
@@ -15,7 +16,10 @@ with needs("etcd"):
     from redisson_py._stores.etcd.store import EtcdStore
 
 __all__ = [
+    "Election",
     "Etcd",
+    "Leader",
+    "Leadership",
     "ReadWriteSnapshot",
     "StoreLock",
     "StoreOptions",
@@ -29,8 +33,8 @@ __all__ = [
 class Etcd(StoreClient):
     """Makes locks that etcd (3.4 or newer) keeps, as Go's client does.
 
-    A lock is the `Mutex` of Go's `concurrency` package, a read-write lock the `RWMutex` of its
-    `experimental/recipes`.
+    A lock is the `Mutex` of Go's `concurrency` package, an election its `Election`, a read-write
+    lock the `RWMutex` of `experimental/recipes`.
     Use it as `async with Etcd.from_url(...) as store`, or call `aclose()` in the end; nothing
     connects until first use.
 
@@ -82,3 +86,12 @@ class Etcd(StoreClient):
         of theirs is ended by this client.
         """
         return StoreReadWriteLock(self._context, self._executor, name)
+
+    def get_election(self, name: Name) -> Election:
+        """Return the election `name`; errors as for `get_lock`.
+
+        It shares its keys with Go's `concurrency.Election`, and with `etcdctl elect`.
+        """
+        store = self._store
+        assert isinstance(store, EtcdStore)
+        return Election(self._context, self._executor, store, name)

@@ -42,6 +42,7 @@ from redisson_py._stores.requests import (
     Owned,
     Renew,
     SetLease,
+    Special,
     StoreCall,
     StoreRefusedError,
 )
@@ -264,6 +265,8 @@ class Carrier:
     async def _ask(self, call: StoreCall, line: Line | None, deadline: float) -> Any:
         """Make one request of the store; return the answer as the engine takes it."""
         store, request, sent_at = self.store, call.request, now()
+        if isinstance(request, Special):
+            return await request.ask(deadline)
         if line is None:
             match request:
                 case Renew(batch):

@@ -22,6 +22,7 @@ _NAMES: dict[Kind, str] = {
     "read": "read lock",
     "write": "write lock",
     "semaphore": "semaphore mutex",
+    "election": "election",
 }
 
 
@@ -31,7 +32,7 @@ class StoreLockCommands:
     Args:
         name: The name, with the client's prefix.
         fenced: Its grants come with fencing tokens.
-        held: What is held: a lock, a side of a read-write lock, or a semaphore mutex.
+        held: What is held: a lock, a side of a read-write lock, a semaphore mutex, or an election.
     """
 
     __slots__ = ("held", "key", "kind", "name", "tokens")

@@ -27,9 +27,9 @@ from typing import Literal, Protocol
 
 from redisson_py._stores.trouble import Trouble
 
-Kind = Literal["lock", "read", "write", "semaphore"]
+Kind = Literal["lock", "read", "write", "semaphore", "election"]
 """What is held. Every store has locks, fenced or not; etcd and ZooKeeper have read-write locks as
-well, and ZooKeeper has semaphore mutexes."""
+well, etcd has elections, and ZooKeeper has semaphore mutexes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +48,7 @@ class Wish:
         kind: What is asked for.
         within: The owner of the write hold that the task of a read has: the read does not wait for
             it, and stays when it is given back.
+        proposal: What a candidate of an election says; None where a hold has no value.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Wish:
     tokens: int = 1
     kind: Kind = "lock"
     within: str | None = None
+    proposal: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,4 +214,55 @@ class Store(Protocol):
 
     async def force_release(self, name: str, deadline: float, kind: Kind = "lock") -> bool:
         """End whatever hold of a kind there is, and ring; return whether there was one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """An election as the store had it a moment ago.
+
+    Attributes:
+        value: What the leader says; None: there is none.
+        token: The leader's fencing token.
+        key: Where the store shows the next change.
+        at: The revision of the store, which orders sightings.
+    """
+
+    value: bytes | None
+    token: int
+    key: bytes
+    at: int
+
+
+class ElectionStore(Protocol):
+    """What a store with elections does beside holding the leadership, a hold with a proposal.
+
+    An observer is a name to ring for, and its own id. Only `leader` and `proclaim` ask the server.
+    """
+
+    async def leader(self, name: str, deadline: float) -> Sighting:
+        """Return who leads, and what it says."""
+        ...
+
+    def observe(self, observer: tuple[str, str], seen: Sighting) -> None:
+        """Ring for an observer once, when anything has changed since a sighting.
+
+        The store may forget it, and rings then.
+        """
+
+    def observes(self, observer: tuple[str, str]) -> bool:
+        """Return whether it will ring for an observer."""
+        ...
+
+    def unobserve(self, observer: tuple[str, str]) -> None:
+        """Forget an observer."""
+
+    async def proclaim(
+        self, name: str, owner: str, token: int, written: int, value: bytes, deadline: float
+    ) -> int:
+        """Have a leader say something else; return the revision at which it was written.
+
+        `written` is the revision at which it last said something, as far as is known. Another
+        request of it that comes late changes nothing any more. 0: it leads no more.
+        """
         ...

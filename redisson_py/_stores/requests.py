@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -79,9 +80,28 @@ class Ping:
     """Have the store answer."""
 
 
-Owned = Ask | Enter | SetLease | GiveBack
+@dataclass(frozen=True, slots=True)
+class Special:
+    """Have a store do what others cannot.
+
+    Attributes:
+        ask: Asks it, until a deadline: a moment of `_time.now()`.
+    """
+
+    ask: Callable[[float], Awaitable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedSpecial(Special):
+    """Have a store do for an owner what others cannot."""
+
+    name: str
+    owner: str
+
+
+Owned = Ask | Enter | SetLease | GiveBack | OwnedSpecial
 """What is about one owner: one such request of it is carried out after the other."""
-Request = Owned | Renew | Look | ForceRelease | Ping
+Request = Owned | Renew | Look | ForceRelease | Ping | Special
 
 
 class StoreRefusedError(RefusedError):

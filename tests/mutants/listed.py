@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from tests.mutants.listed_cluster import CLUSTER
 from tests.mutants.listed_composite import COMPOSITE
+from tests.mutants.listed_elections import ELECTIONS
 from tests.mutants.listed_ends import ENDS
 from tests.mutants.listed_etcd import ETCD
 from tests.mutants.listed_holds import HOLDS
@@ -303,6 +304,7 @@ MUTANTS = (
     *TOPOLOGIES,
     *STORES,
     *ETCD,
+    *ELECTIONS,
     *ZOOKEEPER,
     *COMPOSITE,
 )

@@ -167,7 +167,7 @@ STORES = (
         "etcd's late release deletes a newer hold",
         "a key is deleted by its own owner only",
         _ETCD_QUEUE,
-        "[messages.has_value(claim.key, value)],",
+        "[claim.is_there(value)],",
         "[],",
         (f"{_ETCD_TRAPS}::test_a_late_release_leaves_a_newer_hold_alone", _ETCD_TRAPS),
     ),

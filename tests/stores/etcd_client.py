@@ -143,7 +143,7 @@ async def eventually(condition: Callable[[], bool]) -> None:
 
 def assert_no_sides(client: Client) -> None:
     """Fail if a store remembers a side of a read-write lock."""
-    sides = client.store._holds._sides
+    sides = client.store._holds._claims
     assert not sides._claims
     assert not sides._writes
 

@@ -1,9 +1,10 @@
 """A process whose tasks acquire locks as lines on the input say: `id thread verb words...`.
 
-A lock is a name, or a kind and a name: `read:/path`, `write:/path`, and in ZooKeeper
-`semaphore:/path`. Run as `python -m tests.stores.our_worker etcd URL LEASE_TIME`. Each thread is a
-task of its own, all have one client. The answer is a line `id result`; a result that begins with
-`!` is an error. It ends with its input.
+A lock is a name, or a kind and a name: `read:/path`, `write:/path`, in ZooKeeper `semaphore:/path`,
+in etcd `election:/path`, with "ours" as the value. Run as
+`python -m tests.stores.our_worker etcd URL LEASE_TIME`. Each thread is a task of its own, all have
+one client. The answer is a line `id result`; a result that begins with `!` is an error. It ends
+with its input.
 """
 
 from __future__ import annotations
@@ -38,6 +39,9 @@ def lock_of(store: StoreClient, name: str) -> LockLike:
     if not colon:
         return store.get_lock(name)
     client: Any = store
+    if kind == "election":
+        candidate: LockLike = client.get_election(path)._candidate(b"ours")
+        return candidate
     if kind == "semaphore":
         mutex: LockLike = client.get_semaphore_mutex(path)
         return mutex

@@ -3,8 +3,8 @@
 The trials are those of the contract's sweep (`tests/contract/test_cancellation_sweep.py`), but for
 what is of the stream to Redis. Each has six ways to cancel, and each way is swept beside the
 others, on a lock, clients and a proxy of its own: half of them on a lock, half on a fenced lock.
-The other kinds of etcd and ZooKeeper are swept as well: both sides of a read-write lock, and a
-semaphore mutex.
+The other kinds of etcd and ZooKeeper are swept as well: both sides of a read-write lock, an
+election and a semaphore mutex.
 Every suspension point of the caller has its turn. After each cancellation nobody holds the lock
 and nobody waits for it in the store, the client is idle, and both clients can acquire it.
 """
@@ -30,6 +30,7 @@ from tests.support.cancellation_scene import (
     Trial,
     acquired_by_next,
     finish,
+    once,
 )
 from tests.support.cancellation_sides import StoreSide
 from tests.support.cancellation_sweep import KINDS, Probe, Swept, sweep_one_way
@@ -173,6 +174,69 @@ async def test_sweep_of_other_kinds(
     await asyncio.gather(
         *[swept_in(backend, each, number, made_by, others_made_by) for number in ways]
     )
+
+
+def campaign_of(client: Any, name: str, number: int) -> Any:
+    """Return what the campaigns of one value acquire."""
+    return client.get_election(name)._candidate(b"host-1")
+
+
+def observed(scene: Scene) -> Any:
+    """Return the watches of the client, by observer."""
+    client: Any = scene.client
+    return client._store._watches._by_waiter
+
+
+async def first_look_of_an_observer(scene: Scene, cut: Probe) -> None:
+    client: Any = scene.client
+    states = client.get_election(scene.name).observe()
+    await cut(anext(states))
+    await states.aclose()
+    await scene.executed()
+    assert not observed(scene)
+
+
+async def next_look_of_an_observer(scene: Scene, cut: Probe) -> None:
+    client: Any = scene.client
+    states = client.get_election(scene.name).observe()
+    assert await anext(states) is None
+    elect = once(scene.others_lock.acquire)
+    watched = scene.when_asleep(lambda: client._table.seats and elect())
+    seen = await cut(anext(states), watched)
+    assert seen is None or seen.text == "host-1"
+    await states.aclose()
+    await scene.executed()
+    assert not observed(scene)
+    await (await elect()).release()
+
+
+async def proclaim(scene: Scene, cut: Probe) -> None:
+    """It is carried out or not, and the next one is."""
+    client: Any = scene.client
+    leadership = await scene.lock.acquire()
+    await cut(leadership.proclaim("host-2"))
+    assert not leadership.lost
+    await leadership.proclaim("host-3")
+    assert (await client.get_election(scene.name).leader()).text == "host-3"
+    await leadership.release()
+
+
+#: A lock of the same name has the same keys: its owner is another one's value.
+BESIDE_A_LOCK = [of_locks.acquire_beside_another_kind_of_lock]
+#: Candidates of one client stand beside each other in etcd: there is nothing to pass on.
+OF_CAMPAIGNS = [
+    *[each for each in OF_STORES if "pass" not in each.__name__ and each not in BESIDE_A_LOCK],
+    first_look_of_an_observer,
+    next_look_of_an_observer,
+    proclaim,
+]
+
+
+@pytest.mark.parametrize("backend", ["etcd"], indirect=True)
+@pytest.mark.parametrize("each", OF_CAMPAIGNS, ids=lambda each: each.__name__)
+async def test_sweep_of_elections(each: Trial, backend: Backend) -> None:
+    ways = range(len(WAYS))
+    await asyncio.gather(*[swept_in(backend, each, number, campaign_of) for number in ways])
 
 
 @pytest.mark.parametrize("store", STORES)

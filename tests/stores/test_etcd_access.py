@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from redisson_py._stores.contract import Wish
 from redisson_py._stores.etcd import EtcdStore, messages
 from redisson_py._stores.etcd.url import Target, read_url
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
+from redisson_py.etcd import Etcd, Leader
 from tests.stores.etcd_client import LEASE, Client, Ringing, soon, wish
 from tests.stores.etcd_server import EtcdServer
 from tests.support.certificates import Certificates, make_certificates
@@ -164,6 +166,10 @@ def guarded() -> Iterator[EtcdServer]:
         for prefix in ("ours/", "redisson_py/"):
             server.ctl("role", "grant-permission", "locks", "--prefix=true", "readwrite", prefix)
         server.ctl("user", "grant-role", "app", "locks")
+        server.ctl("user", "add", f"reader:{PASSWORD}")
+        server.ctl("role", "add", "looks")
+        server.ctl("role", "grant-permission", "looks", "--prefix=true", "read", "ours/")
+        server.ctl("user", "grant-role", "reader", "looks")
         server.ctl("auth", "enable")
         yield server
 
@@ -184,6 +190,26 @@ async def test_a_user_has_what_its_role_has(guarded: EtcdServer) -> None:
         with pytest.raises(BackendError, match="needs to read and write the names") as caught:
             await client.ask("theirs/a", "a:2")
         assert not isinstance(caught.value, ConnectionLostError)
+
+
+async def test_a_user_that_may_only_read_observes_elections(guarded: EtcdServer) -> None:
+    async with (
+        Etcd.from_url(f"etcd://app:{ESCAPED}@{guarded.address}") as one,
+        Etcd.from_url(f"etcd://reader:{ESCAPED}@{guarded.address}") as reader,
+    ):
+        election = reader.get_election("ours/leader")
+        states = election.observe()
+        assert await anext(states) is None
+        for value in (b"one", b"two"):
+            async with asyncio.timeout(20), one.get_election("ours/leader").campaign(value) as led:
+                assert await anext(states) == Leader(value, led.token)
+            assert await anext(states) is None
+        await states.aclose()
+        with pytest.raises(BackendError, match="needs to read and write the names"):
+            async with election.campaign("three"):
+                pytest.fail("it leads")
+        with pytest.raises(BackendError, match="permission denied"):
+            await anext(reader.get_election("theirs/leader").observe())
 
 
 async def test_an_old_token_is_replaced(guarded: EtcdServer) -> None:

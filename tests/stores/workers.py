@@ -70,6 +70,32 @@ class Worker:
         """Return the key of the main thread: Go."""
         return await self._call("main", "key", name)
 
+    async def campaign(self, name: str, value: str, thread: str = "main", wait: float = 30) -> bool:
+        """Campaign in a thread; return whether it was elected within the time: Go."""
+        words = "campaign", name, value, str(round(wait * 1000))
+        return await self._call(thread, *words) == "true"
+
+    async def proclaim(self, name: str, value: str, thread: str = "main") -> None:
+        """Have a leader say something else: Go."""
+        await self._call(thread, "proclaim", name, value)
+
+    async def resign(self, name: str, thread: str = "main") -> None:
+        """End a leadership: Go."""
+        await self._call(thread, "resign", name)
+
+    async def candidate(self, name: str) -> str:
+        """Return the key with which the main thread campaigns: Go."""
+        return await self._call("main", "candidate", name)
+
+    async def leader(self, name: str) -> tuple[str, int]:
+        """Return what the leader says, and when its key was created: Go."""
+        value, revision = (await self._call("looks", "leader", name)).split(" ")
+        return value, int(revision)
+
+    async def observe(self, name: str, last: str) -> list[str]:
+        """Return what leaders said, in order, until one says `last`: Go."""
+        return (await self._call("observes", "observe", name, last)).split(",")
+
     async def participants(self, name: str) -> list[str]:
         """Return the paths of all contenders, the holder first: Curator."""
         return (await self._call("looks", "participants", name)).split(",")

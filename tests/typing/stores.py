@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_type
 
 from redisson_py import FencedLease, Lease, LockOf, Locks, MultiLock, Redisson
-from redisson_py.etcd import Etcd, StoreLock
+from redisson_py.etcd import Election, Etcd, Leader, Leadership, StoreLock
 from redisson_py.mysql import MySQL
 from redisson_py.postgres import (
     Postgres,
@@ -82,6 +82,29 @@ async def etcd() -> None:
         assert_type(lock, StoreReadWriteLock)
         async with lock.read_lock() as lease:
             assert_type(lease, Lease)
+
+
+async def elections() -> None:
+    async with Etcd.from_url("etcd://localhost") as store:
+        election = store.get_election("k")
+        assert_type(election, Election)
+        async with election.campaign("host", timeout=1, max_hold=60) as leadership:
+            assert_type(leadership, Leadership)
+            assert_type(leadership.token, int)
+            await leadership.proclaim(b"host")
+        assert_type(await election.leader(), Leader | None)
+        async for leader in election.observe():
+            assert_type(leader, Leader | None)
+            if leader is not None:
+                assert_type((leader.value, leader.text, leader.token), tuple[bytes, str, int])
+
+        @election.campaign("host")
+        async def work(number: int) -> str:
+            return str(number)
+
+        assert_type(await work(1), str)
+        election.campaign(17)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        election.acquire()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 async def zookeeper() -> None:

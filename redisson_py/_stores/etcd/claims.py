@@ -1,7 +1,8 @@
 """What an owner asks for in etcd: its key, and the keys for which that waits.
 
-The keys of a lock are told of in `store`. Those of a read-write lock are as Go's `RWMutex` keeps
-them, in `experimental/recipes`; the last part, which Go takes from its clock, is the owner:
+The keys of locks and elections are told of in `store`. Those of a read-write lock are as Go's
+`RWMutex` keeps them, in `experimental/recipes`; the last part, which Go takes from its clock, is
+the owner:
 
     NAME/read/<owner>            reads, or waits until no older write is there
     NAME/write/<owner>           writes, or waits until nothing older is there
@@ -25,11 +26,11 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 
-from redisson_py._stores.contract import Wish
+from redisson_py._stores.contract import Kind, Wish
 from redisson_py._stores.etcd import messages
 from redisson_py._stores.etcd.messages import Message
 from redisson_py._stores.etcd.watches import Waiter
@@ -48,6 +49,8 @@ class Claim:
         anchor: Of a write, or of a read under it: the anchor of that write.
         within: Of a read under a write: the key of that write.
         revision: The create revision of that key.
+        says: Of a candidate of an election: the value of its key; None: that is the owner.
+        movable: Its key may be moved to another lease.
     """
 
     key: bytes
@@ -55,6 +58,8 @@ class Claim:
     anchor: bytes | None = None
     within: bytes | None = None
     revision: int = 0
+    says: bytes | None = None
+    movable: bool = True
 
     def counts(self, key: bytes) -> bool:
         """Return whether it waits for a key of a prefix, which may belong to a name inside it."""
@@ -69,10 +74,20 @@ class Claim:
 
     def puts(self, owner: bytes, lease: int) -> list[Message]:
         """Return the operations that put its key, under a lease."""
-        own = messages.put(self.key, owner, lease)
+        own = messages.put(self.key, owner if self.says is None else self.says, lease)
         if self.anchor is None or self.within is not None:
             return [own]
         return [own, messages.put(self.anchor, _ANCHOR + owner, lease)]
+
+    def is_its(self, entry: Message, owner: bytes) -> bool:
+        """Return whether a key in the place of its own is that: a candidate's says no owner."""
+        return self.says is not None or bool(entry.value == owner)
+
+    def is_there(self, owner: bytes) -> Message:
+        """Return the condition that its key is there."""
+        if self.says is not None:
+            return messages.exists(self.key)
+        return messages.has_value(self.key, owner)
 
     @property
     def leaves(self) -> list[Message]:
@@ -102,24 +117,35 @@ class Claim:
 
 def read_claim(name: str, owner: bytes) -> Claim:
     """Return what asks to read."""
-    return Claim(_reads(name) + owner, (_writes(name),))
+    return Claim(_reads(name) + owner, (_writes(name),), movable=False)
 
 
 def write_claim(name: str, owner: bytes) -> Claim:
     """Return what asks to write."""
     reads, writes = _reads(name), _writes(name)
     # Reads first: of a write and its anchor, which have one revision, the anchor may stay longer.
-    return Claim(writes + owner, (reads, writes), anchor=reads + owner)
+    return Claim(writes + owner, (reads, writes), anchor=reads + owner, movable=False)
 
 
 def read_under(name: str, owner: bytes, write: bytes, revision: int = 0) -> Claim:
     """Return what asks to read under a write: its owner, and the create revision of its key."""
     anchor = _reads(name) + write
-    return Claim(anchor + b"/" + owner, (), anchor, _writes(name) + write, revision)
+    key, within = anchor + b"/" + owner, _writes(name) + write
+    return Claim(key, (), anchor, within, revision, movable=False)
 
 
-class SideClaims:
-    """What the owners of one client asked for, of which something may be in etcd."""
+def candidate_claim(name: str, owner: bytes, says: bytes) -> Claim:
+    """Return what asks to lead an election, and says something."""
+    return Claim(candidate_key(name, owner), (name.encode() + b"/",), says=says)
+
+
+def candidate_key(name: str, owner: bytes) -> bytes:
+    """Return the key of a candidate, which has its owner because its value does not."""
+    return name.encode() + b"/" + owner
+
+
+class Claims:
+    """What the owners of one client asked for, if it is no lock and something may be in etcd."""
 
     def __init__(self) -> None:
         self._claims: dict[Waiter, Claim] = {}
@@ -135,7 +161,9 @@ class SideClaims:
         (name, owner), write = (wish.name, wish.owner.encode()), wish.within or ""
         if (name, wish.owner) in self._claims:
             return self._claims[name, wish.owner]
-        if wish.kind == "write":
+        if wish.proposal is not None:
+            claim = candidate_claim(name, owner, wish.proposal)
+        elif wish.kind == "write":
             claim = write_claim(name, owner)
         elif (name, write) in self._writes:
             claim = read_under(name, owner, write.encode(), self._writes[name, write])
@@ -156,14 +184,17 @@ class SideClaims:
         """Note that an owner gives back, or that its key is gone."""
         self._writes.pop(waiter, None)
 
-    def clear(self) -> None:
-        """Forget everything: the session has ended."""
-        self._claims.clear()
+    def clear(self, but: Collection[Waiter]) -> None:
+        """Forget everything, as the session has ended, but what is under a lease of its own."""
+        self._claims = {each: claim for each, claim in self._claims.items() if each in but}
         self._writes.clear()
 
 
-def owner_of(entry: Message) -> str:
+def owner_of(entry: Message, kind: Kind) -> str:
     """Return the owner of a key; the id of its lease for a key of Go's."""
+    if kind == "election":
+        key: bytes = entry.key
+        return key.rpartition(b"/")[2].decode(errors="replace")
     value: bytes = entry.value
     return value.removeprefix(_ANCHOR).decode(errors="replace") or f"{entry.lease:x}"
 

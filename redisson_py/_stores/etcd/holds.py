@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from redisson_py._stores.contract import Granted, Renewal, Wish
-from redisson_py._stores.etcd.claims import Claim, SideClaims
+from redisson_py._stores.etcd.claims import Claim, Claims
 from redisson_py._stores.etcd.link import LeaseEndedError, telling
 from redisson_py._stores.etcd.queue import (
     GivenBackError,
@@ -99,8 +99,8 @@ class Holds:
         self._given: dict[Waiter, bool | None] = {}
         # When undos of which owners were noted in etcd, the oldest first.
         self._noted: deque[tuple[float, str]] = deque()
-        # What is asked for of read-write locks.
-        self._sides = SideClaims()
+        # What was asked for, where it is no lock.
+        self._claims = Claims()
 
     def may_have(self, waiter: Waiter) -> bool:
         """Return whether an owner has a place, or may have got or yet get a hold."""
@@ -113,7 +113,7 @@ class Holds:
         self._owed = {each: debt for each, debt in self._owed.items() if each in self._own}
         self._given.clear()
         self._noted.clear()
-        self._sides.clear()
+        self._claims.clear(but=self._own)
 
     async def place(
         self, wish: Wish, session: Session, if_free: bool, deadline: float
@@ -122,13 +122,13 @@ class Holds:
         waiter = wish.name, wish.owner
         own = self._own.get(waiter)
         if own is not None:
-            claim = lock_claim(wish.name, own.key)
+            claim = self._claims.of(waiter) or lock_claim(wish.name, own.key)
             place = await self._queue.place(claim, own.revision, deadline)
             if place is None:
                 self._own.pop(waiter, None)
             return place
         lock = lock_claim(wish.name, key_of(wish.name, session.number))
-        claim = lock if wish.kind == "lock" else self._sides.asked(wish)
+        claim = lock if wish.kind == "lock" else self._claims.asked(wish)
         revision = self._places.get(waiter)
         if revision is not None:
             place = await self._queue.place(claim, revision, deadline)
@@ -141,24 +141,24 @@ class Holds:
             self._sessions.drop(session)
             return None
         except GivenBackError:
-            self._sides.forget(waiter)
+            self._claims.forget(waiter)
             raise BackendError(
                 f"{wish.owner} has given back {wish.name!r}: it cannot ask again"
             ) from None
         except BackendError as error:
             sent = isinstance(error, ConnectionLostError) and error.maybe_held
             if not (sent or self.may_have(waiter)):
-                self._sides.forget(waiter)
+                self._claims.forget(waiter)
             raise
         if self._sessions.current is not session:
             return None
         if claim.within is not None and not place.revision:
             # The write is gone, for good: it reads as others do.
-            self._sides.forget(waiter)
-            self._sides.writes_no_more((wish.name, wish.within or ""))
+            self._claims.forget(waiter)
+            self._claims.writes_no_more((wish.name, wish.within or ""))
             return None
         if not (place.revision or place.repeated):
-            self._sides.forget(waiter)
+            self._claims.forget(waiter)
         if place.revision:
             # Known before anything else is asked: what follows may be refused.
             self._places[waiter] = place.revision
@@ -175,7 +175,8 @@ class Holds:
         waiter = wish.name, wish.owner
         own = self._own.get(waiter)
         if not wish.renewed and (own is None or not own.moved):
-            key = key_of(wish.name, session.number)
+            asked = self._claims.of(waiter)
+            key = key_of(wish.name, session.number) if asked is None else asked.key
             hold = own or _OwnHold(key, place.revision, place.revision, session, moved=False)
             own = await self._moved(waiter, hold, wish.lease, deadline)
             if own is None:
@@ -184,7 +185,7 @@ class Holds:
             return None
         self._places.pop(waiter, None)
         if wish.kind == "write":
-            self._sides.writes(waiter, place.revision)
+            self._claims.writes(waiter, place.revision)
         return Granted(own.lease.until if own else session.until, place.revision)
 
     async def _moved(
@@ -221,7 +222,7 @@ class Holds:
         debt = self._owed.get(waiter, _Debt(unsure, waiter in self._places))
         debt = replace(debt, unsure=debt.unsure or unsure or waiter in self._repeated)
         self._places.pop(waiter, None)
-        self._sides.writes_no_more(waiter)
+        self._claims.writes_no_more(waiter)
         self._leaving.add(waiter)
         try:
             held = await self._deleted(waiter, debt, deadline)
@@ -261,7 +262,7 @@ class Holds:
         if lease is not None:
             self._noted.append((now(), owner))
         self._own.pop(waiter, None)
-        self._sides.forget(waiter)
+        self._claims.forget(waiter)
         if own is not None:
             await self._end_lease(own.lease, deadline)
         if debt.waited:
@@ -303,22 +304,26 @@ class Holds:
         enough = own.lease.left if own else lease.seconds
         if not renewal.lease or (not renewal.exact and enough >= renewal.lease):
             return lease.until
-        if self._sides.of(waiter) is not None:
-            # Its key must not be written again; the client ends it.
+        claim = self._claim_of(waiter)
+        if not claim.movable:
+            # The client ends it.
             return lease.until
-        key = self._claim_of(waiter).key
+        key = claim.key
         hold = own or _OwnHold(key, renewal.token, renewal.token, lease, moved=False)
         moved = await self._moved(waiter, hold, renewal.lease, deadline)
         return moved.lease.until if moved else None
 
     def _claim_of(self, waiter: Waiter) -> Claim:
         """Return what an owner that may have a key asked for."""
+        asked = self._claims.of(waiter)
+        if asked is not None:
+            return asked
         name, own, session = waiter[0], self._own.get(waiter), self._sessions.current
         if own is not None:
             return lock_claim(name, own.key)
         # Without a session nothing of it is there: the prefix is the key of nothing.
         key = prefix_of(name) if session is None else key_of(name, session.number)
-        return self._sides.of(waiter) or lock_claim(name, key)
+        return lock_claim(name, key)
 
     async def _end_lease(self, lease: Session, deadline: float) -> None:
         """End a lease that no key needs; without an answer it ends by itself."""

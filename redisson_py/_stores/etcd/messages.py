@@ -25,7 +25,7 @@ Entry: key=bytes:1 create_revision=int64:2 mod_revision=int64:3 value=bytes:5 le
 Range: key=bytes:1 range_end=bytes:2 limit=int64:3 revision=int64:4 sort_order=int32:5 \
     sort_target=int32:6 keys_only=bool:8 count_only=bool:9 max_create_revision=int64:13
 RangeReply: header=Header:1 kvs=*Entry:2 count=int64:4
-Put: key=bytes:1 value=bytes:2 lease=int64:3 ignore_value=bool:5
+Put: key=bytes:1 value=bytes:2 lease=int64:3 ignore_value=bool:5 ignore_lease=bool:6
 PutReply: header=Header:1
 Delete: key=bytes:1 range_end=bytes:2
 DeleteReply: header=Header:1 deleted=int64:2
@@ -39,7 +39,7 @@ LeaseGrant: seconds=int64:1 id=int64:2
 LeaseGrantReply: header=Header:1 id=int64:2 seconds=int64:3
 Lease: id=int64:1
 LeaseReply: header=Header:1 id=int64:2 seconds=int64:3
-WatchCreate: key=bytes:1 start_revision=int64:3 filters=*int32:5 watch_id=int64:7
+WatchCreate: key=bytes:1 range_end=bytes:2 start_revision=int64:3 filters=*int32:5 watch_id=int64:7
 WatchCancel: watch_id=int64:1
 Watch: create=WatchCreate:1 cancel=WatchCancel:2
 Event: type=int32:1 kv=Entry:2
@@ -51,10 +51,10 @@ Status:
 StatusReply: header=Header:1 version=string:2
 """
 
-_EQUAL = 0
+_EQUAL, _NOT_EQUAL = 0, 3
 _BY_CREATION, _BY_CHANGE, _BY_VALUE = 1, 2, 3
 _DESCENDING, _ASCENDING, _CREATION = 2, 1, 2
-NO_PUTS, DELETED = 0, 1
+NO_PUTS = 0
 
 
 def _message_types() -> dict[str, Any]:
@@ -149,6 +149,11 @@ def none_in(first: bytes, end: bytes) -> Message:
     )
 
 
+def exists(key: bytes) -> Message:
+    """Return the condition that a key exists."""
+    return _TYPES["Compare"](result=_NOT_EQUAL, target=_BY_CREATION, key=key, create_revision=0)
+
+
 def changed(key: bytes, revision: int) -> Message:
     """Return the condition that a key was last written at a revision."""
     return _TYPES["Compare"](result=_EQUAL, target=_BY_CHANGE, key=key, mod_revision=revision)
@@ -223,6 +228,11 @@ def move(key: bytes, lease: int) -> Message:
     return _TYPES["Operation"](put=_TYPES["Put"](key=key, lease=lease, ignore_value=True))
 
 
+def rewrite(key: bytes, value: bytes) -> Message:
+    """Return the operation that writes a key that exists, and leaves it under its lease."""
+    return _TYPES["Operation"](put=_TYPES["Put"](key=key, value=value, ignore_lease=True))
+
+
 def delete(key: bytes) -> Message:
     """Return the operation that deletes a key."""
     return _TYPES["Operation"](delete=_TYPES["Delete"](key=key))
@@ -277,6 +287,20 @@ def watch_deletion(number: int, key: bytes, revision: int) -> Message:
             key=key, start_revision=revision, filters=[NO_PUTS], watch_id=number
         )
     )
+
+
+def watch_changes(number: int, key: bytes, revision: int) -> Message:
+    """Return the request to watch a key from a revision on."""
+    return _TYPES["Watch"](
+        create=_TYPES["WatchCreate"](key=key, start_revision=revision, watch_id=number)
+    )
+
+
+def watch_inside(number: int, prefix: bytes, revision: int) -> Message:
+    """Return the request to watch all keys with a prefix from a revision on."""
+    request = watch_changes(number, prefix, revision)
+    request.create.range_end = after_prefix(prefix)
+    return request
 
 
 def cancel_watch(number: int) -> Message:

@@ -89,7 +89,7 @@ class Queue:
         if ours is None:
             return Place(0, before, at, repeated)
         # An earlier request of this owner, or an owner of ours that has not gone yet.
-        revision = ours.create_revision if ours.value == value else 0
+        revision = ours.create_revision if claim.is_its(ours, value) else 0
         return Place(revision, ours, at, repeated)
 
     async def seen(self, claim: Claim, place: Place, deadline: float) -> Place:
@@ -165,6 +165,19 @@ class Queue:
         claim = lock_claim(name, prefix)
         return [each for each in found if claim.counts(each.key)]
 
+    async def leader(self, name: str, deadline: float) -> tuple[Message | None, int]:
+        """Return the key of the first contender, if there is one, and the present revision."""
+        prefix, limit = prefix_of(name), 1
+        claim = lock_claim(name, prefix)
+        while True:
+            request = messages.in_order(prefix, limit)
+            reply = (await self._link.call(messages.RANGE, request, deadline)).reply
+            found = next((each for each in reply.kvs if claim.counts(each.key)), None)
+            if found is not None or len(reply.kvs) < limit:
+                return found, reply.header.revision
+            # Those that came first belong to names inside this one, of which there may be many.
+            limit *= _LOOK_GROWTH
+
     async def present(self, keys: Sequence[bytes], deadline: float) -> list[int]:
         """Return the create revisions of keys; 0 for one that is not there."""
         found: list[int] = []
@@ -209,6 +222,38 @@ class Queue:
                 # An attempt of ours that had no answer.
                 return written
 
+    async def proclaim(
+        self, key: bytes, revision: int, written: int, value: bytes, deadline: float
+    ) -> int:
+        """Give a candidate's key another value, but never after a later one.
+
+        Args:
+            key: The key, which stays under its lease.
+            revision: Its create revision.
+            written: The revision at which it was last written, as far as is known.
+            value: The value.
+            deadline: Until when.
+
+        Returns:
+            The revision at which it was written; 0 if there is no such key.
+        """
+        while True:
+            request = messages.txn(
+                [messages.created(key, revision), messages.changed(key, written)],
+                [messages.rewrite(key, value)],
+                [messages.get(key)],
+            )
+            reply = (await self._link.call(messages.TXN, request, deadline)).reply
+            if reply.succeeded:
+                return int(reply.header.revision)
+            entry = messages.first_entry(reply, 0)
+            if entry is None or entry.create_revision != revision:
+                return 0
+            written = entry.mod_revision
+            if entry.value == value:
+                # An attempt of ours that had no answer.
+                return written
+
     async def delete(
         self, claim: Claim, owner: str, undone_under: int | None, deadline: float
     ) -> Answer:
@@ -225,7 +270,7 @@ class Queue:
         note = [messages.put(_UNDONE + value, b"", undone_under)] if undone_under else []
         oldest = [messages.oldest(each) for each in claim.ahead]
         request = messages.txn(
-            [messages.has_value(claim.key, value)],
+            [claim.is_there(value)],
             [messages.get(claim.key), *oldest, messages.delete(claim.key), *note, *claim.leaves],
             [*note, *claim.leaves],
         )

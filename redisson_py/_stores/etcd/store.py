@@ -20,6 +20,11 @@ Invariants:
 - A key that could not be deleted would live as long as its lease. So what was not given back,
   without an answer or because etcd refused it, is given back later.
 
+A candidate of an election for `name` is a contender as well, as in Go's `concurrency.Election`. The
+value of its key is what it says, so the key has its owner: `name/<owner>`. A leader gives it
+another value only if the key was not created or written anew since it looked, so a late request
+changes neither a newer leadership nor a newer value.
+
 A key `name/a/<lease>` belongs to the lock `name/a`, although it begins with `name/`: it is not
 taken for a contender here. Go does, and waits for it too. The keys of read-write locks and their
 invariants are in `claims`.
@@ -42,18 +47,19 @@ from redisson_py._stores.contract import (
     HolderState,
     Kind,
     Renewal,
+    Sighting,
     State,
     Wish,
 )
 from redisson_py._stores.etcd import messages
-from redisson_py._stores.etcd.claims import claim_of, owner_of
+from redisson_py._stores.etcd.claims import candidate_key, claim_of, owner_of
 from redisson_py._stores.etcd.holds import Holds
 from redisson_py._stores.etcd.link import Link, telling
 from redisson_py._stores.etcd.messages import Message
-from redisson_py._stores.etcd.queue import Queue, lock_claim
+from redisson_py._stores.etcd.queue import Queue, lock_claim, prefix_of
 from redisson_py._stores.etcd.session import Sessions
 from redisson_py._stores.etcd.url import Target, read_url
-from redisson_py._stores.etcd.watches import Watches
+from redisson_py._stores.etcd.watches import Waiter, Watches
 from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
@@ -61,6 +67,8 @@ from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedSer
 log = logging.getLogger("redisson_py")
 
 _OLDEST_VERSION = (3, 4)
+#: The kinds that are sides of a read-write lock.
+_SIDES: tuple[Kind, ...] = ("read", "write")
 #: Seconds in which the session is ended when the store stops.
 _PARTING = 1.0
 
@@ -168,7 +176,7 @@ class EtcdStore:
 
     def keys(self, name: str, kind: Kind = "lock") -> tuple[str, ...]:
         """Return where a lock is kept: a read-write lock has two more places inside its name."""
-        return (name,) if kind == "lock" else (name, f"{name}/read", f"{name}/write")
+        return (name, f"{name}/read", f"{name}/write") if kind in _SIDES else (name,)
 
     async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
         """See the contract."""
@@ -223,23 +231,25 @@ class EtcdStore:
 
     async def look(self, name: str, deadline: float, kind: Kind = "lock") -> State:
         """See the contract."""
-        if kind == "lock":
+        if kind not in _SIDES:
             contenders = await self._queue.contenders(name, deadline)
-            holders, waiters = await self._holders(contenders[:1], deadline), contenders[1:]
-            holder, keys = next(iter(holders), None), (f"{name}/",)
-            return State(holder, tuple(map(owner_of, waiters)), keys)
+            holders = await self._holders(contenders[:1], kind, deadline)
+            waiters = tuple(owner_of(each, kind) for each in contenders[1:])
+            return State(next(iter(holders), None), waiters, (f"{name}/",))
         sides = await self._queue.sides(name, deadline)
         alone = 0 if sides.writer is None else 1
         held = [*([sides.writer] * alone), *sides.readers]
-        holders = await self._holders(held, deadline)
+        holders = await self._holders(held, kind, deadline)
         return State(
             holders[0] if alone else None,
-            tuple(map(owner_of, sides.waiters)),
+            tuple(owner_of(each, kind) for each in sides.waiters),
             (f"{name}/read/", f"{name}/write/"),
             tuple(holders[alone:]),
         )
 
-    async def _holders(self, entries: Sequence[Message], deadline: float) -> list[HolderState]:
+    async def _holders(
+        self, entries: Sequence[Message], kind: Kind, deadline: float
+    ) -> list[HolderState]:
         """Return the holders whose keys these are."""
         left: dict[int, float] = {0: math.inf}
         for number in dict.fromkeys(each.lease for each in entries if each.lease):
@@ -247,7 +257,8 @@ class EtcdStore:
             answer = await self._link.call(messages.LEASE_LOOK, request, deadline)
             left[number] = max(0.0, float(answer.reply.seconds))
         return [
-            HolderState(owner_of(each), left[each.lease], each.create_revision) for each in entries
+            HolderState(owner_of(each, kind), left[each.lease], each.create_revision)
+            for each in entries
         ]
 
     async def force_release(self, name: str, deadline: float, kind: Kind = "lock") -> bool:
@@ -255,7 +266,7 @@ class EtcdStore:
         while entries := await self._to_end(name, deadline, kind):
             ended = False
             for each in entries:
-                claim = lock_claim(name, each.key) if kind == "lock" else claim_of(name, each)
+                claim = claim_of(name, each) if kind in _SIDES else lock_claim(name, each.key)
                 revision = each.create_revision
                 if await self._queue.delete_created(claim, revision, deadline):
                     ended = True
@@ -266,12 +277,40 @@ class EtcdStore:
 
     async def _to_end(self, name: str, deadline: float, kind: Kind) -> Sequence[Message]:
         """Return the keys of the holders of a kind."""
-        if kind == "lock":
+        if kind not in _SIDES:
             return (await self._queue.contenders(name, deadline))[:1]
         sides = await self._queue.sides(name, deadline)
         if kind == "read":
             return sides.readers
         return () if sides.writer is None else (sides.writer,)
+
+    async def leader(self, name: str, deadline: float) -> Sighting:
+        """See `ElectionStore`."""
+        first, at = await self._queue.leader(name, deadline)
+        if first is None:
+            return Sighting(None, 0, prefix_of(name), at)
+        return Sighting(first.value, first.create_revision, first.key, at)
+
+    def observe(self, observer: Waiter, seen: Sighting) -> None:
+        """See `ElectionStore`."""
+        # A leader that comes while there is one has to wait: only its own key counts until then.
+        how = messages.watch_inside if seen.value is None else messages.watch_changes
+        self._watches.watch(observer, seen.key, seen.at + 1, how)
+
+    def observes(self, observer: Waiter) -> bool:
+        """See `ElectionStore`."""
+        return self._watches.watches(observer)
+
+    def unobserve(self, observer: Waiter) -> None:
+        """See `ElectionStore`."""
+        self._watches.forget(observer)
+
+    async def proclaim(
+        self, name: str, owner: str, token: int, written: int, value: bytes, deadline: float
+    ) -> int:
+        """See `ElectionStore`."""
+        key = candidate_key(name, owner.encode())
+        return await self._queue.proclaim(key, token, written, value, deadline)
 
     def _begin_to_tend(self) -> None:
         self._tending = asyncio.create_task(self._tend(), name="redisson_py etcd session")

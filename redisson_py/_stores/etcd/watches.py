@@ -1,4 +1,4 @@
-"""Watches the keys that waiters wait for: one stream for all of them.
+"""Watches the keys that waiters wait for, and observers look at: one stream for all of them.
 
 A watch begins at the revision at which its waiter was told to wait, so a deletion is never missed,
 whatever happens to the stream meanwhile; it is begun again on another one from the same revision.
@@ -29,6 +29,8 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
 #: A waiter: a name, and the owner that waits for it.
 Waiter = tuple[str, str]
+#: Makes the request for a watch of a number, of a key, from a revision on.
+How = Callable[[int, bytes, int], Message]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +39,11 @@ class _Watch:
     waiter: Waiter
     key: bytes
     revision: int
+    how: How
 
     @property
     def request(self) -> Message:
-        return messages.watch_deletion(self.number, self.key, self.revision)
+        return self.how(self.number, self.key, self.revision)
 
 
 class _Outgoing:
@@ -78,15 +81,24 @@ class Watches:
         self._outgoing: _Outgoing | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def watch(self, waiter: Waiter, key: bytes, revision: int) -> None:
-        """Ring for a waiter when a key is deleted, at this revision or later."""
+    def watches(self, waiter: Waiter) -> bool:
+        """Return whether there is a watch for a waiter that has not rung for it."""
+        return waiter in self._by_waiter
+
+    def watch(
+        self, waiter: Waiter, key: bytes, revision: int, how: How = messages.watch_deletion
+    ) -> None:
+        """Ring for a waiter when a key is deleted, at this revision or later.
+
+        With another `how` it rings for what that asks etcd to tell.
+        """
         present = self._by_waiter.get(waiter)
-        if present is not None and present.key == key:
+        if present is not None and (present.key, present.how) == (key, how):
             # It began no later, so it misses nothing.
             return
         self.forget(waiter)
         self._last_number += 1
-        watch = _Watch(self._last_number, waiter, key, revision)
+        watch = _Watch(self._last_number, waiter, key, revision, how)
         self._by_number[watch.number] = self._by_waiter[waiter] = watch
         if self._outgoing is not None:
             self._outgoing.put(watch.request)
@@ -193,7 +205,7 @@ class Watches:
                 raise OSError("etcd ended a watch")
         elif watch is None:
             pass
-        elif any(each.type == messages.DELETED for each in reply.events):
+        elif reply.events:
             self._done(watch)
         elif reply.created and reply.header.revision >= watch.revision:
             # etcd has gone on meanwhile. It looks for what such a watch has missed every 100 ms

@@ -1,4 +1,4 @@
-// Calls Go's concurrency.Mutex as lines on the standard input say: `id thread verb words...`.
+// Calls Go's concurrency.Mutex and Election as lines on the standard input say: `id thread verb words...`.
 //
 // A name may begin with a kind: `read:` and `write:` are the sides of the recipes' RWMutex.
 //
@@ -26,12 +26,13 @@ import (
 const leastWait = 500 * time.Millisecond
 
 type thread struct {
-	client  *clientv3.Client
-	ttl     int
-	session *concurrency.Session
-	mutexes map[string]*concurrency.Mutex
-	sides   map[string]*recipe.RWMutex
-	orders  chan []string
+	client    *clientv3.Client
+	ttl       int
+	session   *concurrency.Session
+	mutexes   map[string]*concurrency.Mutex
+	sides     map[string]*recipe.RWMutex
+	elections map[string]*concurrency.Election
+	orders    chan []string
 }
 
 func main() {
@@ -59,7 +60,8 @@ func main() {
 		if one == nil {
 			one = &thread{
 				client: client, ttl: ttl, mutexes: map[string]*concurrency.Mutex{},
-				sides: map[string]*recipe.RWMutex{}, orders: make(chan []string, 100),
+				sides: map[string]*recipe.RWMutex{}, elections: map[string]*concurrency.Election{},
+				orders: make(chan []string, 100),
 			}
 			threads[order[1]] = one
 			go one.work(answers)
@@ -122,6 +124,33 @@ func (one *thread) result(verb string, words []string) (string, error) {
 			err = one.increment(words[0], words[1], words[3])
 		}
 		return "true", err
+	case "campaign":
+		wait, err := strconv.Atoi(words[2])
+		if err != nil {
+			return "", err
+		}
+		limited, cancel := context.WithTimeout(background, time.Duration(wait)*time.Millisecond)
+		defer cancel()
+		err = one.election(words[0]).Campaign(limited, words[1])
+		if errors.Is(err, context.DeadlineExceeded) {
+			return "false", nil
+		}
+		return strconv.FormatBool(err == nil), err
+	case "candidate":
+		return one.election(words[0]).Key(), nil
+	case "proclaim":
+		return "true", one.election(words[0]).Proclaim(background, words[1])
+	case "resign":
+		return "true", one.election(words[0]).Resign(background)
+	case "leader":
+		found, err := one.election(words[0]).Leader(background)
+		if err != nil {
+			return "", err
+		}
+		first := found.Kvs[0]
+		return fmt.Sprintf("%s %d", first.Value, first.CreateRevision), nil
+	case "observe":
+		return one.observe(words[0], words[1])
 	case "leave":
 		return "true", one.leave()
 	}
@@ -141,6 +170,7 @@ func (one *thread) leave() error {
 	err := one.session.Close()
 	one.session, one.mutexes = nil, map[string]*concurrency.Mutex{}
 	one.sides = map[string]*recipe.RWMutex{}
+	one.elections = map[string]*concurrency.Election{}
 	return err
 }
 
@@ -178,6 +208,27 @@ func (one *thread) mutex(name string) *concurrency.Mutex {
 		one.mutexes[name] = concurrency.NewMutex(one.session, name)
 	}
 	return one.mutexes[name]
+}
+
+func (one *thread) election(name string) *concurrency.Election {
+	if one.elections[name] == nil {
+		one.elections[name] = concurrency.NewElection(one.session, name)
+	}
+	return one.elections[name]
+}
+
+// observe returns what leaders said, in order, until one says the last word.
+func (one *thread) observe(name, last string) (string, error) {
+	limited, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	var said []string
+	for seen := range one.election(name).Observe(limited) {
+		said = append(said, string(seen.Kvs[0].Value))
+		if said[len(said)-1] == last {
+			return strings.Join(said, ","), nil
+		}
+	}
+	return "", fmt.Errorf("observed only %v", said)
 }
 
 func acquire(mutex *concurrency.Mutex, wait time.Duration) (bool, error) {
