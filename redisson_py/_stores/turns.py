@@ -48,12 +48,12 @@ class Turns:
             async with asyncio.timeout(deadline - now()):
                 await turn
         except BaseException:
-            if turn.cancelled():
+            if turn.done() and not turn.cancelled():
+                self.end()
+            else:
                 # It is gone already if a turn ended in between.
                 with suppress(ValueError):
                     queue.remove(turn)
-            else:
-                self.end()
             raise
 
     def end(self) -> None:

@@ -117,3 +117,14 @@ async def test_a_cancelled_wait_costs_no_turn(when: str) -> None:
     assert not turns._others
     turns.end()
     assert turns._free == 1
+
+
+async def test_a_wait_that_is_closed_costs_no_turn_and_makes_none() -> None:
+    """Its event loop was closed before it was done."""
+    turns = Turns(1)
+    await turns.take(soon())
+    waiting = turns.take(soon())
+    waiting.send(None)
+    waiting.close()
+    assert not turns._others
+    assert turns._free == 0
