@@ -59,8 +59,10 @@ class Reaching:
         own, began = (None, now()) if task is None else self._calls.get(task, (None, -math.inf))
         if why and began > self._heard_at:
             self._outages.failed(BackendError(why))
-        calls = [call for call, _ in self._calls.values()] if own is None else [own]
-        for call in calls:
-            if call is not None and call.fails_fast:
-                maybe_held = call.sends > 0 if done is None else done
-                call.give_up(self._trouble.no_answer(maybe_held=maybe_held))
+        for call, since in [*self._calls.values()]:
+            # Others may wait for what this call needs; but where one was answered, they may be too.
+            if call is None or not call.fails_fast or not (call is own or since > self._heard_at):
+                continue
+            known = done is not None and call is own
+            maybe_held = bool(done) if known else call.sends > 0
+            call.give_up(self._trouble.no_answer(maybe_held=maybe_held))

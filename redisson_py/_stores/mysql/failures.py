@@ -118,8 +118,10 @@ def failure_of(error: Exception, progress: Progress) -> Failure:
     """Return what the error of a query means."""
     code = _code(error)
     if not isinstance(error, MySQLError):
-        # A RuntimeError of the driver is about a package that a login needs.
-        refused = isinstance(error, RuntimeError) and not progress.written
+        # A package that a login needs. On uvloop the driver raises another RuntimeError where a
+        # connection was closed while it was made.
+        missing = isinstance(error, RuntimeError) and "package" in str(error)
+        refused = missing and not progress.written
         unreached = not (refused or progress.written)
         return Failure(error, "refused" if refused else "reconnect", progress.written, unreached)
     if isinstance(error.__cause__, ssl.SSLCertVerificationError):
