@@ -15,7 +15,7 @@ from redisson_py._stores.contract import Wish
 from redisson_py._stores.etcd import EtcdStore, messages
 from redisson_py._stores.etcd.url import Target, read_url
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
-from tests.stores.etcd_client import Client, Ringing, soon, wish
+from tests.stores.etcd_client import LEASE, Client, Ringing, soon, wish
 from tests.stores.etcd_server import EtcdServer
 from tests.support.certificates import Certificates, make_certificates
 
@@ -115,7 +115,7 @@ def test_tls_files_must_be_of_use(certificates: Certificates, tmp_path: Path) ->
         {"cert": certificate, "key": locked},
     ):
         with pytest.raises(ValueError, match="not usable"):
-            Client("etcds://one", **{"ca": authority, **files})
+            Client("etcds://one", LEASE, **{"ca": authority, **files})
 
 
 async def test_tls(certificates: Certificates) -> None:
