@@ -104,7 +104,7 @@ class Carrier:
         self._closing = False
         self._started = False
         self._starting: Future[None] | None = None
-        self.tasks = Tasks(f"redisson_py {store.title}")
+        self.tasks: Tasks = Tasks(f"redisson_py {store.title}")
         self._reaching = Reaching(store, outages, min(silence, command_timeout))
 
     def send(self, call: StoreCall) -> None:
