@@ -14,6 +14,7 @@ _POSTGRES_SQL = "redisson_py/_stores/postgres/sql.py"
 
 _CARRIED = "tests/unit/test_carrier.py"
 _CONTRACT = "tests/stores/test_contract.py"
+_LATE_LEASES = "tests/stores/test_late_leases.py"
 _ETCD_TESTS = "tests/stores/test_etcd_store.py"
 _ETCD_TRAPS = "tests/stores/test_etcd_traps.py"
 _GUARD = "tests/stores/test_postgres_guard.py"
@@ -146,6 +147,22 @@ STORES = (
         "_SET_LEASE",
         'WHERE id IN ({{ids}}) AND expires > {_NOW}"""\n\n_SET_LEASE',
         (f"{_MYSQL_TESTS}::test_a_renewal_of_another_hold_changes_nothing",),
+    ),
+    Mutant(
+        "MySQL sets an exact lease whatever the present one is",
+        "an extension that arrives late undoes no newer one",
+        _MYSQL_SQL,
+        "  AND expires = {{end}} AND expires > {_NOW}",
+        "  AND {{end}} AND expires > {_NOW}",
+        (_LATE_LEASES,),
+    ),
+    Mutant(
+        "PostgreSQL sets an exact lease whatever the present one is",
+        "an extension that arrives late undoes no newer one",
+        _POSTGRES_SQL,
+        " AND {_END} = coalesce(entry.seen, {_END})",
+        "",
+        (_LATE_LEASES,),
     ),
     Mutant(
         "MySQL's forced release ends whatever is there",

@@ -129,12 +129,12 @@ async def test_a_call_that_gets_no_connection_does_not_name_the_role(
     server: PostgresServer,
 ) -> None:
     async with connected(server.url) as raw:
-        await raw.execute("CREATE ROLE covert LOGIN CONNECTION LIMIT 0")
+        await raw.execute("CREATE ROLE unseen LOGIN CONNECTION LIMIT 0")
         with pytest.raises(ConnectionLostError, match="no connection left") as caught:
-            async with started(server.url_of("covert")):
+            async with started(server.url_of("unseen")):
                 pass
         assert not caught.value.maybe_held
-        assert "covert" not in str(caught.value)
+        assert "unseen" not in str(caught.value)
 
 
 async def test_a_release_behind_a_locked_row_is_repeated_although_its_role_has_a_timeout(

@@ -119,12 +119,17 @@ async def test_a_cancelled_wait_costs_no_turn(when: str) -> None:
     assert turns._free == 1
 
 
-async def test_a_wait_that_is_closed_costs_no_turn_and_makes_none() -> None:
-    """Its event loop was closed before it was done."""
+async def test_a_wait_that_is_closed_makes_no_turn() -> None:
+    """Its event loop was closed before it was done; another waits before it."""
     turns = Turns(1)
     await turns.take(soon())
+    first = asyncio.create_task(turns.take(soon()))
+    await until(lambda: len(turns._others) == 1)
+    place = turns._others[0]
     waiting = turns.take(soon())
     waiting.send(None)
     waiting.close()
-    assert not turns._others
-    assert turns._free == 0
+    assert list(turns._others) == [place]
+    assert not place.done()
+    turns.end()
+    await first
