@@ -46,8 +46,7 @@ JEPSEN := tests/jepsen
 STORES := tests/stores
 STORES_HARD := $(addprefix tests/stores/test_,cancellation_sweep.py faults.py multi_lock.py \
 	odd_answers.py state_machine.py)
-STORES_OWN := $(wildcard $(addprefix tests/stores/test_,etcd_*.py mysql_*.py postgres_*.py zookeeper_*.py \
-	interop.py))
+STORES_OWN := $(addprefix tests/stores/,etcd mysql postgres zookeeper test_interop.py)
 STORES_LOOP := $(addprefix tests/stores/test_,contract.py inputs.py losses.py)
 ATTACKS := $(addprefix tests/jepsen/test_,a_round.py mutants.py)
 # What people use around the library.

@@ -107,10 +107,10 @@ def _start(running: ExitStack, store: str) -> str:
     try:
         import pytest
 
-        from tests.stores.etcd_server import EtcdServer
-        from tests.stores.mysql_server import DATABASE, running_mariadb
-        from tests.stores.postgres_server import running_postgres
-        from tests.stores.zookeeper_server import running_zookeeper
+        from tests.stores.etcd.server import EtcdServer
+        from tests.stores.mysql.server import DATABASE, running_mariadb
+        from tests.stores.postgres.server import running_postgres
+        from tests.stores.zookeeper.server import running_zookeeper
     except ImportError as error:
         raise CannotError(f"no server: not installed ({error})") from error
     folder = Path(running.enter_context(tempfile.TemporaryDirectory()))

@@ -10,9 +10,9 @@ _MESSAGES = "redisson_py/_stores/etcd/messages.py"
 _QUEUE = "redisson_py/_stores/etcd/queue.py"
 _STORE = "redisson_py/_stores/etcd/store.py"
 
-_FAULTS = "tests/stores/test_etcd_election_faults.py"
-_OBSERVE = "tests/stores/test_etcd_observe.py"
-_TESTS = "tests/stores/test_etcd_election.py"
+_FAULTS = "tests/stores/etcd/test_election_faults.py"
+_OBSERVE = "tests/stores/etcd/test_observe.py"
+_TESTS = "tests/stores/etcd/test_election.py"
 
 ELECTIONS = (
     Mutant(

@@ -8,8 +8,8 @@ _CLAIMS = "redisson_py/_stores/etcd/claims.py"
 _HOLDS = "redisson_py/_stores/etcd/holds.py"
 _QUEUE = "redisson_py/_stores/etcd/queue.py"
 
-_OF_ETCD = "tests/stores/test_etcd_read_write.py"
-_OF_ETCD_FAULTS = "tests/stores/test_etcd_read_write_faults.py"
+_OF_ETCD = "tests/stores/etcd/test_read_write.py"
+_OF_ETCD_FAULTS = "tests/stores/etcd/test_read_write_faults.py"
 _SEMANTICS = "tests/stores/test_read_write.py"
 
 ETCD = (

@@ -11,17 +11,17 @@ _SEMAPHORES = "redisson_py/_stores/zookeeper/semaphore_mutex.py"
 _SESSION = "redisson_py/_stores/zookeeper/session.py"
 _STORE = "redisson_py/_stores/zookeeper/store.py"
 
-_ENSEMBLE_TESTS = "tests/stores/test_zookeeper_ensemble.py"
-_FAULTS = "tests/stores/test_zookeeper_faults.py"
-_LIMITS_TESTS = "tests/stores/test_zookeeper_limits.py"
+_ENSEMBLE_TESTS = "tests/stores/zookeeper/test_ensemble.py"
+_FAULTS = "tests/stores/zookeeper/test_faults.py"
+_LIMITS_TESTS = "tests/stores/zookeeper/test_limits.py"
 _LOOKS = "tests/stores/test_read_write_looks.py"
-_NAMES_TESTS = "tests/stores/test_zookeeper_names.py"
-_SEMAPHORE_FAULTS = "tests/stores/test_zookeeper_semaphore_faults.py"
-_SEMAPHORE_TESTS = "tests/stores/test_zookeeper_semaphore.py"
-_SESSION_TESTS = "tests/stores/test_zookeeper_session.py"
-_SIDES_FAULTS = "tests/stores/test_zookeeper_read_write_faults.py"
-_STORE_TESTS = "tests/stores/test_zookeeper_store.py"
-_WATCHES_TESTS = "tests/stores/test_zookeeper_watches.py"
+_NAMES_TESTS = "tests/stores/zookeeper/test_names.py"
+_SEMAPHORE_FAULTS = "tests/stores/zookeeper/test_semaphore_faults.py"
+_SEMAPHORE_TESTS = "tests/stores/zookeeper/test_semaphore.py"
+_SESSION_TESTS = "tests/stores/zookeeper/test_session.py"
+_SIDES_FAULTS = "tests/stores/zookeeper/test_read_write_faults.py"
+_STORE_TESTS = "tests/stores/zookeeper/test_store.py"
+_WATCHES_TESTS = "tests/stores/zookeeper/test_watches.py"
 
 ZOOKEEPER = (
     Mutant(
@@ -70,7 +70,7 @@ ZOOKEEPER = (
         _SESSION,
         "self._client.last_zxid = 0",
         "pass",
-        ("tests/stores/test_zookeeper_data_loss.py",),
+        ("tests/stores/zookeeper/test_data_loss.py",),
     ),
     Mutant(
         "ZooKeeper's waiters watch what has gone already",

@@ -102,7 +102,7 @@ class PostgresBackend(Backend):
     """PostgreSQL 18."""
 
     def __init__(self) -> None:
-        from tests.stores.postgres_server import running_postgres
+        from tests.stores.postgres.server import running_postgres
 
         super().__init__()
         self.server = self.running.enter_context(running_postgres())
@@ -119,7 +119,7 @@ class MySQLBackend(Backend):
     polls = True
 
     def __init__(self) -> None:
-        from tests.stores.mysql_server import running_mariadb
+        from tests.stores.mysql.server import running_mariadb
 
         super().__init__()
         self.server = self.running.enter_context(running_mariadb())
@@ -138,7 +138,7 @@ class EtcdBackend(Backend):
     """One member of etcd."""
 
     def __init__(self) -> None:
-        from tests.stores.etcd_server import EtcdServer
+        from tests.stores.etcd.server import EtcdServer
 
         super().__init__()
         self.server = self.running.enter_context(EtcdServer())
@@ -156,7 +156,7 @@ class ZooKeeperBackend(Backend):
     session = 4 / 3 * LEASE
 
     def __init__(self) -> None:
-        from tests.stores.zookeeper_server import running_zookeeper
+        from tests.stores.zookeeper.server import running_zookeeper
 
         super().__init__()
         folder = Path(self.running.enter_context(tempfile.TemporaryDirectory()))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 _HERE = Path(__file__).parent
-_GO, _JAVA = _HERE / "etcd_worker", _HERE / "curator"
+_GO, _JAVA = _HERE / "etcd" / "worker", _HERE / "zookeeper" / "curator"
 _JVM = ("-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 
 
@@ -18,7 +18,7 @@ class ProgramNotFoundError(Exception):
 
 
 def go() -> list[str]:
-    """Return how to start `etcd_worker`; its arguments are an address and a session's seconds.
+    """Return how to start `etcd/worker`; its arguments are an address and a session's seconds.
 
     Raises:
         ProgramNotFoundError: `go` is missing.

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Self
 
-from tests.stores.zookeeper_server import HOST
+from tests.stores.zookeeper.server import HOST
 
 
 class RawProxy:

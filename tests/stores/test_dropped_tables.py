@@ -11,7 +11,7 @@ import pytest_asyncio
 from redisson_py import BackendError, ConnectionLostError, LeaseLostError, ReleaseFailedError
 from tests.stores.backends import Backend
 from tests.stores.conftest import NewClient
-from tests.stores.postgres_scene import connected
+from tests.stores.postgres.scene import connected
 from tests.support.waiting import until
 
 TABLE = "redisson_py_locks"

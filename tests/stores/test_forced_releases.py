@@ -14,10 +14,11 @@ from redisson_py._stores.mysql.connections import Answer as MySQLAnswer
 from redisson_py._stores.mysql.connections import Connections as MySQLConnections
 from redisson_py._stores.postgres import PostgresStore, sql
 from tests.fixtures.redis_server import unavailable
-from tests.stores import mysql_scene, postgres_scene
-from tests.stores.mysql_server import MariaDB, MariaDBNotFoundError, running_mariadb
-from tests.stores.postgres_scene import connected, id_of, row_of, soon, until_blocked
-from tests.stores.postgres_server import PostgresServer, running_postgres
+from tests.stores.mysql import scene as mysql_scene
+from tests.stores.mysql.server import MariaDB, MariaDBNotFoundError, running_mariadb
+from tests.stores.postgres import scene as postgres_scene
+from tests.stores.postgres.scene import connected, id_of, row_of, soon, until_blocked
+from tests.stores.postgres.server import PostgresServer, running_postgres
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 from redisson_py.errors import LeaseLostError
 from tests.stores.backends import Backend
 from tests.stores.conftest import NewClient
-from tests.stores.postgres_scene import connected
+from tests.stores.postgres.scene import connected
 from tests.support.any_client import Client
 
 pytestmark = pytest.mark.parametrize("backend", ["postgres", "mysql"], indirect=True)

@@ -10,8 +10,8 @@ import pytest
 from redisson_py.errors import BackendError, ConnectionLostError, ReleaseFailedError
 from tests.stores.backends import Backend
 from tests.stores.conftest import NewClient
-from tests.stores.postgres_scene import connected, soon
-from tests.stores.postgres_scene import until as eventually
+from tests.stores.postgres.scene import connected, soon
+from tests.stores.postgres.scene import until as eventually
 from tests.support.any_client import Client
 
 pytestmark = pytest.mark.parametrize("backend", ["postgres", "mysql"], indirect=True)

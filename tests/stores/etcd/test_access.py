@@ -1,0 +1,344 @@
+"""How the store reaches a cluster of etcd: URLs, TLS, users, several endpoints."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from google.protobuf import descriptor_pool
+
+from redisson_py._stores.contract import Wish
+from redisson_py._stores.etcd import EtcdStore, messages
+from redisson_py._stores.etcd.url import Target, read_url
+from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
+from redisson_py.etcd import Etcd, Leader
+from tests.stores.etcd.client import LEASE, Client, Ringing, soon, wish
+from tests.stores.etcd.server import EtcdServer
+from tests.support.certificates import Certificates, make_certificates
+
+PASSWORD = "s3cret-pässword"
+ESCAPED = "s3cret-p%C3%A4ssword"
+
+
+@pytest.mark.parametrize(
+    ("url", "target"),
+    [
+        ("etcd://one", Target(False, ("one:2379",), "", "")),
+        ("ETCDS://one:1,two,one:1/", Target(True, ("one:1", "two:2379"), "", "")),
+        ("etcd://[::1]:4", Target(False, ("[::1]:4",), "", "")),
+        ("etcd://u%40x:p%3a%2f@h", Target(False, ("h:2379",), "u@x", "p:/")),
+    ],
+)
+def test_urls(url: str, target: Target) -> None:
+    assert read_url(url) == target
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "etcd:",
+        "etcd://",
+        "redis://hidden",
+        "etcd://hidden,",
+        "etcd://hidden:0",
+        "etcd://hidden:65536",
+        "etcd://hidden:port",
+        "etcd://hidden/path",
+        "etcd://hidden?x=1",
+        "etcd://hidden@host",
+        "etcd://:hidden@host",
+        "etcd://u:hidden:x@host",
+        "etcd://u:hid@den@host",
+        "etcd://u:hid/den@host",
+        "etcd://u:hidden%ff@host",
+        "etcd://hid den",
+        "etcd://hid\nden",
+    ],
+)
+def test_bad_urls_are_refused_and_not_quoted(url: str) -> None:
+    with pytest.raises(ValueError, match="URL") as caught:
+        EtcdStore.from_url(url)
+    assert "hid" not in str(caught.value)
+    assert caught.value.__context__ is None
+
+
+def test_a_url_is_a_text() -> None:
+    with pytest.raises(TypeError, match="not bytes"):
+        read_url(b"etcd://one")
+
+
+def test_a_password_is_in_no_repr() -> None:
+    store = EtcdStore.from_url("etcd://user:hidden@one,two:1")
+    assert repr(store) == "<EtcdStore at one:2379, two:1>"
+    assert "hidden" not in repr(read_url("etcd://user:hidden@one"))
+
+
+def test_tls_files_must_be_there(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="cannot be read: No such file"):
+        EtcdStore.from_url("etcds://one", ca=str(tmp_path / "none"))
+    with pytest.raises(ValueError, match="cert and key"):
+        EtcdStore.from_url("etcds://one", cert="x")
+
+
+def test_our_messages_are_in_no_shared_pool() -> None:
+    # Two packages with etcd's messages in one pool cannot be imported together.
+    with pytest.raises(KeyError):
+        descriptor_pool.Default().FindFileByName("redisson_py_etcd.proto")
+    file = messages.status().DESCRIPTOR.file
+    assert file.name == "redisson_py_etcd.proto"
+    assert file.pool is not descriptor_pool.Default()
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
+    return make_certificates(tmp_path_factory.mktemp("tls") / "one", "IP:127.0.0.1")
+
+
+def test_tls_files_must_be_of_use(certificates: Certificates, tmp_path: Path) -> None:
+    """gRPC itself would tell nothing but that it could not connect."""
+    authority, certificate, key = (
+        str(each) for each in (certificates.authority, certificates.certificate, certificates.key)
+    )
+    (tmp_path / "text").write_text("no certificate")
+    locked = str(tmp_path / "locked")
+    command = ["openssl", "pkey", "-in", key, "-aes128", "-passout", "pass:word", "-out", locked]
+    subprocess.run(command, check=True, capture_output=True)
+    other = make_certificates(tmp_path / "other", "IP:127.0.0.1")
+    for files in (
+        {"ca": str(tmp_path / "text")},
+        {"cert": str(tmp_path / "text"), "key": key},
+        {"cert": certificate, "key": str(other.key)},
+        {"cert": certificate, "key": locked},
+    ):
+        with pytest.raises(ValueError, match="not usable"):
+            Client("etcds://one", LEASE, **{"ca": authority, **files})
+
+
+async def test_tls(certificates: Certificates) -> None:
+    with EtcdServer(certificates) as server:
+        async with Client(server.url, ca=str(certificates.authority)) as client:
+            await client.granted("a", "a:1")
+        # The authorities of the system do not know ours.
+        with pytest.raises(BackendError, match=r"TLS with etcd at .* failed") as caught:
+            await EtcdStore.from_url(server.url).start(Ringing(), soon())
+        assert not isinstance(caught.value, ConnectionLostError)
+        plain = EtcdStore.from_url(server.url.replace("etcds", "etcd"))
+        with pytest.raises(ConnectionLostError):
+            await plain.start(Ringing(), soon(0.5))
+
+
+def name_in_a_folder(certificates: Certificates) -> str:
+    """Return the name of an authority in a folder of OpenSSL."""
+    command = ["openssl", "x509", "-hash", "-noout", "-in", str(certificates.authority)]
+    done = subprocess.run(command, capture_output=True, check=True, text=True)
+    return f"{done.stdout.strip()}.0"
+
+
+async def test_tls_with_the_authorities_of_the_system(
+    certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder of them, as on Debian, and a file, as elsewhere."""
+    (tmp_path / name_in_a_folder(certificates)).write_bytes(certificates.authority.read_bytes())
+    (tmp_path / "0123abcd.0").symlink_to("missing")
+    (tmp_path / "empty").mkdir()
+    with EtcdServer(certificates) as server:
+        for file, folder in (("missing", tmp_path), (certificates.authority, tmp_path / "empty")):
+            monkeypatch.setenv("SSL_CERT_FILE", str(file))
+            monkeypatch.setenv("SSL_CERT_DIR", str(folder))
+            async with Client(server.url) as client:
+                await client.granted("a", "a:1")
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[EtcdServer]:
+    """A server with users: root, and one that may use locks whose names begin with `ours/`."""
+    with EtcdServer() as server:
+        server.ctl("user", "add", f"root:{PASSWORD}")
+        server.ctl("user", "grant-role", "root", "root")
+        server.ctl("user", "add", f"app:{PASSWORD}")
+        server.ctl("role", "add", "locks")
+        for prefix in ("ours/", "redisson_py/"):
+            server.ctl("role", "grant-permission", "locks", "--prefix=true", "readwrite", prefix)
+        server.ctl("user", "grant-role", "app", "locks")
+        server.ctl("user", "add", f"reader:{PASSWORD}")
+        server.ctl("role", "add", "looks")
+        server.ctl("role", "grant-permission", "looks", "--prefix=true", "read", "ours/")
+        server.ctl("user", "grant-role", "reader", "looks")
+        server.ctl("auth", "enable")
+        yield server
+
+
+@pytest.fixture
+def plain_url() -> Iterator[str]:
+    with EtcdServer() as server:
+        yield server.url
+
+
+async def test_a_user_has_what_its_role_has(guarded: EtcdServer) -> None:
+    async with Client(f"etcd://app:{ESCAPED}@{guarded.address}") as client:
+        await client.granted("ours/a", "a:1")
+        async with Client(f"etcd://root:{ESCAPED}@{guarded.address}") as other:
+            await other.ask("ours/a", "b:1", waits=True)
+            await client.give_back("ours/a", "a:1")
+            await other.bell.heard("ours/a")
+        with pytest.raises(BackendError, match="needs to read and write the names") as caught:
+            await client.ask("theirs/a", "a:2")
+        assert not isinstance(caught.value, ConnectionLostError)
+
+
+async def test_a_user_that_may_only_read_observes_elections(guarded: EtcdServer) -> None:
+    async with (
+        Etcd.from_url(f"etcd://app:{ESCAPED}@{guarded.address}") as one,
+        Etcd.from_url(f"etcd://reader:{ESCAPED}@{guarded.address}") as reader,
+    ):
+        election = reader.get_election("ours/leader")
+        states = election.observe()
+        assert await anext(states) is None
+        for value in (b"one", b"two"):
+            async with asyncio.timeout(20), one.get_election("ours/leader").campaign(value) as led:
+                assert await anext(states) == Leader(value, led.token)
+            assert await anext(states) is None
+        await states.aclose()
+        with pytest.raises(BackendError, match="needs to read and write the names"):
+            async with election.campaign("three"):
+                pytest.fail("it leads")
+        with pytest.raises(BackendError, match="permission denied"):
+            await anext(reader.get_election("theirs/leader").observe())
+
+
+async def test_an_old_token_is_replaced(guarded: EtcdServer) -> None:
+    async with Client(f"etcd://app:{ESCAPED}@{guarded.address}") as client:
+        await client.granted("ours/b", "a:1")
+        client.store._link._token = "not.a.token"
+        first = await client.granted("ours/c", "a:2")
+        assert client.store._link._token != "not.a.token"
+        assert first.token
+        async with Client(f"etcd://app:{ESCAPED}@{guarded.address}") as other:
+            other.store._link._token = "not.a.token"
+            await other.ask("ours/c", "b:1", waits=True)
+            await client.give_back("ours/c", "a:2")
+            await other.bell.heard("ours/c")
+
+
+@pytest.mark.parametrize(
+    ("user", "says"),
+    [
+        ("app:wrong@", "refused the credentials"),
+        (f"nobody:{ESCAPED}@", "refused the credentials"),
+        ("", "wants a user name and password"),
+    ],
+)
+async def test_wrong_users_are_refused(guarded: EtcdServer, user: str, says: str) -> None:
+    client = Client(f"etcd://{user}{guarded.address}")
+    with pytest.raises(BackendError, match=says) as caught:
+        async with client:
+            await client.ask("ours/a", "a:1")
+    assert not isinstance(caught.value, ConnectionLostError)
+    assert "wrong" not in str(caught.value)
+
+
+async def test_a_server_without_users_takes_any() -> None:
+    with EtcdServer() as server:
+        async with Client(f"etcd://app:x@{server.address}") as client:
+            await client.granted("a", "a:1")
+
+
+async def test_the_next_endpoint_has_its_turn(guarded: EtcdServer) -> None:
+    with socket.socket() as unheard:
+        unheard.bind(("127.0.0.1", 0))
+        where = f"127.0.0.1:{unheard.getsockname()[1]}"
+        async with Client(f"etcd://app:{ESCAPED}@{where},{guarded.address}") as client:
+            await client.granted("ours/d", "a:1")
+        nobody = EtcdStore.from_url(f"etcd://{where}")
+        with pytest.raises(ConnectionLostError, match="in time") as caught:
+            await nobody.start(Ringing(), soon(0.3))
+        assert not caught.value.maybe_held
+        assert caught.value.__cause__ is not None
+
+
+async def test_a_refused_move_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with EtcdServer() as server:
+        async with Client(server.url) as client:
+            await client.granted("x", "a:0")
+
+            async def refuse(*_: object) -> None:
+                raise BackendError("no space")
+
+            monkeypatch.setattr(client.store._sessions, "grant", refuse)
+            with pytest.raises(BackendError, match="no space"):
+                await client.store.ask(Wish("a", "a:1", 3.0, False, True), soon())
+            assert server.keys("a/") == []
+            await client.store.ask(wish("a", "a:2"), soon())
+
+
+async def test_a_server_that_is_no_etcd() -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        store = EtcdStore.from_url(f"etcd://127.0.0.1:{silent.getsockname()[1]}")
+        with pytest.raises(ConnectionLostError):
+            await store.start(Ringing(), soon(0.7))
+
+
+async def test_an_old_server_is_refused(
+    guarded: EtcdServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = EtcdStore.from_url(f"etcd://app:{ESCAPED}@{guarded.address}")
+    monkeypatch.setattr("redisson_py._stores.etcd.store._OLDEST_VERSION", (99, 0))
+    with pytest.raises(UnsupportedServerError, match="newer is needed"):
+        await store.start(Ringing(), soon())
+
+
+_FORKS = """
+import asyncio, os, sys
+from redisson_py._stores.etcd import EtcdStore
+from redisson_py._time import now
+from redisson_py.errors import BackendError
+
+class Bell:
+    def ring_all(self): pass
+
+async def use():
+    store = EtcdStore.from_url(sys.argv[1])
+    await store.start(Bell(), now() + 10)
+    await store.stop()
+
+def child(work):
+    if not (pid := os.fork()):
+        asyncio._set_running_loop(None)
+        try:
+            asyncio.run(work)
+        except BackendError as error:
+            os._exit(3 if "forked while" in str(error) else 4)
+        os._exit(0)
+    work.close()
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+async def main():
+    store = EtcdStore.from_url(sys.argv[1])
+    await store.start(Bell(), now() + 10)
+    status = child(use())
+    await store.stop()
+    return status
+
+before = child(use())
+asyncio.run(use())
+print(before, child(use()), asyncio.run(main()), child(use()))
+"""
+
+
+def test_a_fork_with_an_open_client_is_told_that_grpc_is_lost(plain_url: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", _FORKS, plain_url],
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    # Before, after, while, and after a client was open.
+    assert done.stdout.split() == ["0", "0", "3", "0"], done.stderr

@@ -1,0 +1,345 @@
+"""An election in etcd: it is a lock, and its leader says something."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import inspect
+import itertools
+from typing import Any, Self
+
+import pytest
+
+from redisson_py import (
+    AcquireTimeoutError,
+    BackendError,
+    ClientClosedError,
+    LeaseLostError,
+    NotHeldError,
+)
+from redisson_py._stores.etcd import messages
+from redisson_py.etcd import Election, Leader, Leadership
+from tests.stores import test_contract as contract
+from tests.stores.backends import LEASE, Backend
+from tests.stores.conftest import NewClient, running
+from tests.stores.election_support import election_of, leading, queued
+from tests.stores.etcd.client import soon
+from tests.stores.etcd.server import EtcdServer
+from tests.support.waiting import until, until_async
+
+_numbers = itertools.count(1)
+
+#: Of the names of kinds and classes, of a reentrant lock, and of one in several event loops.
+NOT_OF_ELECTIONS = {
+    "test_a_block_holds_it_and_its_end_frees_it",
+    "test_a_closing_client_gives_everything_back",
+    "test_the_holder_may_enter_again",
+    "test_a_client_moves_to_the_next_event_loop",
+}
+CONTRACT = [
+    each
+    for name, each in vars(contract).items()
+    if name.startswith("test_") and name not in NOT_OF_ELECTIONS
+]
+
+
+@pytest.fixture
+def backend(servers: dict[str, Backend]) -> Backend:
+    return running(servers, "etcd")
+
+
+@pytest.fixture
+def server(backend: Backend) -> EtcdServer:
+    assert isinstance(backend.server, EtcdServer)
+    return backend.server
+
+
+@pytest.fixture
+def name() -> str:
+    return f"/leaders/{next(_numbers)}"
+
+
+@pytest.fixture
+def election(client: Any, name: str) -> Election:
+    return election_of(client, name)
+
+
+@pytest.fixture
+def others(other: Any, name: str) -> Election:
+    """The same election, of another client."""
+    return election_of(other, name)
+
+
+class Campaigning:
+    """A client whose locks are what campaigns acquire."""
+
+    def __init__(self, client: Any) -> None:
+        self._campaigning = client
+
+    def get_lock(self, name: str, *, reentrant: bool = True) -> Any:
+        return self._campaigning.get_election(name)._candidate(b"value")
+
+    get_fenced_lock = get_lock
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._campaigning, name)
+
+    async def __aenter__(self) -> Self:
+        await self._campaigning.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._campaigning.aclose()
+
+
+@pytest.mark.parametrize("each", CONTRACT, ids=lambda each: each.__name__)
+async def test_what_a_lock_promises(each: Any, new_client: NewClient, backend: Backend) -> None:
+    def campaigning(**options: Any) -> Campaigning:
+        return Campaigning(new_client(**options))
+
+    made: dict[str, Any] = {"new_client": campaigning, "backend": backend}
+    wanted = inspect.signature(each).parameters
+    await each(**{name: made[name] if name in made else campaigning() for name in wanted})
+
+
+def value_of(server: EtcdServer, key: str) -> str:
+    return server.ctl("get", key, "--print-value-only").rstrip("\n")
+
+
+@pytest.mark.usefixtures("no_polls")
+async def test_a_leader_and_its_value(
+    server: EtcdServer, election: Election, others: Election, name: str
+) -> None:
+    assert await others.leader() is None
+    async with election.campaign("host-1:8080") as leadership:
+        assert isinstance(leadership, Leadership)
+        assert await others.leader() == Leader(b"host-1:8080", leadership.token)
+        (key,) = server.keys(f"{name}/")
+        assert key == f"{name}/{leadership.owner}"
+        assert value_of(server, key) == "host-1:8080"
+        await leadership.proclaim("host-1:9090")
+        found = await others.leader()
+        assert found is not None
+        assert (found.text, found.token) == ("host-1:9090", leadership.token)
+        with pytest.raises(AcquireTimeoutError):
+            async with others.campaign("host-2", timeout=0):
+                pytest.fail("two lead")
+        snapshot = await others.inspect()
+        assert [each.owner for each in snapshot.holders] == [leadership.owner]
+        assert snapshot.keys == (f"{name}/",)
+    assert await others.leader() is None
+    assert server.keys(f"{name}/") == []
+    async with others.campaign(b"\xff\0") as second:
+        assert second.token > leadership.token
+        assert await election.leader() == Leader(b"\xff\0", second.token)
+    async with others.campaign("") as third:
+        assert await election.leader() == Leader(b"", third.token)
+
+
+@pytest.mark.usefixtures("no_polls")
+async def test_candidates_are_elected_in_the_order_in_which_they_came(
+    election: Election, others: Election
+) -> None:
+    """Those of one client stand beside each other in etcd, each with its value."""
+    led: list[bytes] = []
+
+    async def campaign(one: Election, value: str) -> int:
+        async with one.campaign(value) as leadership:
+            found = await election.leader()
+            assert found is not None
+            led.append(found.value)
+            return leadership.token
+
+    candidates = [(election, "a1"), (others, "b1"), (election, "a2"), (others, "b2")]
+    async with election.campaign("first"):
+        waiting = []
+        for count, candidate in enumerate(candidates, 1):
+            waiting.append(asyncio.create_task(campaign(*candidate)))
+            await queued(election, count)
+    tokens = await asyncio.gather(*waiting)
+    assert led == [b"a1", b"b1", b"a2", b"b2"]
+    assert tokens == sorted(tokens)
+
+
+async def test_what_is_refused(election: Election, client: Any) -> None:
+    async with election.campaign("one") as leadership:
+        with pytest.raises(RuntimeError, match="is held by this task already"):
+            async with election.campaign("two"):
+                pytest.fail("it leads twice")
+        for value in (17, None, bytearray(b"one")):
+            with pytest.raises(TypeError, match="is a str or bytes"):
+                election.campaign(value)  # type: ignore[arg-type]
+            with pytest.raises(TypeError, match="is a str or bytes"):
+                await leadership.proclaim(value)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="max_hold"):
+        election.campaign("one", max_hold=0)
+    for name in ("", "a\0b"):
+        with pytest.raises(ValueError, match="name must"):
+            client.get_election(name)
+    with pytest.raises(NotHeldError, match="was released already"):
+        await leadership.proclaim("too late")
+    assert repr(election) == f"<Election {election.name!r}>"
+
+
+async def test_names_inside_a_name_are_other_elections(client: Any, name: str) -> None:
+    outer, inner = client.get_election(name), client.get_election(f"{name}/a")
+    async with contextlib.AsyncExitStack() as stack:
+        first = await stack.enter_async_context(inner.campaign("inner"))
+        for number in range(11):
+            await stack.enter_async_context(client.get_lock(f"{name}/{number}"))
+        assert await outer.leader() is None
+        async with outer.campaign("outer", timeout=0) as second:
+            assert await outer.leader() == Leader(b"outer", second.token)
+            assert await inner.leader() == Leader(b"inner", first.token)
+
+
+async def test_a_lock_of_the_same_name_has_the_same_keys(
+    client: Any, others: Election, name: str
+) -> None:
+    async with client.get_fenced_lock(name) as lease:
+        assert await others.leader() == Leader(lease.owner.encode(), lease.token)
+        with pytest.raises(AcquireTimeoutError):
+            async with others.campaign("host", timeout=0):
+                pytest.fail("it leads beside a holder")
+    async with others.campaign("host"):
+        assert not await client.get_lock(name).try_acquire()
+
+
+async def test_a_campaign_decorates_a_function(election: Election, others: Election) -> None:
+    @election.campaign("host", timeout=5)
+    async def work() -> Leader | None:
+        return await others.leader()
+
+    found = await work()
+    assert found is not None
+    assert found.text == "host"
+    assert await others.leader() is None
+
+
+async def test_a_value_stays_under_the_lease_of_its_key(
+    server: EtcdServer, election: Election, client: Any, name: str
+) -> None:
+    async with election.campaign("one") as leadership:
+        await leadership.extend(60)
+        (key,) = server.keys(f"{name}/")
+        lease = lease_of(server, key)
+        assert lease != f"{client._store._sessions.current.number:x}"
+        for value in ("two", "three", "three"):
+            await leadership.proclaim(value)
+            assert value_of(server, key) == value
+            assert lease_of(server, key) == lease
+        assert leadership.remaining > LEASE
+
+
+def lease_of(server: EtcdServer, key: str) -> str:
+    fields = server.ctl("get", key, "--write-out", "fields").splitlines()
+    (number,) = [line.split(":")[1] for line in fields if line.startswith('"Lease"')]
+    return f"{int(number):x}"
+
+
+async def test_one_that_leads_no_more_proclaims_nothing(
+    server: EtcdServer, election: Election, others: Election, name: str
+) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        leadership = await election.campaign("one").__aenter__()
+        await stack.enter_async_context(leading(others, "two"))
+        server.ctl("del", f"{name}/{leadership.owner}")
+        with pytest.raises(LeaseLostError) as caught:
+            await leadership.proclaim("still one")
+        assert caught.value.reason == "taken"
+        assert leadership.lost
+        with pytest.raises(LeaseLostError):
+            await leadership.proclaim("still one")
+
+        async def led_by_two() -> bool:
+            found = await others.leader()
+            return found is not None and found.text == "two"
+
+        await until_async(led_by_two)
+
+
+async def test_the_body_is_cancelled_when_its_key_is_deleted(
+    server: EtcdServer, election: Election, name: str
+) -> None:
+    with pytest.raises(LeaseLostError):
+        async with election.campaign("one") as leadership:
+            server.ctl("del", f"{name}/{leadership.owner}")
+            await asyncio.sleep(60)
+            pytest.fail("it leads on")
+
+
+async def test_a_value_that_comes_late_changes_nothing(
+    election: Election, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither a later value of the same leadership, nor one of the next."""
+    link, late = client._store._link, []
+    call = link.call
+
+    async def record(method: Any, request: Any, deadline: float) -> Any:
+        if method is messages.TXN:
+            late.append(request)
+        return await call(method, request, deadline)
+
+    async with election.campaign("one") as leadership:
+        monkeypatch.setattr(link, "call", record)
+        await leadership.proclaim("two")
+        monkeypatch.undo()
+        (request,) = late
+        await leadership.proclaim("three")
+        assert not (await call(messages.TXN, request, soon())).reply.succeeded
+        assert await election.leader() == Leader(b"three", leadership.token)
+    async with election.campaign("four") as next_one:
+        assert not (await call(messages.TXN, request, soon())).reply.succeeded
+        assert await election.leader() == Leader(b"four", next_one.token)
+
+
+async def test_a_value_is_written_over_one_that_had_no_answer(
+    election: Election, client: Any, name: str
+) -> None:
+    async with election.campaign("one") as leadership:
+        store = client._store
+        known = leadership._written
+        # As a request whose answer was lost, and which the caller gave up.
+        await store.proclaim(name, leadership.owner, leadership.token, known, b"?", soon())
+        assert leadership._written == known
+        await leadership.proclaim("two")
+        assert await election.leader() == Leader(b"two", leadership.token)
+        before = leadership._written
+        await leadership.proclaim("two")
+        assert leadership._written >= before
+
+
+async def test_values_may_be_as_long_as_a_request_of_etcd(
+    server: EtcdServer, election: Election, others: Election, name: str
+) -> None:
+    fits, too_long = b"x" * (1 << 20), b"x" * 1_700_000
+    with pytest.raises(BackendError, match="too large"):
+        async with election.campaign(too_long):
+            pytest.fail("it leads")
+    assert server.keys(f"{name}/") == []
+    async with election.campaign(fits) as leadership:
+        found = await others.leader()
+        assert found is not None
+        assert found.value == fits
+        with pytest.raises(BackendError, match="too large"):
+            await leadership.proclaim(too_long)
+        await leadership.proclaim("short")
+        assert await others.leader() == Leader(b"short", leadership.token)
+    assert await others.leader() is None
+
+
+async def test_a_client_that_closes_gives_its_leadership_up(
+    new_client: NewClient, others: Election
+) -> None:
+    client = new_client()
+    leading = await election_of(client, str(others.name)).campaign("one").__aenter__()
+    await client.aclose()
+    assert leading.lost
+    assert await others.leader() is None
+    for use in (election_of(client, "x").leader(), anext(election_of(client, "x").observe())):
+        with pytest.raises(ClientClosedError):
+            await use
+    with pytest.raises(ClientClosedError):
+        async with election_of(client, "x").campaign("x"):
+            pytest.fail("it leads")
+    await until(lambda: not client._context.waits)

@@ -1,0 +1,229 @@
+"""Our elections are those of Go's `concurrency.Election`, and of `etcdctl elect`."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+from typing import Any, Self
+
+import pytest
+
+from redisson_py import AcquireTimeoutError, LeaseLostError
+from redisson_py.etcd import Election, Leader
+from tests.fixtures.redis_server import unavailable
+from tests.stores import workers
+from tests.stores.backends import Backend
+from tests.stores.builds import ProgramNotFoundError
+from tests.stores.conftest import running
+from tests.stores.election_support import Observer, election_of, leading, queued
+from tests.stores.etcd.client import PATIENCE
+from tests.stores.etcd.server import EtcdServer, environment
+from tests.stores.workers import Worker, WorkerError
+
+pytestmark = pytest.mark.usefixtures("no_polls")
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def backend(servers: dict[str, Backend]) -> Backend:
+    return running(servers, "etcd")
+
+
+@pytest.fixture
+def server(backend: Backend) -> EtcdServer:
+    assert isinstance(backend.server, EtcdServer)
+    return backend.server
+
+
+@pytest.fixture
+def go(backend: Backend) -> Iterator[Worker]:
+    try:
+        worker = workers.theirs("etcd", backend)
+    except ProgramNotFoundError as error:
+        unavailable(str(error))
+    with worker:
+        yield worker
+
+
+@pytest.fixture
+def name() -> str:
+    return f"/shared/{next(_numbers)}"
+
+
+@pytest.fixture
+def election(client: Any, name: str) -> Election:
+    return election_of(client, name)
+
+
+class Etcdctl:
+    """`etcdctl elect`, with what it prints."""
+
+    def __init__(self, server: EtcdServer, *words: str) -> None:
+        self._command = server.command("elect", *words)
+
+    async def __aenter__(self) -> Self:
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command, stdout=asyncio.subprocess.PIPE, env=environment()
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.communicate()
+
+    async def line(self) -> str:
+        assert self._process.stdout is not None
+        async with asyncio.timeout(PATIENCE):
+            return (await self._process.stdout.readline()).decode().rstrip("\n")
+
+    async def resign(self) -> None:
+        """End it as Ctrl-C does."""
+        self._process.terminate()
+        async with asyncio.timeout(PATIENCE):
+            await self._process.communicate()
+
+
+async def test_go_waits_for_us_and_we_for_go(go: Worker, election: Election, name: str) -> None:
+    async with election.campaign("ours") as first:
+        assert await go.leader(name) == ("ours", first.token)
+        assert not await go.campaign(name, "go", wait=0.2)
+        waiting = asyncio.create_task(go.campaign(name, "go"))
+        await queued(election, 1)
+        await first.proclaim("ours-2")
+        assert await go.leader(name) == ("ours-2", first.token)
+    assert await waiting
+    found = await election.leader()
+    assert found is not None
+    assert found.text == "go"
+    assert found.token > first.token
+    with pytest.raises(AcquireTimeoutError):
+        async with election.campaign("ours", timeout=0):
+            pytest.fail("two lead")
+    async with leading(election, "ours-3") as elected:
+        await go.proclaim(name, "go-2")
+        assert await election.leader() == Leader(b"go-2", found.token)
+        snapshot = await election.inspect()
+        assert snapshot.holders[0].owner == (await go.candidate(name)).rpartition("/")[2]
+        await go.resign(name)
+        last = await elected
+        assert await go.leader(name) == ("ours-3", last.token)
+    with pytest.raises(WorkerError, match="no leader"):
+        await go.leader(name)
+
+
+async def test_both_observe_both(go: Worker, election: Election, name: str) -> None:
+    async with Observer(election) as observer:
+        theirs = None
+        for turn in range(2):
+            async with election.campaign(f"ours-{turn}") as leadership:
+                await observer.saw_last(f"ours-{turn}")
+                if theirs is None:
+                    theirs = asyncio.create_task(go.observe(name, "end"))
+                    waiting = asyncio.create_task(go.campaign(name, "go"))
+                    await queued(election, 1)
+                await leadership.proclaim(f"ours-{turn}-new")
+                await observer.saw_last(f"ours-{turn}-new")
+            if turn == 0:
+                assert await waiting
+                await observer.saw_last("go")
+                await go.proclaim(name, "go-new")
+                await observer.saw_last("go-new")
+                await go.resign(name)
+            await observer.saw_last(None)
+        assert await go.campaign(name, "end")
+        await observer.saw_last("end")
+        assert theirs is not None
+        said = await theirs
+        # Either may miss what lasted shortly, and both see it in its order.
+        for seen in (said, observer.seen):
+            assert [each for each in OURS_AND_THEIRS if each in seen] == [*filter(None, seen)]
+        assert observer.seen == [
+            None,
+            *OURS_AND_THEIRS[:4],
+            None,
+            *OURS_AND_THEIRS[4:6],
+            None,
+            "end",
+        ]
+        await go.resign(name)
+
+
+OURS_AND_THEIRS = ["ours-0", "ours-0-new", "go", "go-new", "ours-1", "ours-1-new", "end"]
+
+
+async def test_a_leader_of_go_that_dies_is_followed(
+    backend: Backend, election: Election, name: str
+) -> None:
+    with workers.theirs("etcd", backend, session=3) as dying:
+        assert await dying.campaign(name, "go")
+        async with Observer(election) as observer, leading(election, "ours") as elected:
+            assert not elected.done()
+            dying.kill()
+            async with asyncio.timeout(30):
+                await elected
+            await observer.saw("go", "ours")
+
+
+async def test_one_of_our_leaders_that_dies_is_followed_by_go(
+    backend: Backend, go: Worker, election: Election, name: str
+) -> None:
+    with workers.ours("etcd", backend) as dying:
+        assert await dying.acquire(f"election:{name}", wait=30)
+        async with Observer(election) as observer:
+            theirs = asyncio.create_task(go.observe(name, "go"))
+            waiting = asyncio.create_task(go.campaign(name, "go"))
+            await queued(election, 1)
+            dying.kill()
+            assert await waiting
+            await observer.saw("ours", "go")
+            assert (await theirs)[-1] == "go"
+        await go.resign(name)
+
+
+async def test_a_late_leader_of_go_proclaims_nothing(
+    server: EtcdServer, go: Worker, election: Election, name: str
+) -> None:
+    assert await go.campaign(name, "go")
+    async with leading(election, "ours") as elected:
+        server.ctl("del", await go.candidate(name))
+        await elected
+        with pytest.raises(WorkerError, match="not leader"):
+            await go.proclaim(name, "go-late")
+        found = await election.leader()
+        assert found is not None
+        assert found.text == "ours"
+
+
+async def test_etcdctl_and_we_take_turns(server: EtcdServer, election: Election, name: str) -> None:
+    async with Etcdctl(server, "-l", name) as listening:
+        async with election.campaign("ours") as leadership:
+            key = f"{name}/{leadership.owner}"
+            assert [await listening.line() for _ in range(2)] == [key, "ours"]
+            await leadership.proclaim("ours-2")
+            assert [await listening.line() for _ in range(2)] == [key, "ours-2"]
+            async with Etcdctl(server, name, "theirs") as candidate:
+                await queued(election, 1)
+                await leadership.release()
+                their_key = await candidate.line()
+                assert await candidate.line() == "theirs"
+                assert [await listening.line() for _ in range(2)] == [their_key, "theirs"]
+                found = await election.leader()
+                assert found is not None
+                assert found.text == "theirs"
+                async with leading(election, "ours-3") as elected:
+                    await candidate.resign()
+                    last = await elected
+                    last_key = f"{name}/{last.owner}"
+                    assert [await listening.line() for _ in range(2)] == [last_key, "ours-3"]
+    assert server.keys(f"{name}/") == []
+
+
+async def test_etcdctl_deletes_a_leader(server: EtcdServer, election: Election, name: str) -> None:
+    with pytest.raises(LeaseLostError):
+        async with election.campaign("ours") as leadership:
+            server.ctl("del", f"{name}/{leadership.owner}")
+            await asyncio.sleep(60)
+            pytest.fail("it leads on")

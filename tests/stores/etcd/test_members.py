@@ -1,0 +1,204 @@
+"""The store on etcd with members that are of no use, users whose tokens end, and old leaders."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import grpc.aio
+import pytest
+
+from redisson_py._stores.contract import Busy, Renewal
+from redisson_py._stores.etcd import EtcdStore, messages
+from redisson_py.errors import BackendError, ConnectionLostError
+from tests.stores.etcd.client import LEASE, Client, Ringing, eventually, soon
+from tests.stores.etcd.server import EtcdServer
+from tests.support.certificates import Certificates, make_certificates
+
+PASSWORD = "secret"
+
+
+@pytest.fixture
+def server() -> Iterator[EtcdServer]:
+    with EtcdServer() as started:
+        yield started
+
+
+def with_users(server: EtcdServer) -> None:
+    """Make root and app, which may do everything, and ask for their passwords from now on."""
+    for user in ("root", "app"):
+        server.ctl("user", "add", f"{user}:{PASSWORD}")
+        server.ctl("user", "grant-role", user, "root")
+    server.ctl("auth", "enable")
+
+
+def as_app(server: EtcdServer) -> str:
+    return f"etcd://app:{PASSWORD}@{server.address}"
+
+
+def counted(client: Client, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Return how often a client asks what, from now on; each attempt counts."""
+    counts: Counter[str] = Counter()
+    ask = client.store._link._ask
+
+    async def count(connection: Any, method: Any, request: Any, end: float) -> Any:
+        counts[method.path] += 1
+        return await ask(connection, method, request, end)
+
+    monkeypatch.setattr(client.store._link, "_ask", count)
+    return counts
+
+
+async def test_one_of_all_that_need_a_token_asks_for_it(
+    server: EtcdServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time costs etcd a check of the password, which is slow on purpose."""
+    with_users(server)
+    async with Client(as_app(server)) as client:
+        await client.granted("a", "a:0")
+        counts = counted(client, monkeypatch)
+        # As after some minutes without a call, or when the member has started again.
+        client.store._link._token = "not.a.token"
+        await asyncio.gather(*(client.granted(f"b{number}", f"a:{number}") for number in range(40)))
+        assert counts[messages.AUTHENTICATE.path] == 1
+
+
+async def test_a_refused_token_leaves_nothing_uncertain(server: EtcdServer) -> None:
+    with_users(server)
+    async with Client(as_app(server)) as client:
+        await client.granted("a", "a:0")
+        client.store._link._token = "not.a.token"
+        await client.granted("b", "a:1")
+        await client.give_back("b", "a:1")
+        found = server.ctl("--user", f"root:{PASSWORD}", "get", "redisson_py/", "--prefix")
+        assert found == ""
+
+
+async def test_users_come_while_a_client_is_there(
+    server: EtcdServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Client(as_app(server)) as client:
+        counts = counted(client, monkeypatch)
+        for number in range(3):
+            await client.granted(f"a{number}", f"a:{number}")
+        # It knows that nobody wants a token.
+        assert counts[messages.AUTHENTICATE.path] == 0
+        await asyncio.to_thread(with_users, server)
+        await client.granted("b", "a:4")
+        await client.granted("c", "a:5")
+        assert counts[messages.AUTHENTICATE.path] == 1
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> tuple[Certificates, Certificates]:
+    folder: Path = tmp_path_factory.mktemp("tls")
+    return (
+        make_certificates(folder / "one", "IP:127.0.0.1"),
+        make_certificates(folder / "two", "IP:127.0.0.1"),
+    )
+
+
+async def test_a_member_with_a_bad_certificate_is_passed_over(
+    certificates: tuple[Certificates, Certificates],
+) -> None:
+    good, bad = certificates
+    with EtcdServer(good) as trusted, EtcdServer(bad) as other:
+        url = f"etcds://{other.address},{trusted.address}"
+        async with Client(url, ca=str(good.authority)) as client:
+            first = await client.granted("a", "a:1")
+            trusted.kill()
+            with pytest.raises(ConnectionLostError, match="in time"):
+                await client.store.ping(soon(0.5))
+            trusted.start()
+            (kept,) = await client.renew(Renewal("a", "a:1", first.token, LEASE))
+            assert kept is not None
+        # With none that is trusted there is nothing to wait for.
+        nobody = EtcdStore.from_url(f"etcds://{other.address}", ca=str(good.authority))
+        with pytest.raises(BackendError, match=r"TLS with etcd at .* failed") as caught:
+            await nobody.start(Ringing(), soon())
+        assert not isinstance(caught.value, ConnectionLostError)
+
+
+@asynccontextmanager
+async def refusing(code: grpc.StatusCode, text: str) -> AsyncIterator[str]:
+    """Run a server that refuses all but `Status`; yield its address."""
+
+    class Refuse:
+        def service(self, details: grpc.HandlerCallDetails) -> Any:
+            async def answer(request: bytes, context: Any) -> bytes:
+                if details.method != messages.STATUS.path:
+                    await context.abort(code, text)
+                return messages.serialized(messages.STATUS.reply(version="3.6.0"))
+
+            return grpc.unary_unary_rpc_method_handler(answer)
+
+    server = grpc.aio.server(handlers=[Refuse()])
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    try:
+        yield f"127.0.0.1:{port}"
+    finally:
+        await server.stop(None)
+
+
+@pytest.mark.parametrize("code", [grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.FAILED_PRECONDITION])
+@pytest.mark.parametrize("text", ["rpc not supported for learner", "not capable"])
+async def test_what_a_member_cannot_do_another_is_asked_for(
+    server: EtcdServer, code: grpc.StatusCode, text: str
+) -> None:
+    """A learner, and a member that has just begun: 3.6 gives its refusal another code than 3.4."""
+    async with refusing(code, f"etcdserver: {text}") as learner:
+        async with Client(f"etcd://{learner},{server.address}") as client:
+            await client.granted("a", "a:1")
+
+
+async def test_a_renewal_of_a_leader_that_was_replaced_does_not_count(
+    server: EtcdServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not know yet that it is none, and the new one has heard of no renewal."""
+    async with Client(server.url) as client:
+        first = await client.granted("a", "a:1")
+        counts = counted(client, monkeypatch)
+        call = client.store._link.call
+
+        async def replaced(method: Any, request: Any, deadline: float) -> Any:
+            answer = await call(method, request, deadline)
+            if method is messages.LEASE_RENEW and counts[method.path] == 1:
+                # It is the leader again, in the next term.
+                await asyncio.to_thread(server.kill)
+                await asyncio.to_thread(server.start)
+            return answer
+
+        monkeypatch.setattr(client.store._link, "call", replaced)
+        (until,) = await client.renew(Renewal("a", "a:1", first.token, LEASE))
+        assert counts[messages.LEASE_RENEW.path] == 2
+        assert until == client.session.until
+
+
+async def test_a_stream_is_opened_on_no_connection_that_has_failed(
+    server: EtcdServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another call may find out while the stream's begins."""
+    async with Client(server.url) as one, Client(server.url) as two:
+        await two.granted("a", "b:1")
+        link = one.store._link
+        metadata, used = link.metadata, []
+
+        async def failing(connection: Any, end: float) -> Any:
+            found = await metadata(connection, end)
+            used.append(connection)
+            if len(used) == 1:
+                link.retire(connection)
+            return found
+
+        monkeypatch.setattr(link, "metadata", failing)
+        assert await one.ask("a", "a:1", waits=True) == Busy(None)
+        await eventually(lambda: len(used) == 2 and one.store._watches._outgoing is not None)
+        assert not used[1].retired
+        await two.give_back("a", "b:1")
+        await one.bell.heard("a")

@@ -1,0 +1,202 @@
+"""What becomes of a session of etcd: moved holds, other event loops, and a driver that fails."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from redisson_py._stores.contract import Renewal
+from redisson_py._stores.etcd import messages
+from redisson_py._stores.etcd.link import _FailedError
+from redisson_py.errors import ConnectionLostError
+from tests.stores.etcd.client import Client, eventually, soon
+from tests.stores.etcd.server import EtcdServer
+from tests.stores.etcd.test_traps import moves
+from tests.stores.traces import Loops
+
+LEASE = 3.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EtcdServer]:
+    with EtcdServer() as started:
+        yield started
+
+
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("first", [True, False])
+async def test_a_hold_goes_while_it_is_moved(
+    server: EtcdServer, monkeypatch: pytest.MonkeyPatch, before: bool, first: bool
+) -> None:
+    """It is given back, as after a renewal that the engine gave up."""
+    async with Client(server.url) as client:
+        granted = await client.granted("a", "a:1", lease=60, renewed=first)
+        call = client.store._link.call
+
+        async def interrupted(method: Any, request: Any, deadline: float) -> Any:
+            if not moves(request):
+                return await call(method, request, deadline)
+            monkeypatch.undo()
+            answer = None if before else await call(method, request, deadline)
+            assert await client.give_back("a", "a:1") is True
+            return answer or await call(method, request, deadline)
+
+        monkeypatch.setattr(client.store._link, "call", interrupted)
+        renewal = Renewal("a", "a:1", granted.token, 120, exact=True)
+        assert await client.renew(renewal) == [None]
+        assert not client.store._holds.may_have(("a", "a:1"))
+        assert server.keys("a/") == []
+
+
+async def test_a_session_ends_while_a_hold_is_moved_out_of_it(
+    server: EtcdServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with Client(server.url) as client:
+        await client.granted("x", "a:0")
+        session = client.session
+        call = client.store._link.call
+
+        async def interrupted(method: Any, request: Any, deadline: float) -> Any:
+            if moves(request):
+                monkeypatch.undo()
+                server.ctl("lease", "revoke", f"{session.number:x}")
+            return await call(method, request, deadline)
+
+        monkeypatch.setattr(client.store._link, "call", interrupted)
+        await client.granted("a", "a:1", lease=60, renewed=False)
+        (key,) = server.keys("a/")
+        assert key == f"a/{client.session.number:x}"
+        assert client.session is not session
+        assert await client.give_back("a", "a:1") is True
+        assert server.keys("a/") == []
+
+
+def test_a_store_starts_in_another_loop_when_etcd_comes_back(
+    server: EtcdServer, loops: Loops, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = Client(server.url)
+
+    async def begin() -> None:
+        await client.store.start(client.bell, soon())
+        await client.granted("loops", "a:1")
+        await asyncio.sleep(0)
+
+    async def go_on() -> None:
+        ask = client.store._link._ask
+
+        async def fail(*arguments: Any) -> Any:
+            monkeypatch.setattr(client.store._link, "_ask", ask)
+            raise _FailedError
+
+        monkeypatch.setattr(client.store._link, "_ask", fail)
+        await client.store.start(client.bell, soon())
+        await client.store.ping(soon())
+        await client.store.stop()
+
+    loops.run_and_close(begin())
+    client.store.leave_behind()
+    loops.run_and_close(go_on())
+
+
+async def test_a_driver_that_fails_does_not_end_the_care_of_a_session(
+    server: EtcdServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Client(server.url, lease=60) as other, Client(server.url, lease=LEASE) as client:
+        await other.granted("care", "b:1")
+        await client.ask("care", "a:1", waits=True)
+        ask, failed = client.store._link._ask, asyncio.Event()
+
+        async def fail(connection: Any, method: Any, request: Any, end: float) -> Any:
+            if method is not messages.LEASE_RENEW or failed.is_set():
+                return await ask(connection, method, request, end)
+            failed.set()
+            raise RuntimeError("a defect")
+
+        monkeypatch.setattr(client.store._link, "_ask", fail)
+        await asyncio.wait_for(failed.wait(), LEASE)
+        until = client.session.until
+        await eventually(lambda: client.session.until > until)
+        (told,) = (each for each in caplog.records if each.levelno >= logging.ERROR)
+        assert "etcd" in told.message
+
+
+@pytest.mark.parametrize("engine_first", [True, False])
+@pytest.mark.parametrize("renewed", [True, False])
+async def test_a_debt_is_paid_while_the_engine_asks_again(
+    server: EtcdServer, monkeypatch: pytest.MonkeyPatch, renewed: bool, engine_first: bool
+) -> None:
+    """The answer is that of the first of the two, and nothing is remembered for nobody."""
+    async with Client(server.url) as client:
+        await client.granted("twice", "a:1", renewed=renewed)
+        holds = client.store._holds
+        await fails_to_give_back(client, ("twice", "a:1"))
+        delete, deleted, goes_on = holds._queue.delete, asyncio.Event(), asyncio.Event()
+
+        async def delete_late(*arguments: Any) -> Any:
+            answer = await delete(*arguments)
+            if not deleted.is_set():
+                deleted.set()
+                await goes_on.wait()
+            return answer
+
+        monkeypatch.setattr(holds._queue, "delete", delete_late)
+        engine, store = client.give_back("twice", "a:1"), holds.tend(soon())
+        ours, theirs = (engine, store) if engine_first else (store, engine)
+        async with asyncio.timeout(30):
+            first = asyncio.create_task(ours)
+            await deleted.wait()
+            second = await theirs
+            goes_on.set()
+            answers = await first, second
+        assert answers == ((True, None) if engine_first else (None, True))
+        assert (holds._owed, holds._given, holds._own) == ({}, {}, {})
+
+
+async def test_what_nobody_asks_for_again_is_not_kept_for_ever(
+    server: EtcdServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine gives up when the lease is over; the session goes on with other holds."""
+    monkeypatch.setattr("redisson_py._stores.etcd.holds._REMEMBERED", 2)
+    waiters = [(f"left {number}", f"a:{number}") for number in range(5)]
+    async with Client(server.url) as client:
+        for name, owner in waiters:
+            await client.granted(name, owner)
+        await fails_to_give_back(client, *waiters)
+        holds = client.store._holds
+        await holds.tend(soon())
+        assert holds._given == dict.fromkeys(waiters[-2:], True)
+        assert await client.give_back(*waiters[-1]) is True
+
+
+async def fails_to_give_back(client: Client, *waiters: tuple[str, str]) -> None:
+    """Try to give back while there is no connection."""
+
+    async def fail(*_: Any) -> None:
+        raise ConnectionLostError("no connection", maybe_held=False)
+
+    with pytest.MonkeyPatch.context() as failing:
+        failing.setattr(client.store._link, "call", fail)
+        for name, owner in waiters:
+            with pytest.raises(ConnectionLostError):
+                await client.give_back(name, owner)
+
+
+async def test_undos_are_not_noted_for_as_long_as_a_client_lives(
+    server: EtcdServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A lost answer leaves a note in etcd: over months of a busy client these would be many."""
+    async with Client(server.url) as client:
+        await client.granted("held", "a:0")
+        session = client.session
+        for number in range(1, 4):
+            await client.give_back("noted", f"a:{number}", unsure=True)
+        await client.store._holds.tend(soon())
+        assert len(server.keys("redisson_py/")) == 3
+        monkeypatch.setattr("redisson_py._stores.etcd.holds._NOTED", 0.0)
+        await client.store._holds.tend(soon())
+        assert server.keys("redisson_py/") == []
+        assert client.session is session

@@ -1,0 +1,372 @@
+"""What goes wrong with etcd: late requests, dead sessions, and keys that two owners share."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+from unittest.mock import AsyncMock
+
+import pytest
+import pytest_asyncio
+
+from redisson_py._stores.contract import Busy, Granted, Renewal
+from redisson_py._stores.etcd import messages
+from redisson_py._stores.etcd.link import LeaseEndedError
+from redisson_py._time import now
+from redisson_py.errors import BackendError, ConnectionLostError
+from tests.stores.etcd.client import LEASE, Client, eventually, lost_requests, recorded, soon
+from tests.stores.etcd.server import EtcdServer
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EtcdServer]:
+    with EtcdServer() as started:
+        yield started
+
+
+@pytest.fixture
+def name() -> str:
+    return f"name-{next(_numbers)}"
+
+
+@pytest_asyncio.fixture
+async def one(server: EtcdServer) -> AsyncIterator[Client]:
+    async with Client(server.url) as client:
+        yield client
+
+
+@pytest_asyncio.fixture
+async def two(server: EtcdServer) -> AsyncIterator[Client]:
+    async with Client(server.url) as client:
+        yield client
+
+
+async def test_a_grant_counts_from_the_last_renewal(
+    one: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.granted(name, "a:1")
+    until = one.session.until
+    calls = recorded(one, monkeypatch)
+    assert (await one.granted(f"{name}b", "a:2")).until == until
+    assert [method for method, _ in calls] == [messages.TXN]
+
+
+async def test_no_grant_on_a_session_that_is_nearly_over(
+    one: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.granted(name, "a:1")
+    session = one.session
+    session.until = now() + 0.3 * session.seconds
+    calls = recorded(one, monkeypatch)
+    before = now()
+    granted = await one.granted(f"{name}b", "a:2")
+    renewal = [messages.LEASE_RENEW, messages.RANGE]
+    assert [method for method, _ in calls] == [*renewal, messages.TXN]
+    assert granted.until == one.session.until >= before + LEASE
+    assert one.session is session
+
+
+async def test_a_session_that_runs_out_while_asking_is_renewed(
+    one: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.granted(name, "a:1")
+    session = one.session
+    call = one.store._link.call
+
+    async def slow(method: Any, request: Any, deadline: float) -> Any:
+        answer = await call(method, request, deadline)
+        if method is messages.TXN:
+            session.until = now() + 0.1
+        return answer
+
+    monkeypatch.setattr(one.store._link, "call", slow)
+    before = now()
+    assert (await one.granted(f"{name}b", "a:2")).until >= before + LEASE
+
+
+async def test_a_session_over_by_our_clock_comes_back_no_more(
+    server: EtcdServer, one: Client, two: Client, name: str
+) -> None:
+    first = await one.granted(name, "a:1")
+    one.session.until = now() - 0.01
+    await one.granted(f"{name}b", "a:2")
+    # The engine has told the loss: so the hold is gone in etcd as well, not only in our memory.
+    assert server.keys(f"{name}/") == []
+    assert await one.renew(Renewal(name, "a:1", first.token, LEASE)) == [None]
+    await two.granted(name, "b:1")
+
+
+async def test_a_dead_session_holds_nothing(
+    server: EtcdServer, one: Client, two: Client, name: str
+) -> None:
+    first = await one.granted(name, "a:1")
+    rings = one.bell.all
+    server.ctl("lease", "revoke", f"{one.session.number:x}")
+    await two.granted(name, "b:1")
+    assert await one.renew(Renewal(name, "a:1", first.token, LEASE)) == [None]
+    assert one.bell.all == rings + 1
+    assert await one.give_back(name, "a:1") is False
+    assert await one.ask(name, "a:2") == Busy(None)
+
+
+async def test_a_waiter_with_a_dead_session_is_not_granted(
+    server: EtcdServer, one: Client, two: Client, name: str
+) -> None:
+    await one.granted(name, "a:1")
+    assert await two.ask(name, "b:1", waits=True) == Busy(None)
+    dead = two.session
+    server.ctl("lease", "revoke", f"{dead.number:x}")
+    assert await one.ask(name, "a:2", waits=True) == Busy(None)
+    await one.give_back(name, "a:1")
+    async with Client(server.url) as three:
+        third = await three.granted(name, "c:1")
+        # Nothing was before its key; but that key has gone with its session.
+        assert await two.ask(name, "b:1", waits=True) == Busy(None)
+        assert two.session.number != dead.number
+        await three.give_back(name, "c:1")
+        await two.bell.heard(name)
+        granted = await two.granted(name, "b:1", waits=True)
+    assert granted.token > third.token
+    assert granted.until == two.session.until
+
+
+async def test_a_late_release_leaves_a_newer_hold_alone(
+    one: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.granted(name, "a:1")
+    calls = recorded(one, monkeypatch)
+    assert await one.give_back(name, "a:1") is True
+    ((method, release),) = calls
+    second = await one.granted(name, "a:2")
+    # The same key, with another owner.
+    late = await one.store._link.call(method, release, soon())
+    assert not late.reply.succeeded
+    assert await one.give_back(name, "a:1") is False
+    assert await one.renew(Renewal(name, "a:2", second.token, 0)) == [one.session.until]
+
+
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize("unsure", [True, False])
+async def test_an_undo_refuses_its_question_if_it_comes_later(
+    server: EtcdServer,
+    one: Client,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    waits: bool,
+    unsure: bool,
+) -> None:
+    await one.granted(f"{name}x", "a:0")
+    calls = recorded(one, monkeypatch)
+    await one.granted(name, "a:1", waits=waits)
+    ((method, question),) = calls
+    assert await one.give_back(name, "a:1", unsure=unsure) is True
+    assert await one.give_back(name, "a:1", unsure=unsure) is False
+    late = await one.store._link.call(method, question, soon())
+    # Without `unsure` it would have a hold that nobody gives back.
+    assert late.reply.succeeded is not unsure
+    assert len(server.keys(f"{name}/")) == (0 if unsure else 1)
+    if unsure:
+        with pytest.raises(BackendError, match="has given back"):
+            await one.ask(name, "a:1", waits=True)
+        # Others are not concerned, and the note goes with the session.
+        await one.granted(name, "a:2")
+        assert server.keys("redisson_py/") == ["redisson_py/undone/a:1"]
+        await one.store._sessions.end(one.session, soon())
+        assert server.keys("redisson_py/") == []
+
+
+@pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.parametrize("held", [True, False])
+async def test_the_first_of_two_copies_comes_last(
+    server: EtcdServer,
+    one: Client,
+    two: Client,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    waits: bool,
+    held: bool,
+) -> None:
+    await one.granted(f"{name}x", "a:0")
+    if held:
+        await two.granted(name, "b:1")
+    lost = lost_requests(one, monkeypatch)
+    answer = await one.ask(name, "a:1", waits=waits)
+    assert isinstance(answer, Busy) is held
+    if waits or not held:
+        assert await one.give_back(name, "a:1") is not held
+    if held:
+        await two.give_back(name, "b:1")
+    ((method, question),) = lost
+    late = await one.store._link.call(method, question, soon())
+    assert not late.reply.succeeded
+    assert server.keys(f"{name}/") == []
+
+
+async def test_a_release_that_was_sent_twice_tells_no_loss(
+    one: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.granted(f"{name}x", "a:0")
+    lost_requests(one, monkeypatch)
+    await one.granted(name, "a:1")
+    monkeypatch.undo()
+    lost_requests(one, monkeypatch, carried_out=True)
+    assert await one.give_back(name, "a:1") is None
+
+
+async def test_an_undo_before_its_question_refuses_it(
+    server: EtcdServer, one: Client, name: str
+) -> None:
+    await one.granted(f"{name}x", "a:0")
+    assert await one.give_back(name, "a:1", unsure=True) is False
+    with pytest.raises(BackendError, match="has given back"):
+        await one.ask(name, "a:1")
+    assert server.keys(f"{name}/") == []
+
+
+async def test_a_question_of_a_dead_session_is_refused(
+    server: EtcdServer, one: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.granted(f"{name}x", "a:0")
+    calls = recorded(one, monkeypatch)
+    await one.granted(name, "a:1")
+    await one.store._sessions.end(one.session, soon())
+    with pytest.raises(LeaseEndedError):
+        await one.store._link.call(*calls[0], soon())
+    assert server.keys(f"{name}/") == []
+
+
+async def test_two_owners_of_one_client_have_one_key(one: Client, two: Client, name: str) -> None:
+    first = await one.granted(name, "a:1")
+    assert await one.ask(name, "a:2") == Busy(None)
+    assert await one.ask(name, "a:3", waits=True) == Busy(None)
+    assert await two.ask(name, "b:1", waits=True) == Busy(None)
+    assert await one.give_back(name, "a:3") is False
+    assert await one.ask(name, "a:4", waits=True) == Busy(None)
+    assert await one.give_back(name, "a:1") is True
+    # The one of the same client could not queue: it rings, and is behind the other then.
+    await one.bell.heard(name)
+    await two.bell.heard(name)
+    assert await one.ask(name, "a:4", waits=True) == Busy(None)
+    second = await two.granted(name, "b:1", waits=True)
+    assert second.token > first.token
+    await two.give_back(name, "b:1")
+    await one.bell.heard(name)
+    assert (await one.granted(name, "a:4", waits=True)).token > second.token
+
+
+async def test_a_moved_hold_and_the_next_owner_have_one_key(one: Client, name: str) -> None:
+    await one.granted(name, "a:1", lease=60, renewed=False)
+    assert await one.ask(name, "a:2", waits=True) == Busy(None)
+    assert await one.give_back(name, "a:1") is True
+    await one.bell.heard(name)
+    await one.granted(name, "a:2", waits=True)
+
+
+async def test_a_late_move_does_not_undo_a_later_one(
+    one: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await one.granted(name, "a:1")
+    calls = recorded(one, monkeypatch)
+    # Otherwise its lease has ended, and it is refused for that.
+    monkeypatch.setattr(one.store._holds, "_end_lease", AsyncMock())
+    await one.renew(Renewal(name, "a:1", first.token, 10, exact=True))
+    ((method, move),) = [each for each in calls if moves(each[1])]
+    await one.renew(Renewal(name, "a:1", first.token, 60, exact=True))
+    # Once more, after the later one: its lease would end the hold early.
+    late = await one.store._link.call(method, move, soon())
+    assert not late.reply.succeeded
+    state = await one.store.look(name, soon())
+    assert state.holder is not None
+    assert 50 < state.holder.remaining <= 60
+
+
+async def test_a_move_without_an_answer_is_done_again(
+    one: Client, two: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.granted(f"{name}x", "a:0")
+    call = one.store._link.call
+
+    async def lose(method: Any, request: Any, deadline: float) -> Any:
+        answer = await call(method, request, deadline)
+        if moves(request):
+            raise ConnectionLostError("lost", maybe_held=True)
+        return answer
+
+    monkeypatch.setattr(one.store._link, "call", lose)
+    with pytest.raises(ConnectionLostError):
+        await one.granted(name, "a:1", lease=30, renewed=False)
+    monkeypatch.undo()
+    before = now()
+    granted = await one.granted(name, "a:1", lease=60, renewed=False)
+    assert before + 60 <= granted.until
+    await one.store._sessions.end(one.session, soon())
+    assert await two.ask(name, "b:1") == Busy(None)
+    assert await one.give_back(name, "a:1") is True
+    await two.granted(name, "b:1")
+
+
+async def test_a_session_that_may_have_been_ended_is_not_used(
+    server: EtcdServer, one: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await one.granted(name, "a:1")
+    session = one.session
+    call = one.store._link.call
+
+    async def lose(method: Any, request: Any, deadline: float) -> Any:
+        if method is messages.LEASE_REVOKE:
+            raise ConnectionLostError("lost", maybe_held=True)
+        return await call(method, request, deadline)
+
+    monkeypatch.setattr(one.store._link, "call", lose)
+    session.until = now() - 0.01
+    with pytest.raises(ConnectionLostError) as caught:
+        await one.ask(f"{name}b", "a:2")
+    assert not caught.value.maybe_held
+    # The request to end it may still be under way: no renewal counts any more.
+    assert await one.renew(Renewal(name, "a:1", first.token, LEASE)) == [None]
+    monkeypatch.undo()
+    await one.granted(f"{name}b", "a:2")
+    assert one.session is not session
+    assert server.keys(f"{name}/") == []
+
+
+async def test_the_session_of_a_waiter_is_renewed(
+    server: EtcdServer, one: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.granted(name, "a:1")
+    async with Client(server.url, lease=2) as two:
+        assert await two.ask(name, "b:1", waits=True) == Busy(None)
+        until = two.session.until
+        calls = recorded(two, monkeypatch)
+        await eventually(lambda: two.session.until > until)
+        assert [method for method, _ in calls] == [messages.LEASE_RENEW, messages.RANGE]
+
+
+async def test_a_cancelled_question_is_undone(one: Client, name: str) -> None:
+    """A question is cancelled after each number of steps of the loop that it may take."""
+    await one.granted(f"{name}x", "a:0")
+    completed = steps = 0
+    while completed < 3:
+        steps += 1
+        owner = f"a:{steps}"
+        task = asyncio.create_task(one.ask(name, owner, waits=True))
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            assert isinstance(await task, Granted)
+            completed += 1
+        await one.give_back(name, owner, unsure=True)
+    assert steps > 5
+    assert (await one.store.look(name, soon())).holder is None
+
+
+def moves(request: Any) -> bool:
+    """Return whether a request puts a key under another lease."""
+    operations = getattr(request, "success", ())
+    return any(each.put.ignore_value for each in operations)

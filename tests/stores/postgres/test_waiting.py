@@ -1,0 +1,351 @@
+"""Waiting for a hold in PostgreSQL: no release is missed, and nobody is told of one for nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterator
+
+import asyncpg
+import pytest
+
+from redisson_py._stores.contract import Busy, Granted
+from redisson_py._stores.postgres import PostgresStore, listening, sql
+from redisson_py._stores.postgres.listening import channel_of
+from redisson_py._stores.postgres.store import LOCKED, POLL
+from redisson_py.testing import FaultProxy
+from tests.stores.postgres.scene import (
+    Bell,
+    busy,
+    connected,
+    granted,
+    id_of,
+    renewal,
+    row_of,
+    soon,
+    started,
+    until,
+    until_blocked,
+    wish,
+)
+from tests.stores.postgres.server import (
+    HOST,
+    PostgresServer,
+    running_pgbouncer,
+    running_postgres,
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with running_postgres() as each:
+        yield each
+
+
+async def test_a_release_rings_for_those_that_wait(server: PostgresServer) -> None:
+    bell = Bell()
+    async with started(server.url) as one, started(server.url, bell) as other:
+        await granted(one, "rings", "a:1")
+        # A waiter that a message can wake does not poll.
+        assert await busy(other, "rings", "b:1", waits=True) > 1
+        assert await one.give_back("rings", "a:1", False, soon())
+        await bell.wait()
+        assert bell.names == ["rings"]
+        await granted(other, "rings", "b:1", waits=True)
+        await other.give_back("rings", "b:1", False, soon())
+        await granted(one, "rings", "a:2")
+        await busy(other, "rings", "b:2", waits=True)
+        assert await one.force_release("rings", soon())
+        await bell.wait()
+        assert bell.names == ["rings", "rings"]
+
+
+async def test_a_wait_that_ended_is_not_rung_for(server: PostgresServer) -> None:
+    bell = Bell()
+    async with started(server.url) as one, started(server.url, bell) as other:
+        await granted(one, "left", "a:1")
+        await granted(one, "stays", "a:2")
+        await busy(other, "left", "b:1", waits=True)
+        await busy(other, "stays", "b:2", waits=True)
+        await other.give_back("left", "b:1", False, soon())
+        await one.give_back("left", "a:1", False, soon())
+        await one.give_back("stays", "a:2", False, soon())
+        await bell.wait()
+        assert bell.names == ["stays"]
+
+
+async def test_a_message_is_sent_only_if_somebody_waits(server: PostgresServer) -> None:
+    heard: list[str] = []
+    async with started(server.url) as store, connected(server.url) as raw:
+
+        def hear(_connection: object, _pid: int, _channel: str, payload: str) -> None:
+            heard.append(payload)
+
+        async def pair(owner: str) -> None:
+            await granted(store, "quiet", owner)
+            assert await store.give_back("quiet", owner, False, soon())
+            await raw.execute(f"NOTIFY {channel_of('quiet')}, '{owner}'")
+            await until(lambda: _is(owner in heard))
+
+        await raw.add_listener(channel_of("quiet"), hear)
+        await pair("a:1")
+        assert heard == ["a:1"]
+        await granted(store, "quiet", "a:2")
+        await busy(store, "quiet", "b:1", waits=True)
+        await store.give_back("quiet", "a:2", False, soon())
+        await until(lambda: _is("" in heard))
+        # What the waiter left behind does not outlive the release.
+        await pair("a:3")
+        assert heard == ["a:1", "", "a:3"]
+        await raw.remove_listener(channel_of("quiet"), hear)
+
+
+async def test_a_waiter_sees_a_release_that_commits_meanwhile(server: PostgresServer) -> None:
+    """The snapshot of its statement is older than the release, its answer must not be."""
+    async with (
+        started(server.url) as store,
+        connected(server.url) as raw,
+        connected(server.url) as look,
+    ):
+        await granted(store, "stale", "a:1")
+        await busy(store, "stale", "b:1", waits=True)
+        # It listens already, but does not count as waiting any more.
+        await raw.execute("UPDATE redisson_py_locks SET waiting_until = now()")
+        transaction = raw.transaction()
+        await transaction.start()
+        await raw.fetch(sql.GIVE_BACK, id_of("stale"), channel_of("stale"), "a:1")
+        asking = asyncio.create_task(store.ask(wish("stale", "b:1", waits=True), soon()))
+        await until_blocked(look)
+        await transaction.commit()
+        assert isinstance(await asking, Granted)
+
+
+async def test_a_release_that_a_waiter_does_not_see_rings(server: PostgresServer) -> None:
+    """It is marked as waiting, so it neither writes nor waits for the release."""
+    bell = Bell()
+    async with started(server.url, bell) as store, connected(server.url) as raw:
+        await granted(store, "unseen", "a:1")
+        await busy(store, "unseen", "b:1", waits=True)
+        transaction = raw.transaction()
+        await transaction.start()
+        await raw.fetch(sql.GIVE_BACK, id_of("unseen"), channel_of("unseen"), "a:1")
+        assert await busy(store, "unseen", "b:1", waits=True) > 1
+        assert bell.names == []
+        await transaction.commit()
+        await bell.wait()
+        await granted(store, "unseen", "b:1", waits=True)
+
+
+async def test_a_release_sees_a_waiter_that_commits_meanwhile(server: PostgresServer) -> None:
+    async with started(server.url) as store, connected(server.url) as raw:
+        await granted(store, "registers", "a:1")
+        heard = asyncio.Event()
+        async with connected(server.url) as look:
+            await look.add_listener(channel_of("registers"), lambda *_: heard.set())
+            transaction = raw.transaction()
+            await transaction.start()
+            arguments = (id_of("registers"), "registers", "b:1", 30.0, 1, True)
+            (row,) = await raw.fetch(sql.ASK, *arguments)
+            assert not row["granted"]
+            back = asyncio.create_task(store.give_back("registers", "a:1", False, soon()))
+            await until_blocked(look)
+            await transaction.commit()
+            assert await back
+            await until(lambda: _is(heard.is_set()))
+
+
+@pytest.mark.parametrize("clients", [2, 5])
+async def test_no_wake_up_is_lost_under_contention(server: PostgresServer, clients: int) -> None:
+    """Nobody falls back to asking by the clock, which takes many seconds here."""
+    counter, fallbacks = 0, 0
+
+    async def increments(store: PostgresStore, bell: Bell, owner: str) -> None:
+        nonlocal counter, fallbacks
+        for number in range(120 // clients):
+            asked = wish("increments", f"{owner}:{number}", waits=True)
+            while True:
+                answer = await store.ask(asked, soon(20))
+                if isinstance(answer, Granted):
+                    break
+                # Free, but being changed at this moment: rare, and not a wake-up that was lost.
+                brief = answer.retry_in == LOCKED
+                try:
+                    await bell.wait(answer.retry_in or 0)
+                except TimeoutError:
+                    fallbacks += not brief
+            seen = counter
+            await asyncio.sleep(0)
+            counter = seen + 1
+            assert await store.give_back("increments", asked.owner, False, soon())
+
+    bells = [Bell() for _ in range(clients)]
+    stores = [PostgresStore(server.url, connections=1) for _ in bells]
+    for store, bell in zip(stores, bells, strict=True):
+        await store.start(bell, soon())
+    await asyncio.gather(
+        *(
+            increments(store, bell, f"client-{index}")
+            for index, (store, bell) in enumerate(zip(stores, bells, strict=True))
+        )
+    )
+    await asyncio.gather(*(store.stop() for store in stores))
+    assert (counter, fallbacks) == (120 // clients * clients, 0)
+
+
+async def test_a_mark_of_a_waiter_is_written_once(server: PostgresServer) -> None:
+    async with started(server.url) as store, connected(server.url) as raw:
+        await granted(store, "marked", "a:1")
+        await busy(store, "marked", "b:1", waits=True)
+        mark = (await row_of(raw, "marked"))["waiting_until"]
+        await busy(store, "marked", "b:1", waits=True)
+        await busy(store, "marked", "c:1", waits=True)
+        assert (await row_of(raw, "marked"))["waiting_until"] == mark
+        await raw.execute(
+            "UPDATE redisson_py_locks SET waiting_until = now() + interval '20 s' WHERE id = $1",
+            id_of("marked"),
+        )
+        retry_in = await busy(store, "marked", "c:1", waits=True)
+        later = (await row_of(raw, "marked"))["waiting_until"]
+        assert later > mark
+        # It asks again before a fresh mark is too old to be kept.
+        assert retry_in < sql.WAITER_TIME / 2
+
+
+async def test_a_user_that_locks_the_row_blocks_nobody(server: PostgresServer) -> None:
+    async with started(server.url) as store, connected(server.url) as raw:
+        await granted(store, "row lock", "a:1")
+        async with raw.transaction():
+            await raw.execute("SELECT FROM redisson_py_locks FOR UPDATE")
+            assert await busy(store, "row lock", "b:1") > 1
+            assert await busy(store, "row lock", "b:1", waits=True) == LOCKED
+        assert await busy(store, "row lock", "b:1", waits=True) > 1
+        await store.give_back("row lock", "a:1", False, soon())
+        async with raw.transaction():
+            await raw.execute("SELECT FROM redisson_py_locks FOR UPDATE")
+            assert await busy(store, "row lock", "b:1") == LOCKED
+            assert await busy(store, "row lock", "b:1", waits=True) == LOCKED
+
+
+async def test_waiters_ask_again_after_listening_was_cut(server: PostgresServer) -> None:
+    bell = Bell()
+    async with FaultProxy(HOST, server.port) as proxy:
+        url = server.url_of("postgres", port=proxy.port)
+        async with started(server.url) as one, started(url, bell) as other:
+            await granted(one, "cut", "a:1")
+            await busy(other, "cut", "b:1", waits=True)
+            proxy.refuse()
+            assert proxy.cut() == 2
+            # Nobody heard this.
+            await one.give_back("cut", "a:1", False, soon())
+            assert bell.names == []
+            proxy.pass_through()
+            await bell.wait()
+            assert bell.all >= 1
+            await granted(other, "cut", "b:1", waits=True)
+            await granted(one, "cut 2", "a:1")
+            await busy(other, "cut 2", "b:1", waits=True)
+            await one.give_back("cut 2", "a:1", False, soon())
+            await until(lambda: _is(bell.names == ["cut 2"]))
+
+
+async def test_a_first_connection_lost_halfway_has_missed_something(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It listened to one of two names, whose waiter sleeps, when it was lost."""
+    bounded, statements, bell = listening._bounded, 0, Bell()
+
+    async def lost(connection: asyncpg.Connection, statement: Awaitable[object]) -> None:
+        nonlocal statements
+        statements += 1
+        if statements == 4:
+            connection.terminate()
+        await bounded(connection, statement)
+
+    monkeypatch.setattr(listening, "_bounded", lost)
+    async with started(server.url) as one, started(server.url, bell) as other:
+        await granted(one, "half 1", "a:1")
+        await granted(one, "half 2", "a:2")
+        asked = [busy(other, f"half {each}", f"b:{each}", waits=True) for each in (1, 2)]
+        await asyncio.gather(*asked)
+        await bell.wait()
+        assert bell.all == 1
+
+
+async def test_a_release_waits_longer_than_its_role_would(server: PostgresServer) -> None:
+    """The role has a `lock_timeout`; a row that is locked for longer is no refusal."""
+    timed_out = "canceling statement due to lock timeout"
+    async with connected(server.url) as raw:
+        await raw.execute("CREATE ROLE hasty LOGIN")
+        await raw.execute("ALTER ROLE hasty SET lock_timeout = '10ms'")
+        async with started(server.url):
+            await raw.execute("GRANT SELECT, INSERT, UPDATE ON redisson_py_locks TO hasty")
+        async with started(server.url_of("hasty")) as store:
+            hold = await granted(store, "hasty", "a:1")
+            transaction = raw.transaction()
+            await transaction.start()
+            await raw.execute("SELECT FROM redisson_py_locks WHERE name = 'hasty' FOR UPDATE")
+            refused = server.log_text().count(timed_out)
+            renewing = asyncio.create_task(
+                store.renew([renewal("hasty", "a:1", hold.token, 60)], soon(30))
+            )
+            await until(lambda: _is(server.log_text().count(timed_out) >= refused + 2))
+            await transaction.rollback()
+            assert None not in await renewing
+            transaction = raw.transaction()
+            await transaction.start()
+            await raw.execute("SELECT FROM redisson_py_locks WHERE name = 'hasty' FOR UPDATE")
+            refused = server.log_text().count(timed_out)
+            releasing = asyncio.create_task(store.give_back("hasty", "a:1", False, soon(30)))
+            await until(lambda: _is(server.log_text().count(timed_out) >= refused + 2))
+            await transaction.rollback()
+            assert await releasing == 1
+
+
+async def test_channels_stay_for_the_next_waiter_but_not_all(server: PostgresServer) -> None:
+    async with started(server.url, connections=1) as store:
+        names = [f"channel {number}" for number in range(300)]
+        for name in names:
+            await granted(store, name, "a:1")
+            await busy(store, name, "b:1", waits=True)
+        for name in names:
+            await store.give_back(name, "b:1", False, soon())
+        assert store._listening is not None
+        listening = store._listening
+        await until(lambda: _is(len(listening._entries) == 256))
+        assert not listening.hears(names[0])
+        assert listening.hears(names[-1])
+        assert await busy(store, names[0], "c:1", waits=True) > 1
+
+
+async def test_behind_a_transaction_pooler_waiters_poll(server: PostgresServer) -> None:
+    bell = Bell()
+    with running_pgbouncer(server) as port:
+        url = server.url_of("postgres", port=port)
+        async with (
+            started(url, statement_cache_size=0) as one,
+            started(url, bell, statement_cache_size=0) as other,
+        ):
+            await granted(one, "pooled", "a:1")
+            assert await busy(other, "pooled", "b:1", waits=True) <= POLL
+            assert await busy(other, "pooled", "b:1", waits=True) <= POLL
+
+            async def pairs(store: PostgresStore, owner: str) -> None:
+                for number in range(10):
+                    asked = wish("pooled pairs", f"{owner}:{number}", waits=True)
+                    while isinstance(answer := await store.ask(asked, soon()), Busy):
+                        assert answer.retry_in is not None
+                        assert answer.retry_in <= POLL
+                    assert await store.give_back("pooled pairs", asked.owner, False, soon())
+
+            await asyncio.gather(
+                *(
+                    pairs(store, f"{id(store)}-{number}")
+                    for store in (one, other)
+                    for number in "abc"
+                )
+            )
+            assert await one.give_back("pooled", "a:1", False, soon())
+            await granted(other, "pooled", "b:1", waits=True)
+
+
+async def _is(value: bool) -> bool:
+    return value

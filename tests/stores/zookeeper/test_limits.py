@@ -1,0 +1,135 @@
+"""What ZooKeeper cannot do is said: numbers that end, long sessions, clients that are nobody."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from kazoo.client import KazooClient
+
+from redisson_py._stores.contract import Granted, Kind, Wish
+from redisson_py.errors import BackendError
+from redisson_py.zookeeper import ZooKeeper
+from tests.stores.zookeeper.server import HOST, ZooKeeperServer
+from tests.stores.zookeeper.support import LEASE, new_owner, opened, soon, zookeeper_or_skip
+
+KINDS: Final[tuple[Kind, ...]] = ("lock", "read", "write", "semaphore")
+LAST: Final = 2**31 - 1
+#: The end of what a snapshot has a checksum of, which stands before it.
+SEAL: Final = b"\0\0\0\1/"
+
+
+def directory(kind: Kind, numbers: str) -> str:
+    """Return where those wait that have a number, and a name's last part."""
+    return f"/{kind}-{numbers}" + ("/locks" if kind == "semaphore" else "")
+
+
+def write_number(folder: Path, path: str, number: int) -> None:
+    """Write into the last snapshot of a server that is down which number a directory gives next."""
+    snapshot = max(
+        (folder / "version-2").glob("snapshot.*"), key=lambda file: int(file.suffix[1:], 16)
+    )
+    before = snapshot.read_bytes()
+    data, name = bytearray(before), path.encode()
+    # A path, its data, and of its numbers that of the ACL, four long ones and the version.
+    place = data.index(struct.pack("!i", len(name)) + name) + 4 + len(name)
+    (size,) = struct.unpack_from("!i", data, place)
+    struct.pack_into("!i", data, place + 4 + max(size, 0) + 8 + 4 * 8 + 4, number)
+    place = 0
+    while (place := before.find(SEAL, place + 1)) >= 8:
+        if struct.unpack_from("!q", before, place - 8)[0] == zlib.adler32(before[: place - 8]):
+            struct.pack_into("!q", data, place - 8, zlib.adler32(data[: place - 8]))
+    snapshot.write_bytes(data)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
+    """A server with directories that have given, or nearly, all the numbers that they have."""
+    folder = tmp_path_factory.mktemp("zookeeper")
+    with zookeeper_or_skip(folder) as running:
+        kazoo = KazooClient(f"{HOST}:{running.port}")
+        kazoo.start()
+        for kind in KINDS:
+            kazoo.create(directory(kind, "end"), makepath=True)
+            kazoo.create(directory(kind, "below"), makepath=True)
+        kazoo.stop()
+        kazoo.close()
+        # It writes a snapshot when it has started.
+        running.stop()
+        running.start()
+        running.stop()
+        for kind in KINDS:
+            write_number(folder, directory(kind, "end"), LAST - 1)
+            write_number(folder, directory(kind, "below"), -5)
+        running.start()
+        yield running
+
+
+@pytest.fixture(scope="module")
+def other(server: ZooKeeperServer) -> Iterator[KazooClient]:
+    kazoo = KazooClient(f"{HOST}:{server.port}")
+    kazoo.start()
+    yield kazoo
+    kazoo.stop()
+    kazoo.close()
+
+
+def wish(kind: Kind, numbers: str, *, waits: bool = True) -> Wish:
+    return Wish(f"/{kind}-{numbers}", new_owner(), LEASE, renewed=True, waits=waits, kind=kind)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_nothing_is_granted_when_the_numbers_have_ended(
+    server: ZooKeeperServer, other: KazooClient, kind: Kind
+) -> None:
+    path = directory(kind, "end")
+    async with opened(server.url) as store:
+        last = wish(kind, "end")
+        assert isinstance(await store.ask(last, soon()), Granted)
+        held = len(other.get_children(path))
+        for _ in range(4):
+            with pytest.raises(BackendError, match="2,147,483,647 contenders"):
+                await store.ask(wish(kind, "end"), soon())
+        assert len(other.get_children(path)) == held
+        assert await store.give_back(last.name, last.owner, False, soon()) is True
+        for waits in (True, False):
+            with pytest.raises(BackendError, match="delete that node when nobody uses it"):
+                await store.ask(wish(kind, "end", waits=waits), soon())
+        assert other.get_children(path) == []
+        other.delete(path)
+        again = wish(kind, "end")
+        assert isinstance(await store.ask(again, soon()), Granted)
+        assert await store.give_back(again.name, again.owner, False, soon()) is True
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_nothing_is_granted_under_a_number_below_zero(
+    server: ZooKeeperServer, other: KazooClient, kind: Kind
+) -> None:
+    async with opened(server.url) as store:
+        with pytest.raises(BackendError, match=f"for '{directory(kind, 'below')}': it has had"):
+            await store.ask(wish(kind, "below"), soon())
+        assert other.get_children(directory(kind, "below")) == []
+
+
+async def test_a_lease_time_that_no_session_can_have(server: ZooKeeperServer) -> None:
+    async with ZooKeeper.from_url(server.url, lease_time=60 * 86_400) as client:
+        with pytest.raises(BackendError, match="grants sessions of 60 s at most"):
+            await client.get_lock("k").acquire()
+
+
+async def test_a_client_that_does_not_say_who_it_is(tmp_path: Path) -> None:
+    options = ("-Dzookeeper.enforce.auth.enabled=true", "-Dzookeeper.enforce.auth.schemes=digest")
+    with zookeeper_or_skip(tmp_path, *options) as strict:
+        async with ZooKeeper.from_url(strict.url) as nobody:
+            with pytest.raises(BackendError, match="name a user in its URL"):
+                await nobody.get_lock("k").acquire()
+            with pytest.raises(BackendError, match="name a user in its URL"):
+                await nobody.ping()
+        async with ZooKeeper.from_url(strict.url.replace("//", "//user:secret@")) as somebody:
+            async with somebody.get_lock("k"):
+                pass
