@@ -21,7 +21,7 @@ from redisson_py._stores.etcd import messages
 from redisson_py.etcd import Election, Leader, Leadership
 from tests.stores import test_contract as contract
 from tests.stores.backends import LEASE, Backend
-from tests.stores.conftest import NewClient, running
+from tests.stores.conftest import NewClient
 from tests.stores.election_support import election_of, leading, queued
 from tests.stores.etcd.client import soon
 from tests.stores.etcd.server import EtcdServer
@@ -44,11 +44,6 @@ CONTRACT = [
 
 
 @pytest.fixture
-def backend(servers: dict[str, Backend]) -> Backend:
-    return running(servers, "etcd")
-
-
-@pytest.fixture
 def server(backend: Backend) -> EtcdServer:
     assert isinstance(backend.server, EtcdServer)
     return backend.server
@@ -57,17 +52,6 @@ def server(backend: Backend) -> EtcdServer:
 @pytest.fixture
 def name() -> str:
     return f"/leaders/{next(_numbers)}"
-
-
-@pytest.fixture
-def election(client: Any, name: str) -> Election:
-    return election_of(client, name)
-
-
-@pytest.fixture
-def others(other: Any, name: str) -> Election:
-    """The same election, of another client."""
-    return election_of(other, name)
 
 
 class Campaigning:

@@ -17,7 +17,7 @@ from redisson_py.errors import BackendError
 from redisson_py.etcd import Election, Leader
 from redisson_py.testing import FaultProxy
 from tests.stores.backends import Backend, EtcdBackend
-from tests.stores.conftest import NewClient, running
+from tests.stores.conftest import NewClient
 from tests.stores.election_support import election_of, leading
 from tests.stores.etcd.client import LEASE, Client, recorded, soon
 from tests.stores.etcd.server import EtcdServer
@@ -25,11 +25,6 @@ from tests.stores.raw_proxy import RawProxy
 from tests.support.waiting import until_async
 
 _numbers = itertools.count(1)
-
-
-@pytest.fixture
-def backend(servers: dict[str, Backend]) -> Backend:
-    return running(servers, "etcd")
 
 
 @pytest.fixture
@@ -43,28 +38,10 @@ def name() -> str:
     return f"/failing/{next(_numbers)}"
 
 
-@pytest.fixture
-def others(other: Any, name: str) -> Election:
-    """The election, of a client with a connection that works."""
-    return election_of(other, name)
-
-
 @pytest_asyncio.fixture
 async def proxy(backend: Backend) -> AsyncIterator[FaultProxy]:
     async with FaultProxy("127.0.0.1", backend.server.port, raw=True) as started:
         yield started
-
-
-@pytest_asyncio.fixture
-async def one(server: EtcdServer) -> AsyncIterator[Client]:
-    async with Client(server.url) as client:
-        yield client
-
-
-@pytest_asyncio.fixture
-async def two(server: EtcdServer) -> AsyncIterator[Client]:
-    async with Client(server.url) as client:
-        yield client
 
 
 async def nobody_leads(election: Election) -> None:

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator
-from typing import Any, Self
+from typing import Self
 
 import pytest
 
 from redisson_py import AcquireTimeoutError, LeaseLostError
 from redisson_py.etcd import Election, Leader
-from tests.fixtures.redis_server import unavailable
 from tests.stores import workers
 from tests.stores.backends import Backend
-from tests.stores.builds import ProgramNotFoundError
-from tests.stores.conftest import running
-from tests.stores.election_support import Observer, election_of, leading, queued
+from tests.stores.election_support import Observer, leading, queued
 from tests.stores.etcd.client import PATIENCE
 from tests.stores.etcd.server import EtcdServer, environment
 from tests.stores.workers import Worker, WorkerError
@@ -27,34 +23,14 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture
-def backend(servers: dict[str, Backend]) -> Backend:
-    return running(servers, "etcd")
-
-
-@pytest.fixture
 def server(backend: Backend) -> EtcdServer:
     assert isinstance(backend.server, EtcdServer)
     return backend.server
 
 
 @pytest.fixture
-def go(backend: Backend) -> Iterator[Worker]:
-    try:
-        worker = workers.theirs("etcd", backend)
-    except ProgramNotFoundError as error:
-        unavailable(str(error))
-    with worker:
-        yield worker
-
-
-@pytest.fixture
 def name() -> str:
     return f"/shared/{next(_numbers)}"
-
-
-@pytest.fixture
-def election(client: Any, name: str) -> Election:
-    return election_of(client, name)
 
 
 class Etcdctl:

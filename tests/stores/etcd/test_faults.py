@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
@@ -20,27 +20,9 @@ from tests.stores.etcd.server import EtcdServer
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[EtcdServer]:
-    with EtcdServer() as started:
-        yield started
-
-
 @pytest.fixture
 def name() -> str:
     return f"name-{next(_numbers)}"
-
-
-@pytest_asyncio.fixture
-async def one(server: EtcdServer) -> AsyncIterator[Client]:
-    async with Client(server.url) as client:
-        yield client
-
-
-@pytest_asyncio.fixture
-async def two(server: EtcdServer) -> AsyncIterator[Client]:
-    async with Client(server.url) as client:
-        yield client
 
 
 @pytest_asyncio.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,10 +11,7 @@ import pytest
 
 from redisson_py import LeaseLostError
 from redisson_py._stores.locks import FencedStoreLock
-from tests.fixtures.redis_server import unavailable
-from tests.stores import workers
 from tests.stores.backends import Backend, started
-from tests.stores.builds import ProgramNotFoundError
 from tests.stores.etcd.client import PATIENCE
 from tests.stores.etcd.server import EtcdServer, environment
 from tests.stores.test_interop import LONG, lock_of, queued
@@ -38,16 +34,6 @@ def backend(servers: dict[str, Backend]) -> Backend:
 def server(backend: Backend) -> EtcdServer:
     assert isinstance(backend.server, EtcdServer)
     return backend.server
-
-
-@pytest.fixture
-def go(backend: Backend) -> Iterator[Worker]:
-    try:
-        worker = workers.theirs("etcd", backend)
-    except ProgramNotFoundError as error:
-        unavailable(str(error))
-    with worker:
-        yield worker
 
 
 @pytest.fixture(params=["plain", "with/a slash", "/locks/orders", "ends/"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
@@ -14,12 +14,6 @@ from tests.stores.etcd.client import Client, lost_requests, recorded, soon
 from tests.stores.etcd.server import EtcdServer
 
 _numbers = itertools.count(1)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[EtcdServer]:
-    with EtcdServer() as started:
-        yield started
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from redisson_py._stores.etcd import messages
 from redisson_py.etcd import Election, Leader
 from redisson_py.testing import FaultProxy
 from tests.stores.backends import Backend
-from tests.stores.conftest import NewClient, running
+from tests.stores.conftest import NewClient
 from tests.stores.election_support import Observer, election_of, leading, queued
 from tests.stores.etcd.server import EtcdServer
 from tests.stores.traces import Loops, nothing_left
@@ -29,11 +29,6 @@ pytestmark = pytest.mark.usefixtures("no_polls")
 
 
 @pytest.fixture
-def backend(servers: dict[str, Backend]) -> Backend:
-    return running(servers, "etcd")
-
-
-@pytest.fixture
 def server(backend: Backend) -> EtcdServer:
     assert isinstance(backend.server, EtcdServer)
     return backend.server
@@ -42,17 +37,6 @@ def server(backend: Backend) -> EtcdServer:
 @pytest.fixture
 def name() -> str:
     return f"/observed/{next(_numbers)}"
-
-
-@pytest.fixture
-def election(client: Any, name: str) -> Election:
-    return election_of(client, name)
-
-
-@pytest.fixture
-def others(other: Any, name: str) -> Election:
-    """The same election, of another client."""
-    return election_of(other, name)
 
 
 @pytest_asyncio.fixture

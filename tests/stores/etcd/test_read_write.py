@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 import pytest_asyncio
@@ -25,12 +25,6 @@ from tests.stores.etcd.server import EtcdServer
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[EtcdServer]:
-    with EtcdServer() as started:
-        yield started
-
-
 @pytest.fixture
 def name() -> str:
     return f"name-{next(_numbers)}"
@@ -41,12 +35,6 @@ async def one(server: EtcdServer) -> AsyncIterator[Client]:
     async with Client(server.url) as client:
         yield client
         assert_no_sides(client)
-
-
-@pytest_asyncio.fixture
-async def two(server: EtcdServer) -> AsyncIterator[Client]:
-    async with Client(server.url) as client:
-        yield client
 
 
 Make = Callable[[Etcd, str], LockLike]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 from unittest.mock import AsyncMock
 
@@ -29,12 +29,6 @@ from tests.stores.etcd.server import EtcdServer
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[EtcdServer]:
-    with EtcdServer() as started:
-        yield started
-
-
 @pytest.fixture
 def name() -> str:
     return f"name-{next(_numbers)}"
@@ -45,12 +39,6 @@ async def one(server: EtcdServer) -> AsyncIterator[Client]:
     async with Client(server.url) as client:
         yield client
         assert_no_sides(client)
-
-
-@pytest_asyncio.fixture
-async def two(server: EtcdServer) -> AsyncIterator[Client]:
-    async with Client(server.url) as client:
-        yield client
 
 
 @pytest.mark.parametrize("within", [None, "a:1"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,12 +18,6 @@ from tests.stores.etcd.test_traps import moves
 from tests.stores.traces import Loops
 
 LEASE = 3.0
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[EtcdServer]:
-    with EtcdServer() as started:
-        yield started
 
 
 @pytest.mark.parametrize("before", [True, False])

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from redisson_py._stores.contract import Busy, Renewal, Wish
 from redisson_py._stores.etcd import messages
@@ -19,27 +17,9 @@ from tests.stores.etcd.server import EtcdServer
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[EtcdServer]:
-    with EtcdServer() as started:
-        yield started
-
-
 @pytest.fixture
 def name() -> str:
     return f"name-{next(_numbers)}"
-
-
-@pytest_asyncio.fixture
-async def one(server: EtcdServer) -> AsyncIterator[Client]:
-    async with Client(server.url) as client:
-        yield client
-
-
-@pytest_asyncio.fixture
-async def two(server: EtcdServer) -> AsyncIterator[Client]:
-    async with Client(server.url) as client:
-        yield client
 
 
 async def test_one_has_it_until_it_gives_back(one: Client, two: Client, name: str) -> None:

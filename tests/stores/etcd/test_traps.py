@@ -5,12 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
-import pytest_asyncio
 
 from redisson_py._stores.contract import Busy, Granted, Renewal
 from redisson_py._stores.etcd import messages
@@ -23,27 +21,9 @@ from tests.stores.etcd.server import EtcdServer
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[EtcdServer]:
-    with EtcdServer() as started:
-        yield started
-
-
 @pytest.fixture
 def name() -> str:
     return f"name-{next(_numbers)}"
-
-
-@pytest_asyncio.fixture
-async def one(server: EtcdServer) -> AsyncIterator[Client]:
-    async with Client(server.url) as client:
-        yield client
-
-
-@pytest_asyncio.fixture
-async def two(server: EtcdServer) -> AsyncIterator[Client]:
-    async with Client(server.url) as client:
-        yield client
 
 
 async def test_a_grant_counts_from_the_last_renewal(

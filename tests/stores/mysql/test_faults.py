@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from redisson_py import _time
 from redisson_py._stores.contract import Busy, Granted, Renewal
 from redisson_py._stores.mysql import MySQLStore, sql
 from redisson_py.errors import BackendError, ConnectionLostError
 from redisson_py.testing import FaultProxy
-from tests.fixtures.redis_server import unavailable
 from tests.stores.mysql.scene import (
     CountingBell,
     busy,
@@ -24,51 +22,12 @@ from tests.stores.mysql.scene import (
     holder,
     new_name,
     owner,
-    proxied,
     soon,
-    started,
     wish,
 )
-from tests.stores.mysql.server import MariaDB, MariaDBNotFoundError, running_mariadb
+from tests.stores.mysql.server import MariaDB
 
 Call = Callable[[MySQLStore, str, str, int], Coroutine[Any, Any, object]]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[MariaDB]:
-    try:
-        with running_mariadb() as running:
-            yield running
-    except MariaDBNotFoundError as error:
-        unavailable(str(error))
-
-
-@pytest_asyncio.fixture
-async def store(server: MariaDB) -> AsyncIterator[MySQLStore]:
-    """A store that nothing disturbs."""
-    async with started(server.url()) as one:
-        yield one
-
-
-@pytest_asyncio.fixture
-async def proxy(server: MariaDB) -> AsyncIterator[FaultProxy]:
-    async with proxied(server) as one:
-        yield one
-
-
-@pytest_asyncio.fixture
-async def bell() -> CountingBell:
-    return CountingBell()
-
-
-@pytest_asyncio.fixture
-async def victim(
-    server: MariaDB, proxy: FaultProxy, bell: CountingBell
-) -> AsyncIterator[MySQLStore]:
-    """A store behind the proxy, with a connection."""
-    async with started(server.url(port=proxy.port), bell) as one:
-        yield one
-        proxy.pass_through()
 
 
 async def _lose_reply(

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
 
 import pytest
-import pytest_asyncio
 
 from redisson_py import _time
 from redisson_py._stores.contract import Granted, HolderState, Renewal
 from redisson_py._stores.mysql import MySQLStore, sql
 from redisson_py.errors import BackendError
-from tests.fixtures.redis_server import unavailable
 from tests.stores.mysql.scene import (
     CountingBell,
     busy,
@@ -27,22 +24,7 @@ from tests.stores.mysql.scene import (
     started,
     wish,
 )
-from tests.stores.mysql.server import MariaDB, MariaDBNotFoundError, running_mariadb
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[MariaDB]:
-    try:
-        with running_mariadb() as running:
-            yield running
-    except MariaDBNotFoundError as error:
-        unavailable(str(error))
-
-
-@pytest_asyncio.fixture
-async def store(server: MariaDB) -> AsyncIterator[MySQLStore]:
-    async with started(server.url()) as one:
-        yield one
+from tests.stores.mysql.server import MariaDB
 
 
 async def test_a_free_name_is_granted_and_then_busy(store: MySQLStore) -> None:

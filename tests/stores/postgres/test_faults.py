@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
@@ -31,16 +31,10 @@ from tests.stores.postgres.scene import (
     until_blocked,
     wish,
 )
-from tests.stores.postgres.server import HOST, PostgresServer, running_postgres
+from tests.stores.postgres.server import HOST, PostgresServer
 
 #: Seconds of a call that is meant to fail.
 SHORT = 0.3
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with running_postgres() as each:
-        yield each
 
 
 @pytest_asyncio.fixture

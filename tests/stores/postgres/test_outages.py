@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
 from contextlib import AsyncExitStack
 
 import pytest
@@ -24,18 +23,12 @@ from tests.stores.postgres.scene import (
     until_blocked,
     wish,
 )
-from tests.stores.postgres.server import HOST, PostgresServer, running_postgres
+from tests.stores.postgres.server import HOST, PostgresServer
 
 #: Seconds of a call that is meant to fail.
 SHORT = 0.3
 
 _OF_ROLE = "FROM pg_stat_activity WHERE usename = 'few'"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with running_postgres() as each:
-        yield each
 
 
 async def test_after_a_silence_no_other_idle_connection_is_tried(server: PostgresServer) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable
 
 import asyncpg
 import pytest
@@ -31,14 +31,7 @@ from tests.stores.postgres.server import (
     HOST,
     PostgresServer,
     running_pgbouncer,
-    running_postgres,
 )
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with running_postgres() as each:
-        yield each
 
 
 async def test_a_release_rings_for_those_that_wait(server: PostgresServer) -> None:

@@ -16,17 +16,11 @@ from redisson_py._stores.zookeeper import ZooKeeperStore
 from redisson_py.errors import BackendError, ConnectionLostError
 from tests.stores.zookeeper.proxy import CREATE, DELETE, ZooKeeperProxy
 from tests.stores.zookeeper.server import HOST, TICK, ZooKeeperServer
-from tests.stores.zookeeper.support import LEASE, Bell, new_owner, opened, soon, zookeeper_or_skip
+from tests.stores.zookeeper.support import LEASE, Bell, new_owner, opened, soon
 
 SHORT = 5 * TICK
 KINDS: Final[tuple[Kind, ...]] = ("lock", "read", "write", "semaphore")
 REFUSED = "no permission there"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    with zookeeper_or_skip(tmp_path_factory.mktemp("zookeeper")) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -39,20 +33,9 @@ def admin(server: ZooKeeperServer) -> Iterator[KazooClient]:
 
 
 @pytest_asyncio.fixture
-async def proxy(server: ZooKeeperServer) -> AsyncIterator[ZooKeeperProxy]:
-    async with ZooKeeperProxy(server.port) as running:
-        yield running
-
-
-@pytest_asyncio.fixture
 async def store(proxy: ZooKeeperProxy) -> AsyncIterator[ZooKeeperStore]:
     async with opened(proxy.url) as started:
         yield started
-
-
-@pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    return str(request.node.name).replace("[", "-")
 
 
 def permit(admin: KazooClient, store: ZooKeeperStore, name: str, kind: Kind, *what: str) -> None:

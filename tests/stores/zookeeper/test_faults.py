@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import suppress
 
 import pytest
@@ -26,34 +26,10 @@ from tests.stores.zookeeper.support import (
     renewal,
     soon,
     wish,
-    zookeeper_or_skip,
 )
 
 #: Seconds that a session lives without a sign of life, where a test waits for its end.
 SHORT = 5 * TICK
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    with zookeeper_or_skip(tmp_path_factory.mktemp("zookeeper")) as running:
-        yield running
-
-
-@pytest.fixture
-def bell() -> Bell:
-    return Bell()
-
-
-@pytest_asyncio.fixture
-async def proxy(server: ZooKeeperServer) -> AsyncIterator[ZooKeeperProxy]:
-    async with ZooKeeperProxy(server.port) as running:
-        yield running
-
-
-@pytest_asyncio.fixture
-async def store(proxy: ZooKeeperProxy, bell: Bell) -> AsyncIterator[ZooKeeperStore]:
-    async with opened(proxy.url, bell) as started:
-        yield started
 
 
 @pytest_asyncio.fixture
@@ -61,11 +37,6 @@ async def other(server: ZooKeeperServer) -> AsyncIterator[ZooKeeperStore]:
     """Another client, which has no faults."""
     async with opened(server.url) as started:
         yield started
-
-
-@pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    return str(request.node.name).replace("[", "-")
 
 
 async def contenders(other: ZooKeeperStore, name: str) -> tuple[str, ...]:

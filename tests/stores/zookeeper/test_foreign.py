@@ -22,7 +22,6 @@ from tests.stores.zookeeper.support import (
     new_owner,
     opened,
     soon,
-    zookeeper_or_skip,
 )
 
 EPHEMERAL_SEQUENTIAL: Final = 3
@@ -33,12 +32,6 @@ NODES: Final[dict[Kind, str]] = {
     "write": "__WRIT__",
     "semaphore": "leases/lease-",
 }
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    with zookeeper_or_skip(tmp_path_factory.mktemp("zookeeper")) as running:
-        yield running
 
 
 @pytest.fixture

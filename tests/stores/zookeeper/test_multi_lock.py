@@ -13,7 +13,7 @@ from redisson_py import MultiLock
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.zookeeper import ZooKeeper
 from tests.stores.backends import Backend
-from tests.stores.conftest import assert_idle, running
+from tests.stores.conftest import assert_idle
 
 pytestmark = pytest.mark.usefixtures("no_polls")
 
@@ -21,11 +21,6 @@ _numbers = itertools.count()
 
 #: Seconds for what must happen soon, however busy the machine is.
 SOON = 10.0
-
-
-@pytest.fixture
-def backend(servers: dict[str, Backend]) -> Backend:
-    return running(servers, "zookeeper")
 
 
 @pytest_asyncio.fixture

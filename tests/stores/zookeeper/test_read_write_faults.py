@@ -24,34 +24,10 @@ from tests.stores.zookeeper.support import (
     renewal,
     soon,
     wish,
-    zookeeper_or_skip,
 )
 
 #: Seconds: the shortest lease that the servers' limits allow, in a test that waits for its end.
 LEASE = 3.0
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    with zookeeper_or_skip(tmp_path_factory.mktemp("zookeeper")) as running:
-        yield running
-
-
-@pytest.fixture
-def bell() -> Bell:
-    return Bell()
-
-
-@pytest_asyncio.fixture
-async def proxy(server: ZooKeeperServer) -> AsyncIterator[ZooKeeperProxy]:
-    async with ZooKeeperProxy(server.port) as running:
-        yield running
-
-
-@pytest_asyncio.fixture
-async def store(proxy: ZooKeeperProxy, bell: Bell) -> AsyncIterator[ZooKeeperStore]:
-    async with opened(proxy.url, bell) as started:
-        yield started
 
 
 @pytest_asyncio.fixture
@@ -68,11 +44,6 @@ def raw(server: ZooKeeperServer) -> Iterator[KazooClient]:
     yield client
     client.stop()
     client.close()
-
-
-@pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    return str(request.node.name).replace("[", "-")
 
 
 async def ask(

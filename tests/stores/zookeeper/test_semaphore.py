@@ -22,7 +22,7 @@ from tests.fixtures.redis_server import unavailable
 from tests.stores import workers
 from tests.stores.backends import LEASE, Backend
 from tests.stores.builds import ProgramNotFoundError
-from tests.stores.conftest import assert_idle, running
+from tests.stores.conftest import assert_idle
 from tests.stores.raw_proxy import RawProxy
 from tests.stores.test_interop import LONG, queued
 from tests.stores.workers import Worker
@@ -33,11 +33,6 @@ from tests.support.waiting import until_async
 pytestmark = pytest.mark.usefixtures("no_polls")
 
 _numbers = itertools.count(1)
-
-
-@pytest.fixture
-def backend(servers: dict[str, Backend]) -> Backend:
-    return running(servers, "zookeeper")
 
 
 @pytest.fixture(scope="module")
@@ -75,15 +70,6 @@ async def zoo2(backend: Backend) -> AsyncIterator[ZooKeeper]:
     async with ZooKeeper.from_url(backend.url, lease_time=LEASE) as client:
         yield client
         await assert_idle(client)
-
-
-@pytest.fixture
-def kazoo(backend: Backend) -> Iterator[KazooClient]:
-    client = KazooClient(f"127.0.0.1:{backend.server.port}")
-    client.start()
-    yield client
-    client.stop()
-    client.close()
 
 
 def nodes(kazoo: KazooClient, path: str) -> tuple[list[str], list[str]]:

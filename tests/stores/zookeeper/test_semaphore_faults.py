@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -15,7 +14,7 @@ from redisson_py._stores.zookeeper import ZooKeeperStore
 from redisson_py._time import now
 from redisson_py.zookeeper import ZooKeeper
 from tests.stores.backends import LEASE, Backend
-from tests.stores.conftest import assert_idle, running
+from tests.stores.conftest import assert_idle
 from tests.stores.test_interop import LONG
 from tests.stores.zookeeper.proxy import CREATE, GET_CHILDREN, ZooKeeperProxy
 from tests.stores.zookeeper.support import Bell, opened, soon, wish
@@ -24,20 +23,6 @@ from tests.stores.zookeeper.test_semaphore import nodes, semaphore_wish, until_n
 pytestmark = pytest.mark.usefixtures("no_polls")
 
 _numbers = itertools.count(1)
-
-
-@pytest.fixture
-def backend(servers: dict[str, Backend]) -> Backend:
-    return running(servers, "zookeeper")
-
-
-@pytest.fixture
-def kazoo(backend: Backend) -> Iterator[KazooClient]:
-    client = KazooClient(f"127.0.0.1:{backend.server.port}")
-    client.start()
-    yield client
-    client.stop()
-    client.close()
 
 
 @pytest.fixture

@@ -31,17 +31,6 @@ from tests.stores.zookeeper.support import (
 )
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    with zookeeper_or_skip(tmp_path_factory.mktemp("zookeeper")) as running:
-        yield running
-
-
-@pytest.fixture
-def bell() -> Bell:
-    return Bell()
-
-
 @pytest_asyncio.fixture
 async def store(server: ZooKeeperServer, bell: Bell) -> AsyncIterator[ZooKeeperStore]:
     async with opened(server.url, bell) as started:

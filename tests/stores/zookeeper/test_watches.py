@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import pytest
-import pytest_asyncio
 from kazoo.client import KazooClient
 from kazoo.protocol.serialization import GetData
 
@@ -16,16 +15,10 @@ from redisson_py._stores.zookeeper import ZooKeeperStore
 from redisson_py._stores.zookeeper.session import Session
 from tests.stores.zookeeper.proxy import GET_DATA, ZooKeeperProxy
 from tests.stores.zookeeper.server import HOST, ZooKeeperServer
-from tests.stores.zookeeper.support import LEASE, Bell, new_owner, opened, soon, zookeeper_or_skip
+from tests.stores.zookeeper.support import LEASE, Bell, new_owner, opened, soon
 
 KINDS: Final[tuple[Kind, ...]] = ("lock", "read", "write", "semaphore")
 TRIES: Final = 20
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    with zookeeper_or_skip(tmp_path_factory.mktemp("zookeeper")) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")
@@ -35,23 +28,6 @@ def other(server: ZooKeeperServer) -> Iterator[KazooClient]:
     yield kazoo
     kazoo.stop()
     kazoo.close()
-
-
-@pytest.fixture
-def bell() -> Bell:
-    return Bell()
-
-
-@pytest_asyncio.fixture
-async def proxy(server: ZooKeeperServer) -> AsyncIterator[ZooKeeperProxy]:
-    async with ZooKeeperProxy(server.port) as running:
-        yield running
-
-
-@pytest_asyncio.fixture
-async def store(proxy: ZooKeeperProxy, bell: Bell) -> AsyncIterator[ZooKeeperStore]:
-    async with opened(proxy.url, bell) as started:
-        yield started
 
 
 @pytest.fixture
