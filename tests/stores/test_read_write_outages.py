@@ -100,7 +100,8 @@ async def test_the_end_of_a_session_ends_both_sides(
 async def test_no_read_under_a_write_that_was_passed_on(
     backend: Backend, new_client: NewClient, theirs: StoreReadWriteLock
 ) -> None:
-    client: Any = new_client(lease_time=10 * LEASE)
+    # However long the server is stopped, what it was asked for is passed on here.
+    client: Any = new_client(lease_time=10 * LEASE, turn=LONG)
     lock = client.get_read_write_lock("k")
     begin, leave = asyncio.Event(), asyncio.Event()
     entered: list[str] = []
