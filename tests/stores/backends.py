@@ -28,11 +28,13 @@ class Backend(ABC):
         polls: Its waiters ask again; it wakes none of them.
         ends_leases: It ends a `lease_time` by itself. If not, the client renews until then, and can
             rely on no more than one renewal.
+        forks: Its client works in a process that was forked after one was used.
         session: Seconds after which it frees what a client held that died.
     """
 
     polls = False
     ends_leases = True
+    forks = True
     session = LEASE
 
     def __init__(self) -> None:
@@ -136,6 +138,8 @@ class MySQLBackend(Backend):
 
 class EtcdBackend(Backend):
     """One member of etcd."""
+
+    forks = False
 
     def __init__(self) -> None:
         from tests.stores.etcd.server import EtcdServer

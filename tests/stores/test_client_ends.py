@@ -261,12 +261,18 @@ def test_one_whose_event_loop_has_ended_works_in_a_child(backend: Backend) -> No
     def work():
         asyncio.run(use())
         print(client.id)
-    assert ended(in_child(work)) == 0
+    status = ended(in_child(work))
     asyncio.run(use())
-    print(client.id)
+    print(status, client.id)
     """
-    said = run_program(backend, code)
-    assert len(set(said)) == 2
+    in_child, in_parent = run_program(backend, code)
+    status, client_id = in_parent.split()
+    if backend.forks:
+        assert status == "0"
+        assert in_child != client_id
+    else:
+        # It would hang now and then, in the library of its driver.
+        assert in_child.startswith("BackendError: gRPC works in no process that was forked")
 
 
 # Contexts.

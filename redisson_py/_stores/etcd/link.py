@@ -183,7 +183,7 @@ class Link:
         """Return the present connection, which stays open at least until `leave`.
 
         Raises:
-            BackendError: This process was forked while there were connections.
+            BackendError: This process was forked after its parent had connected.
         """
         check_not_forked()
         if self._connection is None:
