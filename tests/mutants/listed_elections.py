@@ -19,8 +19,8 @@ ELECTIONS = (
         "a leader's late value overwrites a later one",
         "a request that arrives late changes no later value",
         _QUEUE,
-        "messages.changed(key, written)],\n                [messages.rewrite(key, value)],",
-        "],\n                [messages.rewrite(key, value)],",
+        "messages.created(key, revision), messages.changed(key, written)]",
+        "messages.created(key, revision)]",
         (f"{_TESTS}::test_a_value_that_comes_late_changes_nothing",),
     ),
     Mutant(
@@ -48,7 +48,7 @@ ELECTIONS = (
         (f"{_TESTS}::test_candidates_are_elected_in_the_order_in_which_they_came",),
     ),
     Mutant(
-        "who leads a name inside an election leads it",
+        "the leader of a name inside an election leads it",
         "a name inside a name is another election",
         _QUEUE,
         "next((each for each in reply.kvs if claim.counts(each.key)), None)",

@@ -1,4 +1,4 @@
-"""What is told of an outage: to the log, to a listener, and at once to those without patience."""
+"""How an outage is reported: to the log, to a listener, and at once to callers without patience."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets one of a few connections: renewals first. On real databases, and by themselves."""
+"""Which request gets one of a few connections: renewals first. On real databases, and by itself."""
 
 from __future__ import annotations
 

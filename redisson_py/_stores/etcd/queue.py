@@ -5,7 +5,7 @@ It keeps no state of its own; see `store` for what the keys mean.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from redisson_py._stores.etcd import messages
@@ -193,45 +193,38 @@ class Queue:
     async def move(
         self, key: bytes, revision: int, written: int, lease: int, deadline: float
     ) -> int:
-        """Put a key under another lease, but never after a later move.
+        """Put a key under another lease; see `_change`."""
+        moving = messages.move(key, lease)
+        return await self._change(
+            key, revision, written, moving, lambda entry: bool(entry.lease == lease), deadline
+        )
+
+    async def proclaim(
+        self, key: bytes, revision: int, written: int, value: bytes, deadline: float
+    ) -> int:
+        """Give a candidate's key another value, under the same lease; see `_change`."""
+        writing = messages.rewrite(key, value)
+        return await self._change(
+            key, revision, written, writing, lambda entry: bool(entry.value == value), deadline
+        )
+
+    async def _change(
+        self,
+        key: bytes,
+        revision: int,
+        written: int,
+        operation: Message,
+        is_done: Callable[[Message], bool],
+        deadline: float,
+    ) -> int:
+        """Write a key anew. A copy of the request that comes late undoes no later change.
 
         Args:
             key: The key.
             revision: Its create revision.
             written: The revision at which it was last written, as far as is known.
-            lease: The lease.
-            deadline: Until when.
-
-        Returns:
-            The revision at which it was moved; 0 if there is no such key.
-        """
-        while True:
-            request = messages.txn(
-                [messages.created(key, revision), messages.changed(key, written)],
-                [messages.move(key, lease)],
-                [messages.get(key)],
-            )
-            reply = (await self._link.call(messages.TXN, request, deadline)).reply
-            if reply.succeeded:
-                return int(reply.header.revision)
-            entry = messages.first_entry(reply, 0)
-            if entry is None or entry.create_revision != revision:
-                return 0
-            written = entry.mod_revision
-            if entry.lease == lease:
-                # An attempt of ours that had no answer.
-                return written
-
-    async def proclaim(
-        self, key: bytes, revision: int, written: int, value: bytes, deadline: float
-    ) -> int:
-        """Give a candidate's key another value, but never after a later one.
-
-        Args:
-            key: The key, which stays under its lease.
-            revision: Its create revision.
-            written: The revision at which it was last written, as far as is known.
-            value: The value.
+            operation: What writes it.
+            is_done: Whether a key has been written so: by an attempt that had no answer.
             deadline: Until when.
 
         Returns:
@@ -240,7 +233,7 @@ class Queue:
         while True:
             request = messages.txn(
                 [messages.created(key, revision), messages.changed(key, written)],
-                [messages.rewrite(key, value)],
+                [operation],
                 [messages.get(key)],
             )
             reply = (await self._link.call(messages.TXN, request, deadline)).reply
@@ -250,8 +243,7 @@ class Queue:
             if entry is None or entry.create_revision != revision:
                 return 0
             written = entry.mod_revision
-            if entry.value == value:
-                # An attempt of ours that had no answer.
+            if is_done(entry):
                 return written
 
     async def delete(
