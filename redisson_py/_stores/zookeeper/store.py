@@ -11,7 +11,8 @@ Invariants:
 - A contender is ours only in the session that made it. It is written down here before the request
   is sent, and forgotten when a deletion was answered, or when the session has ended.
 - What the store says of a name is read after something that went through the leader in the same
-  exchange: our own `create`, or a `sync`. A follower that is cut off, or behind, still answers reads.
+  exchange: our own `create`, or a `sync`. A follower that is cut off, or behind, still answers
+  reads.
 - `until` is when the session ends if that exchange was its last: see `session`.
 
 A request whose answer was lost is looked for by its prefix, after a `sync`. It cannot arrive later
