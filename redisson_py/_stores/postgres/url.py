@@ -15,6 +15,7 @@ _PORT: Final = 5432
 _NAME: Final = re.compile(r"[A-Za-z_][\w.]*")
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[\w.%/-]*)(?::(\d*))?")
 _SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
+_SSL_FILES: Final = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 _ESCAPE: Final = "a user name or password with : / ? # [ ] @ or % in it must be percent-encoded"
 
 
@@ -89,6 +90,10 @@ def _options(query: str) -> dict[str, str]:
         options[name] = value
     if options.get("sslmode", "prefer") not in _SSL_MODES:
         raise ValueError(f"sslmode in the URL must be one of {', '.join(_SSL_MODES)}")
+    for name in _SSL_FILES:
+        # asyncpg would find out at each attempt to connect, and those are repeated.
+        if (path := options.get(name)) and not (os.path.isfile(path) and os.access(path, os.R_OK)):
+            raise ValueError(f"{name} in the URL is no file that can be read")
     return options
 
 

@@ -314,6 +314,7 @@ async def test_stricter_isolation_of_the_role_is_no_obstacle(server: PostgresSer
         "postgresql://user:secret@h/d?secret",
         "postgresql://user:secret@h/d?sec-ret=1",
         "postgresql://user:secret@h/d?sslmode=secret",
+        "postgresql://user:secret@h/d?sslmode=verify-ca&sslrootcert=/secret/ca.pem",
         "postgresql://user:sec\nret@h",
         "postgresql://user:secret@h,:x",
     ],
