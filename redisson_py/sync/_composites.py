@@ -18,7 +18,7 @@ class CompositeLock(LockLike):
 
     @property
     def key(self) -> bytes:
-        """A key made of its members and their servers; it does not exist in Redis."""
+        """A key made of its members and their servers; it does not exist there."""
         value: bytes = self._shape.key
         return value
 

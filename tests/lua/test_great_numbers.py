@@ -283,8 +283,11 @@ def rough(value: Any) -> Any:
     if isinstance(value, bytes):
         # A generation of a barrier is named after its moment.
         return re.sub(rb"\d{16}", b"moment", value)
+    if isinstance(value, int | float) and value > 10**15:
+        # A moment of the clock in microseconds: two runs may be seconds apart.
+        return "moment"
     if isinstance(value, int | float) and value > GREAT / 2:
-        # A moment of the clock, or a time that is left.
+        # A moment of the clock in milliseconds, or a time that is left.
         return round(value / 10_000_000)
     return float(f"{value:.2g}") if isinstance(value, int) and value > 1000 else value
 
