@@ -39,6 +39,8 @@ SOAKS := tests/soak $(BENCHMARKS)
 # Clusters, Sentinels and replicas of their own, which fail.
 TOPOLOGY := tests/topology tests/testing
 CONTRACT := tests/contract
+# Worlds of a seed each, in simulated time: they only calculate.
+SIMULATION := tests/simulation
 # What attacks the locks and judges what was recorded; a few minutes of it, and of what must be caught.
 JEPSEN := tests/jepsen
 # The contract over PostgreSQL, MySQL, etcd and ZooKeeper; what goes wrong there; and what is special
@@ -47,6 +49,8 @@ STORES := tests/stores
 STORES_HARD := $(addprefix tests/stores/test_,cancellation_sweep.py faults.py multi_lock.py \
 	odd_answers.py state_machine.py)
 STORES_OWN := $(addprefix tests/stores/,etcd mysql postgres zookeeper test_interop.py)
+# The cancellation sweep of what only some stores have: sides, semaphore mutexes, elections.
+OTHER_KINDS := sweep_of_other_kinds or sweep_of_elections
 STORES_LOOP := $(addprefix tests/stores/test_,contract.py inputs.py losses.py)
 ATTACKS := $(addprefix tests/jepsen/test_,a_round.py mutants.py)
 # What people use around the library.
@@ -77,7 +81,7 @@ REDISSON ?= 4.7.0
 .DEFAULT_GOAL := help
 .PHONY: help install demo docs screenshots sync fmt check unit test test-more test-valkey test-valkey-faults \
 	test-valkey-lifecycle test-valkey-topology test-valkey-system test-valkey-around test-valkey-contract test-valkey-jepsen test-valkey-rest \
-	test-soaks test-jepsen test-stores test-stores-hard test-stores-own test-stores-uvloop \
+	test-soaks test-jepsen test-simulation test-stores test-stores-hard test-stores-more test-stores-own test-stores-uvloop \
 	test-cluster test-interop-cluster test-sync test-sentinel test-uvloop test-lifecycle-uvloop \
 	test-redis7 test-redis62 test-newest \
 	interop coverage soak fuzz simulate mutants jepsen jepsen-mutants jepsen-long bench bench-quick bench-goals manifest build clean
@@ -147,9 +151,9 @@ test: $(VENV)/.checks ## everything on Valkey: one server, Sentinel, clusters; w
 		test-valkey-rest test-valkey-topology test-valkey-system test-valkey-around \
 		test-valkey-jepsen test-stores test-stores-hard test-stores-own interop
 
-test-more: $(VENV)/.checks ## soaks; on uvloop, a cluster, by sentinels, Redis 7 and 6.2, the newest Python
+test-more: $(VENV)/.checks ## soaks, simulated worlds; on uvloop, a cluster, by sentinels, Redis 7 and 6.2, the newest Python
 	$(MAKE) -j6 --output-sync=target test-lifecycle-uvloop test-uvloop test-cluster test-soaks \
-		test-jepsen test-stores-uvloop \
+		test-jepsen test-simulation test-stores-more test-stores-uvloop \
 		test-sync test-sentinel test-redis62 test-interop-cluster test-redis7 test-newest
 
 test-valkey: $(VENV)/.checks ## all tests on Valkey, plain asyncio
@@ -177,19 +181,25 @@ test-valkey-jepsen: $(VENV)/.checks ## the parts of the tool that attacks: plans
 	$(PYTEST) -q $(JEPSEN) $(addprefix --ignore=,$(ATTACKS))
 
 test-valkey-rest: $(VENV)/.checks
-	$(PYTEST) -q $(patsubst %,--ignore=%,$(AROUND) $(CONTRACT) $(FAULTS) $(JEPSEN) $(LIFECYCLE) $(TOPOLOGY) $(SYSTEM) $(SOAKS) $(STORES) $(INTEROP))
+	$(PYTEST) -q $(patsubst %,--ignore=%,$(AROUND) $(CONTRACT) $(FAULTS) $(JEPSEN) $(LIFECYCLE) $(SIMULATION) $(TOPOLOGY) $(SYSTEM) $(SOAKS) $(STORES) $(INTEROP))
 
 test-stores: $(VENV)/.checks ## PostgreSQL, MariaDB, etcd and ZooKeeper, each on a real server
 	$(PYTEST) -q $(STORES) $(addprefix --ignore=,$(STORES_HARD) $(STORES_OWN))
 
 test-stores-hard: $(VENV)/.checks
-	$(PYTEST) -q $(STORES_HARD)
+	$(PYTEST) -q $(STORES_HARD) -k "not ($(OTHER_KINDS))"
+
+test-stores-more: $(VENV)/.checks
+	$(PYTEST) -q tests/stores/test_cancellation_sweep.py -k "$(OTHER_KINDS)"
 
 test-stores-own: $(VENV)/.checks
 	$(PYTEST) -q $(STORES_OWN)
 
 test-stores-uvloop: $(VENV)/.checks
 	$(PYTEST) -q --loop=uvloop $(STORES_LOOP)
+
+test-simulation: $(VENV)/.checks
+	$(PYTEST) -q $(SIMULATION)
 
 test-soaks: $(VENV)/.checks ## many times over, and counted; `soak` takes longer
 	$(PYTEST) -q $(SOAKS)
