@@ -208,7 +208,9 @@ class Play(World):
     async def force_release(self, by: Actor, side: str) -> None:
         target = self.targets[by.client][side]
         gone = [grip for grip in self.not_over() if grip.side == side]
-        writes = any(grip.held and not grip.severed for grip in gone)
+        # A writer whose short lease ends first leaves its task's read behind.
+        ending = self.ending()
+        writes = any(grip.held and not grip.severed and grip not in ending for grip in gone)
         if side == "write" and gone:
             # What the writer reads goes with it.
             gone += [grip for grip in self.not_over() if grip.side == "read"]
@@ -222,12 +224,15 @@ class Play(World):
             order = await self._finished(by, target.force_release)
         # It may have cancelled the body that called it.
         assert order.error is None or order.thrown, f"force_release raised {order.error!r}"
+        if order.error is not None:
+            # Then its client hears of what it ended with the next renewals.
+            return
         # After a deletion a reader may hold it while a writer is not over: that one stays.
         sure = [grip for grip in gone if writes or grip.side == side]
         believers = [grip for grip in sure if grip.client == by.client and grip.held]
         # Whether a writer is there whom somebody else has freed by force, or not, is not known.
         unsure = side == "read" and any(each.side == "write" for each in self.held())
-        assert unsure or not believers, f"freed by force, and believed in: {believers}"
+        assert unsure or not believers, f"freed by force ({side}), and believed in: {believers}"
 
     async def delete(self) -> None:
         """Delete the key on the server."""

@@ -142,8 +142,10 @@ class Three:
 async def three(server_factory: ServerFactory, clients: ClientFactory) -> AsyncIterator[Three]:
     told = [Recorder() for _ in range(3)]
     made = [clients(url=(await server_factory()).url, listener=each) for each in told]
-    three = Three(made, told)
-    yield three
+    for client in made:
+        # A first connection may take a busy machine longer than a red lock waits for one server.
+        await client.ping()
+    yield Three(made, told)
 
 
 async def test_a_red_lock_and_its_members(three: Three) -> None:
@@ -169,9 +171,6 @@ async def test_red_locks_wait_and_are_passed(three: Three) -> None:
             await asyncio.sleep(0)
 
     first = three.clients[three.first]
-    for client in three.clients:
-        # A first connection may take a busy machine longer than a red lock waits for one server.
-        await client.ping()
     async with three.lock:
         tasks = [asyncio.create_task(work()) for _ in range(3)]
         await until_waiting(first, 3)

@@ -377,7 +377,7 @@ async def test_many_tasks_on_one_name(client: Client, other: Client) -> None:
         async with one.get_lock("k"):
             pass
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await asyncio.gather(*[work(one) for one in (client, other) for _ in range(100)])
     assert client.statistics().acquires == 100
 
