@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import gc
 import signal
 import sys
 import threading
@@ -23,16 +24,24 @@ class Interrupted(Exception):
 
 @contextmanager
 def raising_handler() -> Iterator[None]:
-    """Have SIGUSR1 raise `Interrupted` in the main thread."""
+    """Have SIGUSR1 raise `Interrupted` in the main thread.
+
+    Nothing is collected meanwhile: what is raised in a callback of the collector (hypothesis has
+    one), or in a finalizer that it runs, reaches nobody, and pytest fails the test for it.
+    """
 
     def handler(number: int, frame: FrameType | None) -> None:
         raise Interrupted
 
+    collecting = gc.isenabled()
+    gc.disable()
     before = signal.signal(signal.SIGUSR1, handler)
     try:
         yield
     finally:
         signal.signal(signal.SIGUSR1, before)
+        if collecting:
+            gc.enable()
 
 
 def signal_when(condition: Callable[[], object], number: int = signal.SIGUSR1) -> Running[None]:
