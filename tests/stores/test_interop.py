@@ -318,7 +318,7 @@ async def test_processes_of_both_languages_work_together(
             for start in (workers.theirs, workers.ours)
             for number in range(PROCESSES)
         }
-        async with asyncio.timeout(LONG):
+        async with asyncio.timeout(4 * LONG):
             async with lock:
                 working = [
                     asyncio.create_task(each.crowd(name, file, TIMES, line))
