@@ -47,6 +47,8 @@ async def check_end(world: World) -> None:
         for target in world.targets[number].values():
             async with asyncio.timeout(SOON), target:
                 pass
+        # With several connections, what a cancelled wait had sent, and its undo, may come later.
+        await world.surroundings.answered(client)
     # What has ended by itself ends later on the server: by as much as its request was under way.
     ended = any(grip.own_end and grip.lost for grip in world.grips)
     await _soon(lambda: _still_counted(world), _LATE if ended else 0.0)
