@@ -153,7 +153,7 @@ class Ownership:
         if until < deadline:
             deadline = until
         script, key = commands.release_script, commands.key
-        call: Call = executor.new_call(packed, deadline, script, True, key, until, future=future)
+        call: Call = executor.new_call(packed, deadline, script, True, key, until, future)
         stream.send(call)
         return self, hold, (call, own_message, was_valid)
 

@@ -240,7 +240,7 @@ class AcquireRequest:
             if deadline is None:
                 deadline = executor.time() + executor.command_timeout
             key = commands.key
-            call: Call = executor.new_call(packed, deadline, script, False, key, future=future)
+            call: Call = executor.new_call(packed, deadline, script, False, key, 0.0, future)
             if executor.confirms:
                 call.future = executor.unconfirmed(self._gives)
             stream.send(call)

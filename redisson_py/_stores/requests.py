@@ -157,7 +157,6 @@ class StoreCall:
         must: bool = False,
         key: bytes = b"",
         until: float = 0.0,
-        *,
         future: Future[Any] | None = None,
     ) -> None:
         self.request: Request = request

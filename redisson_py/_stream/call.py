@@ -135,9 +135,9 @@ class Call:
         must: bool = False,
         key: bytes = b"",
         until: float = 0.0,
+        future: Future[Any] | None = None,
         *,
         channel: bytes | None = None,
-        future: Future[Any] | None = None,
     ) -> None:
         self.args: tuple[Arg, ...] | bytes = args
         self.key: bytes = key
