@@ -61,14 +61,12 @@ class TaskOwnership(ServerState):
         if passes:
             queue = registry.queue(self.waiting_key, LocalQueue)
         super().__init__(context, name, commands, queue)
-        self.plain: PlainCalls | None = plain
-        self.view: View = view
+        self.plain, self.view = plain, view
         self.holds: TaskHolds[Hold] = registry.task_holds(hold_key)
         self.reentrant = reentrant
         self.lease_kind: type[Lease] = FencedLease if commands.tokens else Lease
-        self.reads: TaskHolds[Hold] | None = None
+        self.reads = self.writes = None
         self.reads_waiting_key = b""
-        self.writes: TaskHolds[Hold] | None = None
 
     # Acquiring.
 
