@@ -57,16 +57,16 @@ class TaskOwnership(ServerState):
         waiting_key = commands.kind.encode() + b":" + commands.key
         # Share one object if they are equal: there may be very many names.
         self.waiting_key: bytes = hold_key if waiting_key == hold_key else waiting_key
-        queue: LocalQueue[Hold] | None = None
-        if passes:
-            queue = registry.queue(self.waiting_key, LocalQueue)
+        queue = registry.queue(self.waiting_key, LocalQueue[Hold]) if passes else None
         super().__init__(context, name, commands, queue)
-        self.plain, self.view = plain, view
+        self.plain: PlainCalls | None = plain
+        self.view: View = view
         self.holds: TaskHolds[Hold] = registry.task_holds(hold_key)
         self.reentrant = reentrant
         self.lease_kind: type[Lease] = FencedLease if commands.tokens else Lease
-        self.reads = self.writes = None
+        self.reads: TaskHolds[Hold] | None = None
         self.reads_waiting_key = b""
+        self.writes: TaskHolds[Hold] | None = None
 
     # Acquiring.
 
