@@ -349,7 +349,7 @@ async def test_a_holder_that_was_killed_lets_the_other_in(
     backend: Backend, curator: Worker, zoo: ZooKeeper, path: str
 ) -> None:
     name, lock = f"semaphore:{path}", zoo.get_semaphore_mutex(path)
-    async with asyncio.timeout(6 * LONG):
+    async with asyncio.timeout(2 * LONG):
         with workers.theirs("zookeeper", backend, session=3) as dying:
             assert await dying.acquire(name)
             waiting = asyncio.create_task(lock.acquire())
