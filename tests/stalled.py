@@ -18,7 +18,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,7 +33,7 @@ _STOPPED_OR_ENDED = ("T", "t", "Z", "X")
 class Command:
     """A command and all processes that it starts, also those that outlive their parents."""
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, words: list[str]) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._pid = os.posix_spawnp(words[0], words, os.environ)
         self._code = 0
