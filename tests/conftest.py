@@ -11,6 +11,7 @@ settings.register_profile("busy machine", deadline=None)
 settings.load_profile("busy machine")
 
 pytest_plugins = [
+    "tests.fixtures.heart",
     "tests.fixtures.redis_server",
     "tests.fixtures.topologies",
     "tests.fixtures.own_network",

@@ -102,7 +102,6 @@ async def test_each_missing_command_is_named(
     assert "redisson-py acl" in report.one("permissions")["todo"]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "dry_run"), [("valkey", True), ("redis62", False)])
 async def test_release_that_wakes_nobody_is_a_problem(
     kind: str, dry_run: bool, server_factory: ServerFactory

@@ -17,7 +17,6 @@ GOOD = {"repl-timeout": "15"}
 GOOD_CLUSTER = {**GOOD, "cluster-require-full-coverage": "no"}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["valkey", "redis7", "redis62"])
 async def test_good_cluster_has_no_finding_but_ok_and_an_odd_node_is_named(
     kind: str, cluster_factory: ClusterFactory
@@ -43,7 +42,6 @@ async def test_good_cluster_has_no_finding_but_ok_and_an_odd_node_is_named(
     assert version.endswith(f"{name} " + ".".join(map(str, odd.version)))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["valkey", "redis62"])
 async def test_documented_permissions_of_a_cluster_are_enough(
     kind: str, cluster_factory: ClusterFactory
@@ -60,7 +58,6 @@ async def test_documented_permissions_of_a_cluster_are_enough(
     assert "cluster-node-timeout" in report.found("settings")
 
 
-@pytest.mark.slow
 async def test_user_that_one_node_lacks_is_found(cluster_factory: ClusterFactory) -> None:
     cluster = await cluster_factory("valkey")
     url = await allow(cluster, *documented_rules("", "--cluster", "--sync"))
@@ -80,7 +77,6 @@ async def test_user_that_one_node_lacks_is_found(cluster_factory: ClusterFactory
     assert refused["level"] == "warning"
 
 
-@pytest.mark.slow
 async def test_slot_without_a_master_is_a_problem(cluster_factory: ClusterFactory) -> None:
     cluster = await cluster_factory("valkey", replicas=0)
     for node in cluster.nodes:
@@ -96,7 +92,6 @@ async def test_slot_without_a_master_is_a_problem(cluster_factory: ClusterFactor
     assert report.level("lock") == "problem"
 
 
-@pytest.mark.slow
 async def test_node_that_is_named_alone_and_master_that_is_away_are_problems(
     cluster_factory: ClusterFactory,
 ) -> None:
@@ -113,7 +108,6 @@ async def test_node_that_is_named_alone_and_master_that_is_away_are_problems(
     assert bad["where"] == [dead.address]
 
 
-@pytest.mark.slow
 async def test_detection_that_takes_long_is_a_warning(sentinel_factory: SentinelFactory) -> None:
     servers = await sentinel_factory("valkey", replicas=2, down_after=30.0, config=GOOD)
     await keep_data(servers.nodes)
@@ -133,7 +127,6 @@ async def test_detection_that_takes_long_is_a_warning(sentinel_factory: Sentinel
     assert len(report.one("version")["where"]) == 3
 
 
-@pytest.mark.slow
 async def test_unknown_service_is_69_and_too_few_sentinels_are_a_problem(
     sentinel_factory: SentinelFactory,
 ) -> None:
@@ -151,7 +144,6 @@ async def test_unknown_service_is_69_and_too_few_sentinels_are_a_problem(
     assert len([each for each in report.of("sentinel") if each["level"] == "warning"]) == 2
 
 
-@pytest.mark.slow
 async def test_writes_that_wait_for_replicas_are_a_problem(
     replicas_factory: ReplicasFactory,
 ) -> None:
@@ -172,7 +164,6 @@ async def test_writes_that_wait_for_replicas_are_a_problem(
     assert report.level("master") == "ok"
 
 
-@pytest.mark.slow
 async def test_lone_replica_and_two_masters_in_a_list_are_problems(
     replicas_factory: ReplicasFactory,
 ) -> None:

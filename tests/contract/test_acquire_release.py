@@ -198,6 +198,7 @@ async def test_lease_counts_from_before_it_was_asked_for(every: Every, proxy: Pr
         await lease.release()
 
 
+@pytest.mark.more
 async def test_grant_that_comes_too_late_is_given_back_and_asked_for_again(
     every: Every, proxy: ProxyFactory, redis: Redis
 ) -> None:
@@ -222,6 +223,7 @@ async def assert_good(each: Each, lease: Lease, redis: Redis) -> None:
     await lease.release()
 
 
+@pytest.mark.more
 async def test_grant_that_a_stalled_loop_reads_too_late_is_given_back(
     every: Every, redis: Redis
 ) -> None:

@@ -144,6 +144,7 @@ async def test_without_turns_every_hand_off_goes_through_redis(
     assert len(set(owners)) == 20
 
 
+@pytest.mark.more
 async def test_a_thousand_waiters_cost_one_connection_and_no_polling(
     clients: ClientFactory, redis: Redis
 ) -> None:
@@ -172,6 +173,7 @@ async def test_a_thousand_waiters_cost_one_connection_and_no_polling(
 
 
 @pytest.mark.usefixtures("one_server")
+@pytest.mark.more
 async def test_ten_thousand_locks_are_renewed_by_a_hundred_scripts(
     clients: ClientFactory, redis: Redis, session_sentinel: EmbeddedSentinel | None
 ) -> None:

@@ -364,6 +364,7 @@ async def test_the_task_that_was_passed_a_hold_loses_it(
     await lease.release()
 
 
+@pytest.mark.more
 async def test_hold_that_ends_on_its_way_to_the_next_task_is_not_taken(every: Every) -> None:
     both = []
     for each in every(is_passing, lease_time=3, turn=30):

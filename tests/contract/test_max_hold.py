@@ -56,6 +56,7 @@ async def test_the_body_is_told_and_the_lock_is_free(lock: LockLike, servers: Se
         pass
 
 
+@pytest.mark.more
 async def test_it_is_renewed_until_then(every: Every) -> None:
     async def one(each: Each) -> None:
         # The limit counts from here; a busy machine may be granted it later.
@@ -196,6 +197,7 @@ async def _is_count(lock: LockLike, count: int) -> bool:
     return await lock.hold_count() == count
 
 
+@pytest.mark.more
 async def test_two_limits_each_count_for_themselves(every: Every) -> None:
     kinds = every(lambda kind: is_reentrant(kind) and is_single(kind), lease_time=3)
     locks = [each.lock for each in kinds]

@@ -39,6 +39,8 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import unavailable
 from tests.support import repository
 
+pytestmark = pytest.mark.heart
+
 LANGUAGES = {"python", "sh", "text", "sql", "yaml", "toml", "json", "java"}
 #: Those that tests of their own look at.
 ELSEWHERE = {"promql", "postgresql", "mysql"}
@@ -46,8 +48,6 @@ ELSEWHERE = {"promql", "postgresql", "mysql"}
 LOCAL = re.compile(r"redis://localhost(:6379)?(/0)?(?![\w:/,-])")
 #: Seconds for one page: some of their leases end.
 PATIENCE = 60
-
-pytestmark = pytest.mark.slow
 
 ALL = [block for page in PAGES for block in blocks_of(page)]
 

@@ -25,8 +25,6 @@ from tests.docs.newcomer import (
 from tests.fixtures.redis_server import unavailable
 from tests.fixtures.topologies import found
 
-pytestmark = pytest.mark.slow
-
 README, DOCTOR = "README.md", "docs/doctor.md"
 COMMANDS = "docs/command-line.md"
 TESTING, TELEMETRY = "docs/testing.md", "docs/telemetry.md"

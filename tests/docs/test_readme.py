@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from redis.asyncio import Redis
 
 from tests.docs import given
@@ -11,6 +12,8 @@ from tests.docs.pages import PAGES, blocks_of
 from tests.docs.stores import StoreServers
 from tests.docs.test_code_blocks import run_python
 from tests.fixtures.client import ClientFactory
+
+pytestmark = pytest.mark.heart
 
 README = PAGES[0]
 #: Lines of text, headings and tables; empty lines do not count.

@@ -152,7 +152,6 @@ POSTGRES_CHECKS: dict[str, Check] = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", CHECKS)
 async def test_recipe_shows_what_it_claims(name: str, server_url: str, redis: Redis) -> None:
     CHECKS[name](run(name, REDISSON_URL=server_url))
@@ -162,7 +161,6 @@ async def test_recipe_shows_what_it_claims(name: str, server_url: str, redis: Re
     assert held == [], "a lock is still held"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", POSTGRES_CHECKS)
 async def test_recipe_on_postgres_shows_what_it_claims(name: str, stores: StoreServers) -> None:
     url = stores.backend("postgres").url

@@ -19,8 +19,6 @@ from tests.support import repository
 
 CONFIG = repository.ROOT / "docs" / "site" / "mkdocs.yml"
 
-pytestmark = pytest.mark.slow
-
 #: What a browser fetches by itself, by tag.
 FETCHED = {
     "script": ("src",),

@@ -27,8 +27,6 @@ ROW = re.compile(
 )
 ROWS = [found.groupdict() for found in ROW.finditer(PAGES[0].read_text("utf-8"))]
 
-pytestmark = pytest.mark.slow
-
 
 def blocks(language: str) -> list[str]:
     """Return the blocks of the page in a language."""

@@ -18,8 +18,6 @@ from tests.support.leases import renewed_at_once
 from tests.support.node_info import info
 from tests.support.waiting import set_safety_poll, until, until_async, until_waiting
 
-pytestmark = pytest.mark.slow
-
 #: What serverless Redis has not, as far as a cluster of our own does without it.
 MISSING = ("CONFIG", "DEBUG", "LATENCY", "MONITOR", "SAVE", "SHUTDOWN", "SLOWLOG", "WAIT")
 

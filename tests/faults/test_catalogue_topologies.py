@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
-
 from redisson_py.testing import EmbeddedCluster, EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.support.leases import renew_now
 from tests.support.node_info import calls, info
 from tests.support.waiting import until, until_async
-
-pytestmark = pytest.mark.slow
 
 PLAIN, READ, FREE = "{x}plain", "{x}read", "{x}free"
 

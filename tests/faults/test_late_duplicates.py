@@ -27,6 +27,8 @@ from tests.support.stragglers import Stragglers
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.heart
+
 #: A renewal cannot be timed into a buffer: the connection is given up for idle first.
 TIMED = {name: call for name, call in CALLS.items() if name != "renewal"}
 #: A force_release that runs for the first time frees whoever holds then, as it was asked to.

@@ -27,6 +27,8 @@ from tests.support.lost_reply_calls import (
 from tests.support.streams import answered
 from tests.support.waiting import until_listening, until_waiting
 
+pytestmark = pytest.mark.heart
+
 TOKENS = "redisson_lock_token:{k}"
 #: Above the server's microseconds, so that the next token is known.
 LAST_TOKEN = 2**52

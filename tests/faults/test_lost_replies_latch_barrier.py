@@ -28,6 +28,8 @@ from tests.support.stragglers import Stragglers
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import until, until_async, until_listening, until_waiting
 
+pytestmark = pytest.mark.heart
+
 #: Seconds after which the clients that lose replies notice it.
 SOON, SOONER = 0.2, 0.1
 

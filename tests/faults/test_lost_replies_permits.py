@@ -19,6 +19,8 @@ from tests.support.lost_reply_calls import notice_soon
 from tests.support.scripts.calls import ask
 from tests.support.streams import answered
 
+pytestmark = pytest.mark.heart
+
 NAME = "semaphore"
 TOTAL = 5
 #: Of what the watchdog keeps: far from its end, however busy the machine is.

@@ -165,7 +165,6 @@ async def test_a_close_is_no_outage(
     assert records(logging.DEBUG) == []
 
 
-@pytest.mark.slow
 async def test_renewals_that_fail_in_an_outage_are_no_warnings(
     clients: ClientFactory, proxy: ProxyFactory, told: Recorder, records: Records
 ) -> None:

@@ -8,7 +8,6 @@ from redisson_py.testing import embedded_server
 from tests.fuzz.hostile_publisher import play
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 async def test_messages_are_never_taken_for_grants(seed: int) -> None:
     async with embedded_server() as url:

@@ -13,7 +13,6 @@ from tests.support.fake_peer import Command, FakePeer, bulk, echo, push
 from tests.support.waiting import until
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["redis", "redis+cluster", "redis+sentinel"])
 @pytest.mark.parametrize("seed", range(4))
 def test_nothing_is_granted_by_accident_and_no_call_hangs(scheme: str, seed: int) -> None:

@@ -21,7 +21,6 @@ from tests.integrations.celery_app import NAME
 from tests.support import repository
 from tests.sync.threads import until
 
-pytestmark = pytest.mark.slow
 QUIET = ("--without-gossip", "--without-mingle", "--without-heartbeat", "--loglevel=ERROR")
 
 

@@ -19,7 +19,6 @@ from tests.support import repository
 from tests.support.waiting import until_async
 from tests.sync.threads import until
 
-pytestmark = pytest.mark.slow
 SITE = "tests.integrations.django_site"
 SERVERS = {
     "wsgi": ("gunicorn", "--preload", "-w2", "--threads=4", "-bfd://{fd}", f"{SITE}.wsgi"),

@@ -122,7 +122,6 @@ async def test_outages(clients: ClientFactory, proxy: ProxyFactory, telemetry: T
     assert telemetry.points("connection.outage.duration") == {where: 2}
 
 
-@pytest.mark.slow
 async def test_renewals_that_come_late(
     clients: ClientFactory, proxy: ProxyFactory, telemetry: Telemetry
 ) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tests.integrations.suites import run
 
 pytest_plugins = ["pytester"]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.timeout(500)]
 
 
 def test_a_suite_that_does_not_use_it_imports_and_sees_nothing_of_it(

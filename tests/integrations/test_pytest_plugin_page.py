@@ -12,7 +12,7 @@ from tests.integrations.suites import PATIENCE, STRICT, run
 from tests.support import repository
 
 pytest_plugins = ["pytester"]
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.timeout(500)]
 
 _BLOCK = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 

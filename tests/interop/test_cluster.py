@@ -19,7 +19,7 @@ from tests.interop.both_ways import BothWays
 from tests.interop.java import JavaError, JavaObject
 from tests.interop.sides import PRIMITIVES, JavaSide
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("many_servers", "only_messages")]
+pytestmark = [pytest.mark.usefixtures("many_servers", "only_messages")]
 
 Mode = Literal["sharded", "classic"]
 #: Seconds: longer than any test.

@@ -34,7 +34,7 @@ from tests.support.counting import Counted
 from tests.support.monitor import Monitor
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240 * TIMES)]
+pytestmark = [pytest.mark.timeout(240 * TIMES)]
 
 LOCKS = (
     "lock",

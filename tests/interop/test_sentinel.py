@@ -9,7 +9,7 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import RedissonFactory
 from tests.interop.both_ways import BothWays
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("many_servers", "only_messages")]
+pytestmark = [pytest.mark.usefixtures("many_servers", "only_messages")]
 
 
 async def test_each_is_woken_by_the_other_before_and_after_a_failover(

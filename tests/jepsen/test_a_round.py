@@ -18,7 +18,6 @@ SECONDS = 12.0
 JOBS = 2
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(1500)
 async def test_no_rule_is_broken(tmp_path: Path, measured: Measured) -> None:
     # What is missing leaves nemeses out; never in CI.

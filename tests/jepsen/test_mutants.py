@@ -47,7 +47,6 @@ def test_each_checker_catches_one() -> None:
     assert {each.checker for each in SABOTAGES} == CHECKERS.keys()
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", FEW)
 async def test_it_is_caught(name: str, tmp_path: Path) -> None:

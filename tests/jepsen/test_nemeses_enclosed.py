@@ -75,7 +75,6 @@ async def reaches(server: EmbeddedServer, source: str) -> bool:
     return True
 
 
-@pytest.mark.slow
 @pytest.mark.own_network
 @pytest.mark.parametrize("topology", ["sentinel", "cluster"])
 async def test_a_master_is_cut_off_and_replaced(tmp_path: Path, topology: str) -> None:

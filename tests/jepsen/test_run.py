@@ -28,7 +28,6 @@ def tool(*words: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.slow
 def test_a_run_is_judged_the_same_again_and_reported(tmp_path: Path) -> None:
     kept, page, totals = tmp_path / "kept", tmp_path / "report.html", tmp_path / "totals.json"
     begun = tool(
@@ -120,7 +119,6 @@ def of_session(folder: Path) -> dict[int, str]:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 async def test_what_was_started_ends_with_the_tool(tmp_path: Path, number: signal.Signals) -> None:
@@ -144,7 +142,6 @@ async def test_what_was_started_ends_with_the_tool(tmp_path: Path, number: signa
             pass
 
 
-@pytest.mark.slow
 async def test_workers_end_with_a_run_that_is_killed_also_a_stopped_one(tmp_path: Path) -> None:
     plan = Plan("mutex", (), "single", 50, 1)
     plan.save(tmp_path)

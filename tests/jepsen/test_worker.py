@@ -124,7 +124,6 @@ async def test_an_older_version_of_the_package_runs(tmp_path: Path) -> None:
     assert history.of("unexpected") == []
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in WORKLOADS if WORKLOADS[name].servers == 1])
 async def test_each_workload_works(tmp_path: Path, name: str) -> None:
     ends = {"latch": "await"}

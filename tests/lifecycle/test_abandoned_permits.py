@@ -83,6 +83,7 @@ async def test_kept_while_its_permit_is(stage: Stage, caplog: pytest.LogCaptureF
 
 
 @semaphores
+@pytest.mark.more
 async def test_kept_while_its_task_runs(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
     party = stage.party(lease_time=3)
     may_end = asyncio.Event()
@@ -127,6 +128,7 @@ async def test_permit_whose_id_was_read_lives_on(
 
 
 @pytest.mark.parametrize("stage", ["expirable_semaphore"], indirect=True)
+@pytest.mark.more
 async def test_of_several_permits_those_without_a_reader_are_given_up(
     stage: Stage, caplog: pytest.LogCaptureFixture
 ) -> None:

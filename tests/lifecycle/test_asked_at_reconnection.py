@@ -113,6 +113,7 @@ async def test_ten_thousand_holds_are_checked_in_100_commands_and_10_writes(
     await asyncio.gather(*[lease.release() for lease in leases])
 
 
+@pytest.mark.more
 async def test_a_renewal_that_was_under_way_is_not_asked_twice(
     clients: ClientFactory, redis: Redis, proxy: Callable[..., Awaitable[Any]]
 ) -> None:

@@ -125,6 +125,7 @@ async def test_a_release_that_is_repeated_when_the_rest_has_ended_was_no_loss(
 
 @pytest.mark.parametrize("again", [False, True], ids=["extended", "re-entered"])
 @pytest.mark.parametrize("kind", REENTRANT)
+@pytest.mark.more
 async def test_a_release_is_repeated_for_a_long_lease_without_an_answer(
     kind: str, again: bool, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
 ) -> None:
@@ -151,6 +152,7 @@ async def test_a_release_is_repeated_for_a_long_lease_without_an_answer(
     await until_async(free)
 
 
+@pytest.mark.more
 async def test_a_release_is_repeated_for_a_renewal_without_an_answer(
     clients: ClientFactory, proxy: ProxyFactory, redis: Redis
 ) -> None:

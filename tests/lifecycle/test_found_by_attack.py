@@ -119,6 +119,7 @@ async def test_re_entry_of_a_deleted_lock_says_taken(client: Redisson, redis: Re
         await first.release()
 
 
+@pytest.mark.more
 async def test_re_entry_after_an_own_lease_time_says_ended(
     clients: ClientFactory, proxy: ProxyFactory
 ) -> None:

@@ -129,6 +129,7 @@ async def test_several_inner_leases_end_inside_one_block(stage: Stage) -> None:
     await stage.assert_nothing_held(party)
 
 
+@pytest.mark.more
 async def test_outer_lease_ends_and_the_inner_goes_on(stage: Stage) -> None:
     party, rival = stage.party(lease_time=3), await stage.rival().connected()
     outer = await party.thing.acquire(lease_time=0.5)
@@ -144,6 +145,7 @@ async def test_outer_lease_ends_and_the_inner_goes_on(stage: Stage) -> None:
         await outer.release()
 
 
+@pytest.mark.more
 async def test_outer_block_is_renewed_after_the_inner_lease_ended(stage: Stage) -> None:
     party, rival = stage.party(lease_time=3), await stage.rival().connected()
     async with party.thing as outer:

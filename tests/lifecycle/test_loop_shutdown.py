@@ -25,7 +25,15 @@ from tests.support.waiting import until, until_async
 UNCLEAN = ("Traceback", "Warning", "Exception ignored", "was destroyed", "never retrieved")
 
 some_kinds = pytest.mark.parametrize(
-    "stage", ["lock", "multi_lock_of_three", "red_lock", "semaphore"], indirect=True
+    "stage",
+    [
+        "lock",
+        *(
+            pytest.param(kind, marks=pytest.mark.more)
+            for kind in ("multi_lock_of_three", "red_lock", "semaphore")
+        ),
+    ],
+    indirect=True,
 )
 """One for each class that keeps holds; a program takes as long as its cleanup."""
 
@@ -125,6 +133,7 @@ async def test_held_until_the_tasks_have_cleaned_up(stage: Stage, how: str) -> N
 
 
 @pytest.mark.parametrize("stage", ["lock", "red_lock"], indirect=True)
+@pytest.mark.more
 async def test_held_until_the_main_task_has_cleaned_up(stage: Stage) -> None:
     async with running(stage, "itself") as program:
         program.process.send_signal(signal.SIGINT)
@@ -137,7 +146,7 @@ async def test_held_until_the_main_task_has_cleaned_up(stage: Stage) -> None:
     ("stage", "how"),
     [
         *[(kind, "brief-generator") for kind in ("lock", "red_lock", "semaphore")],
-        *[(kind, "generator") for kind in ("lock", "red_lock")],
+        *[pytest.param(kind, "generator", marks=pytest.mark.more) for kind in ("lock", "red_lock")],
     ],
     indirect=["stage"],
 )
@@ -151,6 +160,7 @@ async def test_held_until_a_generator_has_cleaned_up(stage: Stage, how: str) -> 
 
 @pytest.mark.parametrize("stage", ["red_lock"], indirect=True)
 @pytest.mark.parametrize("pause", [450, 2000], ids=["slow", "silent"])
+@pytest.mark.more
 async def test_every_connection_is_closed_when_a_quorum_has_answered(
     stage: Stage, pause: int
 ) -> None:

@@ -74,6 +74,7 @@ async def test_expired(stage: Stage) -> None:
 
 
 @limited
+@pytest.mark.more
 async def test_ended(stage: Stage) -> None:
     party = stage.party()
     assert await in_a_block(party, lease_time=LEASE) == "ended"

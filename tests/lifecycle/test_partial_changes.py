@@ -170,6 +170,7 @@ async def test_no_side_of_a_lock_is_believed_to_last_longer_than_redis_has_it(
 @pytest.mark.parametrize("leaves", ["cancelled", "timed out"])
 @pytest.mark.parametrize("holder", ["same client", "another client"])
 @pytest.mark.parametrize("kind", ["semaphore", "expirable_semaphore"])
+@pytest.mark.more
 async def test_a_waiter_for_one_permit_gets_it_when_the_head_for_two_leaves(
     kind: str,
     holder: str,
@@ -223,6 +224,7 @@ async def life_left(redis: Redis, keys: tuple[str, ...]) -> float:
     return left
 
 
+@pytest.mark.more
 async def test_a_live_waiter_keeps_its_place_when_others_ask_later_than_a_lease(
     clients: ClientFactory, redis: Redis
 ) -> None:

@@ -186,6 +186,7 @@ async def test_a_password_of_a_client_that_cannot_be_encoded(clients: ClientFact
             assert not parts_told(password, told(caught.value)), password
 
 
+@pytest.mark.more
 async def test_tls_that_fails(
     server_factory: ServerFactory, clients: ClientFactory, tmp_path: Path
 ) -> None:
@@ -200,6 +201,7 @@ async def test_tls_that_fails(
             assert not parts_told(password, told(caught.value), repr(client)), password
 
 
+@pytest.mark.more
 async def test_a_server_that_goes_away(
     server_factory: ServerFactory, clients: ClientFactory
 ) -> None:

@@ -155,6 +155,7 @@ async def is_available(semaphore: Any, count: int) -> bool:
 
 
 @pytest.mark.parametrize("call", ["add_permits", "drain"])
+@pytest.mark.more
 async def test_permits_outlive_an_expiry_that_redisson_drops(
     call: str, clients: ClientFactory, redis: Redis
 ) -> None:

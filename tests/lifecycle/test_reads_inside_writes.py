@@ -54,6 +54,7 @@ async def test_reads_entered_again_inside_a_write_block(client: Redisson, redis:
 
 
 @pytest.mark.parametrize("watchdog", [2, 3])
+@pytest.mark.more
 async def test_renewals_of_a_read_inside_a_write_block(
     clients: ClientFactory, redis: Redis, watchdog: float
 ) -> None:
@@ -68,6 +69,7 @@ async def test_renewals_of_a_read_inside_a_write_block(
                 assert await end_of(redis) <= end + ON_ITS_WAY
 
 
+@pytest.mark.more
 async def test_write_lease_ends_in_time_under_a_read(
     client: Redisson, clients: ClientFactory, redis: Redis
 ) -> None:
@@ -123,6 +125,7 @@ async def test_read_goes_on_for_its_full_lease_after_the_write_side(
     assert not await redis.exists("k")
 
 
+@pytest.mark.more
 async def test_read_has_its_full_lease_soon_after_the_write_side(
     clients: ClientFactory, redis: Redis
 ) -> None:

@@ -100,6 +100,7 @@ async def test_looking_needs_no_silent_minority(how: str, fleet: Fleet) -> None:
             await lease.release()
 
 
+@pytest.mark.more
 async def test_none_is_said_when_a_task_here_had_it_until_just_before(fleet: Fleet) -> None:
     """Nobody else answers in the time that is left, but this client knows that it was busy."""
     async with AsyncExitStack() as stack:

@@ -132,6 +132,7 @@ async def test_cancelled_re_entry_beside_a_release(stage: Stage) -> None:
 
 
 @reentrant
+@pytest.mark.more
 async def test_granted_re_entry_beside_a_release(stage: Stage) -> None:
     """What the re-entry was granted is held on, under its own lease."""
     party, rival = stage.party(lease_time=3), await stage.rival().connected()
@@ -148,6 +149,7 @@ async def test_granted_re_entry_beside_a_release(stage: Stage) -> None:
 
 
 @reentrant
+@pytest.mark.more
 async def test_refused_re_entry_leaves_the_first_lease(stage: Stage) -> None:
     party, rival = stage.party(lease_time=3), await stage.rival().connected()
     async with party.thing as first:

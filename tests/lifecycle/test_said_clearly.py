@@ -23,6 +23,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["lock", "multi_lock"])
+@pytest.mark.more
 async def test_task_that_waits_for_itself_is_told_once(
     clients: ClientFactory, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
@@ -56,6 +57,7 @@ async def test_task_that_waits_for_itself_is_told_once(
     await asyncio.gather(working, return_exceptions=True)
 
 
+@pytest.mark.more
 async def test_many_waits_are_told_in_one_record(
     clients: ClientFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -73,6 +75,7 @@ async def test_many_waits_are_told_in_one_record(
     await lease.release()
 
 
+@pytest.mark.more
 async def test_short_waits_and_those_with_a_timeout_are_not_told(
     clients: ClientFactory, caplog: pytest.LogCaptureFixture
 ) -> None:

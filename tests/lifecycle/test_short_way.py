@@ -57,6 +57,7 @@ async def test_block_is_the_use_that_creates_a_semaphore(client: Redisson, redis
         await redis.delete("s")
 
 
+@pytest.mark.more
 async def test_end_of_a_lease_is_not_put_off_while_a_crowd_is_renewed(
     clients: ClientFactory,
 ) -> None:

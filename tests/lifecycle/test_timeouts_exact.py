@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from redisson_py import AcquireTimeoutError, BackendError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.support.streams import answered
@@ -37,6 +39,7 @@ def holding(client: Redisson, number: int) -> list[Any]:
     return [lock, fair, client.get_read_write_lock(f"rw{number}").write_lock(), *semaphores]
 
 
+@pytest.mark.more
 async def test_a_timeout_on_a_live_server_is_told_as_busy(clients: ClientFactory) -> None:
     """Also where the timer of the event loop is a little early, as uvloop's is."""
     holder, acquiring, trying = clients(), clients(), clients()

@@ -43,6 +43,7 @@ TAKES: dict[str, Take] = {
 ALL_BUT_X = ("~k*", "~{k*", "~semaphore[^X]*", "~{semaphore[^X]*", "~redisson*")
 
 
+@pytest.mark.more
 async def test_a_grant_that_took_most_of_its_lease_is_renewed(
     clients: ClientFactory, proxy: ProxyFactory
 ) -> None:
@@ -90,6 +91,7 @@ async def limit_keys(
         await server.acl_deluser("limited")
 
 
+@pytest.mark.more
 async def test_a_key_that_redis_refuses_costs_no_other_lease(
     clients: ClientFactory, limit_keys: Callable[..., Awaitable[str]], redis: Redis
 ) -> None:
@@ -118,6 +120,7 @@ async def test_a_key_that_redis_refuses_costs_no_other_lease(
 
 
 @pytest.mark.parametrize("keeps_another", [False, True], ids=["alone", "beside a renewed one"])
+@pytest.mark.more
 async def test_leases_that_end_by_themselves_cost_the_same_each(
     keeps_another: bool, clients: ClientFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -147,6 +150,7 @@ async def until_forgotten(client: Redisson) -> None:
     gc.collect()
 
 
+@pytest.mark.more
 async def test_leases_that_have_ended_cost_nothing_any_more(
     clients: ClientFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -173,6 +177,7 @@ async def test_leases_that_have_ended_cost_nothing_any_more(
         assert await work() < 2 * before + 1000
 
 
+@pytest.mark.more
 async def test_leases_that_are_far_from_their_end_cost_nothing_meanwhile(
     clients: ClientFactory,
 ) -> None:
@@ -187,6 +192,7 @@ async def test_leases_that_are_far_from_their_end_cost_nothing_meanwhile(
     await asyncio.gather(*[lease.release() for lease in leases])
 
 
+@pytest.mark.more
 async def test_renewals_are_spread_over_their_period(clients: ClientFactory) -> None:
     """Locks taken at one moment are not all renewed at one moment."""
     lease_time = 12.0
@@ -261,6 +267,7 @@ async def test_permits_released_without_an_answer_are_not_renewed(
 
 
 @pytest.mark.parametrize("lost", ["the release", "its answer"])
+@pytest.mark.more
 async def test_permits_whose_release_failed_are_held_in_both_places_or_in_none(
     lost: str, clients: ClientFactory, proxy: ProxyFactory, client: Redisson
 ) -> None:

@@ -120,6 +120,7 @@ async def test_ids_stay_as_long_as_the_counter_again(
     assert await expiries(redis, *keys) == [False] * 2
 
 
+@pytest.mark.more
 async def test_what_a_dead_holder_had_comes_back_after_drain(
     plain: SemaphoreScripts, redis: Redis
 ) -> None:

@@ -45,6 +45,7 @@ async def cost(redis: Redis, fair: FairScripts, owners: list[str]) -> tuple[floa
 
 
 @pytest.mark.parametrize("order", ["head", "middle", "tail"])
+@pytest.mark.more
 async def test_leaving_a_fair_queue_costs_the_same_in_any_crowd(
     fair: FairScripts, redis: Redis, order: str
 ) -> None:

@@ -64,6 +64,7 @@ async def leave_all(rw: ReadWriteScripts, redis: Redis, size: int, order: int) -
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["shortest lease first", "longest lease first"])
+@pytest.mark.more
 async def test_leaving_costs_the_same_in_any_crowd(
     rw: ReadWriteScripts, redis: Redis, order: int
 ) -> None:

@@ -114,6 +114,7 @@ class TestRounds:
         assert not await redis.exists(barrier.key, barrier._commands.arrivals)
         assert all([await redis.pttl(key) > 0 for key in await redis.keys("*")])
 
+    @pytest.mark.more
     async def test_waiting_longer_than_a_lease_keeps_the_arrival_alive(
         self, clients: ClientFactory
     ) -> None:

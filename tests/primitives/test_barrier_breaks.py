@@ -271,6 +271,7 @@ class TestDying:
         link.cut()
         await assert_broken(dying)
 
+    @pytest.mark.more
     async def test_a_barrier_whose_parties_have_all_died_is_fresh_within_one_lease(
         self, barrier: CyclicBarrier, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
     ) -> None:
@@ -305,6 +306,7 @@ class TestDying:
         link.pass_through()
         await assert_broken(waiting)
 
+    @pytest.mark.more
     async def test_a_party_that_cannot_leave_logs_no_unretrieved_error(
         self,
         barrier: CyclicBarrier,

@@ -88,6 +88,7 @@ class TestOtherThingsOfTheSameName:
 
 
 class TestMending:
+    @pytest.mark.more
     async def test_a_barrier_that_a_party_left_mends_itself(self, clients: ClientFactory) -> None:
         barrier = get_barrier(clients(lease_time=LEASE), parties=2)
         with pytest.raises(AcquireTimeoutError):

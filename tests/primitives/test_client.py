@@ -322,6 +322,7 @@ def test_loop_that_ends_without_closing_gives_the_locks_back(
     asyncio.run(next_one())
 
 
+@pytest.mark.more
 async def test_description_lasts_as_long_as_the_hold(clients: ClientFactory, redis: Redis) -> None:
     client = clients(lease_time=3)
     key = f"redisson_py:client:{client.id}"

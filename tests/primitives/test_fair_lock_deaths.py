@@ -138,6 +138,7 @@ async def test_a_live_waiter_keeps_its_place_for_more_than_five_minutes(
         await fair.leave(owner)
 
 
+@pytest.mark.more
 async def test_a_live_waiter_outlives_its_own_lease_behind_an_idle_head(
     clients: ClientFactory, fair: FairScripts
 ) -> None:
@@ -232,6 +233,7 @@ async def test_a_task_that_stops_waiting_leaves_the_queue_at_once(
 # Weakness 24: an abandoned queue stays for ever.
 
 
+@pytest.mark.more
 async def test_an_abandoned_queue_is_gone_when_the_lock_is_used_a_lease_later(
     clients: ClientFactory, proxy: ProxyFactory, fair: FairScripts
 ) -> None:

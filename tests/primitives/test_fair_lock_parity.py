@@ -65,6 +65,7 @@ async def test_hundreds_of_concurrent_waiters_all_acquire(
 
 
 @pytest.mark.parametrize("gets_it", [False, True])
+@pytest.mark.more
 async def test_short_waits_and_a_dead_waiter_do_not_put_off_the_others(
     clients: ClientFactory, proxy: ProxyFactory, fair: FairScripts, gets_it: bool
 ) -> None:
@@ -117,6 +118,7 @@ async def test_a_mapped_name_is_that_of_the_queue_too(clients: ClientFactory, re
     assert await nothing_left(fair)
 
 
+@pytest.mark.more
 async def test_a_timed_wait_on_a_server_that_does_not_answer_leaves_no_place(
     clients: ClientFactory, fair: FairScripts
 ) -> None:

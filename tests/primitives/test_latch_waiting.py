@@ -186,6 +186,7 @@ class TestLettingGo:
         async with asyncio.timeout(20):  # before the safety poll
             await asyncio.gather(*waiting)
 
+    @pytest.mark.more
     async def test_an_earlier_answer_does_not_release_a_later_waiter(
         self, client: Redisson, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
     ) -> None:

@@ -31,6 +31,7 @@ async def test_grants_that_always_come_too_late_are_a_loss(
     assert client._context.registry.waiting == 0
 
 
+@pytest.mark.more
 async def test_watchdog_of_an_inner_hold_ends_with_it(clients: ClientFactory) -> None:
     client = clients()
     lock = client.get_lock("k")

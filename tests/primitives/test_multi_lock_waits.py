@@ -128,6 +128,7 @@ async def test_it_never_keeps_others_from_its_members_for_long(
     assert 2 < max(waits) < 8
 
 
+@pytest.mark.more
 async def test_orders_that_differ_end_in_no_deadlock(
     clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,6 +192,7 @@ async def is_free(client: Redisson) -> bool:
     return not await client.get_lock("a").locked()
 
 
+@pytest.mark.more
 async def test_patience_with_a_later_member_has_an_end(
     clients: ClientFactory, other_server: EmbeddedServer
 ) -> None:

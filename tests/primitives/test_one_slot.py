@@ -178,8 +178,8 @@ def names_in(told: list[str]) -> list[str]:
             return rest[:1]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ["orders", "{orders}:7", "a{b}c", "{a}{b}"])
+@pytest.mark.more
 async def test_every_script_works_on_keys_of_one_slot(name: str, node: EmbeddedServer) -> None:
     called: set[str] = set()
     for tour in TOURS:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+import pytest
 from redis.exceptions import ResponseError
 
 from redisson_py._commands.lock import RELEASE
@@ -134,6 +135,7 @@ async def test_question_that_comes_after_its_release_leaves_nothing(fleet: Fleet
         assert await fleet.held() == 3
 
 
+@pytest.mark.more
 async def test_a_member_that_joins_late_ends_with_the_others(fleet: Fleet) -> None:
     lock = fleet.red_lock(3)
     async with lock:

@@ -117,6 +117,7 @@ class TestPassing:
 
 
 class TestLeases:
+    @pytest.mark.more
     async def test_a_re_entry_keeps_the_longer_lease(
         self, lock: ReadWriteLock, far: ReadWriteLock
     ) -> None:

@@ -134,6 +134,7 @@ async def test_a_writer_of_the_same_client_goes_first_too(
 
 @pytest.mark.usefixtures("only_messages")
 @pytest.mark.parametrize("how", ["times out", "is cancelled", "closes"])
+@pytest.mark.more
 async def test_readers_come_in_when_a_writer_leaves(
     clients: ClientFactory, far: ReadWriteLock, redis: Redis, how: str
 ) -> None:
@@ -172,6 +173,7 @@ async def test_the_last_reader_wakes_the_writer_among_readers_that_wait(
                 await (await reader).let_go()
 
 
+@pytest.mark.more
 async def test_a_writer_that_waits_keeps_its_place(
     lock: ReadWriteLock, far: ReadWriteLock, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -38,7 +38,6 @@ def test_a_seed_that_showed_something_stays_mended(name: str, seed: int, showed:
     assert_fine(outcome_of(seed, name))
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_goes_wrong_in_any_world(name: str, measured: Measured) -> None:
@@ -66,7 +65,6 @@ def digests(names: list[str], hash_seed: str, seeds: list[int]) -> str:
     ).stdout
 
 
-@pytest.mark.slow
 def test_two_runs_of_a_seed_are_the_same_byte_for_byte() -> None:
     # The second process runs other seeds before: nothing of theirs may stay.
     first = digests(NAMES, "1", [3, 4, 5])

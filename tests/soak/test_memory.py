@@ -10,7 +10,6 @@ import tracemalloc
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
@@ -33,8 +32,6 @@ MOST_QUEUES = 2_048
 
 TASKS = 64
 Work = Callable[[int], Awaitable[None]]
-
-pytestmark = pytest.mark.slow
 
 
 def rss() -> int:

@@ -13,8 +13,6 @@ PLAN = Plan(
     seconds=7.0, calm=2.0, rate=300, leases=2000, brief=3.0, steady=30.0, command_timeout=2.0
 )
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.mark.parametrize("name", OUTAGES)
 async def test_every_request_is_answered_and_every_loss_is_told(

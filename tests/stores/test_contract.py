@@ -22,6 +22,8 @@ from tests.stores.backends import LEASE, Backend, Client
 from tests.stores.conftest import NewClient
 from tests.support.waiting import until, until_async
 
+pytestmark = pytest.mark.heart
+
 #: Seconds for what must happen soon, however busy the machine is.
 SOON = 10.0
 

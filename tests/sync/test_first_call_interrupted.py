@@ -5,14 +5,11 @@ from __future__ import annotations
 import gc
 from functools import partial
 
-import pytest
-
 from redisson_py.sync import Redisson
 from tests.sync.interrupting import interrupted_at
 from tests.sync.threads import Running, until
 
 
-@pytest.mark.slow
 def test_the_first_call_of_a_thread_that_is_interrupted_at_any_point(client: Redisson) -> None:
     def block() -> None:
         with client.get_lock("k"):

@@ -14,6 +14,8 @@ import redis as redis_py
 from tests.support import repository
 from tests.sync.threads import until
 
+pytestmark = pytest.mark.heart
+
 START = """
 import atexit, os, signal, sys, threading, time
 from redisson_py import ClientClosedError

@@ -118,7 +118,6 @@ def decorated(client: Redisson) -> None:
     func("k")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("block", BLOCKS.values(), ids=BLOCKS)
 def test_a_block_that_is_interrupted_at_any_instruction_holds_nothing(
     block: Callable[[Redisson], object], client: Redisson
@@ -138,7 +137,6 @@ def test_a_block_that_is_interrupted_at_any_instruction_holds_nothing(
     assert not in_thread(lambda: client.get_lock("another").locked())
 
 
-@pytest.mark.slow
 def test_signals_at_any_time_leave_nothing_held(client: Redisson) -> None:
     """As the sweep, with real signals, and other threads that contend."""
     lock = client.get_lock("k")

@@ -21,6 +21,8 @@ from redisson_py import (
 from redisson_py.sync import FencedLease, Lease, LockLike, Redisson
 from tests.sync.threads import ClientFactory, Running, in_thread, until, until_waiting
 
+pytestmark = pytest.mark.heart
+
 KINDS = {
     "lock": lambda client: client.get_lock("k"),
     "fair_lock": lambda client: client.get_fair_lock("k"),

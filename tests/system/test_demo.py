@@ -22,8 +22,6 @@ ROW = re.compile(
     r" +(?P<cents>\d+) +(?P<actual_cents>\d+)"
 )
 
-pytestmark = pytest.mark.slow
-
 
 @contextmanager
 def demo(*arguments: str) -> Iterator[subprocess.Popen[str]]:

@@ -62,7 +62,6 @@ async def answers(http: httpx.AsyncClient, path: str) -> bool:
         return False
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", SERVERS)
 async def test_server_works_and_ends_at_once(
     kind: str, server_url: str, redis: Redis, clients: ClientFactory
@@ -150,7 +149,6 @@ def test_two_test_clients_in_one_process(server_url: str, lifespan: bool) -> Non
     assert len(ids) == (2 if lifespan else 1)
 
 
-@pytest.mark.slow
 async def test_celery_tasks_that_call_asyncio_run(server_url: str, redis: Redis) -> None:
     async with program("tests.system.celery_worker", server_url) as process:
         output, errors = await asyncio.wait_for(process.communicate(), 50)

@@ -17,6 +17,8 @@ from tests.fixtures.client import ClientFactory
 from tests.support.counting import Counted
 from tests.support.waiting import until_async
 
+pytestmark = pytest.mark.heart
+
 Call = Callable[[], Awaitable[object]]
 
 

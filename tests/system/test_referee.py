@@ -61,7 +61,6 @@ async def run(
     return Run(referee.log, nemesis.struck)
 
 
-@pytest.mark.slow
 async def test_no_write_with_a_smaller_token_is_ever_accepted(
     own_server: EmbeddedServer, measured: Measured
 ) -> None:
@@ -79,7 +78,6 @@ async def test_no_write_with_a_smaller_token_is_ever_accepted(
             assert writes == [False], struck
 
 
-@pytest.mark.slow
 async def test_verdict_is_bad_when_the_resource_does_not_check(
     own_server: EmbeddedServer, measured: Measured
 ) -> None:
@@ -89,7 +87,6 @@ async def test_verdict_is_bad_when_the_resource_does_not_check(
     assert result.rules_broken == {"smaller token accepted", "overtaken", "lost update"}
 
 
-@pytest.mark.slow
 async def test_verdict_is_bad_when_tokens_are_a_plain_counter(
     own_server: EmbeddedServer, measured: Measured
 ) -> None:

@@ -29,8 +29,6 @@ ENOUGH = 100
 #: Another process holds this order, but for a moment after a restart of Redis, which forgets it.
 TAKEN = "taken"
 
-pytestmark = pytest.mark.slow
-
 
 @dataclass
 class Answers:

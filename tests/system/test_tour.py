@@ -19,7 +19,7 @@ from redisson_py.testing import EmbeddedServer
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(320)]
+pytestmark = [pytest.mark.timeout(320)]
 
 
 @contextmanager

@@ -20,8 +20,6 @@ from tests.support.scripts.calls import ask
 from tests.support.waiting import until, until_async, until_listening
 from tests.topology.conftest import Pair
 
-pytestmark = pytest.mark.slow
-
 CHANNEL = b"redisson_lock__channel:{k}"
 
 

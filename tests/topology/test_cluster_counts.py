@@ -16,8 +16,6 @@ from tests.support.streams import answered
 from tests.support.waiting import until, until_async
 from tests.topology.cluster_nodes import connections, names_at, redirects, router_of, stream_to
 
-pytestmark = pytest.mark.slow
-
 PAIRS = 50
 
 

@@ -16,8 +16,6 @@ from tests.support.node_info import calls, info
 from tests.support.waiting import set_safety_poll, until, until_async, until_waiting
 from tests.topology.cluster_nodes import keys, names_at, stream_to
 
-pytestmark = pytest.mark.slow
-
 HELD = 100
 WAITING = 5
 LATE = 120
@@ -64,7 +62,13 @@ async def fail(cluster: EmbeddedCluster, how: str, place: str) -> EmbeddedServer
 
 
 @pytest.mark.parametrize(
-    ("how", "replicas"), [("kill", 0), ("kill", "auto"), ("freeze", "auto"), ("graceful", "auto")]
+    ("how", "replicas"),
+    [
+        pytest.param("kill", 0, marks=pytest.mark.heart),
+        ("kill", "auto"),
+        ("freeze", "auto"),
+        ("graceful", "auto"),
+    ],
 )
 async def test_leases_waiters_and_work_survive(
     cluster: EmbeddedCluster, clients: ClientFactory, measured: Measured, how: str, replicas: object

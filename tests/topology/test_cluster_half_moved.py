@@ -8,15 +8,12 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py import ConnectionLostError, Lease, Redisson
 from redisson_py.testing import EmbeddedCluster, EmbeddedServer, SlotMigration
 from tests.fixtures.client import ClientFactory
-
-pytestmark = pytest.mark.slow
 
 LEASE = 3.0
 #: Of readers of which one has less time left than others, in seconds.

@@ -26,8 +26,6 @@ from tests.support.kinds import KINDS
 from tests.support.waiting import set_safety_poll, until, until_async, until_waiting
 from tests.topology.cluster_nodes import channels, connections, keys, router_of
 
-pytestmark = pytest.mark.slow
-
 #: What asks, waits, listens and connects.
 SWEPT: tuple[Trial, ...] = (
     of_locks.acquire_a_free_lock,

@@ -22,7 +22,7 @@ from tests.fixtures.measured import Measured
 from tests.support.waiting import set_safety_poll, until, until_waiting
 from tests.topology.cluster_nodes import channels, keys
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.usefixtures("patience")]
+pytestmark = [pytest.mark.timeout(300), pytest.mark.usefixtures("patience")]
 
 MOVES = int(os.environ.get("MOVES", "5"))
 #: Less than a lease: a waiter that is not woken sleeps longer.

@@ -19,8 +19,6 @@ from tests.support.kinds import Kind
 from tests.support.lost_reply_calls import CALLS, KINDS, LEASE, Call, holders
 from tests.support.streams import answered
 
-pytestmark = pytest.mark.slow
-
 #: A renewal cannot be timed, and a re-entry is much like a partial release.
 TIMED = {name: call for name, call in CALLS.items() if name not in ("renewal", "re-entry")}
 #: Each way of changing what is held, where a test takes long.

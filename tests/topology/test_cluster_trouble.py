@@ -15,8 +15,6 @@ from tests.fixtures.topologies import ClusterFactory
 from tests.support.waiting import until, until_async
 from tests.topology.cluster_nodes import connections, names_at, router_of, stream_to
 
-pytestmark = pytest.mark.slow
-
 #: No server listens there.
 DEAD = "127.0.0.1:1"
 

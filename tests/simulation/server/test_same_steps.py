@@ -16,7 +16,6 @@ from tests.simulation.server.twins import Twins
 SEEDS, STEPS = 40, 250
 
 
-@pytest.mark.slow
 def test_random_steps(valkey_url: str, measured: Measured) -> None:
     compared = 0
     for seed in range(SEEDS):
