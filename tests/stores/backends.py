@@ -160,9 +160,10 @@ class ZooKeeperBackend(Backend):
     session = 4 / 3 * LEASE
 
     def __init__(self) -> None:
-        from tests.stores.zookeeper.server import running_zookeeper
+        from tests.stores.zookeeper.server import class_path, running_zookeeper
 
         super().__init__()
+        class_path()  # raises where there is no ZooKeeper, before a folder is made
         folder = Path(self.running.enter_context(tempfile.TemporaryDirectory()))
         self.server = self.running.enter_context(running_zookeeper(folder))
 
