@@ -1,6 +1,6 @@
 r"""A small web service whose answers tell busy from broken, on the worst day too.
 
-    pip install redisson-py fastapi uvicorn gunicorn uvicorn-worker
+    pip install ./redisson_py fastapi uvicorn gunicorn uvicorn-worker
     REDISSON_URL=redis://localhost:6379/0 uvicorn examples.service.app:app
     REDISSON_URL=redis://localhost:6379/0 \
         gunicorn --preload --workers 2 --worker-class uvicorn_worker.UvicornWorker \

@@ -11,7 +11,6 @@ import shlex
 import subprocess
 import sys
 import sysconfig
-import textwrap
 import venv
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +21,8 @@ from tests.support import repository
 LOCAL = re.compile(r"redis://localhost(:6379)?(/0)?(?![\w:/,-])")
 #: What an editable install of this checkout leaves beside the packages.
 _OURS = ("redisson_py", "_redisson_py", "__editable__", "_editable_impl_redisson_py")
+#: What pages call this package: its name, or a checkout.
+_PACKAGE = re.compile(r"redisson-py|\./redisson_py")
 _FENCE = re.compile(
     r"^```(?P<language>\w*)(?P<info>[^\n]*)\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL
 )
@@ -76,12 +77,6 @@ def _section(text: str, heading: str, page: str) -> str:
     raise AssertionError(f"{page} has no heading {heading!r}")
 
 
-def program(code: str) -> str:
-    """Return a program that runs a block with `await` in it."""
-    body = textwrap.indent(code, "    ")
-    return f"import asyncio\n\n\nasync def main():\n{body}\n\nasyncio.run(main())\n"
-
-
 @dataclass(frozen=True)
 class Newcomer:
     """Somebody with an empty directory.
@@ -112,7 +107,7 @@ class Newcomer:
         line = LOCAL.sub(self.url, line)
         if line.startswith("pip install "):
             # Without network: the requirements of the wheel and its extras have to be there.
-            line = line.replace("redisson-py", str(self.wheel))
+            line = _PACKAGE.sub(str(self.wheel), line)
             pip = f"{shlex.quote(sys.executable)} -m pip --python {shlex.quote(str(self.python))}"
             line = line.replace("pip install", f"{pip} install --no-index --quiet", 1)
         variables = {

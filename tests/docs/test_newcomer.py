@@ -20,7 +20,6 @@ from tests.docs.newcomer import (
     build_wheel,
     make_environment,
     named_files,
-    program,
 )
 from tests.fixtures.redis_server import unavailable
 from tests.fixtures.topologies import found
@@ -55,8 +54,7 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory, server: EmbeddedServer) -
     one = Newcomer(folder / "home", make_environment(folder / "venv"), wheel, server.url)
     assert one.type("python -c 'import redisson_py'").returncode != 0
     # Whatever the fence says: this is the first line of all.
-    commands = block(README, language=None, containing="pip install redisson-py")
-    one.type_all(commands.splitlines()[0])
+    one.type_all(block(README, "sh", containing="pip install").splitlines()[0])
     return one
 
 
@@ -75,9 +73,9 @@ def test_package_comes_from_the_wheel(newcomer: Newcomer) -> None:
 
 
 def test_first_example_runs_as_it_is_written(newcomer: Newcomer, plain: redis_py.Redis) -> None:
-    code = block(README, containing="get_semaphore")
+    code = named_files(README)["first.py"]
     assert "redis://localhost" in code
-    newcomer.write("first.py", program(code))
+    newcomer.write("first.py", code)
     newcomer.type_all("python -W error first.py")
     # The permit is back, and nothing is held.
     assert plain.get("s") == "5"

@@ -128,5 +128,5 @@ def test_reference_has_what_tests_use(pages: dict[str, Page]) -> None:
 
 def test_home_says_how_to_begin(site: Path) -> None:
     home = re.sub(r"<[^>]+>", "", (site / "index.html").read_text("utf-8"))
-    for words in ("pip install redisson-py", "Who it is for", "What it does not promise"):
+    for words in ("pip install ./redisson_py", "Who it is for", "What it does not promise"):
         assert words in home

@@ -1,0 +1,176 @@
+"""Every make command that a page or `make help` names runs what it says: seen by `make -n`."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fixtures.heart import FOLDERS
+from tests.support import repository
+
+MAKEFILE = repository.ROOT / "Makefile"
+PAGES = [
+    *repository.ROOT.glob("*.md"),
+    *repository.of_kind(".md", "docs", "tests", "benchmarks", "lua"),
+]
+#: They tell of the past.
+_HISTORY = {"CHANGELOG.md", "TRACK_RECORD.md"}
+
+#: What the commands that a stranger types first would run, and no more.
+RUNS = {
+    "make demo": ["python -m examples.demo"],
+    "make demo CLUSTER=1": ["python -m examples.demo --cluster"],
+    "make demo TOUR=1": ["python -m examples.tour"],
+    "make demo ARGS=--help": ["python -m examples.demo --help"],
+    "make demo TOUR=1 ARGS=--help": ["python -m examples.tour --help"],
+    "make unit": ["python -m pytest -q tests/unit tests/house"],
+    "make test-demos": [
+        "make demo",
+        "make demo CLUSTER=1",
+        "make demo TOUR=1",
+    ],
+    "make test-stalled ARGS='--seed 7'": ["python -m tests.stalled --seed 7 make test"],
+    "make jepsen ARGS=--list": ["python -m tests.jepsen --list"],
+    "make interop REDISSON=3.27.2": [
+        "python -m pytest -q --redisson=3.27.2 --tally=build/tally/interop.json tests/interop"
+    ],
+}
+
+#: They are not looked for.
+_PYTHONS = ("PYTHON=python3", "NEWEST=python3")
+_INLINE = re.compile(r"`(make(?: [^`\n]+)?)`")
+_FENCED = re.compile(r"^ *(make [^#\n]+)", re.MULTILINE)
+_SWITCH = re.compile(r'\b[A-Z]+=(?:"[^"]*"|[^\s,;:()]+)')
+
+
+def named() -> Iterator[tuple[str, str]]:
+    """Give each command that is named, and where."""
+    for page in PAGES:
+        name, text = repository.name(page), page.read_text("utf-8")
+        if name in _HISTORY:
+            continue
+        fences = re.findall(r"^```sh\w*\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        for code in [*fences, *re.findall(r"^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL)]:
+            yield from ((found.strip(), name) for found in _FENCED.findall(code))
+        yield from ((found, name) for found in _INLINE.findall(text) if " " in found)
+    for line in subprocess.run(
+        ["make", "help"], cwd=repository.ROOT, check=True, capture_output=True, text=True
+    ).stdout.splitlines():
+        target, about = line.split(maxsplit=1)
+        yield f"make {target}", "make help"
+        yield from ((f"make {target} {switch}", "make help") for switch in _SWITCH.findall(about))
+
+
+COMMANDS = dict(named())
+
+
+@functools.cache
+def runs(command: str, environment: Path) -> list[str]:
+    """Return what a command would run in an environment that has everything, line by line."""
+    for stamp in (".runtime", ".tests", ".docs", ".checks"):
+        (environment / stamp).touch()
+    bench = environment.with_name(f"{environment.name}-bench")
+    bench.mkdir(exist_ok=True)
+    (bench / ".bench").touch()
+    _, *words = shlex.split(command)
+    done = subprocess.run(
+        ["make", "--no-print-directory", "-n", f"VENV={environment}", *_PYTHONS, *words],
+        cwd=repository.ROOT,
+        env={name: value for name, value in os.environ.items() if not name.startswith("MAKE")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    text = re.sub(rf"{environment}(?:-\w+)?/bin/", "", done.stdout)
+    text = text.replace("\\\n", " ").replace("make --no-print-directory ", "make ")
+    lines = (re.sub(r"\s+", " ", line).strip() for line in text.splitlines())
+    return [line for line in lines if line and not line.startswith(("#", "echo "))]
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that make takes for an environment with everything installed."""
+    return tmp_path_factory.mktemp("environment")
+
+
+@pytest.mark.parametrize("command", RUNS)
+def test_it_runs_this(command: str, environment: Path) -> None:
+    assert runs(command, environment) == RUNS[command]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_what_is_named_runs_something(command: str, environment: Path) -> None:
+    """Each switch has its effect: it is read by what runs, and changes it."""
+    lines = runs(command, environment)
+    assert lines, f"{COMMANDS[command]} names {command}"
+    words = shlex.split(command)
+    if switches := [word for word in words if "=" in word]:
+        plain = shlex.join(word for word in words if word not in switches)
+        assert lines != runs(plain, environment), f"{COMMANDS[command]}: no effect: {switches}"
+    for module in re.findall(r"python -m ((?:tests|examples|benchmarks)[\w.]*)", "\n".join(lines)):
+        path = repository.ROOT / module.replace(".", "/")
+        assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
+    for path_of_tests in re.findall(r"(?<![\w=])tests/[\w/.]+", "\n".join(lines)):
+        assert (repository.ROOT / path_of_tests).exists(), path_of_tests
+
+
+def test_the_pages_name_the_commands_of_the_front_door() -> None:
+    for command in ("make demo", "make demo CLUSTER=1", "make demo TOUR=1", "make test"):
+        assert COMMANDS.keys() >= {command}
+
+
+def test_ci_calls_the_test_command_of_the_readme() -> None:
+    script = (repository.ROOT / ".ci" / "run").read_text("utf-8")
+    assert re.findall(r"^make .*$", script, re.MULTILINE) == ["make test", "make test-more"]
+
+
+def test_every_test_is_run_by_one_of_the_two(environment: Path) -> None:
+    tests = repository.ROOT / "tests"
+    files = set(tests.rglob("test_*.py"))
+    of_the_heart = {
+        path
+        for path in files
+        if path.relative_to(tests).parts[0] in FOLDERS or "mark.heart" in path.read_text("utf-8")
+    }
+    # These have no test that is left to the other.
+    rest = {path for path in files if path.relative_to(tests).parts[0] not in ("unit", "house")}
+    assert files_run("make test", "-m heart", environment) >= of_the_heart
+    assert files_run("make test-more", "", environment) >= rest
+
+
+def files_run(command: str, mark: str, environment: Path) -> set[Path]:
+    """Return the files of tests that the runs of a command take, of those with a mark."""
+    taken: set[Path] = set()
+    for line in runs(command, environment):
+        if line.startswith("python -m pytest") and mark in line and "--server=" not in line:
+            found = {
+                path
+                for name in re.findall(r"(?<!=)tests/[\w/.]+", line)
+                for path in [repository.ROOT / name, *(repository.ROOT / name).rglob("test_*.py")]
+            }
+            ignored = re.findall(r"--ignore=(\S+)", line)
+            taken |= {
+                path
+                for path in found
+                if not any(path.is_relative_to(repository.ROOT / each) for each in ignored)
+            }
+    return taken
+
+
+def test_switches_of_users_and_lists_of_the_makefile_share_no_name() -> None:
+    text = MAKEFILE.read_text("utf-8")
+    assigned = re.findall(r"^(?:[\w-]+: )?(\w+) *(\?=|:=|=)", text, re.MULTILINE)
+    assert assigned
+    wrong = [
+        f"{name} {how}"
+        for name, how in assigned
+        if name.isupper() != (how == "?=") or not (name.isupper() or name.islower())
+    ]
+    assert wrong == []

@@ -1,0 +1,61 @@
+"""`python -m tests.stalled`: what it stops goes on, except what somebody else has stopped."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+from tests import stalled
+from tests.stalled import stall
+from tests.support import repository
+from tests.sync.threads import until
+
+#: Shorter than the sleep of the processes that are stopped.
+STALL = 0.2
+
+
+def state_of(process: subprocess.Popen[bytes]) -> str:
+    return Path(f"/proc/{process.pid}/stat").read_text("utf-8").rpartition(") ")[2][0]
+
+
+def test_a_process_goes_on_after_its_stall() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            stalls = threading.Thread(target=stall, args=(process.pid, STALL))
+            stalls.start()
+            until(lambda: state_of(process) == "T")
+            stalls.join()
+            until(lambda: state_of(process) == "S")
+        finally:
+            process.kill()
+
+
+def test_a_process_that_a_test_stops_meanwhile_stays_stopped() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            os.kill(process.pid, signal.SIGSTOP)
+            until(lambda: state_of(process) == "T")
+            os.kill(process.pid, signal.SIGSTOP)
+            stall(process.pid, 0.0)
+            assert state_of(process) == "T"
+            os.kill(process.pid, signal.SIGCONT)
+            until(lambda: state_of(process) == "S")
+        finally:
+            process.kill()
+
+
+def test_it_ends_as_its_command_does_whose_orphans_it_knows() -> None:
+    script = "(sleep 1 & echo $! >&2) ; sleep 1; exit 7"
+    done = subprocess.run(
+        [sys.executable, "-m", stalled.__name__, "--pause=0.1", "--seed=1", "sh", "-c", script],
+        cwd=repository.ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 7
+    assert done.stdout.endswith("ended with 7\n")
+    assert "--seed 1" in done.stdout
