@@ -82,20 +82,19 @@ def stall(pid: int, seconds: float) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGSTOP)
         # On a busy machine it may take long until it runs, sees the signal and stops.
-        while _is_pending(pid):
-            if _facts(pid).get("State", "X")[0] in _STOPPED_OR_ENDED:
-                # A test was faster.
+        while _pending(facts := _facts(pid)):
+            if facts["State"][0] in _STOPPED_OR_ENDED:
+                # Somebody else was faster.
                 return
             time.sleep(0.001)
         time.sleep(seconds)
         # Somebody else's, if there is one: a stopped process sees it when it goes on.
-        if not _is_pending(pid):
+        if not _pending(_facts(pid)):
             os.kill(pid, signal.SIGCONT)
 
 
-def _is_pending(pid: int) -> bool:
+def _pending(facts: dict[str, str]) -> bool:
     """Whether a process has not seen a SIGSTOP yet that somebody sent."""
-    facts = _facts(pid)
     return any(int(facts.get(name, "0"), 16) & _SIGSTOP_BIT for name in _PENDING)
 
 
