@@ -81,14 +81,20 @@ def stall(pid: int, seconds: float) -> None:
     """Stop a process for a moment."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGSTOP)
+        # On a busy machine it may take long until it runs, sees the signal and stops.
+        while _pending(facts := _facts(pid)):
+            if facts["State"][0] in _STOPPED_OR_ENDED:
+                # Somebody else was faster.
+                return
+            time.sleep(0.001)
         time.sleep(seconds)
-        if not _is_stopped_again(pid):
+        # Somebody else's, if there is one: a stopped process sees it when it goes on.
+        if not _pending(_facts(pid)):
             os.kill(pid, signal.SIGCONT)
 
 
-def _is_stopped_again(pid: int) -> bool:
-    """Whether somebody sent SIGSTOP to a stopped process: it sees that one when it goes on."""
-    facts = _facts(pid)
+def _pending(facts: dict[str, str]) -> bool:
+    """Whether a process has not seen a SIGSTOP yet that somebody sent."""
     return any(int(facts.get(name, "0"), 16) & _SIGSTOP_BIT for name in _PENDING)
 
 

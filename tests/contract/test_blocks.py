@@ -68,14 +68,14 @@ async def test_task_cancel_from_outside_releases_and_propagates(lock: LockLike) 
 async def test_loss_inside_other_blocks_reaches_the_right_one(
     make_lock: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
-    client = clients(lease_time=1)
+    client = clients()
     outer, inner = make_lock(client, "outer"), make_lock(client, "inner")
-    # Only the inner one is lost, however busy the machine is.
     async with outer.hold(lease_time=60) as kept:
         with pytest.raises(LeaseLostError) as caught:
             async with asyncio.timeout(20), inner:
                 with anyio.move_on_after(20):
                     await servers.forget("inner")
+                    servers.renew_now(client)
                     await asyncio.sleep(30)
         assert caught.value.name == inner.name
         assert not kept.lost
@@ -87,11 +87,12 @@ async def test_loss_inside_other_blocks_reaches_the_right_one(
 async def test_loss_of_the_outer_lock_goes_through_the_inner_block(
     make_lock: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
-    client = clients(lease_time=1)
+    client = clients()
     outer, inner = make_lock(client, "outer"), make_lock(client, "inner")
     with pytest.raises(LeaseLostError) as caught:
         async with outer, inner.hold(lease_time=60):
             await servers.forget("outer")
+            servers.renew_now(client)
             await asyncio.sleep(30)
     assert caught.value.name == outer.name
     assert not await inner.locked()
@@ -101,11 +102,12 @@ async def test_loss_of_the_outer_lock_goes_through_the_inner_block(
 async def test_loss_of_both_at_once_is_told_for_both(
     make_lock: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
-    client = clients(lease_time=1)
+    client = clients()
     outer, inner = make_lock(client, "outer"), make_lock(client, "inner")
     with pytest.raises(LeaseLostError) as caught:
         async with outer, inner:
             await servers.forget("outer", "inner")
+            servers.renew_now(client)
             await asyncio.sleep(30)
     assert "LeaseLostError" in str(getattr(caught.value, "__notes__", "")) or (
         caught.value.name == outer.name
@@ -118,17 +120,19 @@ async def test_loss_of_both_at_once_is_told_for_both(
 async def test_loss_in_a_task_group_cancels_its_children(
     make_lock: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
-    client = clients(lease_time=0.3)
+    client = clients()
     children: list[asyncio.Task[None]] = []
     with pytest.raises(LeaseLostError):
         async with make_lock(client), asyncio.TaskGroup() as group:
             children += [group.create_task(asyncio.sleep(30)) for _ in range(3)]
             await servers.forget("k")
+            servers.renew_now(client)
     assert all(child.cancelled() for child in children)
     with pytest.raises(LeaseLostError):
         async with make_lock(client), anyio.create_task_group() as scope:
             scope.start_soon(anyio.sleep, 30)
             await servers.forget("k")
+            servers.renew_now(client)
     assert not_cancelled()
 
 

@@ -28,9 +28,12 @@ from tests.support.waiting import set_safety_poll, until_listening
 
 
 async def test_try_acquire_is_none_when_busy(
-    lock: LockLike, make_rival: MakeLock, clients: ClientFactory
+    lock: LockLike, make_rival: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
-    theirs = make_rival(clients())
+    second = clients()
+    # Connected first: a busy machine may need long for that.
+    await servers.answered(second)
+    theirs = make_rival(second)
     async with lock:
         assert await theirs.try_acquire() is None
         assert await theirs.try_acquire(timeout=0.5) is None

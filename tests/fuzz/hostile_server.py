@@ -270,6 +270,7 @@ async def play(seed: int, scheme: str = "redis") -> int:
 async def _held(client: Redisson, hostile: Hostile) -> Any:
     """Acquire a lock while the server is friendly, which it is not from then on."""
     hostile.friendly = True
-    lease = await client.get_lock("held").acquire()
+    # With more time than the client allows a command: a busy machine may need it to connect.
+    lease = await client.get_lock("held").acquire(timeout=_PATIENCE)
     hostile.friendly = False
     return lease

@@ -183,11 +183,11 @@ class TestWait:
     async def test_a_generation_is_remembered_for_a_while_only(
         self, barrier: BarrierScripts, redis: Redis
     ) -> None:
-        short = [await barrier.wait(owner, lease_ms=1000, receipt_ms=1000) for owner in "abc"]
+        short = [await barrier.wait(owner, lease_ms=2500, receipt_ms=2500) for owner in "abc"]
         await barrier.fill("d", "e", "f")
         names = {int(name) for name in await ask(redis, "ZRANGE", barrier.released, 0, -1)}
         assert short[0].generation in names
-        await barrier.wait_for_server(1001)
+        await barrier.wait_for_server(2501)
         await barrier.fill("g", "h", "i")
         # The key itself lasts longer, for the second.
         names = {int(name) for name in await ask(redis, "ZRANGE", barrier.released, 0, -1)}

@@ -12,10 +12,9 @@ import pytest
 from redis.asyncio import Redis
 
 from tests.lua.test_golden_vectors import listening
-from tests.support.scripts.calls import A, B, Scripts, ask
+from tests.support.scripts.calls import LEASE, A, B, Scripts, ask
 from tests.support.scripts.expirable import ExpirableScripts
 from tests.support.scripts.permits import NEVER, SemaphoreScripts
-from tests.support.waiting import until_async
 
 W, X, Y, Z = (bytes([n]) * 16 for n in range(4))
 
@@ -82,20 +81,17 @@ async def test_permits_with_ids(scripts: Scripts, redis: Redis) -> None:
     async with listening(redis, b"redisson_sc:{p}") as listener:
         assert await p.set(3) == 1
         assert await listener.heard() == [b"3"]
-        assert await p.acquire(W, lease_ms=1200) is None
+        assert await p.acquire(W) is None
         assert await p.acquire(X + Y) is None
         for permit in (X, Y):
             await ask(redis, "ZADD", "{p}:timeout", NEVER, permit)
         hint = await p.acquire(Z)
         assert hint is not None
-        assert 0 < hint <= 1200
+        assert 0 < hint <= LEASE
         assert await listener.heard() == []
         assert {*await ask(redis, "ZRANGE", "{p}:timeout", 0, -1)} == {W, X, Y}
-
-        async def taken() -> bool:
-            return await p.acquire(Z) is None
-
-        await until_async(taken)
+        await p.end(W)
+        assert await p.acquire(Z) is None
         assert await listener.heard() == [b"1"]  # from giving back what was over
         assert await p.acquire(Z) is None
         assert await p.release(Z) == 2

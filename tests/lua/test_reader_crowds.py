@@ -7,12 +7,13 @@ import random
 import pytest
 from redis.asyncio import Redis
 
+from redisson_py._time import now
 from tests.support.counting import Counted
 from tests.support.scripts.calls import Scripts, ask, everything
 from tests.support.scripts.read_write import ReadWriteScripts
 
-#: What release leaves on a lock, and what passes between two looks.
-TOLERANCE = 1_000
+#: What release leaves on a lock, and what passes while one looks at many readers, one by one.
+TOLERANCE = 10_000
 
 
 @pytest.fixture
@@ -75,12 +76,14 @@ async def test_leaving_costs_the_same_in_any_crowd(
 
 @pytest.mark.parametrize("size", [16, 17, 60])
 async def test_the_lock_ends_with_the_longest_lease(rw: ReadWriteScripts, size: int) -> None:
+    began = now()
     for number in range(size):
         await rw.read.acquire(f"c:{number}", lease_ms=100_000 + 10_000 * number)
     for number in range(size - 1, 0, -1):
         assert await rw.read.release(f"c:{number}") == 0
         expected = 100_000 + 10_000 * (number - 1)
-        assert expected - 5_000 < await rw.left() <= expected + 100
+        left = await rw.left()
+        assert expected - 5_000 - 1000 * (now() - began) < left <= expected + 100
     assert await rw.read.release("c:0") == 1
 
 

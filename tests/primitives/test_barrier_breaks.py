@@ -176,7 +176,7 @@ class TestLeaving:
         link = await proxy("r")
         far = clients(link.url)
         await answered(far)
-        for _ in range(5):
+        for _ in range(20):
             started = now()
             waiting = asyncio.create_task(get_barrier(far, parties=2).wait(0.15))
             await until(lambda: waiting.done() or listens(far._table, far._router))  # noqa: B023
@@ -193,7 +193,7 @@ class TestLeaving:
         link = await proxy("r")
         far = clients(link.url)
         await answered(far)
-        for _ in range(5):
+        for _ in range(20):
             waiting = asyncio.create_task(get_barrier(far, parties=2).wait(0.2))
             await until(lambda: waiting.done() or listens(far._table, far._router))  # noqa: B023
             link.hold()
@@ -253,20 +253,21 @@ class TestDying:
         barrier: CyclicBarrier,
         clients: ClientFactory,
         proxy: ProxyFactory,
-        waiting: asyncio.Task[int],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        set_safety_poll(monkeypatch, 60)  # only the end of the arrival is to tell of the death
+        set_safety_poll(monkeypatch, 600)  # only the end of the arrival is to tell of the death
+        # Its companion has a longer lease, asks every hundred seconds, and yet must know when to
+        # look.
+        companion = clients(lease_time=300)
+        waiting = asyncio.create_task(get_barrier(companion).wait())
+        await until_listening(companion)
         link = await proxy("r")
         doomed = clients(link.url, lease_time=LEASE)
         dying = asyncio.create_task(get_barrier(doomed).wait())
         await until_listening(doomed)
-        # Its companion has a longer lease, asks every ten seconds, and yet must know when to look.
         link.black_hole()
-        died = now()
-        await asyncio.wait([waiting], timeout=10)
+        await asyncio.wait([waiting], timeout=60)
         assert isinstance(waiting.exception(), BrokenBarrierError)
-        assert now() - died < LEASE + 6
         link.pass_through()
         link.cut()
         await assert_broken(dying)
@@ -296,7 +297,7 @@ class TestDying:
     ) -> None:
         link = await proxy("r")
         far = clients(link.url)
-        mine = asyncio.create_task(get_barrier(far).wait(1.2))
+        mine = asyncio.create_task(get_barrier(far).wait(2))
         await until_listening(far)
         link.refuse()
         link.cut()
@@ -325,7 +326,7 @@ class TestDying:
         del mine
         await until(lambda: not any(call.wanted for call in stream_of(far, "r")._backlog))
         link.pass_through()
-        await answered(far)
+        await far.ping(timeout=30)
         assert_all_retrieved(caplog)
         # It was alone, so there was nobody to break it for.
         assert not await barrier.broken()

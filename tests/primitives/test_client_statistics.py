@@ -95,7 +95,7 @@ async def test_no_answer_is_no_timeout(
     assert counted(client) == (0, 0, 0)
     link.pass_through()
     link.cut()
-    await client.ping()
+    await client.ping(timeout=30)
 
 
 async def test_calls_that_could_not_be_sent_are_evicted(

@@ -15,7 +15,8 @@ from tests.fixtures.client import ClientFactory
 from tests.support.fair_locks import fair_lock, nothing_left, one_by_one, server_side, until_queued
 from tests.support.scripts.calls import ask
 
-LEASE = 0.6
+#: Long enough for a waiter to stay alive on a busy machine, until it is killed.
+LEASE = 3.0
 
 Start = Callable[[float], Awaitable[Process]]
 

@@ -195,16 +195,16 @@ class TestLettingGo:
         far = get_latch(waiter)
         await far.wait()
         await redis.config_resetstat()
-        link.delay(1, direction="down")
+        link.delay(2, direction="down")
         asks, comes_late = start(1, far), start(2, far)
         await until_async(lambda: _scripts_run(redis))
         # The question is answered, with zero, and the answer is on its way.
         assert await latch.try_set_count(1)
         comes_late += start(2, far)
         await asyncio.gather(*asks)
+        link.pass_through()
         await until_listening(waiter)
         assert not any(task.done() for task in comes_late)
-        link.pass_through()
         await latch.count_down()
         await asyncio.gather(*comes_late)
 
@@ -215,10 +215,16 @@ async def _scripts_run(redis: Redis) -> bool:
 
 class TestOneForAll:
     async def test_ten_thousand_waiters_are_one_subscription_and_one_question(
-        self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson, redis: Redis
+        self,
+        latch: CountDownLatch,
+        far: CountDownLatch,
+        waiter: Redisson,
+        redis: Redis,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
+        set_safety_poll(monkeypatch, 60)
         async with Counted(redis) as waits:
-            waiting = start(10_000, far)
+            waiting = start(10_000, far, 300)
             await until_waiting(waiter, 10_000)
             await until_listening(waiter)
         assert waits.calls["subscribe"] == 1
@@ -272,7 +278,7 @@ class TestOneForAll:
     ) -> None:
         link = await proxy("c")
         waiter = clients(link.url, command_timeout=1)
-        await answered(waiter)
+        await waiter.ping(timeout=30)
         far = get_latch(waiter)
         others, (patient,) = start(20, far, None), start(1, far, 10)
         await until_waiting(waiter, 21)

@@ -273,10 +273,10 @@ async def test_a_lease_whose_own_time_is_up(
 ) -> None:
     caplog.set_level(logging.DEBUG, "redisson_py")
     with pytest.raises(LeaseLostError):
-        async with client.get_lock("k").hold(lease_time=0.1):
+        async with client.get_lock("k").hold(lease_time=0.8):
             await asyncio.sleep(10)
     with pytest.raises(LeaseLostError):
-        async with client.get_lock("b"), client.get_lock("b").hold(lease_time=0.1):
+        async with client.get_lock("b"), client.get_lock("b").hold(lease_time=0.8):
             await asyncio.sleep(10)
     assert told.story[:2] == ["acquired lock k", "lost lock k: ended"]
     assert told.story[2:] == ["acquired lock b"] * 2 + ["lost lock b: ended", "released lock b"]

@@ -212,7 +212,7 @@ async def test_reason_of_a_loss_is_that_of_the_member(clients: ClientFactory, re
     multi = client.get_multi_lock(client.get_lock("a"), client.get_lock("b"))
     leases: list[Lease] = []
     for how in ("taken", "forced", "ended"):
-        lease = await multi.acquire(lease_time=0.3 if how == "ended" else None)
+        lease = await multi.acquire(lease_time=1.5 if how == "ended" else None)
         if how == "taken":
             await redis.delete("b")
             renew_now(client)

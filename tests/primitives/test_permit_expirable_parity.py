@@ -68,9 +68,11 @@ class TestCounting:
     ) -> None:
         """testAvailablePermits, testAcquiredPermits, testGetPermits."""
         semaphore, far = get(client, 2), get(clients())
-        held = [await semaphore.acquire(lease_time=1.6) for _ in range(2)]
+        held = [await semaphore.acquire(lease_time=60) for _ in range(2)]
         assert await far.try_acquire() is None
         assert (await far.available(), await far.acquired(), await far.permits()) == (0, 2, 2)
+        for permit in held:
+            assert await semaphore.update_lease_time(permit, 0.2)
         await all_lost(held)
         taken = await far.acquire_many(2, lease_time=60, timeout=10)
         assert (await far.available(), await far.acquired(), await far.permits()) == (0, 2, 2)
@@ -95,11 +97,11 @@ class TestWaiting:
     async def test_six_of_ten_at_once(self, client: Redisson) -> None:
         """testBlockingAcquireMany, testAcquireAsyncMany, testAcquire."""
         semaphore = get(client, 10)
-        asked = asyncio.create_task(semaphore.acquire_many(6, lease_time=5))
+        asked = asyncio.create_task(semaphore.acquire_many(6, lease_time=60))
         held = await asked
         assert len({permit.id for permit in held}) == 6
         assert await semaphore.available() == 4
-        one = await asyncio.create_task(semaphore.acquire(lease_time=5))
+        one = await asyncio.create_task(semaphore.acquire(lease_time=60))
         assert await semaphore.available() == 3
         await semaphore.release_many([*held, one.id])
         assert await semaphore.available() == 10
@@ -223,7 +225,7 @@ class TestLeases:
         """RedissonPermitExpirableSemaphoreTest.testUpdateLeaseTime."""
         semaphore, far = get(client, 1), get(clients())
         assert await semaphore.update_lease_time(UNKNOWN, 1) is False
-        permit = await semaphore.acquire(lease_time=5)
+        permit = await semaphore.acquire(lease_time=20)
         assert await semaphore.update_lease_time(permit, 60) is True
         assert 50 < await far.lease_time(permit) <= 60
         assert 50 < permit.remaining <= 60
@@ -284,7 +286,7 @@ class TestHandingOver:
     ) -> None:
         ours, others = get(client, 1), get(clients())
         await others.available()  # connecting counts
-        permit = await ours.acquire(lease_time=1.3)
+        permit = await ours.acquire(lease_time=3)
         # The lease that this client counts is not the one in Redis any more.
         assert await others.update_lease_time(permit.id, 60) is True
         await permit.wait_lost()

@@ -304,5 +304,5 @@ async def test_split_votes_are_resolved(fleet: Fleet) -> None:
                 await asyncio.sleep(0)
                 inside -= 1
 
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await asyncio.gather(*(visit(lock) for lock in locks for _ in range(2)))

@@ -41,6 +41,17 @@ def renew_now(client: Redisson) -> None:
     client._watchdog.ask_now(lambda key: True)
 
 
+def all_due_now(client: Redisson) -> None:
+    """Make the next renewal of everything that a client holds due, as if its period had passed.
+
+    So it does not matter how far apart the holds were acquired.
+    """
+    watchdog, moment = client._watchdog, now()
+    for hold in watchdog.holds:
+        watchdog._schedule.put(hold, moment)
+    watchdog._arm(moment)
+
+
 async def renewed_at_once(client: Redisson, times: int = 1) -> None:
     """Have a client renew what it holds this many times, now."""
     for _ in range(times):

@@ -51,15 +51,19 @@ async def ask(carrier: Carrier) -> None:
     assert await call.future == Told(None, queued=True)
 
 
+def stop_clock(carrier: Carrier, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have all requests come at one moment, however slow the machine is."""
+    present = time.monotonic()
+    monkeypatch.setattr(carrier, "time", lambda: present)
+
+
 @pytest.mark.parametrize("rings_for", [None, "k", "another"])
 async def test_an_answer_counts_again_until_the_store_rings(
     rings_for: str | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store, woken = Occupied(), list[str | None]()
     carrier = carrier_to(store, woken)
-    # However slow the machine is, both requests come at one moment.
-    present = time.monotonic()
-    monkeypatch.setattr(carrier, "time", lambda: present)
+    stop_clock(carrier, monkeypatch)
     await ask(carrier)
     await ask(carrier)
     assert store.asked == 1
@@ -83,10 +87,13 @@ async def test_an_answer_behind_a_ring_does_not_count_again() -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 12), reason="no eager tasks before Python 3.12")
-async def test_where_tasks_begin_at_once_the_next_request_is_sent() -> None:
+async def test_where_tasks_begin_at_once_the_next_request_is_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A request that is answered without waiting is over before its task is known."""
     store = Occupied()
     carrier = carrier_to(store, [])
+    stop_clock(carrier, monkeypatch)
     loop = asyncio.get_running_loop()
     loop.set_task_factory(getattr(asyncio, "eager_task_factory"))  # noqa: B009
     try:
