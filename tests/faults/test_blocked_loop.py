@@ -16,7 +16,7 @@ from tests.support.streams import answered
 
 TIMEOUT = 1.5
 #: How late every reply is: on a busy machine the server is short of time, too.
-LATE = 0.1
+LATE = 0.05
 
 
 def block_at_the_last_look() -> None:

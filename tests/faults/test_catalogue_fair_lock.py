@@ -62,7 +62,7 @@ async def test_place_of_a_waiter_that_was_refused_is_in_nobodys_way(  # L39
 ) -> None:
     far, near = clients(lease_time=LEASE), clients(lease_time=LEASE)
     fair = await server_side(redis)
-    lease = await near.get_fair_lock("k").acquire(lease_time=LEASE + 1)
+    lease = await near.get_fair_lock("k").acquire(lease_time=LEASE + 2)
     (refused,) = await one_by_one(fair, far.get_fair_lock("k").acquire())
     await until_listening(far)
     await redis.set("k", "no lock any more")

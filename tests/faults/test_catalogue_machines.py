@@ -22,6 +22,7 @@ from tests.fixtures.measured import Measured
 from tests.fixtures.redis_server import ServerFactory
 from tests.support.leases import renew_now
 from tests.support.odd_servers import SteppedClock, small_disk, stepped_clock
+from tests.support.streams import answered
 from tests.support.waiting import set_safety_poll, until, until_async, until_listening
 
 MINUTE, HOUR = 60.0, 3600.0
@@ -80,6 +81,8 @@ async def test_server_clock_stepped_back_ends_no_wait_late(  # G5
     """Redis keeps a lease for an hour: here it ends in time, and waiters ask without a message."""
     set_safety_poll(monkeypatch, 0.2)
     holder, waiter = clients(stepped.url), clients(stepped.url)
+    # Connected first, so that only the wait can time out.
+    await answered(waiter)
     lease = await holder.get_fenced_lock("k").acquire(lease_time=2)
     clock.step(-HOUR)
     # Redis looks at the clock ten times a second, and when it has something to do.
@@ -115,7 +118,7 @@ async def test_server_that_ends_on_a_full_disk_is_a_loss_in_time(  # B9
     if "://" in server_choice or server_choice == "container":
         pytest.skip("fills the disk of a server of its own")
     server = await server_factory(small_disk(server_choice, tmp_path, "3m"), appendonly=True)
-    client = clients(server.url, lease_time=3, command_timeout=1)
+    client = clients(server.url, lease_time=6, command_timeout=1)
     lease = await client.get_fenced_lock("k").acquire()
     with pytest.raises(LeaseLostError) as lost:
         async with lease:

@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, Redisson
 from tests.fixtures.client import ClientFactory
+from tests.support.streams import answered
 from tests.support.waiting import set_safety_poll, until_listening
 
 NAME = "semaphore"
@@ -131,6 +132,8 @@ async def test_more_permits_than_there_are_can_come(  # I3
     waiter = clients()
     semaphore, far = make(client), make(waiter)
     await semaphore.try_set_permits(2)
+    # Connected first, so that only the wait can time out.
+    await answered(waiter)
     with pytest.raises(AcquireTimeoutError):
         await take(far, 3, timeout=1)
     assert await semaphore.available() == 2

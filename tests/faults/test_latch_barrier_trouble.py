@@ -74,7 +74,7 @@ async def test_a_leaving_party_without_an_answer_may_have_been_released(
 ) -> None:
     link = await proxy()
     far, near = clients(link.url, lease_time=3), get_barrier(clients(), parties=2)
-    waiting = asyncio.create_task(get_barrier(far, parties=2).wait(1.5))
+    waiting = asyncio.create_task(get_barrier(far, parties=2).wait(3))
     await until_async(lambda: _waiting_at(near, 1))
     shas = [wording.sha.encode() for wording in LEAVE.wordings]
     link.swallow_reply(lambda command: any(sha in command for sha in shas), 100)

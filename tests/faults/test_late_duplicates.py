@@ -102,7 +102,9 @@ async def test_a_call_that_was_asked_twice_comes_once_more(
     leases = await call.prepare(lock)
     sent = lose_and_keep(link)
     await call.make(far, lock, leases)
-    assert link.triggered == len(sent) == 1
+    # A busy server may answer only after the client gave the connection up.
+    await link.wait_until(lambda link: link.triggered == 1)
+    assert len(sent) == 1
     await give_back(leases)
     newer = await kind.rival_of(client).acquire(lease_time=LEASE)
     tokens = await redis.get("redisson_lock_token:{k}")
@@ -120,7 +122,9 @@ async def test_an_acquire_delivered_again_after_its_hold_was_lost_takes_nothing(
 ) -> None:
     sent = lose_and_keep(link)
     lease = await far.get_lock("k").acquire()
-    assert link.triggered == len(sent) == 1
+    # A busy server may answer only after the client gave the connection up.
+    await link.wait_until(lambda link: link.triggered == 1)
+    assert len(sent) == 1
     assert await client.get_lock("k").force_release()
     renew_now(far)
     await lease.wait_lost()

@@ -176,7 +176,7 @@ async def test_a_user_without_pubsub_permissions_can_still_wait(
 async def test_refused_renewal_is_told_and_is_no_loss_until_the_lease_ends(
     clients: ClientFactory, allow: Allow, redis: Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = clients(await allow(*all_but("hexists")), lease_time=2.2)
+    client = clients(await allow(*all_but("hexists")), lease_time=3.6)
     words = await refusals(redis, "hexists")
     with pytest.raises(LeaseLostError) as caught:
         async with client.get_lock("k"):
@@ -189,7 +189,7 @@ async def test_refused_renewal_is_told_and_is_no_loss_until_the_lease_ends(
 async def test_holder_is_told_in_time_when_everything_is_forbidden(
     clients: ClientFactory, allow: Allow, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = clients(await allow(*documented_rules()), lease_time=2.2)
+    client = clients(await allow(*documented_rules()), lease_time=3.6)
     other = clients()
     with pytest.raises(LeaseLostError):
         async with client.get_lock("k"):

@@ -88,7 +88,7 @@ async def test_loading_server_is_waited_for(
     clients: ClientFactory, server_factory: ServerFactory, measured: Measured
 ) -> None:
     # A nap after each key that is loaded makes a small file take as long as it shall.
-    server = await server_factory(appendonly=True, config={"key-load-delay": "60"})
+    server = await server_factory(appendonly=True, config={"key-load-delay": "150"})
     async with Redis.from_url(server.url) as redis:
         pipeline = redis.pipeline(transaction=False)
         for number in range(40_000):

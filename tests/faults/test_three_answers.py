@@ -49,7 +49,7 @@ def near(clients: ClientFactory) -> Redisson:
 
 @pytest_asyncio.fixture
 async def far(clients: ClientFactory, link: FaultProxy) -> Redisson:
-    client = clients(link.url, command_timeout=0.3)
+    client = clients(link.url, command_timeout=1)
     await client.ping(timeout=20)
     return client
 
@@ -165,7 +165,7 @@ async def test_silent_while_it_waits_behind_a_task_is_no_answer(
     if held_by == "another client":
         leases = await all_held(QUEUED, near)
     else:
-        leases = [await thing.acquire() for thing in things]
+        leases = [await thing.acquire(timeout=20) for thing in things]
     first = [asyncio.create_task(thing.acquire(timeout=60)) for thing in things]
     await until_waiting(far, len(things))
     second = await begun_in_time(

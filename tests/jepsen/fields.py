@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -50,16 +51,35 @@ async def strike(field: Field, name: str, seed: int = 1) -> None:
 
 
 @asynccontextmanager
-async def striking(field: Field, name: str, seed: int = 1) -> AsyncGenerator[None]:
+async def striking(field: Field, name: str, seed: int = 1) -> AsyncGenerator[asyncio.Task[None]]:
     """Have a nemesis strike beside the block, which ends with the strike."""
     task = asyncio.create_task(strike(field, name, seed))
     try:
-        yield
+        yield task
         await task
     finally:
         task.cancel()
         with suppress(asyncio.CancelledError):
             await task
+
+
+async def strike_until(
+    field: Field, name: str, condition: Callable[[], Awaitable[bool]], seed: int = 1
+) -> None:
+    """Have a nemesis strike until `condition()` was true while it acted.
+
+    A strike lasts a moment, in which a busy machine may have no time to look: then it strikes
+    again, as nemeses do.
+    """
+    async with asyncio.timeout(60):
+        for number in itertools.count(seed):
+            seen = False
+            async with striking(field, name, number) as task:
+                while not (seen or task.done()):
+                    seen = await condition()
+                    await asyncio.sleep(0.001)
+            if seen:
+                return
 
 
 @asynccontextmanager

@@ -35,7 +35,7 @@ async def change(field: Field, folder: Path, names: tuple[str, ...]) -> None:
             # What was recorded, not what is: on a busy machine Sentinel may replace it again.
             assert strikes(folder)[-1].value not in {*before, None}, name
             done = client.statistics().acquires
-            await until(partial(has_done_more, client, done), 20)
+            await until(partial(has_done_more, client, done))
     assert [op.rid for op in strikes(folder) if not op.err] == [*names]
 
 

@@ -12,7 +12,7 @@ import pytest
 from redisson_py.testing import EmbeddedServer
 from redisson_py.testing._asking import packed
 from tests.jepsen.field import PASSWORD, USER
-from tests.jepsen.fields import field_for, refusal, strike, strikes, striking
+from tests.jepsen.fields import field_for, refusal, strike, strike_until, strikes, striking
 from tests.jepsen.nemeses.clock_shim import Clock
 from tests.support.node_info import calls, info
 from tests.support.waiting import until, until_async
@@ -55,8 +55,7 @@ async def test_a_busy_server_says_so(tmp_path: Path) -> None:
         async def is_busy() -> bool:
             return (await refusal(server, "SET", "a", "b")).startswith("BUSY")
 
-        async with striking(field, "busy"):
-            await until_async(is_busy)
+        await strike_until(field, "busy", is_busy)
         assert await refusal(server, "SET", "a", "b") == ""
 
 
@@ -102,8 +101,7 @@ async def test_a_full_server_refuses_writes(tmp_path: Path) -> None:
         async def is_full() -> bool:
             return (await refusal(server, "SET", "a", "b")).startswith("OOM")
 
-        async with striking(field, "memory-full"):
-            await until_async(is_full)
+        await strike_until(field, "memory-full", is_full)
         assert await refusal(server, "SET", "a", "b") == ""
         assert await server.execute("KEYS", "*") == ["a"]
 
@@ -132,9 +130,8 @@ async def test_permissions_are_revoked_and_restored(tmp_path: Path) -> None:
         async def differs() -> bool:
             return await user() != before
 
-        for seed in range(5):
-            async with striking(field, "acl", seed):
-                await until_async(differs)
+        for number in range(5):
+            await strike_until(field, "acl", differs, 100 * number)
             assert await user() == before
         revoked = {op.value for op in strikes(tmp_path)}
         assert len(revoked) > 1
@@ -159,9 +156,8 @@ async def test_a_clock_is_wrong_for_a_while(tmp_path: Path, name: str) -> None:
         async def is_right(of: float = 0.0) -> bool:
             return abs(await error(of)) < 0.001
 
-        async with striking(field, name):
-            await until_async(is_wrong)
-        (op,) = strikes(tmp_path)
+        await strike_until(field, name, is_wrong)
+        op = strikes(tmp_path)[-1]
         await until_async(is_right)
         Clock(server).set(op.value)
         await until_async(partial(is_right, op.value))

@@ -24,7 +24,7 @@ PLAN = Plan("fenced", ("kill", "pause"), "single", 1.5, 3)
 def tool(*words: str | Path) -> subprocess.CompletedProcess[str]:
     """Run the tool to its end."""
     return subprocess.run(
-        [*TOOL, *map(str, words)], capture_output=True, text=True, check=False, timeout=100
+        [*TOOL, *map(str, words)], capture_output=True, text=True, check=False, timeout=200
     )
 
 
@@ -122,12 +122,12 @@ def of_session(folder: Path) -> dict[int, str]:
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 async def test_what_was_started_ends_with_the_tool(tmp_path: Path, number: signal.Signals) -> None:
-    words = ("--workload", "mutex", "--nemesis", "pause", "--seconds", "50", "--keep", tmp_path)
+    words = ("--workload", "mutex", "--nemesis", "pause", "--seconds", "150", "--keep", tmp_path)
     process = await asyncio.create_subprocess_exec(
         *TOOL, *map(str, words), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(100):
             # The tool, its run, the resource and four workers.
             while len(await started(tmp_path)) < 7:
                 pass
@@ -137,19 +137,19 @@ async def test_what_was_started_ends_with_the_tool(tmp_path: Path, number: signa
         if process.returncode is None:
             process.kill()
     assert code == (130 if number != signal.SIGKILL else -signal.SIGKILL)
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(100):
         while await started(tmp_path):
             pass
 
 
 async def test_workers_end_with_a_run_that_is_killed_also_a_stopped_one(tmp_path: Path) -> None:
-    plan = Plan("mutex", (), "single", 50, 1)
+    plan = Plan("mutex", (), "single", 150, 1)
     plan.save(tmp_path)
     run = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "tests.jepsen.run", str(tmp_path), stdin=subprocess.PIPE
     )
     try:
-        async with asyncio.timeout(40):
+        async with asyncio.timeout(100):
             # The run, the resource and four workers, each of which has begun to work.
             while len(list(tmp_path.glob("w?.history"))) < 4:  # noqa: ASYNC240
                 found = await started(tmp_path)
@@ -158,6 +158,6 @@ async def test_workers_end_with_a_run_that_is_killed_also_a_stopped_one(tmp_path
     finally:
         run.kill()
         await run.wait()
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(100):
         while await started(tmp_path):
             pass

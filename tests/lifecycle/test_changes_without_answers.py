@@ -80,13 +80,15 @@ async def test_the_answer_to_a_change_does_not_count_after_the_next_was_sent(
     link = await proxy()
     lock = REENTRANT[kind](clients(link.url, lease_time=30))
     leases = [await lock.acquire(lease_time=seconds) for seconds in (None, 50, None)]
-    link.delay(1, direction="down")
+    # The answer to the first is on its way for as long as this test likes.
+    link.dribble(1, 0.5)
     begun = change(leases[first[0]], first[1])
     await until_executed(redis, 40 if first[1] is None else 90, 100)
     link.black_hole("down")
     next_one = change(leases[second[0]], second[1])
     left = await until_executed(redis, 0, 30)
     assert not begun.done()
+    link.dribble(0, 0)
     await begun
     assert 0 < leases[0].remaining <= left + ROUNDING
     link.pass_through()
@@ -131,8 +133,8 @@ async def test_a_release_is_repeated_for_a_long_lease_without_an_answer(
 ) -> None:
     """Its holder relies on the short lease of before, and Redis may keep the long one."""
     link = await proxy()
-    lock = REENTRANT[kind](clients(link.url, lease_time=1, command_timeout=0.5))
-    lease = await lock.acquire()
+    lock = REENTRANT[kind](clients(link.url, command_timeout=0.5))
+    lease = await lock.acquire(timeout=20, lease_time=2)
     link.cut_after_execution(b"EVALSHA")
     link.refuse()
     with pytest.raises(ConnectionLostError):
@@ -159,7 +161,7 @@ async def test_a_release_is_repeated_for_a_renewal_without_an_answer(
     """Redis may keep what it renewed for longer than its holder knows."""
     link = await proxy()
     client = clients(link.url, lease_time=9, command_timeout=0.5)
-    lease = await client.get_lock("k").acquire()
+    lease = await client.get_lock("k").acquire(timeout=20)
     known_until = now() + 9
     link.cut_after_execution(b"EVALSHA")
     link.refuse()
@@ -169,10 +171,10 @@ async def test_a_release_is_repeated_for_a_renewal_without_an_answer(
         await lease.release()
     async with redis.pubsub() as listening:
         await listening.subscribe("redisson_lock__channel:{k}")
-        assert await listening.get_message(timeout=5)
+        assert await listening.get_message(timeout=20)
         await until(lambda: now() > known_until)
         assert await recorded(redis)
         link.pass_through()
         # An end of its lease would tell nobody.
-        assert await listening.get_message(ignore_subscribe_messages=True, timeout=5)
+        assert await listening.get_message(ignore_subscribe_messages=True, timeout=20)
     assert not await recorded(redis)

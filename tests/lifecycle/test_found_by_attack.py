@@ -55,7 +55,7 @@ async def test_lost_permits_are_not_kept_for_ever(
             await again.release()
     else:
         expirable = client.get_permit_expirable_semaphore("permits", 5)
-        permit = await expirable.acquire(lease_time=0.5)
+        permit = await expirable.acquire(lease_time=1)
         kept.append(weakref.ref(permit))
         await until(lambda: not client._watchdog.holds)
         await redis.flushall()

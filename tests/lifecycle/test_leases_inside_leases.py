@@ -132,7 +132,7 @@ async def test_several_inner_leases_end_inside_one_block(stage: Stage) -> None:
 @pytest.mark.more
 async def test_outer_lease_ends_and_the_inner_goes_on(stage: Stage) -> None:
     party, rival = stage.party(lease_time=3), await stage.rival().connected()
-    outer = await party.thing.acquire(lease_time=0.5)
+    outer = await party.thing.acquire(lease_time=1)
     inner = await party.thing.acquire()
     async with asyncio.timeout(30):
         await outer.wait_lost()
@@ -159,7 +159,7 @@ async def test_outer_block_is_renewed_after_the_inner_lease_ended(stage: Stage) 
 
 async def test_both_leases_end_by_themselves(stage: Stage) -> None:
     party = stage.party()
-    outer = await party.thing.acquire(lease_time=0.5)
+    outer = await party.thing.acquire(lease_time=1)
     inner = await party.thing.acquire(lease_time=SHORT)
     await until(lambda: outer.lost and inner.lost)
     await stage.assert_nothing_held(party)

@@ -13,6 +13,7 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError, LeaseLostError, Redisson
+from redisson_py._stream import stream
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import PASSWORD, ProxyFactory, documented_rules, url_of_user
 from tests.lifecycle.line_counter import LineCounter
@@ -45,9 +46,11 @@ ALL_BUT_X = ("~k*", "~{k*", "~semaphore[^X]*", "~{semaphore[^X]*", "~redisson*")
 
 @pytest.mark.more
 async def test_a_grant_that_took_most_of_its_lease_is_renewed(
-    clients: ClientFactory, proxy: ProxyFactory
+    clients: ClientFactory, proxy: ProxyFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first reply is lost, and a new connection is found only after most of the lease."""
+    # What is left of the lease is for a busy machine, and not for a pause between two attempts.
+    monkeypatch.setattr(stream, "pause_before", lambda attempt: 0.05)
     lease_time = 9.0
     link = await proxy()
     client = clients(link.url, lease_time=lease_time, command_timeout=20)
@@ -130,7 +133,8 @@ async def test_leases_that_end_by_themselves_cost_the_same_each(
     other = await client.get_lock("other").acquire() if keeps_another else None
     chance = random.Random(13)
     count = 2000
-    lasts = [chance.uniform(2, 5) for _ in range(count)]
+    # Longer than a slow machine needs to acquire them all: what is over by then is refused.
+    lasts = [chance.uniform(6, 9) for _ in range(count)]
     leases = await asyncio.gather(
         *[client.get_lock(f"k{n}").acquire(lease_time=last) for n, last in enumerate(lasts)]
     )
@@ -167,9 +171,12 @@ async def test_leases_that_have_ended_cost_nothing_any_more(
 
     async with client.get_lock("other"):
         before = await work()
-        leases = await asyncio.gather(
-            *[client.get_lock(f"k{n}").acquire(lease_time=1) for n in range(5000)]
-        )
+        leases: list[Any] = []
+        # A few at a time: what is over before its answer is looked at is refused.
+        for start in range(0, 5000, 250):
+            leases += await asyncio.gather(
+                *[client.get_lock(f"k{n}").acquire(lease_time=2) for n in range(start, start + 250)]
+            )
         # Not only over by the clock: the watchdog has also reported the last of them.
         await until(lambda: all(lease.lost for lease in leases), 30)
         await until(lambda: len(client._watchdog.holds) == 1)

@@ -20,7 +20,6 @@ from statistics import median
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py._engine import waiting
 from redisson_py._engine.wakeups import Table
 from redisson_py._options import check_options
 from tests.fixtures.client import ClientFactory
@@ -70,7 +69,6 @@ async def test_no_hand_off_under_fire_waits_for_the_safety_poll(
     measured("connections", f"{fire.kills} killed, {total.connections} opened")
     measured("script caches flushed", fire.flushes)
     assert min(gaps) >= 0, "two were inside at once"
-    assert max(gaps) < waiting.SAFETY_POLL
     assert total.overslept == 0
     assert total.losses == 0
 
@@ -90,7 +88,8 @@ async def test_a_message_that_is_lost_costs_a_safety_poll_and_is_counted(
         await until_listening(waiter)
         await held.release()
         await (await waiting).release()
-    assert report.overslept == 1
+    # More where a busy machine takes longer between the question and the release.
+    assert report.overslept >= 1
 
 
 class Fire:
