@@ -15,8 +15,9 @@ from redisson_py._stores.contract import Busy, Granted
 from redisson_py._stores.zookeeper import ZooKeeperStore
 from redisson_py._time import now
 from redisson_py.errors import ConnectionLostError
+from redisson_py.testing._configuration import free_port
 from tests.stores.zookeeper.proxy import CREATE, DELETE, GET_DATA, SYNC, Fate, ZooKeeperProxy
-from tests.stores.zookeeper.server import HOST, TICK, ZooKeeperServer, free_port
+from tests.stores.zookeeper.server import HOST, TICK, ZooKeeperServer
 from tests.stores.zookeeper.support import (
     Bell,
     dead_port,

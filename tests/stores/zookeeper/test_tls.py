@@ -10,7 +10,8 @@ import pytest
 
 from redisson_py._stores.zookeeper import ZooKeeperStore
 from redisson_py.errors import BackendError
-from tests.stores.zookeeper.server import HOST, free_port
+from redisson_py.testing._configuration import free_port
+from tests.stores.zookeeper.server import HOST
 from tests.stores.zookeeper.support import Bell, granted, opened, soon, zookeeper_or_skip
 from tests.support.certificates import Certificates, make_certificates
 
