@@ -122,7 +122,7 @@ class EtcdServer:
     def ctl(self, *args: str) -> str:
         """Run etcdctl, and return what it printed."""
         done = subprocess.run(
-            self.command(*args), capture_output=True, text=True, timeout=20, env=environment()
+            self.command(*args), capture_output=True, text=True, timeout=60, env=environment()
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
