@@ -67,7 +67,7 @@ def hold() -> None:
         time.sleep(3600)
 
 
-@app.task(name=f"{NAME}.hold_too_long", soft_time_limit=1)  # type: ignore[untyped-decorator]
+@app.task(name=f"{NAME}.hold_too_long", soft_time_limit=3)  # type: ignore[untyped-decorator]
 def hold_too_long() -> bool:
     """Run into the time limit with the lock, or waiting for it; return whether it is held then."""
     try:
@@ -78,7 +78,7 @@ def hold_too_long() -> bool:
     raise AssertionError("there is no limit")
 
 
-@app.task(name=f"{NAME}.wait_too_long", soft_time_limit=1)  # type: ignore[untyped-decorator]
+@app.task(name=f"{NAME}.wait_too_long", soft_time_limit=3)  # type: ignore[untyped-decorator]
 def wait_too_long() -> tuple[int, int]:
     """Run into the time limit while waiting; return who waits and what is held then."""
     try:

@@ -83,7 +83,7 @@ def test_no_task_overlaps_another(pool: str, app: Celery, tmp_path: Path, server
     # Each process is a client of its own, in which nothing of the parent is left.
     assert len(pids) == len(ids)
     if pool == "prefork":
-        assert len(pids) > 2
+        assert len(pids) > 1
 
 
 def test_soft_time_limits_and_a_killed_child_free_the_lock(

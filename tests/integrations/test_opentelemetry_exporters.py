@@ -35,6 +35,8 @@ from tests.support import repository
 from tests.support.leases import renew_now
 from tests.support.streams import answered
 
+pytestmark = pytest.mark.usefixtures("old_busy_counts")
+
 
 async def everything_happens(client: Redisson, redis: Redis) -> None:
     """A wait, a timeout, a release and a loss, each once."""

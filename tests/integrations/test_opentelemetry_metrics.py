@@ -89,6 +89,7 @@ async def test_losses_by_reason_begin_at_zero(
     assert telemetry.total("hold.active") == 0
 
 
+@pytest.mark.usefixtures("old_busy_counts")
 async def test_timeouts(client: Redisson, clients: ClientFactory, telemetry: Telemetry) -> None:
     async def wait() -> None:
         with pytest.raises(AcquireTimeoutError):

@@ -44,7 +44,7 @@ every_exclusive_kind = pytest.mark.parametrize(
     "kind", [kind for kind in MAKERS if kind != "read lock"]
 )
 
-pytestmark = pytest.mark.usefixtures("no_semaphore_left")
+pytestmark = pytest.mark.usefixtures("no_semaphore_left", "old_busy_counts")
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from tests.stores import builds
 from tests.stores.backends import BACKENDS, Backend, started
 from tests.stores.traces import Loops
 from tests.support.any_client import Client
+from tests.support.last_look import let_any_busy_count
 from tests.support.waiting import set_safety_poll, until
 
 NewClient = Callable[..., Client]
@@ -94,6 +95,12 @@ async def other(new_client: NewClient) -> Client:
 def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have waiters asked again by nothing but what the store tells: a message missed is missed."""
     set_safety_poll(monkeypatch, 100_000.0)
+
+
+@pytest.fixture
+def old_busy_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have one "busy" be enough for a wait in vain."""
+    let_any_busy_count(monkeypatch)
 
 
 async def assert_idle(client: Client) -> None:

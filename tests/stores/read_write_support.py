@@ -30,7 +30,7 @@ async def held(side: Side) -> AsyncGenerator[Lease]:
             await leave.wait()
 
     task = asyncio.create_task(hold())
-    async with asyncio.timeout(SOON):
+    async with asyncio.timeout(3 * SOON):
         yield await entered
         leave.set()
         await task

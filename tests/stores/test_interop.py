@@ -109,12 +109,13 @@ async def test_they_wait_for_a_block_of_ours(theirs: Worker, client: Client, nam
         pass
 
 
+@pytest.mark.usefixtures("old_busy_counts")
 async def test_we_wait_for_them(theirs: Worker, client: Client, name: str) -> None:
     lock = lock_of(client, name)
     assert await theirs.acquire(name)
     assert await lock.try_acquire() is None
     with pytest.raises(AcquireTimeoutError):
-        await lock.acquire(timeout=1)
+        await lock.acquire(timeout=2)
     waiting = asyncio.create_task(lock.acquire())
     await queued(lock, 1)
     assert not await theirs.acquire(name, "another")
@@ -167,7 +168,7 @@ async def test_nobody_waits_for_those_that_gave_up(
     await theirs.release(name, "behind")
 
     lease = await lock.acquire()
-    late = asyncio.create_task(theirs.acquire(name, wait=1))
+    late = asyncio.create_task(theirs.acquire(name, wait=4))
     await queued(lock, 1)
     last = asyncio.create_task(other.get_lock(name).acquire())
     await queued(lock, 2)

@@ -85,7 +85,7 @@ async def test_tokens_grow_from_holder_to_holder(new_client: NewClient) -> None:
                 assert isinstance(lease, FencedLease)
                 tokens.append(lease.token)
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await asyncio.gather(*[work(client) for client in clients for _ in range(3)])
     assert len(tokens) == 30
     assert tokens == sorted(set(tokens))

@@ -63,6 +63,10 @@ class Mix:
         """The same lock, by the other clients."""
         return MultiLock(*self.locks(self.others))
 
+    async def connect(self) -> None:
+        """Connect all clients: what ends soon need not wait for that."""
+        await asyncio.gather(*[client.ping() for client in self.clients + self.others])
+
     async def held(self) -> list[bool]:
         """Return which members are held, as each store says."""
         return [await lock.locked() for lock in self.locks(self.others)]
@@ -134,12 +138,13 @@ async def test_a_client_of_redis_makes_one_with_members_elsewhere(
         assert not await lock.locked()
 
 
+@pytest.mark.usefixtures("old_busy_counts")
 @pytest.mark.parametrize("which", [0, -1])
 async def test_one_busy_member_is_enough(mix: Mix, which: int) -> None:
     async with mix.locks(mix.others)[which]:
         assert await mix.mine.try_acquire() is None
         with pytest.raises(AcquireTimeoutError):
-            await mix.mine.acquire(timeout=0.5)
+            await mix.mine.acquire(timeout=3)
         await mix.settled()
         assert (await mix.held()).count(True) == 1
     await mix.assert_free()
@@ -179,8 +184,9 @@ async def test_it_is_renewed_everywhere(mix: Mix) -> None:
 
 
 async def test_its_own_lease_time_ends_it_everywhere(mix: Mix) -> None:
+    await mix.connect()
     with pytest.raises(LeaseLostError) as caught:
-        async with mix.mine.hold(lease_time=1):
+        async with mix.mine.hold(lease_time=3):
             await asyncio.sleep(SOON)
     assert caught.value.reason == "ended"
     async with asyncio.timeout(SOON):
@@ -194,7 +200,7 @@ async def test_it_is_extended_everywhere(mix: Mix) -> None:
     # Where a store ends no lease, one renewal is what can be relied on.
     least = 25 if all(each.ends_leases for each in mix.backends) else 0
     assert least < lease.remaining <= 30
-    await lease.extend(0.5)
+    await lease.extend(2)
     async with asyncio.timeout(SOON):
         await lease.wait_lost()
         async with mix.theirs:
@@ -277,7 +283,7 @@ async def test_different_orders_are_no_deadlock(mix: Mix) -> None:
                     await stack.enter_async_context(lock)
                 await work()
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         await asyncio.gather(
             together(mix.clients, backwards=False),
             together(mix.clients, backwards=True),
@@ -294,14 +300,14 @@ async def test_a_paused_server_fails_it_and_holds_nothing(mix: Mix, which: int) 
     await mix.backends[which].pause()
     try:
         with pytest.raises(ConnectionLostError):
-            await mix.mine.acquire(timeout=0.5)
+            await mix.mine.acquire(timeout=2)
         reached = mix.locks(mix.others)
         del reached[which]
         await until_async(lambda: _is_free(MultiLock(*reached)))
     finally:
         await mix.backends[which].resume()
-    await until_async(lambda: _is_free(mix.theirs), seconds=20)
-    async with asyncio.timeout(20):
+    await until_async(lambda: _is_free(mix.theirs))
+    async with asyncio.timeout(30):
         async with mix.mine:
             pass
 

@@ -97,7 +97,7 @@ async def test_a_release_behind_odd_errors_arrives(
 async def test_renewals_behind_odd_errors_are_made_again(
     error: BaseException, new_client: NewClient, other: Client
 ) -> None:
-    client = new_client()
+    client = new_client(lease_time=3 * LEASE)
     assert isinstance(client, StoreClient)
     leases = [await client.get_lock(name).acquire() for name in ("k", "l", "m")]
     spoilt = spoil(client, "renew", 3, error)

@@ -96,14 +96,16 @@ async def test_an_outage_is_told_once_and_so_is_its_end(
 ) -> None:
     caplog.set_level(logging.INFO, "redisson_py")
     heard = Outages()
-    async with backend.client(proxy.url, listener=heard, command_timeout=1.0) as client:
+    # With this lease, a silence of three seconds breaks a connection to Redis.
+    options: dict[str, Any] = {"lease_time": 18, "command_timeout": 2.0}
+    async with backend.client(proxy.url, listener=heard, **options) as client:
         lock = client.get_lock("k")
         async with lock:
             pass
         # A short wait in vain is no outage.
-        proxy.delay(0.2, direction="down")
+        proxy.delay(1.0, direction="down")
         with pytest.raises(ConnectionLostError):
-            await lock.acquire(timeout=0.05)
+            await lock.acquire(timeout=0.1)
         proxy.pass_through()
         async with lock:
             pass

@@ -44,8 +44,10 @@ async def test_a_longest_hold_counts_from_its_own_request(
 
 @pytest.mark.parametrize("before", ["lease_time", "max_hold"])
 async def test_an_extension_goes_beyond_the_end_before(before: str, new_client: NewClient) -> None:
-    lock = new_client(lease_time=LEASE).get_lock("k")
-    end: dict[str, Any] = {before: 2.0}
+    client = new_client(lease_time=LEASE)
+    await client.ping()
+    lock = client.get_lock("k")
+    end: dict[str, Any] = {before: 8.0}
     lease = await lock.acquire(**end)
     began = now()
     await lease.extend(LONG)

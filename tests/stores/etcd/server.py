@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
 import time
@@ -13,11 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Self
 
+from redisson_py.testing._configuration import free_port
 from redisson_py.testing._process import GuardedProcess
 from tests.fixtures.redis_server import unavailable
 from tests.support.certificates import Certificates
 
-_START_TIME: Final = 20.0
+_START_TIME: Final = 60.0
 _PATIENCE: Final = 5.0
 
 
@@ -38,8 +38,8 @@ class EtcdServer:
         self._flags = tuple(flags)
         self._folder = Path(tempfile.mkdtemp(prefix="redisson-py-etcd-"))
         self._process: GuardedProcess | None = None
-        self.port = _free_port()
-        self._peer_port = _free_port()
+        self.port = free_port()
+        self._peer_port = free_port()
 
     def __enter__(self) -> Self:
         try:
@@ -122,7 +122,7 @@ class EtcdServer:
     def ctl(self, *args: str) -> str:
         """Run etcdctl, and return what it printed."""
         done = subprocess.run(
-            self.command(*args), capture_output=True, text=True, timeout=20, env=environment()
+            self.command(*args), capture_output=True, text=True, timeout=60, env=environment()
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -148,10 +148,3 @@ class EtcdServer:
 def environment() -> dict[str, str]:
     """Return the environment for etcdctl: version 3 of the API."""
     return os.environ | {"ETCDCTL_API": "3"}
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port

@@ -201,7 +201,7 @@ async def test_a_user_that_may_only_read_observes_elections(guarded: EtcdServer)
         states = election.observe()
         assert await anext(states) is None
         for value in (b"one", b"two"):
-            async with asyncio.timeout(20), one.get_election("ours/leader").campaign(value) as led:
+            async with asyncio.timeout(60), one.get_election("ours/leader").campaign(value) as led:
                 assert await anext(states) == Leader(value, led.token)
             assert await anext(states) is None
         await states.aclose()
@@ -338,7 +338,7 @@ def test_a_fork_after_a_client_was_used_is_told_that_grpc_is_lost(plain_url: str
         [sys.executable, "-W", "ignore", "-c", _FORKS, plain_url],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=90,
     )
     # Before a client was used, after that, while one was open, and after that.
     assert done.stdout.split() == ["0", "3", "3", "3"], done.stderr

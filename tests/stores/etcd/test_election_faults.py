@@ -78,7 +78,7 @@ async def test_lost_answers_to_a_leader(
 async def test_a_campaign_without_an_answer_leaves_nothing(
     server: EtcdServer, proxy: FaultProxy, new_client: NewClient, name: str, others: Election
 ) -> None:
-    client: Any = new_client(url=f"etcd://127.0.0.1:{proxy.port}", command_timeout=1)
+    client: Any = new_client(url=f"etcd://127.0.0.1:{proxy.port}", command_timeout=3)
     async with client.get_lock(f"{name}x"):
         pass
     proxy.black_hole("down")
@@ -94,7 +94,7 @@ async def test_a_campaign_without_an_answer_leaves_nothing(
 async def test_a_value_without_an_answer_can_be_proclaimed_again(
     proxy: FaultProxy, new_client: NewClient, name: str, others: Election
 ) -> None:
-    client: Any = new_client(url=f"etcd://127.0.0.1:{proxy.port}", command_timeout=0.5)
+    client: Any = new_client(url=f"etcd://127.0.0.1:{proxy.port}", command_timeout=3)
     async with election_of(client, name).campaign("one") as leadership:
         proxy.black_hole("down")
         with pytest.raises(ConnectionLostError):
@@ -134,7 +134,9 @@ async def test_the_body_ends_before_the_next_is_elected(
 async def test_a_restart_of_the_server_elects_nobody_else(name: str) -> None:
     backend = EtcdBackend()
     try:
-        async with backend.client() as client, backend.client() as other:
+        # The server may be away for longer than a short lease.
+        lease: dict[str, Any] = {"lease_time": 60}
+        async with backend.client(**lease) as client, backend.client(**lease) as other:
             election, others = election_of(client, name), election_of(other, name)
             async with election.campaign("one") as leadership, leading(others, "two") as elected:
                 await backend.kill()

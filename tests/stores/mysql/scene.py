@@ -95,7 +95,7 @@ async def proxied(server: MariaDB) -> AsyncIterator[FaultProxy]:
 
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
     """Wait until a condition of the server's is true."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await condition():
             await asyncio.sleep(0.01)
 

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import asyncmy
 
+from redisson_py.testing._configuration import free_port
 from redisson_py.testing._process import GuardedProcess
 
 DATABASE = "locks"
@@ -24,7 +25,7 @@ USER, PASSWORD = "app", "pä:w@rd/1"
 #: Logs in as USER does, but may not make the table.
 POOR_USER = "poor"
 _ADMIN = "admin"
-_START_TIME = 30.0
+_START_TIME = 60.0
 _INITIAL = f"""\
 CREATE DATABASE IF NOT EXISTS {DATABASE};
 CREATE USER IF NOT EXISTS '{USER}'@'%' IDENTIFIED BY '{PASSWORD}';
@@ -48,7 +49,7 @@ class MariaDB:
         self._folder = folder
         self._options = options
         self._process: GuardedProcess | None = None
-        self.port = _free_port()
+        self.port = free_port()
         (folder / "initial.sql").write_text(_INITIAL, "utf-8")
         _install(folder)
 
@@ -180,10 +181,3 @@ def _found(program: str) -> str:
     if path is None:
         raise MariaDBNotFoundError(f"{program} not found: install Debian's mariadb-server")
     return path
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -149,7 +149,7 @@ async def _let_it_come_late(
     """Have a request time out on its way; return how to let it arrive."""
     proxy.hold()
     with pytest.raises(ConnectionLostError) as caught:
-        await victim.ask(wish(name, who), soon(0.3))
+        await victim.ask(wish(name, who), soon(1))
     assert caught.value.maybe_held
     assert proxy.held
 

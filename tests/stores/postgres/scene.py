@@ -97,7 +97,7 @@ async def busy(
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
     """Wait until a condition is true."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await condition():
             await asyncio.sleep(0.01)
 

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 
+from redisson_py.testing._configuration import free_port
 from redisson_py.testing._process import GuardedProcess
 from tests.fixtures.redis_server import unavailable
 
@@ -25,7 +26,7 @@ HOST = "127.0.0.1"
 DATABASE = "postgres"
 #: Where Debian keeps the binaries of PostgreSQL 15.
 _DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
-_START_TIME = 30.0
+_START_TIME = 60.0
 _SETTINGS = {
     "listen_addresses": HOST,
     "unix_socket_directories": "",
@@ -60,7 +61,7 @@ class PostgresServer:
     """One server with a fresh database, on a free port of this machine."""
 
     def __init__(self, binaries: Path, **settings: str) -> None:
-        self.port: int = _free_port()
+        self.port: int = free_port()
         self._binaries = binaries
         self._settings = _SETTINGS | settings
         self._folder = Path(tempfile.mkdtemp(prefix="redisson-py-postgres-"))
@@ -187,7 +188,7 @@ def running_pgbouncer(server: PostgresServer) -> Iterator[int]:
     program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
         unavailable("there is no pgbouncer")
-    port = _free_port()
+    port = free_port()
     folder = Path(tempfile.mkdtemp(prefix="redisson-py-pgbouncer-"))
     try:
         settings = folder / "pgbouncer.ini"
@@ -229,10 +230,3 @@ def _listens(port: int) -> bool:
     with suppress(OSError), socket.create_connection((HOST, port), 1.0):
         return True
     return False
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -83,7 +83,7 @@ async def test_a_silent_listener_is_replaced(
     server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is looked after as soon as another connection was silent and is replaced."""
-    monkeypatch.setattr(listening, "_SILENCE", SHORT)
+    monkeypatch.setattr(listening, "_SILENCE", 1.0)
     monkeypatch.setattr(listening, "_INTERVAL", 1000.0)
     bell = Bell()
     async with connected(server.url) as raw, started(server.url, bell, connections=1) as store:
@@ -313,12 +313,12 @@ async def test_a_cancelled_call_leaves_nothing_behind(server: PostgresServer) ->
 async def test_a_restart_is_survived_within_one_call(server: PostgresServer) -> None:
     bell = Bell()
     async with started(server.url, bell) as store:
-        hold = await granted(store, "restart", "a:1", lease=60)
+        hold = await granted(store, "restart", "a:1", lease=100)
         await busy(store, "restart", "b:1", waits=True)
         server.kill()
         calls = [
-            asyncio.create_task(store.ask(wish("restart 2", "a:2"), soon(20))),
-            asyncio.create_task(store.renew([renewal("restart", "a:1", hold.token, 60)], soon(20))),
+            asyncio.create_task(store.ask(wish("restart 2", "a:2"), soon(60))),
+            asyncio.create_task(store.renew([renewal("restart", "a:1", hold.token, 60)], soon(60))),
         ]
         await asyncio.sleep(0.1)
         await asyncio.to_thread(server.start)

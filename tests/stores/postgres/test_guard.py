@@ -41,7 +41,7 @@ async def test_a_takeover_waits_for_the_users_commit(server: PostgresServer) -> 
         started(server.url) as other,
         connected(server.url) as raw,
     ):
-        hold = await granted(one, "guarded", "a:1", lease=0.2)
+        hold = await granted(one, "guarded", "a:1", lease=2)
         async with raw.transaction():
             assert await guard(raw, "guarded", "a:1", hold.token)
             await until_over(raw, "guarded")
@@ -127,7 +127,7 @@ async def test_a_guard_knows_owner_and_token(server: PostgresServer) -> None:
 
 async def test_a_guarded_row_is_not_deleted(server: PostgresServer) -> None:
     async with started(server.url) as store, connected(server.url) as raw:
-        hold = await granted(store, "kept", "a:1", lease=0.2)
+        hold = await granted(store, "kept", "a:1", lease=2)
         async with raw.transaction(), connected(server.url) as cleaner:
             assert await guard(raw, "kept", "a:1", hold.token)
             await until_over(raw, "kept")

@@ -101,7 +101,7 @@ async def test_a_release_that_gets_no_connection_is_repeated(server: PostgresSer
         async with started(server.url):
             await raw.execute("GRANT SELECT, INSERT, UPDATE ON redisson_py_locks TO few")
         client = await others.enter_async_context(
-            Postgres.from_url(url, command_timeout=0.5, connections=1)
+            Postgres.from_url(url, command_timeout=2, connections=1)
         )
         lease = await client.get_lock("few").acquire()
         await others.enter_async_context(connected(url))
@@ -136,9 +136,9 @@ async def test_a_release_behind_a_locked_row_is_repeated_although_its_role_has_a
     """The row is locked for longer than a call waits."""
     async with connected(server.url) as raw, connected(server.url) as look:
         await raw.execute("CREATE ROLE brief LOGIN SUPERUSER")
-        await raw.execute("ALTER ROLE brief SET statement_timeout = '50ms'")
+        await raw.execute("ALTER ROLE brief SET statement_timeout = '500ms'")
         url = server.url_of("brief")
-        async with Postgres.from_url(url, command_timeout=0.5) as client:
+        async with Postgres.from_url(url, command_timeout=3) as client:
             lease = await client.get_lock("brief").acquire()
             transaction = raw.transaction()
             await transaction.start()

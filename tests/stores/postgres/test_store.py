@@ -95,8 +95,8 @@ async def test_free_rows_may_be_deleted(server: PostgresServer) -> None:
 
 async def test_a_lease_ends_by_the_clock_of_the_server(server: PostgresServer) -> None:
     async with started(server.url) as store, connected(server.url) as raw:
-        first = await granted(store, "ends", "a:1", lease=0.2)
-        assert await busy(store, "ends", "b:1") <= 0.2
+        first = await granted(store, "ends", "a:1", lease=2)
+        assert await busy(store, "ends", "b:1") <= 2
         await until_over(raw, "ends")
         second = await granted(store, "ends", "b:1")
         assert second.token > first.token
@@ -133,11 +133,11 @@ async def test_a_batch_is_renewed_at_once(server: PostgresServer) -> None:
         assert longer is not None
         assert before + 39.9 < longer <= now() + 40
         assert shorter is not None
-        assert shorter == pytest.approx(holds["b"].until, abs=0.5)
+        assert shorter == pytest.approx(holds["b"].until, abs=5)
         assert exact is not None
         assert before + 9.9 < exact <= now() + 10
         assert looked is not None
-        assert looked == pytest.approx(holds["d"].until, abs=0.5)
+        assert looked == pytest.approx(holds["d"].until, abs=5)
         assert stranger is None
         assert none is None
         version = (await row_of(raw, "d"))["expires"]

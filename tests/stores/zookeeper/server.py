@@ -15,11 +15,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from redisson_py.testing._configuration import free_port
 from redisson_py.testing._process import GuardedProcess
 
 HOST: Final = "127.0.0.1"
 TICK: Final = 0.2
-_START_TIME: Final = 30.0
+_START_TIME: Final = 60.0
 _JVM: Final = ("-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
 _MAIN: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 # Netty, which speaks TLS, needs more than the manifest of Debian's jar names.
@@ -120,7 +121,7 @@ class ZooKeeperServer:
     def tell(self, word: str) -> bytes:
         """Send a four-letter word; return the answer, or nothing if there is none."""
         try:
-            with socket.create_connection((HOST, self.port), 1) as link:
+            with socket.create_connection((HOST, self.port), 5) as link:
                 link.sendall(word.encode())
                 return b"".join(iter(lambda: link.recv(65536), b""))
         except OSError:
@@ -176,11 +177,3 @@ def running_ensemble(folder: Path, size: int = 3) -> Iterator[list[ZooKeeperServ
     finally:
         for server in servers:
             server.stop()
-
-
-def free_port() -> int:
-    """Return a port on which nobody listens."""
-    with socket.socket() as taken:
-        taken.bind((HOST, 0))
-        port: int = taken.getsockname()[1]
-        return port

@@ -17,7 +17,7 @@ from tests.fixtures.redis_server import unavailable
 from tests.stores.zookeeper.server import ZooKeeperNotFoundError, ZooKeeperServer, running_zookeeper
 
 #: Seconds that no call here should need.
-LONG: Final = 20.0
+LONG: Final = 60.0
 LEASE: Final = 5.0
 _numbers = itertools.count(1)
 

@@ -18,7 +18,7 @@ from tests.stores.zookeeper.support import (
     zookeeper_or_skip,
 )
 
-SESSION = 5 * TICK
+SESSION = 15 * TICK
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from redisson_py._stores.zookeeper import ZooKeeperStore
 from redisson_py.errors import BackendError, ConnectionLostError
 from tests.stores.zookeeper.proxy import CREATE, DELETE, ZooKeeperProxy
 from tests.stores.zookeeper.server import HOST, TICK, ZooKeeperServer
-from tests.stores.zookeeper.support import LEASE, Bell, new_owner, opened, soon
+from tests.stores.zookeeper.support import LEASE, LONG, Bell, new_owner, opened, soon
 
-SHORT = 5 * TICK
+SHORT = 15 * TICK
 KINDS: Final[tuple[Kind, ...]] = ("lock", "read", "write", "semaphore")
 REFUSED = "no permission there"
 
@@ -50,7 +50,7 @@ def nodes(admin: KazooClient, store: ZooKeeperStore, name: str, kind: Kind) -> l
 
 
 async def none_left(found: Callable[[], list[str]]) -> None:
-    async with asyncio.timeout(LEASE * 4):
+    async with asyncio.timeout(LONG):
         while found():
             await asyncio.sleep(0.02)
 

@@ -192,7 +192,7 @@ async def test_an_unsure_creation_is_taken_back(
     proxy.next(CREATE, "swallow")
     asked = replace(wish(name, owner), kind=kind)
     with pytest.raises(ConnectionLostError) as caught:
-        await store.ask(asked, soon(0.3))
+        await store.ask(asked, soon(1.5))
     assert caught.value.maybe_held
     assert len(await nodes(raw, name)) == 1
     assert await store.give_back(name, owner, True, soon()) is True

@@ -15,7 +15,7 @@ from redisson_py._stores.zookeeper import ZooKeeperStore
 from redisson_py._stores.zookeeper.session import Session
 from tests.stores.zookeeper.proxy import GET_DATA, ZooKeeperProxy
 from tests.stores.zookeeper.server import HOST, ZooKeeperServer
-from tests.stores.zookeeper.support import LEASE, Bell, new_owner, opened, soon
+from tests.stores.zookeeper.support import LEASE, LONG, Bell, new_owner, opened, soon
 
 KINDS: Final[tuple[Kind, ...]] = ("lock", "read", "write", "semaphore")
 TRIES: Final = 20
@@ -125,6 +125,6 @@ async def test_a_watch_that_ends_before_its_answer_was_read_is_set_again(
     bell.rung.clear()
     assert await store.ask(wish(name, second, "lock"), soon()) == Busy(None)
     await store.give_back(name, holder, False, soon())
-    async with asyncio.timeout(LEASE):
+    async with asyncio.timeout(LONG):
         await bell.until_rung(name)
     assert await store.ask(wish(name, second, "lock"), soon()) != Busy(None)
