@@ -10,7 +10,7 @@ from typing import Any
 
 from redisson_py import Redisson
 from tests.cli.terminals import run
-from tests.support.waiting import until_async
+from tests.support.waiting import until_async, until_listening, until_waiting
 
 #: An owner as Redisson's clients are.
 JAVA = "12345678-1234-4321-8765-1234567890ab:47"
@@ -67,6 +67,9 @@ async def one_of_each(holder: Redisson, waiter: Redisson) -> AsyncIterator[None]
 
     try:
         await until_async(both_wait)
+        # And listen: they subscribe after their first answer.
+        await until_waiting(waiter, len(waits))
+        await until_listening(waiter)
         yield
     finally:
         for wait in waits:

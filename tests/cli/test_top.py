@@ -141,7 +141,7 @@ async def test_it_sends_at_most_the_commands_that_it_promises(
     async with looks("--interval", "0.1", "--rate", str(rate), "--url", server_url) as look:
         # It has connected, and it is in the middle of its search.
         await look(lambda it: True)
-        before, began = await executed(), now()
+        began, before = now(), await executed()
         await asyncio.sleep(3)
         after = await executed()
         seconds = now() - began
@@ -232,8 +232,12 @@ async def test_a_stopped_top_leaves_the_terminal_to_the_shell(
         with on_terminal("top", "--interval", "0.1", "--url", server_url) as terminal:
             await terminal.until_shown("orders")
             terminal.press("\x1a")
-            await until(lambda: (terminal.read(), is_stopped(terminal.process.pid))[1], 30)
-            assert terminal.is_as_before
+            await until(
+                lambda: (
+                    (terminal.read(), is_stopped(terminal.process.pid))[1] and terminal.is_as_before
+                ),
+                30,
+            )
             assert terminal.read().endswith(b"\x1b[?25h\x1b[?1049l")
             shown = len(terminal.frames)
             terminal.process.send_signal(signal.SIGCONT)

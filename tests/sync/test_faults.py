@@ -54,7 +54,7 @@ async def test_a_lost_reply_of_an_acquire_and_of_a_release_counts_once(
 async def test_a_server_that_is_silent(
     clients: ClientFactory, link: FaultProxy, redis: Redis
 ) -> None:
-    client = clients(link.url, command_timeout=0.5, lease_time=3)
+    client = clients(link.url, command_timeout=2, lease_time=3)
     lock = client.get_lock("k")
     await asyncio.to_thread(client.ping)
 

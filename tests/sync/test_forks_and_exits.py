@@ -55,7 +55,7 @@ def run(code: str, url: str, *arguments: str) -> tuple[int, list[str], str]:
     """Return the exit code of a program, what it printed, and what it complained of."""
     process = started(code, url, *arguments)
     try:
-        output, errors = process.communicate(timeout=40)
+        output, errors = process.communicate(timeout=60)
     finally:
         process.kill()
     return process.returncode, output.splitlines(), errors
@@ -188,7 +188,7 @@ def test_ctrl_c_ends_a_program_that_waits(server_url: str, look: redis_py.Redis)
         assert process.stdout is not None
         assert process.stdout.readline() == "waits\n"
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=40)
+        _, errors = process.communicate(timeout=60)
     finally:
         process.kill()
     assert "KeyboardInterrupt" in errors
@@ -312,7 +312,7 @@ def test_forking_while_threads_make_locks(server_url: str) -> None:
     for each in threads:
         each.start()
     for _ in range(20):
-        in_child(lambda: (signal.alarm(20), print(client.get_lock("other").name)))
+        in_child(lambda: (signal.alarm(40), print(client.get_lock("other").name)))
     stop.set()
     """
     assert run(code, server_url) == (0, ["other"] * 20, "")
@@ -384,7 +384,7 @@ def test_forking_while_the_event_loop_starts(server_url: str) -> None:
     ready.wait()
     other = Redisson.from_url(sys.argv[1])
     for _ in range(3):
-        in_child(lambda: (signal.alarm(20), print(other.get_lock("k").locked())))
+        in_child(lambda: (signal.alarm(40), print(other.get_lock("k").locked())))
     """
     for _ in range(4):
         assert run(code, server_url) == (0, ["False"] * 3, "")

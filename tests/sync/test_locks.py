@@ -19,7 +19,14 @@ from redisson_py import (
     NotHeldError,
 )
 from redisson_py.sync import FencedLease, Lease, LockLike, Redisson
-from tests.sync.threads import ClientFactory, Running, in_thread, until, until_waiting
+from tests.sync.threads import (
+    BUSY_WAIT,
+    ClientFactory,
+    Running,
+    in_thread,
+    until,
+    until_waiting,
+)
 
 pytestmark = pytest.mark.heart
 
@@ -52,7 +59,7 @@ def test_a_thread_enters_again_and_others_are_refused(lock: LockLike) -> None:
         with pytest.raises(NotHeldError):
             in_thread(lock.release)
         with pytest.raises(AcquireTimeoutError):
-            in_thread(lambda: lock.acquire(timeout=0.05))
+            in_thread(lambda: lock.acquire(timeout=BUSY_WAIT))
     assert not lock.locked()
     with pytest.raises(NotHeldError):
         lock.release()
@@ -184,7 +191,8 @@ def test_an_error_of_on_lost_is_logged_and_the_next_loss_is_told(
 
 def test_the_body_of_a_lease_with_a_lease_time_runs_on(client: Redisson) -> None:
     with pytest.raises(LeaseLostError) as info:
-        with client.get_lock("k").hold(lease_time=0.2) as lease:
+        # The grant must arrive before the lease ends.
+        with client.get_lock("k").hold(lease_time=2) as lease:
             assert lease.wait_lost(timeout=20)
     assert info.value.reason == "ended"
 
@@ -298,8 +306,8 @@ def test_times_of_waits_are_those_that_were_asked_for(client: Redisson) -> None:
     lock = client.get_lock("k")
     with lock:
         began = time.monotonic()
-        assert in_thread(lambda: lock.try_acquire(timeout=0.2)) is None
-        assert time.monotonic() - began >= 0.2
+        assert in_thread(lambda: lock.try_acquire(timeout=BUSY_WAIT)) is None
+        assert time.monotonic() - began >= BUSY_WAIT
 
 
 @pytest.mark.parametrize("outcome", ["returns", "raises"])

@@ -15,7 +15,14 @@ from redisson_py import (
     NotHeldError,
 )
 from redisson_py.sync import Permit, Redisson
-from tests.sync.threads import ClientFactory, Running, in_thread, until, until_waiting
+from tests.sync.threads import (
+    BUSY_WAIT,
+    ClientFactory,
+    Running,
+    in_thread,
+    until,
+    until_waiting,
+)
 
 
 def test_semaphore(client: Redisson) -> None:
@@ -68,7 +75,7 @@ def test_read_write_lock(client: Redisson) -> None:
 def test_latch(client: Redisson) -> None:
     latch = client.get_latch("k", 2)
     with pytest.raises(AcquireTimeoutError):
-        latch.wait(timeout=0.05)
+        latch.wait(timeout=BUSY_WAIT)
     waiting = [Running(latch.wait) for _ in range(3)]
     until(lambda: latch.statistics().waiters == 3)
     assert [latch.count_down(), latch.count_down()] == [1, 0]

@@ -13,6 +13,9 @@ from redisson_py.sync import Redisson
 T = TypeVar("T")
 ClientFactory = Callable[..., Redisson]
 
+#: Seconds of a wait that ends as "busy": the server has that long to say so.
+BUSY_WAIT = 0.5
+
 
 class Running(Generic[T]):
     """A thread that runs a function."""
@@ -48,7 +51,7 @@ def in_thread(func: Callable[[], T]) -> T:
     return Running(func).result()
 
 
-def until(condition: Callable[[], object], seconds: float = 20.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
     """Return when `condition()` is true; fail if that takes longer than `seconds`."""
     end = time.monotonic() + seconds
     while not condition():

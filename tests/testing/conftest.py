@@ -14,7 +14,7 @@ from redis.backoff import NoBackoff
 
 from redisson_py.testing import FaultProxy
 
-SOON = 5.0
+SOON = 30.0
 
 
 @asynccontextmanager

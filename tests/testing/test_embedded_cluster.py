@@ -252,7 +252,7 @@ async def test_what_does_not_come_about_names_the_node_and_nothing_is_left() -> 
         pid = node.pid
         await node.execute("CLUSTER", "DELSLOTS", 0)
         with pytest.raises(TopologyError, match=rf"(?s){node.address}.*its log ends:\n.*Ready"):
-            await cluster.wait_healthy(timeout=1)
+            await cluster.wait_healthy(timeout=3)
         with pytest.raises(TopologyError, match="slot 0"):
             await cluster.master_of(0)
         await cluster.freeze(node)

@@ -52,9 +52,9 @@ async def connected(url: str, **options: Any) -> AsyncGenerator[Redis, None]:  #
 
 
 def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not condition():
-        assert time.monotonic() < deadline, "it did not happen in ten seconds"
+        assert time.monotonic() < deadline, "it did not happen in thirty seconds"
         time.sleep(0.01)
 
 
@@ -285,12 +285,15 @@ async def test_a_paused_server_answers_after_resume(own_server: EmbeddedServer) 
         assert await answer
 
 
-async def test_a_paused_server_can_be_stopped(own_server: EmbeddedServer) -> None:
+async def test_a_paused_server_can_be_stopped(
+    own_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "_STOP_PATIENCE", 60.0)
     await own_server.pause()
-    begun = time.monotonic()
     await own_server.stop()
     assert not own_server.running
-    assert time.monotonic() - begun < server_module._STOP_PATIENCE
+    # It ended in good order: one that is killed does not say so.
+    assert "bye bye" in own_server.log.read_text()
 
 
 def test_a_server_that_ignores_sigterm_is_killed(tmp_path: Path) -> None:

@@ -15,9 +15,10 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.redis_server import ProxyFactory
+from tests.support.waiting import until_async
 from tests.testing.conftest import connected, has_received, raw
 
-SOON = 5.0
+SOON = 30.0
 
 
 async def test_passes_everything_at_first(proxy: ProxyFactory, key: str) -> None:
@@ -54,7 +55,12 @@ async def test_a_client_that_closes_ends_the_servers_side(
     async with connected(link.url) as client:
         number = await client.client_id()
     await link.wait_until(lambda link: link.connections == 0)
-    assert number not in {int(each["id"]) for each in await direct.client_list()}
+    await until_async(lambda: is_gone(direct, number))
+
+
+async def is_gone(direct: Redis, number: int) -> bool:
+    """Return whether the server has dropped a connection."""
+    return number not in {int(each["id"]) for each in await direct.client_list()}
 
 
 async def test_a_server_that_closes_ends_the_clients_side(
@@ -88,14 +94,13 @@ async def test_delay_is_latency_not_throughput(
         one = time.monotonic() - begun
         assert one >= (0.2 if direction == "both" else 0.1) - 0.001
     async with raw(link) as (reader, writer):
-        begun = time.monotonic()
         before = link.up.frames
-        for sent in range(1, 101):
-            writer.write(b"PING\r\n")
-            await link.wait_until(partial(has_received, before + sent))
-        await reader.readexactly(7 * 100)
-        # One after the other they would take ten seconds or twenty.
-        assert time.monotonic() - begun < 8
+        # One after the other, a thousand would take 100 seconds or 200.
+        async with asyncio.timeout(60):
+            for sent in range(1, 1001):
+                writer.write(b"PING\r\n")
+                await link.wait_until(partial(has_received, before + sent))
+            await reader.readexactly(7 * 1000)
         link.delay(0)
 
 
@@ -111,8 +116,9 @@ async def test_a_black_hole_swallows_one_direction(
             await client.incr(key)
         # Our time may be up before the proxy has had its turn.
         await link.wait_until(lambda link: link.up.frames > before)
-    executed = 1 if direction == "down" else None
-    assert await direct.get(key) == (str(executed).encode() if executed else None)
+    if direction == "down":
+        await until_async(lambda: direct.exists(key))
+    assert await direct.get(key) == (b"1" if direction == "down" else None)
 
 
 async def test_a_black_hole_accepts_new_connections(proxy: ProxyFactory) -> None:
@@ -145,10 +151,10 @@ async def test_a_black_hole_hides_that_a_client_is_gone(proxy: ProxyFactory, dir
         link.black_hole()
     async with raw(link):  # accepted after the other's end was received
         await link.wait_until(lambda link: link.accepted == 2)
-        assert number in {int(each["id"]) for each in await direct.client_list()}
+        assert not await is_gone(direct, number)
     link.pass_through()
     await link.wait_until(lambda link: link.connections == 0)
-    assert number not in {int(each["id"]) for each in await direct.client_list()}
+    await until_async(lambda: is_gone(direct, number))
 
 
 async def test_cut_breaks_open_connections_only(proxy: ProxyFactory) -> None:

@@ -13,7 +13,7 @@ from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.redis_server import ProxyFactory
 from tests.testing.conftest import connected, raw
 
-SOON = 5.0
+SOON = 30.0
 
 
 async def test_cut_after_execution_executes_and_hides_it(

@@ -105,7 +105,7 @@ async def test_leases_waiters_and_work_survive(
     await until(lambda: not client._watchdog._at_once and not client._watchdog._unanswered, 30)
     for lease in in_the_way:
         await lease.release()
-    await asyncio.wait_for(asyncio.gather(*waiters), 20)
+    await asyncio.wait_for(asyncio.gather(*waiters), 60)
     assert sorted(events) == sorted(names)
     if how == "freeze":
         await cluster.thaw(victim)
@@ -189,7 +189,7 @@ async def test_what_a_frozen_master_grants_when_it_wakes_is_not_believed(
     # They ask the new master, and it is its word that counts.
     for name in names:
         await other.get_lock(name).force_release()
-    leases = await asyncio.wait_for(asyncio.gather(*acquiring), 30)
+    leases = await asyncio.wait_for(asyncio.gather(*acquiring), 60)
     for lease in leases:
         lease.check()
         await lease.release()

@@ -15,7 +15,8 @@ from redisson_py import ConnectionLostError, Lease, Redisson
 from redisson_py.testing import EmbeddedCluster, EmbeddedServer, SlotMigration
 from tests.fixtures.client import ClientFactory
 
-LEASE = 3.0
+#: Seconds: renewed while everything is asked at once, on a busy machine too.
+LEASE = 5.0
 #: Of readers of which one has less time left than others, in seconds.
 LONG, SHORTENED = 60, 30
 #: Which of a name's keys have moved.
@@ -135,7 +136,7 @@ async def test_what_is_held_in_a_slot_that_stays_half_moved(
             assert answer == right, (what, state, answer)
             results[f"{what} {state}"] += 1
 
-    while asyncio.get_running_loop().time() < began + 3 * LEASE:
+    while asyncio.get_running_loop().time() < began + 2 * LEASE:
         await asyncio.gather(
             *(
                 ask(state, what, *pair)
@@ -174,13 +175,13 @@ async def test_what_is_held_in_a_slot_that_stays_half_moved(
     # And now everybody gets it.
     for state in STATES:
         for what in ("lock", "fair", "write"):
-            async with other.get_lock(f"{{x}}{what}-{state}").hold(timeout=20):
+            async with other.get_lock(f"{{x}}{what}-{state}").hold(timeout=60):
                 pass
-        async with other.get_read_write_lock(f"{{x}}read-{state}").write_lock().hold(timeout=20):
+        async with other.get_read_write_lock(f"{{x}}read-{state}").write_lock().hold(timeout=60):
             pass
         semaphore = other.get_semaphore(f"{{x}}semaphore-{state}")
         expirable = other.get_permit_expirable_semaphore(f"{{x}}semaphore_expirable-{state}")
-        async with semaphore.hold(2, timeout=20):
+        async with semaphore.hold(2, timeout=60):
             pass
-        for expired in await expirable.acquire_many(2, timeout=20):
+        for expired in await expirable.acquire_many(2, timeout=60):
             await expired.release()

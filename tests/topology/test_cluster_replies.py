@@ -82,7 +82,7 @@ async def during(disturbance: Coroutine[Any, Any, None], call: Awaitable[None]) 
     """Have something happen while a call waits; both end."""
     other = asyncio.create_task(disturbance)
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await call
             await other
     finally:
@@ -206,7 +206,7 @@ async def test_replies_are_lost_and_the_master_is_replaced(veil: Veil, far: Redi
         asking = [asyncio.create_task(call()) for call in calls]
         await link.wait_until(lambda link: link.triggered > before)
         await veil.cluster.failover("k")
-        done: list[Any] = await asyncio.wait_for(asyncio.gather(*asking), 30)
+        done: list[Any] = await asyncio.wait_for(asyncio.gather(*asking), 60)
         link.pass_through()
         return done
 

@@ -21,7 +21,7 @@ DEAD = "127.0.0.1:1"
 
 async def pair(client: Redisson, name: str = "pair") -> None:
     """Acquire and release."""
-    async with client.get_lock(name).hold(timeout=20):
+    async with client.get_lock(name).hold(timeout=60):
         pass
 
 
@@ -94,7 +94,7 @@ async def test_an_unassigned_slot_is_named_and_works_later(
     await refused(client, f"slot {slot}|CLUSTERDOWN")
     waiting = [asyncio.create_task(pair(each, "nobody")) for each in (client, stranger)]
     await owner.execute("CLUSTER", "ADDSLOTS", slot)
-    await asyncio.wait_for(asyncio.gather(*waiting), 20)
+    await asyncio.wait_for(asyncio.gather(*waiting), 60)
 
 
 async def test_a_cluster_goes_down_and_comes_back(
@@ -111,7 +111,7 @@ async def test_a_cluster_goes_down_and_comes_back(
     waiting = [asyncio.create_task(pair(client, f"{{{name}}}x")) for name in names]
     for node in cluster.nodes:
         await cluster.revive(node)
-    await asyncio.wait_for(asyncio.gather(*waiting), 20)
+    await asyncio.wait_for(asyncio.gather(*waiting), 60)
     # Nothing was saved: told by the first answer.
     await until(lambda: client.statistics().losses_by_reason["taken"] == len(names), 30)
     assert not any(lease.remaining for lease in leases)

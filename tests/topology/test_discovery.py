@@ -171,7 +171,7 @@ async def test_a_seed_that_serves_another_cluster_by_now(monkeypatch: pytest.Mon
             await member.refuse()
             member.cut()
             with pytest.raises(ConnectionLostError):
-                await client.ping(timeout=0.5)
+                await client.ping(timeout=2)
             assert seed.count(b"CLUSTER")
             assert not seed.count(b"PING")
             await member.listen()

@@ -103,7 +103,7 @@ async def cut_off(
         both = [*alone.granted[-3:], alone.held, synced.held]
         over = [await believed_after_it_was_taken(outside, each) for each in both]
         # They are told, although no other server can be asked, and nothing is renewed any more.
-        await until(lambda: alone.knows() and synced.knows(), 3 * LEASE)
+        await until(lambda: alone.knows() and synced.knows(), 15 * LEASE)
         for task in taking:
             task.cancel()
         measured("grants to the minority", f"{len(alone.granted)}, synced {len(synced.granted)}")

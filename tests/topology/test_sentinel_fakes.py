@@ -232,7 +232,7 @@ async def test_a_sentinel_that_refuses_us_is_not_asked_without_pause(scene: Scen
     third.welcome.extend([b"-WRONGPASS no\r\n"] * 1000)
     seeker = await scene.seek(first, second)
     await seeker.ask("GET", "a")
-    await until(lambda: len(third.links) == 4)
+    await until(lambda: len(third.links) >= 4)
     # Without a pause there were 50 more.
     await asyncio.sleep(0.1)
     assert len(third.links) < 20

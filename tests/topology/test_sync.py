@@ -143,7 +143,7 @@ async def test_one_of_two_replicas(
     enough: bool, pairs: PairFactory, clients: ClientFactory
 ) -> None:
     pair = await pairs(replicas=2)
-    client = clients(pair.url, sync_replicas=1 if enough else 2, sync_timeout=2)
+    client = clients(pair.url, sync_replicas=1 if enough else 2, sync_timeout=10 if enough else 3)
     await pair.freeze(0)
     if enough:
         async with client.get_lock("k"):
@@ -158,7 +158,7 @@ async def test_one_of_two_replicas(
 
 
 async def test_more_replicas_than_there_are(pair: Pair, clients: ClientFactory) -> None:
-    client = clients(pair.url, sync_replicas=2, sync_timeout=1)
+    client = clients(pair.url, sync_replicas=2, sync_timeout=3)
     with pytest.raises(ReplicationError, match="1 of 2 replicas") as caught:
         await client.get_fenced_lock("k").try_acquire()
     assert (caught.value.asked, caught.value.got) == (2, 1)

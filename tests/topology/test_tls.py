@@ -39,7 +39,7 @@ def other(tmp_path: Path) -> Certificates:
 
 async def use(client: Redisson) -> None:
     """Use locks on all nodes."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         for name in NAMES:
             async with client.get_lock(name):
                 pass
