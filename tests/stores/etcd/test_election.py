@@ -76,6 +76,7 @@ class Campaigning:
         await self._campaigning.aclose()
 
 
+@pytest.mark.usefixtures("old_busy_counts")
 @pytest.mark.parametrize("each", CONTRACT, ids=lambda each: each.__name__)
 async def test_what_a_lock_promises(each: Any, new_client: NewClient, backend: Backend) -> None:
     def campaigning(**options: Any) -> Campaigning:

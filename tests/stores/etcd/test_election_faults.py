@@ -78,7 +78,8 @@ async def test_lost_answers_to_a_leader(
 async def test_a_campaign_without_an_answer_leaves_nothing(
     server: EtcdServer, proxy: FaultProxy, new_client: NewClient, name: str, others: Election
 ) -> None:
-    client: Any = new_client(url=f"etcd://127.0.0.1:{proxy.port}", command_timeout=3)
+    options = {"command_timeout": 2, "lease_time": 30}
+    client: Any = new_client(url=f"etcd://127.0.0.1:{proxy.port}", **options)
     async with client.get_lock(f"{name}x"):
         pass
     proxy.black_hole("down")
@@ -94,7 +95,8 @@ async def test_a_campaign_without_an_answer_leaves_nothing(
 async def test_a_value_without_an_answer_can_be_proclaimed_again(
     proxy: FaultProxy, new_client: NewClient, name: str, others: Election
 ) -> None:
-    client: Any = new_client(url=f"etcd://127.0.0.1:{proxy.port}", command_timeout=3)
+    options = {"command_timeout": 2, "lease_time": 30}
+    client: Any = new_client(url=f"etcd://127.0.0.1:{proxy.port}", **options)
     async with election_of(client, name).campaign("one") as leadership:
         proxy.black_hole("down")
         with pytest.raises(ConnectionLostError):

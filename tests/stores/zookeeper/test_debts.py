@@ -75,6 +75,8 @@ async def test_a_refused_release_is_done_later(
     permit(admin, store, name, kind, "all")
     await none_left(lambda: nodes(admin, store, name, kind))
     assert store._ensemble._session is session
+    # It may not have read the answer yet.
+    await none_left(lambda: [name for name, _ in store._owed])
     # The engine may not have heard that, and asks again: it did hold.
     assert await store.give_back(name, owner, False, soon()) is not False
     await ask(store, name, new_owner(), kind)
