@@ -26,7 +26,7 @@ from tests.support.waiting import listens, until
 
 #: Longer than any test: who is let in within `SOON` was told.
 LONG = 60
-SOON = 10
+SOON = 20
 
 Waitable = LockLike | Semaphore | PermitExpirableSemaphore | CountDownLatch
 

@@ -246,7 +246,7 @@ async def kill(crew: Crew, name: str, referees: list[Referee], dice: random.Rand
 
     for referee in referees:
         referee.on_step = count
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await killed.wait()
     for referee in referees:
         referee.on_step = None
@@ -262,7 +262,7 @@ async def until_all_go_on(referees: list[Referee], processes: list[str], redis: 
                 for referee, goal in zip(referees, goals, strict=True)
                 for each in processes
             ),
-            seconds=30,
+            seconds=60,
         )
     except TimeoutError:
         timeouts = "redisson_lock_timeout:{fair lock}"

@@ -15,8 +15,8 @@ from tests.interop.java import JavaError
 from tests.interop.kinds import SOON, Scene, Theirs, at_once, that_look_again, until_ours_waits
 from tests.support.waiting import until_async
 
-#: Long enough to be asked for in vain meanwhile.
-LEASE = 2.0
+#: Long enough for all kinds to be asked for in vain meanwhile, and for Java to fall asleep.
+LEASE = 5.0
 
 
 async def unlock_too_late(theirs: Theirs, scene: Scene) -> None:

@@ -28,6 +28,8 @@ from tests.support.waiting import until_async
 
 #: The wait that Redisson assumes, in milliseconds.
 WAIT = 300_000
+#: Seconds: of a waiter whose time is up in a test, which others must join before.
+SHORT_WAIT = 5
 
 
 @pytest_asyncio.fixture
@@ -69,7 +71,7 @@ async def test_a_waiter_that_gives_up_leaves_nothing_and_later_ones_move_up(
     leaver = Visitor(theirs if how == "java's time is up" else ours, "leaver")
     line = [Visitor(ours, "b"), Visitor(theirs, "c"), Visitor(theirs, "d")]
     await line[0].join(fair)
-    await leaver.join(fair, None if how == "ours is cancelled" else 2)
+    await leaver.join(fair, None if how == "ours is cancelled" else SHORT_WAIT)
     for visitor in line[1:]:
         await visitor.join(fair)
     owners = await fair.queued()
@@ -84,7 +86,7 @@ async def test_a_waiter_that_gives_up_leaves_nothing_and_later_ones_move_up(
     left = await fair.moments()
     assert await fair.queued() == [owners[0], *owners[2:]]
     # Between the others nothing changed, but for the wait of the one who left.
-    wait = WAIT if how == "ours is cancelled" else 2000
+    wait = WAIT if how == "ours is cancelled" else 1000 * SHORT_WAIT
     first, _, *behind = owners
     for owner in behind:
         nearer = before[owner] - before[first] - (left[owner] - left[first])
@@ -96,9 +98,9 @@ async def test_a_waiter_that_gives_up_leaves_nothing_and_later_ones_move_up(
 async def test_redisson_adds_a_wait_time_without_its_unit_and_subtracts_it_in_ms(
     theirs: JavaLocks, fair: FairScripts
 ) -> None:
-    # So among its own threads too: a wait of two seconds is counted as two milliseconds.
+    # So among its own threads too: a wait of five seconds is counted as five milliseconds.
     assert await theirs.acquire("a")
-    waiting = theirs.lock().call("tryLock", 2, "SECONDS", thread="leaver")
+    waiting = theirs.lock().call("tryLock", SHORT_WAIT, "SECONDS", thread="leaver")
     await until_queued(fair, 1)
     behind = Visitor(theirs, "b")
     await behind.join(fair)
@@ -107,7 +109,7 @@ async def test_redisson_adds_a_wait_time_without_its_unit_and_subtracts_it_in_ms
     assert before[owner] - before[leaver] == WAIT
     assert before[leaver] - await lock_ends(fair) == pytest.approx(0, abs=900)
     assert not await waiting
-    assert before[owner] - (await scores(fair))[owner] == pytest.approx(2000, abs=100)
+    assert before[owner] - (await scores(fair))[owner] == pytest.approx(1000 * SHORT_WAIT, abs=100)
     assert await theirs.release("a")
     await in_turn(behind)
 
@@ -217,7 +219,8 @@ async def test_our_killed_waiter_is_passed_over_as_soon_as_one_of_ours_asks(
     ours = our_fair(clients(lease_time=2.4), tasks)
     assert await theirs.acquire("a")
     line = [Visitor(theirs, "b"), Visitor(ours, "c"), Visitor(theirs, "d")]
-    processes = await asyncio.gather(start(1.5), start(1.5))
+    # All must be in the queue before the first of the dead is found out.
+    processes = await asyncio.gather(start(5), start(5))
     await until_killed(processes[0], fair)
     await line[0].join(fair)
     await until_killed(processes[1], fair)

@@ -162,7 +162,7 @@ async def latch(ours: Redisson, theirs: Theirs, name: str) -> None:
 
 
 #: Seconds for a whole play, in which Java subscribes several times.
-PATIENCE = 30
+PATIENCE = 60
 
 others = pytest.mark.parametrize("play", [read_lock, semaphore, permit_semaphore, latch])
 

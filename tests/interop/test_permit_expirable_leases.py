@@ -58,7 +58,7 @@ class TestLeases:
         if java_holds:
             gone = await theirs.call("acquire", 300, MS)
         else:
-            held = await clients().get_permit_expirable_semaphore(NAME).acquire(lease_time=0.3)
+            held = await clients().get_permit_expirable_semaphore(NAME).acquire(lease_time=1.5)
             gone = held.id
         if java_holds:
             await (await soon(ours.acquire())).release()

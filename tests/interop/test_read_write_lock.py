@@ -157,7 +157,7 @@ async def test_an_upgrade_is_refused_by_redisson_for_ever_and_by_us_at_once(
 async def test_our_downgrade_admits_our_readers_at_once_and_javas_at_lease_end(
     shared: Shared, clients: ClientFactory, tasks: Tasks
 ) -> None:
-    assert await shared.ours.acquire("w", "write", lease=2.5)
+    assert await shared.ours.acquire("w", "write", lease=6)
     theirs = await shared.waiting(shared.java, "a", "read")
     assert await shared.ours.acquire("w", "read")
     other = clients()

@@ -60,7 +60,7 @@ class Crew:
 
     async def went_home(self) -> None:
         """Fail unless everybody who was not killed ends by itself, and well."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             codes = {name: await each.wait() for name, each in self.processes.items()}
         assert {name for name, code in codes.items() if code} == self.killed, codes
 

@@ -186,7 +186,7 @@ class Referee:
                 return "accepted" if accepted else "refused"
         raise ValueError(f"not a step of a section: {line!r}")
 
-    async def catch(self, wanted: Callable[[str], bool], seconds: float = 15.0) -> str:
+    async def catch(self, wanted: Callable[[str], bool], seconds: float = 60.0) -> str:
         """Return the next wanted section that begins; its writer waits for what it reads.
 
         Until `let_go`, that is: the section can neither write nor end meanwhile.

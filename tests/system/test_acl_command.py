@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest_asyncio
 import redis as redis_py
 
 from redisson_py.testing import EmbeddedServer, find_server, server_version
+from redisson_py.testing._configuration import free_port
 from redisson_py.testing._process import GuardedProcess, Probe
 from tests.support.command_line import invoke
 from tests.support.waiting import until
@@ -120,9 +120,8 @@ def node(kind: str) -> Iterator[redis_py.Redis]:
 @pytest_asyncio.fixture
 async def sentinel(kind: str, tmp_path: Path) -> AsyncIterator[redis_py.Redis]:
     """A sentinel that watches nothing."""
-    with closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
+    # Not one that the system gives to a connection meanwhile.
+    port = free_port()
     config = tmp_path / "sentinel.conf"
     config.write_text(f"port {port}\nbind 127.0.0.1\n")
     command = [str(find_server(kind)), str(config), "--sentinel"]

@@ -139,7 +139,8 @@ def test_socket_of_a_closed_loop_is_closed(server_url: str) -> None:
 
 
 def test_lease_of_a_closed_loop_does_not_move_until_it_is_over(server_url: str) -> None:
-    client = Redisson.from_url(server_url, lease_time=1)
+    # Long enough for the next loop to ask for it meanwhile.
+    client = Redisson.from_url(server_url, lease_time=2)
     lock = client.get_lock("k")
     leases: list[Any] = []
     refusals: list[str] = []
@@ -335,7 +336,7 @@ def test_child_of_a_client_that_tries_to_connect() -> None:
 
         async def try_it() -> str:
             with pytest.raises(ConnectionLostError) as caught:
-                await client.get_lock("k").acquire(timeout=0.2)
+                await client.get_lock("k").acquire(timeout=1)
             return str(caught.value)
 
         async def parent() -> None:

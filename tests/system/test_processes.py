@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
@@ -13,8 +15,12 @@ import pytest_asyncio
 
 from redisson_py import Redisson
 from tests.fixtures.client import ClientFactory
+from tests.fixtures.measured import Measured
 
 Start = Callable[..., Awaitable[Process]]
+
+#: Of each process, to judge by.
+TURNS = 30
 
 
 @pytest_asyncio.fixture
@@ -30,6 +36,8 @@ async def start() -> AsyncIterator[Start]:
             *map(str, arguments),
             stdin=PIPE,
             stdout=PIPE,
+            # One line has a number for each section.
+            limit=1 << 26,
         )
         started.append(process)
         return process
@@ -43,7 +51,7 @@ async def start() -> AsyncIterator[Start]:
 
 async def line(process: Process) -> str:
     assert process.stdout is not None
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         return (await process.stdout.readline()).decode().strip()
 
 
@@ -52,11 +60,9 @@ async def line(process: Process) -> str:
     [(1, 0), (1, 1), (1, 20), (8, 0), (8, 1), (8, 20)],
 )
 async def test_two_processes_take_turns(
-    start: Start, server_url: str, tasks: int, body_ms: float
+    start: Start, server_url: str, measured: Measured, tasks: int, body_ms: float
 ) -> None:
-    # Long enough for hundreds of hand-offs of either kind.
-    seconds = 9 if body_ms == 20 else 2
-    for _ in range(5):
+    for seconds in (2, 4, 8, 16, 32):
         both = [
             await start("tests.system.contender", server_url, seconds, tasks, body_ms)
             for _ in range(2)
@@ -66,16 +72,36 @@ async def test_two_processes_take_turns(
         for process in both:
             assert process.stdin is not None
             process.stdin.write(b"go\n")
-        said = [(await line(process)).split() for process in both]
-        sections = [int(each) for each, _ in said]
-        if sum(sections) < 200:
-            # The machine is slow: more time.
-            seconds = min(2 * seconds, 20)
-        elif max(float(stood) for _, stood in said) < seconds / 10:
+        first, second = turns(*[json.loads(await line(process)) for process in both])
+        if min(len(first), len(second)) >= TURNS:
             break
-        # A process that stands still for long has fewer turns, whatever the lock does: once more.
-    assert sum(sections) >= 200
+        # The machine is slow: more time.
+    assert min(len(first), len(second)) >= TURNS
+    sections = usual(first), usual(second)
+    measured(f"turns and sections, {tasks} tasks of {body_ms} ms", (len(first), *sections))
     assert min(sections) * 3 >= max(sections), sections
+
+
+def turns(first: list[int], second: list[int]) -> tuple[list[int], list[int]]:
+    """Return for each process how many sections it had in each of its turns, from their moments.
+
+    Only while both were at work.
+    """
+    begin, end = max(first[0], second[0]), min(first[-1], second[-1])
+    moments = sorted([*((moment, 0) for moment in first), *((moment, 1) for moment in second)])
+    found: tuple[list[int], list[int]] = [], []
+    inside = [(moment, number) for moment, number in moments if begin <= moment <= end]
+    for number, turn in itertools.groupby(inside, lambda section: section[1]):
+        found[number].append(sum(1 for _ in turn))
+    return found
+
+
+def usual(turns: list[int]) -> int:
+    """Return how many sections a process had, but in the longest tenth of its turns.
+
+    Where the other process stands still, whatever the lock does, a turn lasts until it goes on.
+    """
+    return sum(sorted(turns)[: len(turns) - len(turns) // 10])
 
 
 async def test_killed_holder_frees_the_lock_within_its_lease(

@@ -157,13 +157,17 @@ async def test_every_answer_is_true(
 
                 await until_async(enough, 80)
 
-            await until_async(lambda: health(200), 30)
+            async def noticed() -> bool:
+                return answers.seen["there", 503] >= CALLERS
+
+            await until_async(lambda: health(200), 60)
             await take(own_server.url, answers)
             callers = [group.create_task(call(http, numbers, answers)) for _ in range(CALLERS)]
             await seen(200, 409)
             answers.taken = outage != "killed"
             await strike()
-            # What Redis said in its last moment has arrived.
+            # Workers have noticed, and what Redis said in its last moment has arrived.
+            await until_async(noticed, 80)
             await asyncio.sleep(1.5)
             answers.turn(away=True)
             await seen(503)
