@@ -16,6 +16,8 @@ from redisson_py import RLock
 _SUSPENSE = 0.6
 #: How long a stopped worker sleeps on after its lease.
 _OVERSLEEP = 0.8
+#: Seconds after the end of a lease until the next one has the lock, unless the machine is busy.
+_LATE = 0.5
 
 Say = Callable[[str], None]
 
@@ -98,7 +100,10 @@ class Striker:
         self._say(f"{sleeper.name} is woken (SIGCONT) after {fault.asleep:.2f} s")
         if await until(lambda: sleeper.loss_of_parked is not None, self._patience):
             fault.noticed_after = (sleeper.loss_of_parked or 0.0) - woken_at
-            self._say(f"it knows of its loss {fault.noticed_after * 1000:.0f} ms later")
+            self._say(
+                f"{fault.noticed_after * 1000:.0f} ms later it knows that it lost the lock, and "
+                "does not write"
+            )
         return fault
 
     async def _catch(
@@ -132,4 +137,8 @@ class Striker:
 
         if await until(lambda: bool(grants()), self._patience):
             fault.recovered_after = min(grants()) - fault.at
-            self._say(f"another worker has the lock, {fault.recovered_after:.2f} s later")
+            late = fault.recovered_after > LEASE_TIME + _LATE
+            self._say(
+                f"another worker has the lock, {fault.recovered_after:.2f} s later (the lease was "
+                f"{LEASE_TIME:g} s{'; this machine is busy' if late else ''})"
+            )

@@ -10,25 +10,21 @@ from rich.table import Table
 from rich.text import Text
 
 from examples.console import labelled
-from examples.demo.faults import Fault
 from examples.demo.phase import Outcome
-from examples.demo.worker import LEASE_TIME
 
 _BOOKS = {"file": "ledger file", "key": "Redis key"}
 _BAD, _GOOD = "bold red", "bold green"
-#: Seconds after the end of a lease from which on its next holder is called late.
-_LATE = 0.5
 
 
 def report(unlocked: Outcome, locked: Outcome) -> RenderableType:
     """Return the numbers of both phases."""
     return Group(
         "",
+        *_details(locked),
+        "",
         *_numbers("Without the lock", unlocked),
         "",
         *_numbers("With the lock", locked),
-        "",
-        *_details(locked),
         "",
     )
 
@@ -79,22 +75,18 @@ def _although(outcome: Outcome) -> str:
 
 
 def _details(locked: Outcome) -> Iterator[RenderableType]:
-    if any(fault.what == "killed" for fault in locked.faults):
-        yield Text(
-            "The killed worker had written the file and not yet the key: a lock keeps others out, "
-            "it does not make two writes one. Each book has exactly what was written to it.\n",
-            "dim",
-        )
     for name, text in _facts(locked):
         yield labelled(Text(name, "dim"), text, width=len("bookings failed"), justify="left")
+    if any(fault.what == "killed" for fault in locked.faults):
+        yield Text(
+            "\nThe killed worker had written the file and not yet the key: a lock keeps others "
+            "out, it does not make two writes one. Each book has exactly what was written to it.",
+            "dim",
+        )
 
 
 def _facts(locked: Outcome) -> Iterator[tuple[str, str]]:
     yield from _timing(locked)
-    for fault in locked.faults:
-        yield fault.worker, _story(fault)
-    for shock in locked.shocks:
-        yield shock.whose, f"{shock.what}; {shock.took}"
     yield "losses noticed", str(locked.losses)
     if locked.shocks:
         killed = sum("killed" in shock.what for shock in locked.shocks)
@@ -136,22 +128,6 @@ def _timing(locked: Outcome) -> Iterator[tuple[str, str]]:
 
 def _quantile(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(len(values) * share))]
-
-
-def _story(fault: Fault) -> str:
-    took = "nobody else got the lock"
-    if fault.recovered_after is not None:
-        took = f"others had the lock after {fault.recovered_after:.2f} s (lease {LEASE_TIME:g} s"
-        if fault.recovered_after > LEASE_TIME + _LATE:
-            took += "; this machine is busy"
-        took += ")"
-    story = f"{fault.what} while it had the lock; {took}"
-    if fault.what == "stopped":
-        told = "noticed nothing"
-        if fault.noticed_after is not None:
-            told = f"noticed its loss {fault.noticed_after * 1000:.0f} ms later, and did not write"
-        story += f"; woken after {fault.asleep:.2f} s, it {told}"
-    return story
 
 
 def _nothing_shown(unlocked: Outcome) -> Iterator[str]:

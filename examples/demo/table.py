@@ -74,7 +74,7 @@ class View:
         """What the workers did until now."""
         booked = sum(member.booked for member in self.members)
         losses = sum(member.losses for member in self.members)
-        return f"{booked:,} bookings, {losses} leases lost"
+        return f"{booked:,} bookings, {self.rate}, leases lost: {losses}"
 
 
 class Screen:
@@ -123,7 +123,7 @@ class Screen:
         waiting = " ".join(str(member.waiting) for member in view.members)
         self._console.print(
             f"{view.title} {view.elapsed:5.1f} of {view.length:.0f} s | {view.holder} | "
-            f"waiting {waiting} | {view.rate} | {view.totals}"
+            f"waiting {waiting} | {view.totals}"
         )
 
     def clear(self) -> None:
@@ -159,7 +159,7 @@ def table(view: View, width: int) -> RenderableType:
         f"{view.elapsed:.1f} of {view.length:.0f} s",
     )
     lock = Text("lock ", "dim", no_wrap=True, overflow="ellipsis")
-    lock.append(view.holder, "not dim").append(f"    {view.rate}", "not dim bold")
+    lock.append(view.holder, "not dim")
     workers = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     wide = width >= _WIDE
     workers.add_column("WORKER", no_wrap=True)

@@ -27,7 +27,7 @@ _LONG_LEASE_TIME = 30.0
 
 #: How much earlier than due a lease may seem to end, in seconds: clocks are not the same.
 CLOCK_ERROR = 0.1
-#: How much later it must be over to be called late.
+#: Seconds after the end of a lease until that shows, unless the machine is busy.
 _LATE = 0.5
 
 Part = Callable[..., Awaitable[None]]

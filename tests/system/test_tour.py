@@ -105,9 +105,10 @@ def test_every_scene_goes_wrong_among_processes_that_do_not_meet() -> None:
     for _ in range(LUCK):
         played = [f"--only={name}" for name in lucky]
         code, output = output_of("--sabotage=apart", "--patience=5", *played)
-        assert code == 1, output
         wrong = re.findall(r"\n  WRONG  (\w+): (?:WrongError: expected: |TourError: )", output)
-        assert re.search(rf"\nFAILED after \d+ s: {', '.join(wrong)}\n\Z", output), output
+        if wrong:
+            assert code == 1, output
+            assert re.search(rf"\nFAILED after \d+ s: {', '.join(wrong)}\n\Z", output), output
         assert_gone(processes_in(output))
         lucky = [name for name in lucky if name not in wrong]
         if not lucky:
