@@ -59,7 +59,7 @@ def main() -> int:
     # What happens to connections is told by us.
     logging.getLogger("redisson_py").addHandler(logging.NullHandler())
     console = standard_output()
-    names = arguments.only or list(SCENES)
+    names = list(dict.fromkeys(arguments.only or SCENES))
     console.print(_about(arguments, len(names)))
     began_at = time.monotonic()
     try:

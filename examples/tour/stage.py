@@ -150,22 +150,29 @@ class Stage:
         self._print(Text("ok", "bold green"), f"{claim}: {found}")
 
     def check_lease(
-        self, claim: str, after: float, lease_time: float = LEASE_TIME, least: float | None = None
+        self,
+        claim: str,
+        after: float,
+        since: str,
+        *,
+        whole: bool = False,
+        lease_time: float = LEASE_TIME,
     ) -> None:
-        """Tell that something came when a lease was over, and when. Late is not wrong.
+        """Tell that something came when a lease was over. To come late is not wrong.
 
         Args:
             claim: What came.
             after: Seconds after which it came.
+            since: Since when.
+            whole: Whether all of the lease was left then.
             lease_time: Seconds for which the lease was.
-            least: Seconds after which it may come; by default, all of the lease.
 
         Raises:
             WrongError: It came too early.
         """
-        least = lease_time - CLOCK_ERROR if least is None else least
         late = "; this machine is busy" if after > lease_time + _LATE else ""
-        self.check(claim, after > least, f"after {after:.2f} s{late}")
+        least = lease_time - CLOCK_ERROR if whole else 0.0
+        self.check(claim, after > least, f"{after:.2f} s after {since}{late}")
 
     def _print(self, label: str | Text, text: str) -> None:
         self._house.console.print(labelled(label, text))

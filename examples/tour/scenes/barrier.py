@@ -68,7 +68,9 @@ async def scene(stage: Stage) -> None:
     green.kill()
     after = (await red.says("broken")).at - killed_at
     stage.check_lease(
-        f"red got BrokenBarrierError when green's lease of {LEASE_TIME} s was over", after, least=0
+        f"red got BrokenBarrierError when green's lease of {LEASE_TIME} s was over",
+        after,
+        "the kill",
     )
     blue.tell("once more")
     await blue.says("broken")

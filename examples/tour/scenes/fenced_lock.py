@@ -57,7 +57,10 @@ async def scene(stage: Stage) -> None:
     second = await quick.says("inside")
     after = second.at - asked.at
     stage.check_lease(
-        f"{quick.name} got in when the lease of {LEASE_TIME} s was over, not before", after
+        f"{quick.name} got in when the lease of {LEASE_TIME} s was over, not before",
+        after,
+        "the holder asked",
+        whole=True,
     )
     stage.check(
         "the later holder has the greater token",

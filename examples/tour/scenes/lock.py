@@ -62,6 +62,6 @@ async def scene(stage: Stage) -> None:
     stage.say(f"{one.name} is inside, {two.name} waits; kill -9 {one.name}")
     after = (await two.says("inside")).at - killed_at
     stage.check_lease(
-        f"{two.name} got in when the lease of {LEASE_TIME} s was over", after, least=0
+        f"{two.name} got in when the lease of {LEASE_TIME} s was over", after, "the kill"
     )
     two.tell("leave")

@@ -38,7 +38,10 @@ async def scene(stage: Stage) -> None:
     next_one.tell("start")
     after = (await next_one.says("inside")).at - asked.at
     stage.check_lease(
-        f"{next_one.name} got in when the lease of {LEASE_TIME} s was over, not before", after
+        f"{next_one.name} got in when the lease of {LEASE_TIME} s was over, not before",
+        after,
+        "the holder asked",
+        whole=True,
     )
     woken_at = time.monotonic()
     sleeper.wake()
