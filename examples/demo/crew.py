@@ -20,8 +20,8 @@ from examples.demo.worker import STATUS_PERIOD, Place, Settings
 _ROOT = Path(__file__).resolve().parents[2]
 _LINE_LIMIT = 2**20
 _LOOK_AGAIN = 0.02
-_START_PATIENCE = 20.0
-_LEAVE_PATIENCE = 15.0
+_START_PATIENCE = 60.0
+_LEAVE_PATIENCE = 60.0
 _TAIL = 2000
 
 State = Literal["working", "holding", "killed", "stopped", "left"]
@@ -112,6 +112,7 @@ class Member:
 
     def park(self, place: Place) -> None:
         """Have the next of its tasks that gets there wait inside its critical section."""
+        self.loss_of_parked = None
         self.tell(f"park {place}")
 
     def kill(self) -> None:

@@ -10,9 +10,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from examples.demo import faults, shocks
 from examples.demo.cluster_store import key_store
 from examples.demo.crew import Member, crew
-from examples.demo.faults import Fault, strike
+from examples.demo.faults import Fault, Striker
 from examples.demo.journal import Account, audit
 from examples.demo.ledger import Book, FileStore
 from examples.demo.shocks import Shaker, Shock
@@ -75,8 +76,27 @@ class Outcome:
         return found
 
 
+def length(seconds: float, *, struck: bool, cluster: bool) -> float:
+    """Return how long a phase of so many seconds takes, if the machine is not busy."""
+    if not struck:
+        return seconds
+    least = shocks.least_seconds(seconds) if cluster else faults.least_seconds(seconds)
+    return max(seconds, least)
+
+
 class Stage:
-    """Where phases are played: a server, a directory, and how many do what how long."""
+    """Where phases are played.
+
+    Args:
+        url: The server.
+        directory: Where files go.
+        screen: Where it is shown.
+        workers: How many processes there are.
+        tasks: How many tasks each of them has.
+        seconds: Length of a phase.
+        patience: Seconds after which what must happen counts as missing.
+        cluster: What is at the URL, if that is a cluster of our own.
+    """
 
     def __init__(
         self,
@@ -86,6 +106,7 @@ class Stage:
         workers: int,
         tasks: int,
         seconds: float,
+        patience: float,
         cluster: EmbeddedCluster | None = None,
     ) -> None:
         self._cluster = cluster
@@ -95,6 +116,7 @@ class Stage:
         self._workers = workers
         self._tasks = tasks
         self._seconds = seconds
+        self._patience = patience
 
     async def play(self, plan: Plan) -> Outcome:
         """Run a phase and audit the books."""
@@ -124,7 +146,7 @@ class Stage:
                 for store in stores:
                     await store.write(Book(), lambda: None, "referee")
                 name = f"redisson-py-demo:{run}:lock"
-                places = {"the lock's": name, "the book's": first.key}
+                places = {"the lock": name, "the book": first.key}
                 lock = client.get_lock(name)
                 outcome = await self._work(plan, everyone, lock, places)
                 journals = [each.journal for each in everyone]
@@ -137,19 +159,24 @@ class Stage:
         self, plan: Plan, everyone: Sequence[Settings], lock: RLock, places: dict[str, str]
     ) -> Outcome:
         outcome = Outcome()
+        self._screen.prepare("starting the processes")
         async with crew(everyone) as members:
+            self._screen.begin(plan.title)
             began_at = time.monotonic()
             async with asyncio.TaskGroup() as group:
                 show = group.create_task(self._show(plan, members, lock if plan.locked else None))
+                say = self._screen.say
                 if plan.faults and self._cluster is not None:
-                    shaker = Shaker(self._cluster, members, places, self._screen.say)
+                    shaker = Shaker(self._cluster, members, places, self._patience, say)
                     outcome.shocks = await shaker.shake(self._seconds)
                 elif plan.faults:
-                    outcome.faults = await strike(members, lock, self._seconds, self._screen.say)
+                    striker = Striker(members, lock, self._patience, say)
+                    outcome.faults = await striker.strike(self._seconds)
                 await asyncio.sleep(began_at + self._seconds - time.monotonic())
                 show.cancel()
-            self._screen.clear()
             outcome.seconds = time.monotonic() - began_at
+            self._screen.prepare("waiting for the last bookings")
+        self._screen.clear()
         outcome.losses = sum(member.losses for member in members)
         outcome.exposed = sum(member.exposed for member in members)
         outcome.failed = sum(member.failed for member in members)
@@ -159,6 +186,7 @@ class Stage:
 
     async def _show(self, plan: Plan, members: Sequence[Member], lock: RLock | None) -> None:
         began_at = time.monotonic()
+        planned = length(self._seconds, struck=plan.faults, cluster=self._cluster is not None)
         while True:
             await asyncio.sleep(self._screen.period)
             snapshot = None
@@ -166,4 +194,5 @@ class Stage:
                 with suppress(RedissonError):
                     # Its server may just be gone.
                     snapshot = await lock.inspect()
-            self._screen.show(View(plan.title, time.monotonic() - began_at, snapshot, members))
+            elapsed = time.monotonic() - began_at
+            self._screen.show(View(plan.title, elapsed, planned, snapshot, members))

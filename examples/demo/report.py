@@ -1,21 +1,41 @@
-"""The end of the demo: the numbers, and what is wrong with them."""
+"""The end of the demo: the two tables, what happened, and what is wrong with that."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from examples.demo.faults import MARGIN, Fault
-from examples.demo.journal import Account
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from examples.console import labelled
 from examples.demo.phase import Outcome
-from examples.demo.worker import LEASE_TIME
 
 _BOOKS = {"file": "ledger file", "key": "Redis key"}
+_BAD, _GOOD = "bold red", "bold green"
 
 
-def report(unlocked: Outcome, locked: Outcome) -> str:
+def report(unlocked: Outcome, locked: Outcome) -> RenderableType:
     """Return the numbers of both phases."""
-    return "\n".join(_lines(unlocked, locked))
+    return Group(
+        "",
+        *_details(locked),
+        "",
+        *_numbers("Without the lock", unlocked),
+        "",
+        *_numbers("With the lock", locked),
+        "",
+    )
+
+
+def conclusion(name: str, outcome: Outcome) -> Text:
+    """Return in a line what a phase showed."""
+    lost = sum(account.lost for account in outcome.accounts)
+    expected = sum(account.expected.bookings for account in outcome.accounts)
+    if lost or not all(account.correct for account in outcome.accounts):
+        return Text(f"{name}: {lost:,} of {expected:,} bookings lost", _BAD)
+    return Text(f"{name}: nothing lost{_although(outcome)}", _GOOD)
 
 
 def problems(unlocked: Outcome, locked: Outcome) -> list[str]:
@@ -24,52 +44,72 @@ def problems(unlocked: Outcome, locked: Outcome) -> list[str]:
     return [*_nothing_shown(unlocked), *_wrong_totals(locked), *_untold(locked), *wrong(locked)]
 
 
-def _lines(unlocked: Outcome, locked: Outcome) -> Iterator[str]:
-    yield f"{'':24}{'bookings':>19}{'cents':>28}"
-    yield f"{'':24}{'expected':>10}{'actual':>9}{'lost':>9}{'expected':>12}{'actual':>12}"
-    yield "without the lock"
-    yield from map(_row, unlocked.accounts)
-    yield "with the lock"
-    yield from map(_row, locked.accounts)
+def _numbers(title: str, outcome: Outcome) -> Iterator[RenderableType]:
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column(title, header_style="bold", min_width=len("Without the lock"), no_wrap=True)
+    for head in ("BOOKED", "IN THE BOOK", "LOST", "MONEY MISSING"):
+        table.add_column(head, justify="right", no_wrap=True)
+    for account in outcome.accounts:
+        style = _GOOD if account.correct else _BAD
+        missing = account.expected.cents - account.actual.cents
+        table.add_row(
+            f"  {_BOOKS[account.store]}",
+            f"{account.expected.bookings:,}",
+            f"{account.actual.bookings:,}",
+            Text(f"{account.lost:,}", style),
+            Text(f"{missing / 100:,.2f}", style),
+        )
+    yield table
+    yield conclusion(title, outcome)
+
+
+def _although(outcome: Outcome) -> str:
+    """Return what happened to the workers or the cluster meanwhile."""
+    if outcome.shocks:
+        killed = sum("killed" in shock.what for shock in outcome.shocks)
+        moved = len(outcome.shocks) - killed
+        return f", though {killed} masters were killed and slots moved {moved} times"
+    if outcome.faults:
+        return ", though one worker was killed and one was stopped"
+    return ""
+
+
+def _details(locked: Outcome) -> Iterator[RenderableType]:
+    for name, text in _facts(locked):
+        yield labelled(Text(name, "dim"), text, width=len("bookings failed"), justify="left")
     if any(fault.what == "killed" for fault in locked.faults):
-        yield "  (the killed worker had written the file and not yet the key: a lock keeps others"
-        yield "  out, it does not make two writes one; each book has exactly what was written)"
-    yield ""
+        yield Text(
+            "\nThe killed worker had written the file and not yet the key: a lock keeps others "
+            "out, it does not make two writes one. Each book has exactly what was written to it.",
+            "dim",
+        )
+
+
+def _facts(locked: Outcome) -> Iterator[tuple[str, str]]:
     yield from _timing(locked)
-    for fault in locked.faults:
-        yield from _story(fault)
-    for shock in locked.shocks:
-        yield str(shock)
-    yield f"losses noticed: {locked.losses}"
+    yield "losses noticed", str(locked.losses)
     if locked.shocks:
         killed = sum("killed" in shock.what for shock in locked.shocks)
-        yield f"masters killed: {killed}"
-        yield f"slots moved: {len(locked.shocks) - killed}"
-        yield f"losses nobody was told of: {locked.untold}"
-        yield f"bookings that failed, told as errors: {locked.failed}"
+        yield "masters killed", str(killed)
+        yield "slots moved", str(len(locked.shocks) - killed)
+        yield "losses untold", str(locked.untold)
+        yield "bookings failed", f"{locked.failed}, each told to its task as an error"
     else:
         for what in ("killed", "stopped"):
-            yield f"workers {what}: {sum(fault.what == what for fault in locked.faults)}"
+            yield f"workers {what}", str(sum(fault.what == what for fault in locked.faults))
     if in_doubt := sum(account.in_doubt for account in locked.accounts):
-        yield f"bookings in doubt, settled by the books themselves: {in_doubt}"
+        yield "in doubt", f"{in_doubt} bookings, settled by the books themselves"
     if locked.exposed:
-        yield f"writes during which the lease ended: {locked.exposed}"
+        yield "exposed", f"{locked.exposed} writes during which the lease ended"
 
 
-def _row(account: Account) -> str:
-    expected, actual = account.expected, account.actual
-    return (
-        f"  {_BOOKS[account.store]:<22}{expected.bookings:>10}{actual.bookings:>9}"
-        f"{account.lost:>9}{expected.cents:>12}{actual.cents:>12}"
-    )
-
-
-def _timing(locked: Outcome) -> Iterator[str]:
+def _timing(locked: Outcome) -> Iterator[tuple[str, str]]:
     grants = locked.grants
     between = sum(before[2] != after[2] for before, after in pairwise(grants))
+    rate = len(grants) / locked.seconds
     yield (
-        f"hand-offs: {len(grants)} ({len(grants) / locked.seconds:.0f}/s, faults included), "
-        f"{between} of them between processes"
+        "hand-offs",
+        f"{len(grants):,} ({rate:.0f}/s, faults included), {between:,} of them between processes",
     )
     usual: list[float] = []
     delayed: list[float] = []
@@ -77,28 +117,17 @@ def _timing(locked: Outcome) -> Iterator[str]:
         struck = any(fault.delayed(granted_at, waited) for fault in locked.faults)
         (delayed if struck else usual).append(waited * 1000)
     if usual:
-        yield f"wait: p50 {_quantile(usual, 0.5):.1f} ms, p99 {_quantile(usual, 0.99):.1f} ms"
+        yield "wait", f"p50 {_quantile(usual, 0.5):.1f} ms, p99 {_quantile(usual, 0.99):.1f} ms"
     if delayed:
         yield (
-            f"wait while a struck worker had the lock: {len(delayed)} tasks, "
-            f"longest {max(delayed):.0f} ms (the stopped worker's own tasks included)"
+            "wait meanwhile",
+            f"{len(delayed)} tasks waited for a struck worker's lease, the longest "
+            f"{max(delayed):.0f} ms (the stopped worker's own tasks included)",
         )
 
 
 def _quantile(values: Sequence[float], share: float) -> float:
     return sorted(values)[min(len(values) - 1, int(len(values) * share))]
-
-
-def _story(fault: Fault) -> Iterator[str]:
-    took = "nobody else got the lock"
-    if fault.recovered_after is not None:
-        took = f"others had the lock after {fault.recovered_after:.2f} s (lease {LEASE_TIME:g} s)"
-    yield f"{fault.worker}: {fault.what} while holding; {took}"
-    if fault.what == "stopped":
-        told = "noticed nothing"
-        if fault.noticed_after is not None:
-            told = f"noticed its loss {fault.noticed_after * 1000:.0f} ms later, and did not write"
-        yield f"  woken after {fault.asleep:.2f} s, it {told}"
 
 
 def _nothing_shown(unlocked: Outcome) -> Iterator[str]:
@@ -142,11 +171,8 @@ def _wrong_faults(locked: Outcome) -> Iterator[str]:
     for fault in locked.faults:
         if not fault.was_holder:
             yield f"{fault.worker} did not hold the lock when it was {fault.what}"
-        if not fault.recovered_in_time:
-            yield (
-                f"the lock of the {fault.what} {fault.worker} was not free for others within "
-                f"its lease of {LEASE_TIME:g} s and {MARGIN:g} s more"
-            )
+        if fault.recovered_after is None:
+            yield f"nobody got the lock of {fault.worker}, which was {fault.what}"
         if fault.what == "stopped" and fault.noticed_after is None:
             yield f"{fault.worker} slept past its lease and was not told of the loss"
     if {fault.what for fault in locked.faults} != {"killed", "stopped"}:

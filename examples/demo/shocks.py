@@ -12,8 +12,8 @@ from examples.demo.crew import DemoError, Member, until
 from redisson_py.testing import EmbeddedCluster, EmbeddedServer, TopologyError
 
 _LOOK_AGAIN = 0.02
-#: Seconds within which the cluster must have a new master, and the workers go on.
-_PATIENCE = 30.0
+#: Seconds that a master's death and two moves of a slot usually take, until all is well again.
+_USUAL = 3.5
 _ATOMIC_SINCE = (9, 0, 0)
 
 Say = Callable[[str], None]
@@ -25,7 +25,7 @@ class Shock:
 
     Attributes:
         what: What was done.
-        whose: To the node or the slot of what.
+        whose: What was on the node or in the slot: the lock or the book.
         at: When, by the monotonic clock.
         cluster_took: Seconds until the cluster itself had a master for it again.
         workers_took: Seconds until a worker had the lock again.
@@ -38,10 +38,20 @@ class Shock:
     workers_took: float | None = None
 
     def __str__(self) -> str:
+        return f"{self.whose}: {self.what}; {self.took}"
+
+    @property
+    def took(self) -> str:
+        """How long it took, in words."""
         took = "nobody got the lock any more"
         if self.workers_took is not None:
-            took = f"the next worker had the lock after {self.workers_took:.2f} s"
-        return f"{self.whose}: {self.what}; {took} (the cluster itself: {self.cluster_took:.2f} s)"
+            took = f"a worker had the lock after {self.workers_took:.2f} s"
+        return f"{took} (the cluster itself took {self.cluster_took:.2f} s)"
+
+
+def least_seconds(seconds: float) -> float:
+    """Return how long all shocks take, if they are spread over so many seconds."""
+    return seconds / 2 + 2 * _USUAL
 
 
 class Shaker:
@@ -51,6 +61,7 @@ class Shaker:
         cluster: The cluster.
         members: The workers.
         places: Names in it, each with the key that says where it lives.
+        patience: Seconds after which what must happen counts as missing.
         say: Prints a line.
     """
 
@@ -59,11 +70,13 @@ class Shaker:
         cluster: EmbeddedCluster,
         members: Sequence[Member],
         places: dict[str, str],
+        patience: float,
         say: Say,
     ) -> None:
         self._cluster = cluster
         self._members = members
         self._places = places
+        self._patience = patience
         self._say = say
         self._shocks: list[Shock] = []
 
@@ -80,12 +93,13 @@ class Shaker:
     async def _kill(self, whose: str, key: str) -> None:
         old = await self._cluster.master_of(key)
         shock = self._new_shock(f"master at {old.address} killed (SIGKILL)", whose)
+        self._say(f"the master at {old.address} with {whose} is killed (SIGKILL)")
         await self._cluster.kill(old)
         await self._until_served(key, old)
         await self._recovery(shock)
         await self._cluster.revive(old)
         await self._cluster.wait_healthy()
-        self._say(f"-- {old.address} started again, as a replica")
+        self._say(f"{old.address} is started again, as a replica")
 
     async def _move(self, whose: str, key: str) -> None:
         ways = [False, True] if self._cluster.version >= _ATOMIC_SINCE else [False]
@@ -95,6 +109,7 @@ class Shaker:
             shock = self._new_shock(f"slot moved {how} from {source.address}", whose)
             target = await self._cluster.migrate(key, atomic=atomic)
             shock.what += f" to {target.address}"
+            self._say(f"the slot with {whose} is moved {how} to {target.address}")
             await self._recovery(shock)
 
     def _new_shock(self, what: str, whose: str) -> Shock:
@@ -103,7 +118,7 @@ class Shaker:
         return shock
 
     async def _until_served(self, key: str, old: EmbeddedServer) -> None:
-        deadline = time.monotonic() + _PATIENCE
+        deadline = time.monotonic() + self._patience
         while time.monotonic() < deadline:
             with suppress(TopologyError):
                 if await self._cluster.master_of(key) is not old:
@@ -119,6 +134,6 @@ class Shaker:
         def grants() -> list[float]:
             return [at for each in self._members for at, _ in each.grants[-5000:] if at > served_at]
 
-        if await until(lambda: bool(grants()), _PATIENCE):
+        if await until(lambda: bool(grants()), self._patience):
             shock.workers_took = min(grants()) - shock.at
-        self._say(f"-- {shock}")
+        self._say(shock.took)

@@ -11,19 +11,24 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from rich.console import Console
+from rich.text import Text
+
+from examples.console import labelled
 from examples.tour.actor import Actor, TourError, until
 from examples.tour.process import Settings
 from redisson_py import Redisson
 
-#: What the processes' watchdogs keep things for, in seconds: short, so that a crash passes
-#: quickly. The default of 30 s is better outside of a demonstration.
+#: What the watchdog of a process that will be killed or stopped keeps things for, in seconds:
+#: short, so that a crash passes quickly.
 LEASE_TIME = 1.5
+#: That of the others: the library's default, which is better outside of a demonstration.
+_LONG_LEASE_TIME = 30.0
 
-#: How much later than due something may show on a busy machine, in seconds.
-MARGIN = 1.5
-
-#: How much earlier than due, seen from the moment at which a process told of its grant.
-EARLIER = 0.5
+#: How much earlier than due a lease may seem to end, in seconds: clocks are not the same.
+CLOCK_ERROR = 0.1
+#: Seconds after the end of a lease until that shows, unless the machine is busy.
+_LATE = 0.5
 
 Part = Callable[..., Awaitable[None]]
 """What a process does: an async function of a module, whose first parameter is a `Me`."""
@@ -42,6 +47,7 @@ class House:
         prefix: What stands before all names in Redis.
         directory: Where files go.
         patience: Seconds after which something that is to happen counts as missing.
+        console: Where it is told.
         apart: Give each process names of its own, so that it meets nobody: all must go wrong.
     """
 
@@ -49,6 +55,7 @@ class House:
     prefix: str
     directory: Path
     patience: float
+    console: Console
     apart: bool = False
 
 
@@ -58,6 +65,7 @@ class Stage:
     Attributes:
         client: The tour's own client, among the same names as those of the processes.
         directory: Where the scene's files are.
+        shown: How many checks held.
     """
 
     def __init__(self, house: House, scene: str) -> None:
@@ -66,10 +74,9 @@ class Stage:
         self._actors: list[Actor] = []
         self._stack = AsyncExitStack()
         self._began_at = time.monotonic()
+        self.shown = 0
         self.directory = house.directory / scene
-        self.client = Redisson.from_url(
-            house.url, prefix=self._prefix, lease_time=LEASE_TIME, client_name="tour"
-        )
+        self.client = Redisson.from_url(house.url, prefix=self._prefix, client_name="tour")
 
     async def __aenter__(self) -> Self:
         self.directory.mkdir()
@@ -88,8 +95,17 @@ class Stage:
                 for actor in self._actors:
                     await actor.leaves()
 
-    async def start(self, part: Part, *names: str, **arguments: Any) -> list[Actor]:
-        """Start processes that run `part`; return when all are ready."""
+    async def start(
+        self, part: Part, *names: str, struck: str = "", **arguments: Any
+    ) -> list[Actor]:
+        """Start processes that run `part`; return when all are ready.
+
+        Args:
+            part: What they do.
+            names: A name for each.
+            struck: The one whose lease is short, as it will be killed or stopped.
+            arguments: What `part` takes besides a `Me`.
+        """
         actors = []
         for name in names:
             settings = Settings(
@@ -99,7 +115,7 @@ class Stage:
                 arguments=arguments,
                 url=self._house.url,
                 prefix=f"{self._prefix}{name}:" if self._house.apart else self._prefix,
-                lease_time=LEASE_TIME,
+                lease_time=LEASE_TIME if name == struck else _LONG_LEASE_TIME,
                 directory=str(self.directory),
             )
             actors.append(await Actor.start(settings, self._house.patience))
@@ -116,7 +132,11 @@ class Stage:
 
     def say(self, text: str) -> None:
         """Tell what happens."""
-        print(f"  {time.monotonic() - self._began_at:4.1f} s  {text}", flush=True)
+        self._print(Text(f"{time.monotonic() - self._began_at:.1f} s", "dim"), text)
+
+    def add(self, text: str) -> None:
+        """Tell more of what happens."""
+        self._print("", text)
 
     def check(self, claim: str, holds: bool, found: str) -> None:
         """Tell what this shows, if it does, and what was found.
@@ -126,7 +146,36 @@ class Stage:
         """
         if not holds:
             raise WrongError(f"expected: {claim}; found: {found}")
-        print(f"      ok  {claim}: {found}", flush=True)
+        self.shown += 1
+        self._print(Text("ok", "bold green"), f"{claim}: {found}")
+
+    def check_lease(
+        self,
+        claim: str,
+        after: float,
+        since: str,
+        *,
+        whole: bool = False,
+        lease_time: float = LEASE_TIME,
+    ) -> None:
+        """Tell that something came when a lease was over. To come late is not wrong.
+
+        Args:
+            claim: What came.
+            after: Seconds after which it came.
+            since: Since when.
+            whole: Whether all of the lease was left then.
+            lease_time: Seconds for which the lease was.
+
+        Raises:
+            WrongError: It came too early.
+        """
+        late = "; this machine is busy" if after > lease_time + _LATE else ""
+        least = lease_time - CLOCK_ERROR if whole else 0.0
+        self.check(claim, after > least, f"{after:.2f} s after {since}{late}")
+
+    def _print(self, label: str | Text, text: str) -> None:
+        self._house.console.print(labelled(label, text))
 
     async def until(self, condition: Callable[[], Awaitable[bool]], failure: str) -> None:
         """Return when a condition of the server's holds: one that can only be polled.

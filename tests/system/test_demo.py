@@ -18,9 +18,14 @@ from examples.demo.phase import Outcome
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "examples.demo", "--workers=3", "--tasks=3", "--seconds=3"]
 ROW = re.compile(
-    r"  (?P<book>ledger file|Redis key) +(?P<expected>\d+) +(?P<actual>\d+) +(?P<lost>-?\d+)"
-    r" +(?P<cents>\d+) +(?P<actual_cents>\d+)"
+    r"  (?P<book>ledger file|Redis key) +(?P<expected>[\d,]+) +(?P<actual>[\d,]+)"
+    r" +(?P<lost>[-\d,]+) +(?P<missing>[-\d,.]+)"
 )
+
+#: Seconds for a whole demo, however busy the machine is.
+PATIENCE = 300
+
+pytestmark = pytest.mark.timeout(PATIENCE + 20)
 
 
 @contextmanager
@@ -45,18 +50,20 @@ def demo(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 def output_of(*arguments: str) -> tuple[int, str]:
     with demo(*arguments) as process:
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=PATIENCE)
         return process.returncode, output
 
 
-def rows(output: str) -> dict[tuple[str, str], dict[str, int]]:
-    """Return the numbers of the final table, by phase and book."""
-    _, _, report = output.rpartition("\nwithout the lock\n")
-    unlocked, found, locked = report.partition("\nwith the lock\n")
+def rows(output: str) -> dict[tuple[str, str], dict[str, float]]:
+    """Return the numbers of the final tables, by phase and book."""
+    _, _, report = output.rpartition("\nWithout the lock ")
+    unlocked, found, locked = report.partition("\nWith the lock ")
     assert found, output
     return {
         (phase, row["book"]): {
-            name: int(value) for name, value in row.groupdict().items() if name != "book"
+            name: float(value.replace(",", ""))
+            for name, value in row.groupdict().items()
+            if name != "book"
         }
         for phase, text in (("unlocked", unlocked), ("locked", locked))
         for row in ROW.finditer(text)
@@ -73,16 +80,19 @@ def test_locked_totals_are_exact_although_holders_are_killed_and_stopped() -> No
         unlocked, locked = numbers["unlocked", book], numbers["locked", book]
         assert unlocked["lost"] == unlocked["expected"] - unlocked["actual"] > 0
         assert locked["expected"] == locked["actual"] > 0
-        assert locked["cents"] == locked["actual_cents"] > 0
+        assert unlocked["missing"] > 0
+        assert locked["missing"] == 0
     # The worker that was killed had written the file only.
     file, key = numbers["locked", "ledger file"], numbers["locked", "Redis key"]
     assert file["expected"] == key["expected"] + 1
-    assert number(r"losses noticed: (\d+)", output) >= 1
-    assert number(r"workers killed: (\d+)", output) == 1
-    assert number(r"workers stopped: (\d+)", output) == 1
-    assert number(r"hand-offs: (\d+)", output) >= file["expected"]
-    assert re.search(r"wait: p50 [\d.]+ ms, p99 [\d.]+ ms", output)
-    assert re.search(r"with the lock +[\d.]+ s \| held by worker-\d .* hand-offs/s", output)
+    assert number(r"losses noticed +(\d+)", output) >= 1
+    assert number(r"workers killed +(\d+)", output) == 1
+    assert number(r"workers stopped +(\d+)", output) == 1
+    assert number(r"hand-offs +([\d,]+)", output) >= file["expected"]
+    assert re.search(r"wait +p50 [\d.]+ ms, p99 [\d.]+ ms", output)
+    assert re.search(r"with the lock +[\d.]+ of \d+ s \| held by worker-\d .* hand-offs/s", output)
+    assert re.search(r"^Without the lock: [\d,]+ of [\d,]+ bookings lost$", output, re.MULTILINE)
+    assert "With the lock: nothing lost, though one worker was killed and one was stopped" in output
 
 
 def test_cluster_totals_are_exact_when_masters_are_killed_and_slots_move() -> None:
@@ -93,13 +103,16 @@ def test_cluster_totals_are_exact_when_masters_are_killed_and_slots_move() -> No
         assert numbers["unlocked", book]["lost"] > 0
         locked = numbers["locked", book]
         assert locked["expected"] == locked["actual"] > 0
-        assert locked["cents"] == locked["actual_cents"] > 0
-    assert number(r"masters killed: (\d+)", output) == 2
-    assert number(r"slots moved: (\d+)", output) >= 2
-    assert number(r"losses nobody was told of: (\d+)", output) == 0
+        assert locked["missing"] == 0
+    assert number(r"masters killed +(\d+)", output) == 2
+    assert number(r"slots moved +(\d+)", output) >= 2
+    assert number(r"losses untold +(\d+)", output) == 0
+    assert "With the lock: nothing lost, though 2 masters were killed and slots moved" in output
+    events = [line for line in output.splitlines() if " | " not in line]
     for whose in ("lock", "book"):
-        assert re.search(rf"the {whose}'s: master at \S+ killed .* had the lock after", output)
-        assert re.search(rf"the {whose}'s: slot moved .* had the lock after", output)
+        for what in (f"with the {whose} is killed", f"with the {whose} is moved"):
+            [at, *_] = [number for number, line in enumerate(events) if what in line]
+            assert "a worker had the lock after" in events[at + 1], output
 
 
 def test_an_overlapped_section_counts_as_untold_unless_its_holder_was_told() -> None:
@@ -110,7 +123,7 @@ def test_an_overlapped_section_counts_as_untold_unless_its_holder_was_told() -> 
 
 
 def test_verdict_is_bad_when_the_lock_is_left_out() -> None:
-    code, output = output_of("--sabotage=no-lock")
+    code, output = output_of("--sabotage=no-lock", "--patience=2")
     assert code == 1, output
     assert "WRONG: with the lock the ledger file is not what it should be" in output
     assert "WRONG: with the lock the Redis key is not what it should be" in output
@@ -136,7 +149,7 @@ def test_interrupt_ends_all_workers_even_a_stopped_one(number: signal.Signals) -
                 break
         assert len(pids) >= 2
         process.send_signal(number)
-        rest, _ = process.communicate(timeout=30)
+        rest, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, rest
     assert "Traceback" not in rest
     for pid in pids:
@@ -147,4 +160,4 @@ def test_interrupt_ends_all_workers_even_a_stopped_one(number: signal.Signals) -
 def number(pattern: str, output: str) -> int:
     found = re.search(pattern, output)
     assert found is not None, output
-    return int(found[1])
+    return int(found[1].replace(",", ""))

@@ -19,7 +19,12 @@ from redisson_py.testing import EmbeddedServer
 
 ROOT = Path(__file__).resolve().parents[2]
 
-pytestmark = [pytest.mark.timeout(320)]
+#: Seconds for a whole tour, however busy the machine is.
+PATIENCE = 400
+#: How often a scene may go well by luck.
+LUCK = 4
+
+pytestmark = pytest.mark.timeout(LUCK * PATIENCE)
 
 
 @contextmanager
@@ -44,7 +49,7 @@ def tour(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 def output_of(*arguments: str) -> tuple[int, str]:
     with tour(*arguments) as process:
-        output, _ = process.communicate(timeout=300)
+        output, _ = process.communicate(timeout=PATIENCE)
         return process.returncode, output
 
 
@@ -76,6 +81,10 @@ def test_the_whole_tour_goes_well_and_ends_its_processes(whole: tuple[int, str])
     code, output = whole
     assert code == 0, output
     assert re.search(r"\nOK after \d+ s\n\Z", output), output
+    about, _, _ = output.partition("\n")
+    assert f"{len(SCENES)} short scenes" in about
+    _, _, summary = output.rpartition("\nSCENE ")
+    assert re.findall(r"^(\w+) +\d+ +[\d.]+ +ok$", summary, re.MULTILINE) == list(SCENES)
     assert "\x1b" not in output
     assert_gone(processes_in(output))
 
@@ -86,17 +95,25 @@ def test_a_scene_shows_what_it_promises(whole: tuple[int, str], name: str) -> No
     _, found, rest = output.partition(f"\n  examples/tour/scenes/{name}.py\n")
     assert found, output
     shown, _, _ = rest.partition("\n\n")
-    assert len(re.findall(r"^      ok  .+: .+$", shown, re.MULTILINE)) >= 1, shown
+    assert len(re.findall(r"^     ok  .+: .+$", shown, re.MULTILINE)) >= 1, shown
     assert "WRONG" not in shown
 
 
 def test_every_scene_goes_wrong_among_processes_that_do_not_meet() -> None:
-    code, output = output_of("--sabotage=apart", "--patience=2")
-    assert code == 1, output
-    wrong = re.findall(r"\n   WRONG  (\w+): (?:WrongError: expected: |TourError: )", output)
-    assert wrong == list(SCENES), output
-    assert "FAILED after" in output
-    assert_gone(processes_in(output))
+    """By luck one may do as it should: if a busy machine runs its processes in turn."""
+    lucky = list(SCENES)
+    for _ in range(LUCK):
+        played = [f"--only={name}" for name in lucky]
+        code, output = output_of("--sabotage=apart", "--patience=5", *played)
+        wrong = re.findall(r"\n  WRONG  (\w+): (?:WrongError: expected: |TourError: )", output)
+        if wrong:
+            assert code == 1, output
+            assert re.search(rf"\nFAILED after \d+ s: {', '.join(wrong)}\n\Z", output), output
+        assert_gone(processes_in(output))
+        lucky = [name for name in lucky if name not in wrong]
+        if not lucky:
+            return
+    pytest.fail(f"these never went wrong: {lucky}")
 
 
 def test_server_that_is_not_there_is_told_in_one_line() -> None:
@@ -117,7 +134,7 @@ def test_interrupt_ends_all_processes_even_a_stopped_one(number: signal.Signals)
                 break
         assert pids
         process.send_signal(number)
-        rest, _ = process.communicate(timeout=30)
+        rest, _ = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130, rest
     assert "Traceback" not in rest
     assert_gone(pids)

@@ -6,9 +6,15 @@ from contextlib import AsyncExitStack
 
 from examples.tour.actor import Report
 from examples.tour.me import Me
-from examples.tour.stage import LEASE_TIME, Stage
+from examples.tour.stage import Stage
 from redisson_py import QuorumError, Redisson
 from redisson_py.testing import running_server
+
+#: Seconds for which each service asks, in each of its turns: longer where it is to be granted.
+SECONDS = {
+    "service-1": {"first": 30.0, "second": 1.0},
+    "service-2": {"first": 1.0, "second": 30.0},
+}
 
 
 async def service(me: Me, *, urls: dict[str, str]) -> None:
@@ -16,7 +22,7 @@ async def service(me: Me, *, urls: dict[str, str]) -> None:
     async with AsyncExitStack() as stack:
         clients = [
             await stack.enter_async_context(
-                Redisson.from_url(url, client_name=name, prefix=me.prefix, lease_time=LEASE_TIME)
+                Redisson.from_url(url, client_name=name, prefix=me.prefix)
             )
             for name, url in urls.items()
         ]
@@ -24,7 +30,7 @@ async def service(me: Me, *, urls: dict[str, str]) -> None:
         for turn in ("first", "second"):
             await me.told(f"{turn} turn")
             try:
-                async with lock.hold(timeout=1):
+                async with lock.hold(timeout=SECONDS[me.name][turn]):
                     me.tell("granted")
                     await me.told(f"end {turn} turn")
                 me.tell("left")
@@ -41,7 +47,7 @@ async def scene(stage: Stage) -> None:
         await one.says("granted")
         stage.say(f"{one} holds the lock on most of three servers; {two} asks for it, too")
         two.tell("first turn")
-        granted = _granted(await two.says("refused"), urls)
+        granted = _granted(stage, await two.says("refused"), urls)
         # One of the three may have answered the holder too late to count.
         stage.check("it is refused", len(granted) < 2, f"{len(granted)} of 3 servers granted it")
         one.tell("end first turn")
@@ -58,16 +64,15 @@ async def scene(stage: Stage) -> None:
         await second.pause()
         stage.say(f"server-2 is frozen (SIGSTOP), answers nothing; {one.name} asks")
         one.tell("second turn")
-        granted = _granted(await one.says("refused"), urls)
+        granted = _granted(stage, await one.says("refused"), urls)
+        # It may have answered too late to count.
         stage.check(
-            "one of three is not",
-            granted == ["server-1"],
-            f"{len(granted)} of 3 servers granted it",
+            "one of three is not", len(granted) < 2, f"{len(granted)} of 3 servers granted it"
         )
         await one.leaves()
 
 
-def _granted(refused: Report, urls: dict[str, str]) -> list[str]:
+def _granted(stage: Stage, refused: Report, urls: dict[str, str]) -> list[str]:
     """Show what each server said, by our names for them; return those that said yes."""
     names = {url.removeprefix("redis://"): name for name, url in urls.items()}
     answers = {
@@ -75,5 +80,5 @@ def _granted(refused: Report, urls: dict[str, str]) -> list[str]:
         for server, answer in refused["answers"].items()
     }
     for server, answer in sorted(answers.items()):
-        print(f"            {server}: {answer}", flush=True)
+        stage.add(f"{server}: {answer}")
     return [server for server, answer in answers.items() if answer.startswith("granted")]
