@@ -27,6 +27,7 @@ from types import CodeType
 from typing import Any
 
 import pytest
+import redis as redis_py
 import yaml
 from redis.asyncio import Redis
 
@@ -202,6 +203,9 @@ def test_commands_are_as_the_page_says(page: Path, server_url: str, tmp_path: Pa
             )
     if tests and not re.search("^pytest", commands, re.MULTILINE):
         run_tests(tmp_path, tests[0])
+    with redis_py.Redis.from_url(server_url) as look:
+        # Semaphores stay in Redis for ever.
+        look.flushdb()
     unused = [each.title for each in named if not tests and each.title not in commands]
     assert not unused, "no command of the page uses these files"
 
