@@ -45,7 +45,7 @@ ELSEWHERE = {"promql", "postgresql", "mysql"}
 #: What pages say for "your server".
 LOCAL = re.compile(r"redis://localhost(:6379)?(/0)?(?![\w:/,-])")
 #: Seconds for one page: some of their leases end.
-PATIENCE = 60
+PATIENCE = 120
 
 pytestmark = pytest.mark.slow
 
