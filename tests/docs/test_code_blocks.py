@@ -48,7 +48,7 @@ ELSEWHERE = {"promql", "postgresql", "mysql"}
 #: What pages say for "your server".
 LOCAL = re.compile(r"redis://localhost(:6379)?(/0)?(?![\w:/,-])")
 #: Seconds for one page: some of their leases end.
-PATIENCE = 60
+PATIENCE = 120
 
 ALL = [block for page in PAGES for block in blocks_of(page)]
 

