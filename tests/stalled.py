@@ -27,6 +27,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 #: Names in /proc/PID/status of the signals that a stopped process has not seen yet.
 _PENDING = ("SigPnd", "ShdPnd")
 _SIGSTOP_BIT = 1 << (signal.SIGSTOP - 1)
+_LOOK_AGAIN = 0.005
 _STOPPED_OR_ENDED = ("T", "t", "Z", "X")
 
 
@@ -81,14 +82,16 @@ def stall(pid: int, seconds: float) -> None:
     """Stop a process for a moment."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGSTOP)
+        # One that starts another process sees a signal only when that runs: it is ours still.
+        while _stop_is_pending(facts := _facts(pid)) and facts["State"][0] != "T":
+            time.sleep(_LOOK_AGAIN)
         time.sleep(seconds)
-        if not _is_stopped_again(pid):
+        # A second one is somebody's: a stopped process sees it when it goes on.
+        if not _stop_is_pending(_facts(pid)):
             os.kill(pid, signal.SIGCONT)
 
 
-def _is_stopped_again(pid: int) -> bool:
-    """Whether somebody sent SIGSTOP to a stopped process: it sees that one when it goes on."""
-    facts = _facts(pid)
+def _stop_is_pending(facts: dict[str, str]) -> bool:
     return any(int(facts.get(name, "0"), 16) & _SIGSTOP_BIT for name in _PENDING)
 
 
