@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 try:
@@ -18,10 +19,10 @@ _ENDLESS = 100_000
 def standard_output() -> Console:
     """Return standard output.
 
-    Without escape codes unless it is a terminal; without colours if `NO_COLOR` is set, and without
-    both if `TERM` is `dumb`.
+    Without escape codes unless it is a terminal, and one that knows them (`TERM` is not `dumb`);
+    without colours if `NO_COLOR` is set.
     """
-    terminal = sys.stdout.isatty()
+    terminal = sys.stdout.isatty() and os.environ.get("TERM", "dumb") != "dumb"
     return Console(
         width=None if terminal else _ENDLESS,
         force_terminal=terminal,

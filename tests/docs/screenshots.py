@@ -1,13 +1,19 @@
-"""Takes the picture of the demo's report: `python -m tests.docs.screenshots docs/images/demo.svg`.
+"""Takes the picture of the demo: `python -m tests.docs.screenshots docs/images/demo.svg`.
 
-The demo runs for real, so the picture has the numbers of this run.
+The demo runs for real, on a terminal, so the picture has the numbers of this run, in its colours.
 """
 
 from __future__ import annotations
 
+import fcntl
+import os
+import pty
 import re
+import struct
 import subprocess
 import sys
+import termios
+from contextlib import suppress
 from io import StringIO
 from pathlib import Path
 
@@ -17,6 +23,7 @@ from rich.text import Text
 
 from tests.support import repository
 
+WIDTH, HEIGHT = 96, 50
 #: Dark, as terminals are, and readable on light and dark pages.
 THEME = TerminalTheme(
     *((16, 20, 31), (214, 220, 235)),
@@ -25,46 +32,64 @@ THEME = TerminalTheme(
         *((122, 162, 247), (187, 154, 247), (86, 199, 220), (192, 202, 245)),
     ],
 )
-_TITLE = re.compile(r"^(without|with) the lock$", re.MULTILINE)
 #: Rich names a font that a browser would fetch from another host.
 _FONTS = re.compile(r"@font-face\s*\{[^}]*\}")
+_CONTROL = re.compile(r"(\x1b\[[?0-9;]*[A-Za-ln-z]|\r?\n|\r)")
 
 
-def report(arguments: tuple[str, ...] = ()) -> str:
-    """Run the demo; return the end of what it prints: the report and the verdict.
+def demo(*arguments: str) -> str:
+    """Run the demo on a terminal; return all that it writes.
 
     Raises:
         RuntimeError: It did not end well.
     """
-    done = subprocess.run(
+    own, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", HEIGHT, WIDTH, 0, 0))
+    process = subprocess.Popen(
         [sys.executable, "-m", "examples.demo", *arguments],
         cwd=repository.ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        env={**os.environ, "TERM": "xterm-256color", "COLUMNS": "", "LINES": "", "NO_COLOR": ""},
     )
-    if done.returncode:
-        raise RuntimeError(done.stdout + done.stderr)
-    head = re.search(r"^ +bookings +cents$", done.stdout, re.MULTILINE)
-    if head is None:
-        raise RuntimeError(f"no report in: {done.stdout}")
-    return done.stdout[head.start() :].rstrip()
+    os.close(its)
+    written = b""
+    # The other end is closed.
+    with suppress(OSError):
+        while some := os.read(own, 65536):
+            written += some
+    os.close(own)
+    text = written.decode()
+    if process.wait():
+        raise RuntimeError(text)
+    return text
 
 
-def draw(text: str) -> str:
-    """Return a picture of a report, as SVG."""
-    lines = text.splitlines()
-    shown = Text(text)
-    shown.highlight_regex(_TITLE, "bold cyan")
-    shown.highlight_regex(r"(?m)^OK after.*$", "bold green")
-    shown.highlight_regex(r"(?m)^WRONG.*$|^FAILED.*$", "bold red")
-    shown.highlight_regex(r"(?m)^\s+bookings.*$|^\s+expected.*$", "dim")
-    width = max(map(len, lines)) + 1
-    console = Console(record=True, width=width, file=StringIO(), force_terminal=True)
-    console.print(shown)
+def last_screen(written: str) -> list[str]:
+    """Return the lines that a terminal shows at the end, with their colours."""
+    lines, row = [""], 0
+    for part in _CONTROL.split(written):
+        match part:
+            case "\x1b[1A":
+                row -= 1
+            case "\x1b[2K":
+                lines[row] = ""
+            case "\n" | "\r\n":
+                row += 1
+                lines += [""] * (row == len(lines))
+            case _ if not _CONTROL.match(part):
+                lines[row] += part
+    return lines
+
+
+def draw(lines: list[str]) -> str:
+    """Return a picture of a terminal, as SVG."""
+    console = Console(record=True, width=WIDTH, file=StringIO(), force_terminal=True)
+    console.print(Text.from_ansi("\n".join(lines).rstrip()), no_wrap=True)
     svg = console.export_svg(title="make demo", theme=THEME, unique_id="demo")
     return _FONTS.sub("", svg)
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1]).write_text(draw(report()), "utf-8")
+    Path(sys.argv[1]).write_text(draw(last_screen(demo())), "utf-8")
