@@ -16,7 +16,7 @@ from tests.lifecycle.subjects import SUBJECTS
 EXAMPLES, IN_CLUSTER = 60, 12
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", SUBJECTS)
 def test_no_lifecycle_breaks_an_invariant(
     kind: str,

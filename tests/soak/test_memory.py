@@ -34,7 +34,8 @@ MOST_QUEUES = 2_048
 TASKS = 64
 Work = Callable[[int], Awaitable[None]]
 
-pytestmark = pytest.mark.slow
+# They only calculate, which may take long on a busy machine.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def rss() -> int:
