@@ -73,5 +73,5 @@ async def test_unanswered_greeting_is_not_left_as_an_exception_nobody_retrieved(
     link = await proxy()
     link.swallow_reply(b"*1\r\n$5\r\nHELLO\r\n")
     await clients(link.url, lease_time=0.6).ping()
-    assert link.triggered == 1
+    await link.wait_until(lambda link: link.triggered == 1)
     assert_all_retrieved(caplog)

@@ -45,9 +45,24 @@ RUNS = {
 
 #: They are not looked for.
 _PYTHONS = ("PYTHON=python3", "NEWEST=python3")
+#: What one make leaves for others: switches above all.
+_OF_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS")
 _INLINE = re.compile(r"`(make(?: [^`\n]+)?)`")
 _FENCED = re.compile(r"^ *(make [^#\n]+)", re.MULTILINE)
 _SWITCH = re.compile(r'\b[A-Z]+=(?:"[^"]*"|[^\s,;:()]+)')
+
+
+def make(*words: str) -> str:
+    """Return what make prints, as if no other make had started it."""
+    done = subprocess.run(
+        ["make", "--no-print-directory", *words],
+        cwd=repository.ROOT,
+        env={name: value for name, value in os.environ.items() if name not in _OF_MAKE},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def named() -> Iterator[tuple[str, str]]:
@@ -60,9 +75,7 @@ def named() -> Iterator[tuple[str, str]]:
         for code in [*fences, *re.findall(r"^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL)]:
             yield from ((found.strip(), name) for found in _FENCED.findall(code))
         yield from ((found, name) for found in _INLINE.findall(text) if " " in found)
-    for line in subprocess.run(
-        ["make", "help"], cwd=repository.ROOT, check=True, capture_output=True, text=True
-    ).stdout.splitlines():
+    for line in make("help").splitlines():
         target, about = line.split(maxsplit=1)
         yield f"make {target}", "make help"
         yield from ((f"make {target} {switch}", "make help") for switch in _SWITCH.findall(about))
@@ -80,15 +93,8 @@ def runs(command: str, environment: Path) -> list[str]:
     bench.mkdir(exist_ok=True)
     (bench / ".bench").touch()
     _, *words = shlex.split(command)
-    done = subprocess.run(
-        ["make", "--no-print-directory", "-n", f"VENV={environment}", *_PYTHONS, *words],
-        cwd=repository.ROOT,
-        env={name: value for name, value in os.environ.items() if not name.startswith("MAKE")},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    text = re.sub(rf"{environment}(?:-\w+)?/bin/", "", done.stdout)
+    printed = make("-n", f"VENV={environment}", *_PYTHONS, *words)
+    text = re.sub(rf"{environment}(?:-\w+)?/bin/", "", printed)
     text = text.replace("\\\n", " ").replace("make --no-print-directory ", "make ")
     lines = (re.sub(r"\s+", " ", line).strip() for line in text.splitlines())
     return [line for line in lines if line and not line.startswith(("#", "echo "))]

@@ -82,8 +82,10 @@ async def test_the_answer_to_a_change_does_not_count_after_the_next_was_sent(
     leases = [await lock.acquire(lease_time=seconds) for seconds in (None, 50, None)]
     # The answer to the first is on its way for as long as this test likes.
     link.dribble(1, 0.5)
+    answers = link.down.frames + (2 if kind == "multi_lock" else 1)
     begun = change(leases[first[0]], first[1])
     await until_executed(redis, 40 if first[1] is None else 90, 100)
+    await link.wait_until(lambda link: link.down.frames >= answers)
     link.black_hole("down")
     next_one = change(leases[second[0]], second[1])
     left = await until_executed(redis, 0, 30)
@@ -139,7 +141,7 @@ async def test_a_release_is_repeated_for_a_long_lease_without_an_answer(
     link.refuse()
     with pytest.raises(ConnectionLostError):
         await (lock.try_acquire(timeout=0.5, lease_time=100) if again else lease.extend(100))
-    assert link.triggered == 1
+    await link.wait_until(lambda link: link.triggered == 1)
     with pytest.raises((LeaseLostError, ReleaseFailedError)):
         await lease.release()
     # The outage outlasts by far what the holder relied on.

@@ -16,7 +16,7 @@ from tests.lifecycle.subjects import SUBJECTS
 FEW, MANY = 12, 60
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("examples", [FEW, pytest.param(MANY, marks=pytest.mark.more)])
 @pytest.mark.parametrize("kind", SUBJECTS)
 def test_no_lifecycle_breaks_an_invariant(

@@ -170,7 +170,7 @@ SABOTAGES: dict[str, tuple[str, Sabotage]] = {
 RARE = {"freed by force again": 3100}
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("name", SABOTAGES)
 def test_a_sabotage_is_noticed(
     name: str, monkeypatch: pytest.MonkeyPatch, measured: Measured

@@ -38,7 +38,7 @@ def test_a_seed_that_showed_something_stays_mended(name: str, seed: int, showed:
     assert_fine(outcome_of(seed, name))
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_goes_wrong_in_any_world(name: str, measured: Measured) -> None:
     outcomes = run_batch(seeds_of(name), name)

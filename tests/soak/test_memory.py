@@ -33,6 +33,9 @@ MOST_QUEUES = 2_048
 TASKS = 64
 Work = Callable[[int], Awaitable[None]]
 
+# They only calculate, which may take long on a busy machine.
+pytestmark = [pytest.mark.timeout(900)]
+
 
 def rss() -> int:
     """Return the memory this process has now, in bytes."""

@@ -284,9 +284,6 @@ async def test_a_cancelled_release_is_carried_out(client: Client, other: Client)
                 pass
 
 
-# Clients.
-
-
 async def test_a_closing_client_gives_everything_back(
     new_client: NewClient, other: Client, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -43,7 +43,7 @@ def _line(name: str, calls: Sequence[Call]) -> str:
     return json.dumps({"model": name, "calls": told})
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_the_search_agrees_with_porcupine(porcupine: Path) -> None:
     chance = random.Random("porcupine")
     lines, ours = [], []
