@@ -198,7 +198,7 @@ def run_program(backend: Backend, code: str) -> list[str]:
         env={**os.environ, "PYTHONUNBUFFERED": "1"},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=150,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -215,7 +215,7 @@ def test_one_that_was_not_used_yet_works_in_each_child(backend: Backend) -> None
     def work():
         async def count():
             for _ in range(20):
-                async with asyncio.timeout(20), client.get_lock("counted"):
+                async with asyncio.timeout(60), client.get_lock("counted"):
                     seen = shared[0]
                     await asyncio.sleep(0.001)
                     shared[0] = seen + 1
