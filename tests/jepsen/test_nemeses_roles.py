@@ -13,7 +13,7 @@ from tests.jepsen.field import Field
 from tests.jepsen.fields import field_for, strike, strikes, striking, work
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 async def roles(field: Field) -> list[EmbeddedServer]:

@@ -10,6 +10,7 @@ import tracemalloc
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
@@ -34,7 +35,7 @@ TASKS = 64
 Work = Callable[[int], Awaitable[None]]
 
 # They only calculate, which may take long on a busy machine.
-pytestmark = [pytest.mark.timeout(900)]
+pytestmark = pytest.mark.timeout(900)
 
 
 def rss() -> int:
