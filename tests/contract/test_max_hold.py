@@ -201,7 +201,7 @@ async def _is_count(lock: LockLike, count: int) -> bool:
 async def test_two_limits_each_count_for_themselves(every: Every) -> None:
     locks = [each.lock for each in every(lambda kind: is_reentrant(kind) and is_single(kind))]
     both = [
-        (lock, await lock.acquire(max_hold=5), await lock.acquire(max_hold=0.5)) for lock in locks
+        (lock, await lock.acquire(max_hold=4), await lock.acquire(max_hold=0.5)) for lock in locks
     ]
     await asyncio.gather(*[short.wait_lost() for _, _, short in both])
     for _, long, _ in both:
