@@ -12,6 +12,17 @@ try:
 except ModuleNotFoundError:
     sys.exit("rich is missing, which draws this: pip install 'redisson-py[cli]'")
 
+#: What the commands take from rich comes from here, so that its absence is said in one line.
+__all__ = [
+    "Console",
+    "Table",
+    "Text",
+    "labelled",
+    "range_of",
+    "say_verdict",
+    "standard_output",
+]
+
 #: Plain lines are never folded: whoever reads them may be a program.
 _ENDLESS = 100_000
 

@@ -14,10 +14,8 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from redis.exceptions import RedisError
-from rich.console import Console
-from rich.text import Text
 
-from examples.console import range_of, say_verdict, standard_output
+from examples.console import Console, Text, range_of, say_verdict, standard_output
 from examples.demo.crew import DemoError
 from examples.demo.phase import Outcome, Plan, Stage, length
 from examples.demo.report import conclusion, problems, report

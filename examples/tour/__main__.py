@@ -18,11 +18,8 @@ from pathlib import Path
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from examples.console import labelled, range_of, say_verdict, standard_output
+from examples.console import Console, Table, Text, labelled, range_of, say_verdict, standard_output
 from examples.tour.actor import TourError
 from examples.tour.scenes import SCENES
 from examples.tour.stage import House, Stage, WrongError
