@@ -37,13 +37,12 @@ class Command:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         self._pid = os.posix_spawnp(words[0], words, os.environ)
         self._code = 0
-        self._collector = threading.Thread(target=self._collect, daemon=True)
-        self._collector.start()
+        self._ended = threading.Event()
+        threading.Thread(target=self._collect, daemon=True).start()
 
     def ends_within(self, seconds: float) -> bool:
         """Wait so long; return whether the command has ended."""
-        self._collector.join(seconds)
-        return not self._collector.is_alive()
+        return self._ended.wait(seconds)
 
     @property
     def code(self) -> int:
@@ -54,14 +53,20 @@ class Command:
         """End it, as Ctrl-C would."""
         with suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGINT)
-        self._collector.join()
+        self._ended.wait()
 
     def running(self) -> list[int]:
-        """Return its processes, without those that somebody has stopped."""
+        """Return its processes, without those that somebody has stopped.
+
+        Those of another terminal are left alone as well: their shell would see that they stop, and
+        take it for a Ctrl-Z.
+        """
         children: dict[str, list[int]] = {}
+        ours = _terminal(os.getpid())
         for pid in _all_processes():
             facts = _facts(pid)
-            if facts.get("State", "X")[0] not in _STOPPED_OR_ENDED:
+            goes_on = facts.get("State", "X")[0] not in _STOPPED_OR_ENDED
+            if goes_on and _terminal(pid) in ("0", ours):
                 children.setdefault(facts["PPid"], []).append(pid)
         found = children.get(str(os.getpid()), [])
         for pid in found:
@@ -74,6 +79,7 @@ class Command:
             pid, status = os.wait()
             if pid == self._pid:
                 self._code = os.waitstatus_to_exitcode(status)
+                self._ended.set()
                 return
 
 
@@ -100,6 +106,15 @@ def _pending(facts: dict[str, str]) -> bool:
 
 def _all_processes() -> Iterator[int]:
     return (int(each.name) for each in Path("/proc").iterdir() if each.name.isdecimal())
+
+
+def _terminal(pid: int) -> str:
+    """Return the number of a process's terminal, "0" if it has none, nothing if it is gone."""
+    with suppress(OSError):
+        return (
+            Path(f"/proc/{pid}/stat").read_text("utf-8", "replace").rpartition(") ")[2].split()[4]
+        )
+    return ""
 
 
 def _facts(pid: int) -> dict[str, str]:

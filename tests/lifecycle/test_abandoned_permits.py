@@ -85,7 +85,7 @@ async def test_kept_while_its_permit_is(stage: Stage, caplog: pytest.LogCaptureF
 @semaphores
 @pytest.mark.more
 async def test_kept_while_its_task_runs(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    party = stage.party(lease_time=3)
+    party = stage.party(lease_time=6)
     may_end = asyncio.Event()
 
     async def work() -> None:
