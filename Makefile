@@ -101,7 +101,7 @@ unit: $(VENV)/.checks ## the inner loop, without a server, in half a minute
 
 # `test` is the heart, `test-more` all else: tests/fixtures/heart.py says what is in which.
 heart := -m heart
-heart_legs := $(addprefix heart-,lives contract stores kinds faults units)
+heart_legs := $(addprefix heart-,lives units stores contract kinds faults)
 heart-lives: folders := tests/lifecycle
 heart-contract: folders := tests/contract
 heart-stores: folders := tests/stores tests/topology tests/system tests/sync
