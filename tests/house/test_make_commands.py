@@ -123,7 +123,8 @@ def test_what_is_named_runs_something(command: str, environment: Path) -> None:
     for module in re.findall(r"python -m ((?:tests|examples|benchmarks)[\w.]*)", "\n".join(lines)):
         path = repository.ROOT / module.replace(".", "/")
         assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
-    for path_of_tests in re.findall(r"(?<![\w=])tests/[\w/.]+", "\n".join(lines)):
+    of_pytest = "\n".join(line for line in lines if " pytest " in line)
+    for path_of_tests in re.findall(r"(?<![\w=])tests/[\w/.]+", of_pytest):
         assert (repository.ROOT / path_of_tests).exists(), path_of_tests
 
 
