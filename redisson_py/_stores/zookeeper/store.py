@@ -28,6 +28,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final, Self, final
 
 from kazoo.protocol.serialization import Delete, Exists, GetData, Sync
@@ -205,7 +206,13 @@ class ZooKeeperStore:
         left = self._semaphores if self._semaphores.knows(*key) else self._contenders
 
         async def attempt(session: Session) -> bool | None:
-            return await left.delete(session, key, unsure, deadline)
+            if not self._has(key):
+                # While this waited for a session, another call of ours gave it back.
+                return self._left.get(key, False)
+            held = await left.delete(session, key, unsure, deadline)
+            if key in self._owed:
+                self._leave(key, held)
+            return held
 
         return await self._ensemble.call(attempt, deadline, changes=True)
 
@@ -232,12 +239,9 @@ class ZooKeeperStore:
         """Give back what is owed, until nothing is, or the session has ended with it."""
         while self._owed:
             for key, unsure in list(self._owed.items()):
-                try:
-                    held = await self._delete(key, unsure, now() + self.session_timeout)
-                except BackendError:
-                    continue
-                if self._owed.pop(key, None) is not None:
-                    self._leave(key, held)
+                with suppress(BackendError):
+                    await self._delete(key, unsure, now() + self.session_timeout)
+                    self._owed.pop(key, None)
             if self._owed:
                 await asyncio.sleep(self.session_timeout * _REFUSED_PAUSE)
 

@@ -51,23 +51,28 @@ def watches_of(client: Any) -> Any:
 
 async def test_each_change_is_seen(election: Election, others: Election) -> None:
     async with Observer(others) as observer, Observer(election) as beside:
+
+        async def saw(*values: str | None) -> None:
+            # Changes that follow at once on each other may be told as one.
+            await observer.saw(*values)
+            await beside.saw(*values)
+
         async with election.campaign("one") as leadership:
-            await observer.saw(None, "one")
+            await saw(None, "one")
             await leadership.proclaim("two")
-            await observer.saw(None, "one", "two")
+            await saw(None, "one", "two")
             # No change.
             await leadership.proclaim("two")
             await leadership.extend(60)
             await leadership.proclaim("three")
-            await observer.saw(None, "one", "two", "three")
+            await saw(None, "one", "two", "three")
             async with leading(others, "next") as elected:
                 # One that waits is no change either.
                 assert not elected.done()
                 await leadership.release()
-                await observer.saw(None, "one", "two", "three", "next")
+                await saw(None, "one", "two", "three", "next")
                 after = (await elected).token
-        await observer.saw(None, "one", "two", "three", "next", None)
-        await beside.saw(*observer.seen)
+        await saw(None, "one", "two", "three", "next", None)
         tokens = [each and each.token for each in observer.leaders]
         assert tokens == [None, *[leadership.token] * 3, after, None]
 

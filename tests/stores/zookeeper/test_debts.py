@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 import pytest
 import pytest_asyncio
@@ -17,6 +17,7 @@ from redisson_py.errors import BackendError, ConnectionLostError
 from tests.stores.zookeeper.proxy import CREATE, DELETE, ZooKeeperProxy
 from tests.stores.zookeeper.server import HOST, TICK, ZooKeeperServer
 from tests.stores.zookeeper.support import LEASE, LONG, Bell, new_owner, opened, soon
+from tests.support.waiting import until
 
 SHORT = 15 * TICK
 KINDS: Final[tuple[Kind, ...]] = ("lock", "read", "write", "semaphore")
@@ -136,6 +137,38 @@ async def test_one_refused_release_does_not_hold_up_others(
     proxy.refuse(False)
     await none_left(lambda: nodes(admin, store, f"{name}-{lost}", "lock"))
     assert len(nodes(admin, store, f"{name}-{refused}", "lock")) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_who_asks_again_while_it_is_paid_has_the_same_answer(
+    store: ZooKeeperStore, name: str, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = new_owner()
+    await ask(store, name, owner, kind)
+    call, paid = store._ensemble.call, asyncio.Event()
+    failed = 0
+
+    async def no_answer(*_: Any, **__: Any) -> Any:
+        nonlocal failed
+        failed += 1
+        raise ConnectionLostError("no connection", maybe_held=True)
+
+    async def late(*arguments: Any, **options: Any) -> Any:
+        await paid.wait()
+        return await call(*arguments, **options)
+
+    monkeypatch.setattr(store._ensemble, "call", no_answer)
+    with pytest.raises(ConnectionLostError):
+        await store.give_back(name, owner, False, soon())
+    # The store itself has tried once, in vain, and tries again later.
+    await until(lambda: failed == 2)
+    monkeypatch.setattr(store._ensemble, "call", late)
+    again = asyncio.create_task(store.give_back(name, owner, True, soon()))
+    await asyncio.sleep(0)
+    monkeypatch.setattr(store._ensemble, "call", call)
+    await none_left(lambda: [name for name, _ in store._owed])
+    paid.set()
+    assert await again is True
 
 
 async def test_what_is_owed_ends_with_its_session(
