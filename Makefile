@@ -96,7 +96,7 @@ check: $(VENV)/.checks ## lint, types, layers, spelling, licences, vulnerabiliti
 	$(bin)/python -m tests.house.audit
 	$(bin)/codespell redisson_py lua tests examples benchmarks docs *.md Makefile
 
-unit: $(VENV)/.checks ## the inner loop, without a server, in half a minute
+unit: $(VENV)/.checks ## the inner loop, without a server: half a minute, two on a slow machine
 	$(pytest) tests/unit tests/house
 
 # `test` is the heart, `test-more` all else: tests/fixtures/heart.py says what is in which.
