@@ -91,14 +91,19 @@ def _in_turn(sleep: Op, held: Sequence[Possession], acquires: Sequence[Op]) -> O
     that was given up before the release may still stand there, as nobody waits until Redis has
     heard of that. It has left for certain if its process was granted another one since: requests
     arrive in order.
+
+    The release of a holder that came later than the sleeper proves nothing: the sleeper had lost
+    its place, as a process does that is stopped for longer than a lease.
     """
     busy, over = sleep.value
     grant = next((op for op in acquires if op.rid == sleep.rid and op.out == "ok"), None)
     if grant is None:
         return None
-    before = [each.release for each in held if each.owner != grant.owner]
-    for release in before:
-        if release is None or release.t0 <= busy or release.end >= over:
+    for each in held:
+        release = each.release
+        if each.owner == grant.owner or release is None:
+            continue
+        if release.t0 <= busy or release.end >= over or each.first.t0 > busy:
             continue
         # The newest possession of each process that had been granted then.
         newest = {each.first.process: each.first for each in held if each.first.end <= release.t0}

@@ -99,8 +99,15 @@ def test_in_a_queue_only_the_next_one_is_told() -> None:
     assert broken("no lost wake-up", *A, B, *behind, sleep)[0] == _RULE
 
 
-def test_who_gave_up_before_a_release_may_still_stand_in_the_queue() -> None:
+def test_who_is_overtaken_has_lost_its_place_and_need_not_be_told() -> None:
     sleep = overslept("b", 20, 30, 500, 510, n=1)
+    came_later = [acquire("c", 200, 210), release("c", 220, 230)]
+    before = [acquire("a", 0, 10), release("a", 12, 14)]
+    fine("no lost wake-up", *before, B, *came_later, sleep)
+
+
+def test_who_gave_up_before_a_release_may_still_stand_in_the_queue() -> None:
+    sleep = overslept("b", 82, 90, 500, 510, n=1)
     gone = acquire("c", 15, 60, out="fail")
     fine("no lost wake-up", *A, B, gone, sleep)
     # Unless its process was granted another request since: Redis has read both.
