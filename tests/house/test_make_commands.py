@@ -45,19 +45,17 @@ RUNS = {
 
 #: They are not looked for.
 _PYTHONS = ("PYTHON=python3", "NEWEST=python3")
-#: What one make leaves for others: switches above all.
-_OF_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS")
 _INLINE = re.compile(r"`(make(?: [^`\n]+)?)`")
 _FENCED = re.compile(r"^ *(make [^#\n]+)", re.MULTILINE)
 _SWITCH = re.compile(r'\b[A-Z]+=(?:"[^"]*"|[^\s,;:()]+)')
 
 
 def make(*words: str) -> str:
-    """Return what make prints, as if no other make had started it."""
+    """Return what make prints, as if no other make had started it: that would pass switches on."""
     done = subprocess.run(
         ["make", "--no-print-directory", *words],
         cwd=repository.ROOT,
-        env={name: value for name, value in os.environ.items() if name not in _OF_MAKE},
+        env={name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
         capture_output=True,
         text=True,
     )
