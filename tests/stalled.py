@@ -87,16 +87,19 @@ def stall(pid: int, seconds: float) -> None:
     """Stop a process for a moment."""
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGSTOP)
-        # On a busy machine it may take long until it runs, sees the signal and stops.
-        while _pending(facts := _facts(pid)):
-            if facts["State"][0] in _STOPPED_OR_ENDED:
-                # Somebody else was faster.
-                return
-            time.sleep(0.001)
-        time.sleep(seconds)
-        # Somebody else's, if there is one: a stopped process sees it when it goes on.
-        if not _pending(_facts(pid)):
-            os.kill(pid, signal.SIGCONT)
+        try:
+            # On a busy machine it may take long until it runs, sees the signal and stops.
+            while _pending(facts := _facts(pid)):
+                if facts["State"][0] in _STOPPED_OR_ENDED:
+                    # Somebody else was faster.
+                    return
+                time.sleep(0.001)
+            time.sleep(seconds)
+        finally:
+            # Also after a Ctrl-C, which a stopped process never sees. A SIGSTOP that waits is
+            # somebody else's: a stopped process sees it when it goes on.
+            if not _pending(_facts(pid)):
+                os.kill(pid, signal.SIGCONT)
 
 
 def _pending(facts: dict[str, str]) -> bool:
@@ -128,9 +131,14 @@ def _facts(pid: int) -> dict[str, str]:
 def main() -> int:
     """Run the command; return its exit code."""
     arguments = _arguments()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     choices = random.Random(arguments.seed)
     stalls = 0
-    command = Command(arguments.command)
+    try:
+        command = Command(arguments.command)
+    except OSError as error:
+        sys.exit(f"{arguments.command[0]}: {error.strerror}")
     try:
         while not command.ends_within(choices.expovariate(1 / arguments.pause)):
             if running := command.running():
@@ -160,7 +168,7 @@ def _arguments() -> argparse.Namespace:
     arguments = parser.parse_args()
     if not sys.platform.startswith("linux"):
         parser.error("needs Linux, whose /proc lists processes")
-    if arguments.seconds <= 0 or arguments.pause <= 0:
+    if not (arguments.seconds > 0 and arguments.pause > 0):
         parser.error("--seconds and --pause must be greater than 0")
     arguments.command = [arguments.command, *arguments.rest]
     return arguments

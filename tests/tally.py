@@ -1,7 +1,8 @@
 """Sum up the runs of a make target in one line: `python -m tests.tally test heart-lives ...`.
 
 The target writes when it began, and then "failed" if something did, into a file of its name in
-build/tally; its runs of pytest write what became of their tests beside it (`--tally`).
+build/tally; its runs of pytest write what became of their tests beside it (`--tally`), into
+RUN.json or RUN--PART.json. A run that wrote nothing has failed.
 """
 
 from __future__ import annotations
@@ -21,14 +22,20 @@ def main() -> int:
     """Print the line; return 1 if something failed."""
     target, *runs = sys.argv[1:]
     began, *failed = (_FOLDER / target).read_text("utf-8").split()
-    tallies = [
-        json.loads(path.read_text("utf-8"))
-        for run in runs
-        for path in sorted(_FOLDER.glob(f"{run}*.json"))
-    ]
+    tallies, silent = [], []
+    for run in runs:
+        found = [*_FOLDER.glob(f"{run}.json"), *_FOLDER.glob(f"{run}--*.json")]
+        tallies += [json.loads(path.read_text("utf-8")) for path in found]
+        if not found:
+            silent.append(run)
+    passed = (
+        not failed and not silent and not any(each["outcomes"].get("failed") for each in tallies)
+    )
     took = round(time.time() - int(began))
-    sys.stdout.write(f"{verdict(f'make {target}', bool(failed), took, tallies)}\n")
-    return bool(failed)
+    line = verdict(f"make {target}", not passed, took, tallies)
+    lost = "".join(f"; {run} did not come to its end" for run in silent)
+    sys.stdout.write(f"{line}{lost}\n")
+    return not passed
 
 
 def verdict(command: str, failed: bool, seconds: int, tallies: Iterable[Mapping[str, Any]]) -> str:

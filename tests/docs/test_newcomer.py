@@ -54,7 +54,8 @@ def newcomer(tmp_path_factory: pytest.TempPathFactory, server: EmbeddedServer) -
     one = Newcomer(folder / "home", make_environment(folder / "venv"), wheel, server.url)
     assert one.type("python -c 'import redisson_py'").returncode != 0
     # Whatever the fence says: this is the first line of all.
-    one.type_all(block(README, "sh", containing="pip install").splitlines()[0])
+    lines = block(README, "sh", containing="pip install").splitlines()
+    one.type_all(next(line for line in lines if line.startswith("pip install")))
     return one
 
 

@@ -26,6 +26,7 @@ def test_the_contracts_are_kept() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _RUN],
         cwd=repository.ROOT,
+        env={name: value for name, value in os.environ.items() if name != "FORCE_COLOR"},
         capture_output=True,
         text=True,
         check=False,

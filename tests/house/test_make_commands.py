@@ -6,6 +6,7 @@ import functools
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -43,7 +44,7 @@ RUNS = {
     ],
 }
 
-#: They are not looked for.
+#: They need not be looked for.
 _PYTHONS = ("PYTHON=python3", "NEWEST=python3")
 _INLINE = re.compile(r"`(make(?: [^`\n]+)?)`")
 _FENCED = re.compile(r"^ *(make [^#\n]+)", re.MULTILINE)
@@ -126,6 +127,36 @@ def test_what_is_named_runs_something(command: str, environment: Path) -> None:
         assert (repository.ROOT / path_of_tests).exists(), path_of_tests
 
 
+@pytest.mark.parametrize(
+    ("pythons", "taken"),
+    [
+        ({"python3": 0}, "python3"),
+        ({"python3": 1, "python3.12": 0}, "python3.12"),
+        # Then it is said what is needed.
+        ({"python3": 1}, "false"),
+        ({}, "false"),
+    ],
+)
+def test_the_first_python_that_is_new_enough_makes_the_environment(
+    pythons: dict[str, int], taken: str, tmp_path: Path
+) -> None:
+    """Each name is a program that says whether it is too old; others are not on the PATH."""
+    for name, too_old in pythons.items():
+        program = tmp_path / name
+        program.write_text(f"#!/bin/sh\nexit {too_old}\n")
+        program.chmod(0o755)
+    for tool in ("make", "sh"):
+        (tmp_path / tool).symlink_to(shutil.which(tool) or tool)
+    done = subprocess.run(
+        ["make", "-n", f"VENV={tmp_path}/none", "demo"],
+        cwd=repository.ROOT,
+        env={"PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout.startswith(f"{taken} -c "), done.stdout
+
+
 def test_the_pages_name_the_commands_of_the_front_door() -> None:
     for command in ("make demo", "make demo CLUSTER=1", "make demo TOUR=1", "make test"):
         assert COMMANDS.keys() >= {command}
@@ -144,8 +175,10 @@ def test_every_test_is_run_by_one_of_the_two(environment: Path) -> None:
         for path in files
         if path.relative_to(tests).parts[0] in FOLDERS or "mark.heart" in path.read_text("utf-8")
     }
-    # These have no test that is left to the other.
-    rest = {path for path in files if path.relative_to(tests).parts[0] not in ("unit", "house")}
+    # These are run by `make test` only.
+    whole = {path for path in files if path.relative_to(tests).parts[0] in ("unit", "house")}
+    assert [path for path in whole if re.search(r"mark\.more\b", path.read_text("utf-8"))] == []
+    rest = files - whole
     assert files_run("make test", "-m heart", environment) >= of_the_heart
     assert files_run("make test-more", "", environment) >= rest
 

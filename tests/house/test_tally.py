@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+import time
 from pathlib import Path
+
+import pytest
 
 from tests.support import repository
 from tests.tally import verdict
@@ -33,6 +37,34 @@ def test_what_was_left_out_is_counted_by_its_reason() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("target", "written", "said", "code"),
+    [
+        ("", {"run": 1, "run--part": 2, "run-other": 40, "others": 4}, "OK after 0 min 0 s: 7 ", 0),
+        ("failed\n", {"run": 1, "others": 1}, "FAILED after 0 min 0 s: 2 ", 1),
+        ("", {"run": 1}, "none left out; others did not come to its end", 1),
+        ("", {"run": 1, "others": None}, "1 tests passed, 1 failed", 1),
+    ],
+)
+def test_a_run_that_failed_or_wrote_nothing_is_a_failure(
+    target: str, written: dict[str, int | None], said: str, code: int, tmp_path: Path
+) -> None:
+    folder = tmp_path / "build" / "tally"
+    folder.mkdir(parents=True)
+    (folder / "test").write_text(f"{time.time():.0f}\n{target}")
+    for run, passed in written.items():
+        outcomes = {"failed": 1} if passed is None else {"passed": passed}
+        (folder / f"{run}.json").write_text(json.dumps({"outcomes": outcomes, "left out": {}}))
+    done = subprocess.run(
+        [sys.executable, repository.ROOT / "tests" / "tally.py", "test", "run", "others"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert re.sub(r"after \d min \d+ s", "after 0 min 0 s", done.stdout).count(said) == 1, done
+    assert done.returncode == code
+
+
 def test_each_outcome_of_a_run_is_written_down(tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text(
         "import pytest\n"
@@ -41,6 +73,8 @@ def test_each_outcome_of_a_run_is_written_down(tmp_path: Path) -> None:
         "def test_away(): pytest.skip('no server')\n"
         "@pytest.fixture\n"
         "def broken(): raise OSError\n"
+        "@pytest.mark.xfail\n"
+        "def test_known(): assert False\n"
         "def test_without(broken): pass\n"
     )
     tally = tmp_path / "made" / "tally.json"

@@ -48,6 +48,37 @@ def test_a_process_that_a_test_stops_meanwhile_stays_stopped() -> None:
             process.kill()
 
 
+def test_an_interrupt_during_a_stall_leaves_nothing_stopped() -> None:
+    command = [
+        sys.executable,
+        "-m",
+        stalled.__name__,
+        "--pause=0.01",
+        "--seconds=30",
+        "sleep",
+        "60",
+    ]
+    with subprocess.Popen(command, cwd=repository.ROOT) as process:
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        until(lambda: children.read_text("utf-8").strip())
+        (child,) = children.read_text("utf-8").split()
+        until(lambda: Path(f"/proc/{child}/stat").read_text("utf-8").rpartition(") ")[2][0] == "T")
+        process.terminate()
+        assert process.wait(30) != 0
+    assert not Path(f"/proc/{child}").exists()
+
+
+def test_a_command_that_is_not_there_is_told() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", stalled.__name__, "no-such-command"],
+        cwd=repository.ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert done.stderr == "no-such-command: No such file or directory\n"
+
+
 def test_it_ends_as_its_command_does_whose_orphans_it_knows() -> None:
     script = "(sleep 1 & echo $! >&2) ; sleep 1; exit 7"
     done = subprocess.run(
