@@ -110,8 +110,8 @@ heart-kinds: folders := tests/primitives
 heart-faults: folders := tests/faults tests/docs
 heart-units: folders := tests/unit tests/house tests/lua
 
-test: $(VENV)/.checks ## the heart of the tests, in about five minutes
-	@echo "the heart of the tests, about five minutes; each part prints what it has when it ends"
+test: $(VENV)/.checks ## the heart of the tests, in 4 to 6 minutes
+	@echo "the heart of the tests, 4 to 6 minutes; each part prints what it has when it ends"
 	@mkdir -p build/tally && rm -f build/tally/heart-* && date +%s >build/tally/$@
 	@$(MAKE) $(runs) $(heart_legs) || echo failed >>build/tally/$@
 	@$(bin)/python -m tests.tally $@ $(heart_legs)
@@ -134,7 +134,7 @@ more_legs := test-jepsen rest-stores interop rest-lives test-uvloop rest-topolog
 	test-newest test-redis7 test-simulation test-interop-cluster rest-jepsen test-stores-uvloop \
 	test-sync test-sentinel test-demos check
 
-test-more: $(VENV)/.checks ## everything else: topologies, stores, Java, attacks, other loops, servers and Pythons, stalls
+test-more: $(VENV)/.checks ## everything else, half an hour to an hour: topologies, stores, Java, attacks, other loops, servers and Pythons, stalls
 	@mkdir -p build/tally && rm -f build/tally/*-* && date +%s >build/tally/$@
 	@$(MAKE) $(runs) $(more_legs) || echo failed >>build/tally/$@
 	@$(bin)/python -m tests.tally $@ $(filter-out check test-demos,$(more_legs))

@@ -33,9 +33,9 @@ from redisson_py.testing import (
 _FEWEST_WORKERS = 3
 
 #: Seconds besides the phases: until servers and workers have started, and at the end.
-_STARTS, _CLUSTER_STARTS = 4.0, 9.0
+_STARTS, _CLUSTER_STARTS = 2.0, 4.0
 #: Seconds that a busy machine may need besides.
-_BUSY = 10.0
+_BUSY = 15.0
 
 _INTERRUPTED = 130
 
