@@ -164,7 +164,7 @@ test-stores-uvloop: $(VENV)/.checks
 test-simulation: $(VENV)/.checks ## worlds of a seed each, in simulated time: they only calculate
 	$(pytest) $(tally) tests/simulation
 
-test-jepsen: $(VENV)/.checks ## every workload, nemesis and topology, and a few sabotages, in five minutes
+test-jepsen: $(VENV)/.checks ## every workload, nemesis and topology, and a few sabotages, in 5 to 10 minutes
 	$(pytest) -s $(tally) $(addprefix tests/jepsen/test_,a_round.py mutants.py)
 
 # Other loops, servers and Pythons repeat what differs there. On a cluster: each kind of lock from all
@@ -275,10 +275,10 @@ $(VENV)-bench/.bench: pyproject.toml
 	$(VENV)-bench/bin/pip install -q --group bench || echo "not all rivals can be installed here"
 	@touch $@
 
-bench: $(VENV)-bench/.bench ## compare with rivals, about twenty minutes; ARGS="--only 'red*' --json out.json"
+bench: $(VENV)-bench/.bench ## compare with rivals, longest of the three; ARGS="--only 'red*' --json out.json"
 	$(VENV)-bench/bin/python -m benchmarks.run $(ARGS)
 
-bench-quick: $(VENV)-bench/.bench ## the same rows in about four minutes
+bench-quick: $(VENV)-bench/.bench ## the same rows with fewer rounds
 	$(VENV)-bench/bin/python -m benchmarks.run --quick $(ARGS)
 
 bench-goals: $(VENV)-bench/.bench ## the rows of the goals, without Java; ARGS="--json out.json"
