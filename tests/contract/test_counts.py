@@ -95,6 +95,8 @@ async def test_calls_of_one_turn_leave_together(
     locks = [make_lock(client, f"{{k}}{n}") for n in range(calls)]
     async with locks[0]:
         pass
+    # The client's description, which may be on the same node of a cluster.
+    await answered(client)
     traffic = stream_of(client).traffic
     before = traffic.writes
     leases = await asyncio.gather(*[lock.acquire() for lock in locks])
@@ -121,6 +123,7 @@ async def test_contended_hand_off_in_one_process_sends_nothing(
         for number in range(50):
             group.create_task(work(number))
         await until_waiting(client, 50)
+        await answered(client)
         before = stream_of(client).whole_traffic.commands
         async with Counted(redis) as counted:
             await first.release()

@@ -154,8 +154,9 @@ class Twins:
         self.now_us = int(seconds) * 1_000_000 + int(microseconds)
         keys = self.server.keys()
         lengths = sum(len(b"$%d\r\n%b\r\n" % (len(key), key)) for key in keys)
-        assert theirs.startswith(b"*%d\r\n" % len(keys)), (theirs, keys)
-        assert len(theirs) == len(b"*%d\r\n" % len(keys)) + lengths, (theirs, keys)
+        head = b"*%d\r\n" % len(keys)
+        same = theirs.startswith(head) and len(theirs) == len(head) + lengths
+        assert same, f"keys\nreal:      {theirs!r}\nsimulated: {keys}"
         for key in keys:
             kind = self.play(b"TYPE", key)
             self.play(b"PTTL", key)
