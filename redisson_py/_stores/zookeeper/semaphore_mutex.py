@@ -138,7 +138,7 @@ class SemaphoreMutexes:
         if not wish.waits:
             await self.delete(session, key, False, deadline)
             return Busy(None)
-        return await self._watch(session, wish.name, place, deadline)
+        return await self._watch(session, key, place, deadline)
 
     async def _granted_already(
         self, session: Session, wish: Wish, place: _Place, deadline: float
@@ -175,7 +175,7 @@ class SemaphoreMutexes:
                     place.node, place.token = node, stat.czxid
 
     async def _watch(
-        self, session: Session, name: str, place: _Place, deadline: float
+        self, session: Session, key: tuple[str, str], place: _Place, deadline: float
     ) -> Busy | None:
         """Have the bell rung when `leases` changes; None if it is free already."""
         if place.watched == session.connections:
@@ -184,9 +184,9 @@ class SemaphoreMutexes:
         def ring() -> None:
             place.watched = None
             if self._contenders.bell is not None:
-                self._contenders.bell.ring(name)
+                self._contenders.bell.ring(*key)
 
-        path = self._leases(name)
+        path = self._leases(key[0])
         # It may ring before the reply is looked at.
         place.watched = session.connections
         try:
