@@ -142,7 +142,7 @@ ZOOKEEPER = (
         "ZooKeeper's grants count from their answer",
         "a holder's view ends before the session",
         _CONTENDERS,
-        "kept = session.kept_until(began)",
+        "kept = self._ensemble.kept_until(session, began)",
         "kept = now() + session.timeout",
         (f"{_FAULTS}::test_a_slow_grant_counts_from_before_it_was_sent",),
     ),

@@ -17,7 +17,7 @@ from redisson_py._stores.etcd.link import LeaseEndedError, Link
 from redisson_py._time import now
 
 #: The part of a session that must be left for a new hold.
-_FRESH = 0.5
+_FRESH = 2 / 3
 #: A key that is not there, and that those may read who may use locks.
 _NOTHING = b"redisson_py/"
 

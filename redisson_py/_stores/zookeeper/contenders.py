@@ -26,7 +26,8 @@ from redisson_py.errors import BackendError
 
 from .ensemble import Ensemble
 from .names import blocker, directory_of, has_order, in_order, levels_of, number_of, prefix_of
-from .session import CreateContainer, Session, create_contender
+from .nodes import CreateContainer, create_contender
+from .session import Session
 
 
 @final
@@ -161,7 +162,7 @@ class Contenders:
         before = blocker(nodes, contender.node, kind, contender.under)
         if before is None:
             contender.held = True
-            kept = session.kept_until(began)
+            kept = self._ensemble.kept_until(session, began)
             until = kept if wish.renewed else min(kept, began + wish.lease)
             return Granted(until, contender.token)
         if not wish.waits:

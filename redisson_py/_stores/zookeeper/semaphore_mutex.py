@@ -27,7 +27,8 @@ from redisson_py.errors import BackendError
 from .contenders import Contenders, holder_of
 from .ensemble import Ensemble
 from .names import directory_of, in_order, prefix_of
-from .session import Session, create_contender
+from .nodes import create_contender
+from .session import Session
 
 
 @final
@@ -132,7 +133,7 @@ class SemaphoreMutexes:
             return None
         if len(nodes) == 1:
             place.held = True
-            until = _until(session, wish, began)
+            until = self._until(session, wish, began)
             await self._leave_gate(session, wish, deadline)
             return Granted(until, place.token)
         if not wish.waits:
@@ -147,7 +148,7 @@ class SemaphoreMutexes:
         path, began = f"{self._leases(wish.name)}/{place.node}", now()
         _, stat = await self._ensemble.exchange(session, deadline, Sync(path), Exists(path, None))
         there = self._ensemble.check(stat, path) is not None
-        until = _until(session, wish, began)
+        until = self._until(session, wish, began)
         await self._leave_gate(session, wish, deadline)
         if not there:
             self._own.pop((wish.name, wish.owner), None)
@@ -265,12 +266,11 @@ class SemaphoreMutexes:
     def _leases(self, name: str) -> str:
         return self._contenders.path(name) + "/leases"
 
+    def _until(self, session: Session, wish: Wish, began: float) -> float:
+        kept = self._ensemble.kept_until(session, began)
+        return kept if wish.renewed else min(kept, began + wish.lease)
+
 
 def _gate(name: str) -> str:
     """Return the name of the lock that guards the taking of a semaphore mutex."""
     return directory_of(name) + "/locks"
-
-
-def _until(session: Session, wish: Wish, began: float) -> float:
-    kept = session.kept_until(began)
-    return kept if wish.renewed else min(kept, began + wish.lease)
