@@ -85,6 +85,9 @@ class Sessions:
             if self.current is session:
                 # Its holds count as lost: none of them may come back with a renewal.
                 await self.end(session, deadline)
+        # Nothing begins that could not be ended.
+        largest = messages.txn([], [messages.get(_NOTHING)] * messages.MOST_OPERATIONS)
+        await self._link.call(messages.TXN, largest, deadline)
         self.current = await self.grant(self._lease, deadline)
         return self.current
 
