@@ -55,7 +55,7 @@ STORES = (
         "a waiter is rung for alone",
         "redisson_py/_stores/client.py",
         "own = None if owner is None else table.channel(own_channel(owner))",
-        "table.wake_all()\n        own = None if owner is None else table.channel(own_channel(owner))",
+        "own = table.wake_all()",
         ("tests/stores/test_ringing.py",),
     ),
     Mutant(

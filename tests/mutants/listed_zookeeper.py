@@ -39,7 +39,7 @@ ZOOKEEPER = (
         _SESSION,
         "        if not self._wait_for_loop():\n",
         "        if False:\n",
-        (f"{_BLOCKED}::test_a_blocked_loop_keeps_nothing_through_a_restart_of_the_server",),
+        (f"{_BLOCKED}::test_a_session_is_not_connected_again_for_a_blocked_loop",),
     ),
     Mutant(
         "ZooKeeper's grants count from an old sign of life",
