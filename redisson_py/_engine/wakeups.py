@@ -148,6 +148,13 @@ class Table:
         channel.messages += 1
         self._wake(channel, ALL)
 
+    def wake_first(self, *names: bytes) -> None:
+        """Wake all seats of the first of these channels that is subscribed."""
+        for name in names:
+            if (channel := self.channels.get(name)) is not None:
+                self.wake(channel)
+                return
+
     def drop(self, channel: Channel) -> None:
         """Forget a channel without seats."""
         del self.channels[channel.name]

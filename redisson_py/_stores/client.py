@@ -53,7 +53,6 @@ log = logging.getLogger("redisson_py")
 
 #: Most turns of the event loop to wait until the waiters that `aclose` failed have left.
 _LAST_TURNS = 100
-
 #: Seconds of one sleep of a task that only waits to be cancelled.
 _LONG = 3600.0
 
@@ -311,14 +310,11 @@ class StoreClient:
 
     def _rang(self, name: str | None, owner: str | None) -> None:
         """Wake those that wait for a name; with None all of them, and look after all holds."""
-        table = self._table
         if name is None:
-            table.wake_all()
+            self._table.wake_all()
             self._watchdog.ask_now(lambda key: True)
-            return
-        own = None if owner is None else table.channel(own_channel(owner))
-        if (channel := own or table.channel(name.encode())) is not None:
-            table.wake(channel)
+        else:
+            self._table.wake_first(own_channel(owner or ""), name.encode())
 
     def _check(self) -> None:
         """Raise unless the client may be used now and here; it may have to move here first."""

@@ -54,8 +54,8 @@ STORES = (
         "all that wait for a name are rung for",
         "a waiter is rung for alone",
         "redisson_py/_stores/client.py",
-        "own = None if owner is None else table.channel(own_channel(owner))",
-        "own = table.wake_all()",
+        'self._table.wake_first(own_channel(owner or ""), name.encode())',
+        "self._table.wake_all()",
         ("tests/stores/test_ringing.py",),
     ),
     Mutant(

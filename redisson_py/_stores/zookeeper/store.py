@@ -27,8 +27,8 @@ later.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Final, Self, final
 
 from kazoo.protocol.serialization import Delete, Exists, GetData, Sync
@@ -53,6 +53,8 @@ from .names import holding
 from .semaphore_mutex import SemaphoreMutexes
 from .session import Session
 from .url import Target, read_url
+
+log = logging.getLogger("redisson_py")
 
 #: How many owners that gave back are remembered.
 _REMEMBERED: Final = 10_000
@@ -241,9 +243,14 @@ class ZooKeeperStore:
         """Give back what is owed, until nothing is, or the session has ended with it."""
         while self._owed:
             for key, unsure in list(self._owed.items()):
-                with suppress(BackendError):
+                try:
                     await self._delete(key, unsure, now() + self.session_timeout)
                     self._owed.pop(key, None)
+                except BackendError:
+                    continue
+                except Exception:
+                    # A defect, of the driver maybe: no reason to leave it there.
+                    log.exception("giving back to ZooKeeper at %s failed", self.where)
             if self._owed:
                 await asyncio.sleep(self.session_timeout * _REFUSED_PAUSE)
 
