@@ -219,7 +219,8 @@ newest-leg: $(VENV)/.runtime
 	$(bin)/pip install -q --group test
 	$(pytest) --tally=build/tally/test-newest.json tests/unit tests/stream tests/faults \
 		tests/contract/test_cancellation_sweep.py \
-		$(addprefix tests/sync/test_,forks_and_exits.py interruptions.py locks.py others.py)
+		$(addprefix tests/sync/test_,forks_and_exits.py forks_beside_first_use.py interruptions.py \
+		locks.py others.py)
 
 interop: $(VENV)/.checks ## one lock for Java and Python: needs java and mvn; REDISSON=3.27.2
 	$(pytest) --redisson=$(REDISSON) $(tally) tests/interop
