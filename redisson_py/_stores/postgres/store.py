@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -34,9 +33,11 @@ from redisson_py._stores.contract import (
 )
 from redisson_py._stores.postgres import sql
 from redisson_py._stores.postgres.connections import Answer, Connections, Target
+from redisson_py._stores.postgres.guard import guard
 from redisson_py._stores.postgres.listening import Listening, channel_of
 from redisson_py._stores.postgres.refusals import is_read_only
-from redisson_py._stores.postgres.url import check_url, database_of
+from redisson_py._stores.postgres.table import prepare_table
+from redisson_py._stores.postgres.url import check_url, database_of, search_path_of
 from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
@@ -85,6 +86,9 @@ class PostgresStore:
         _check_count("statement_cache_size", statement_cache_size, 0)
         urls, self.where = check_url(url)
         self._database: Final = database_of(url)
+        self._search_path: Final = search_path_of(url)
+        #: Where the table is, once that is known.
+        self._schema = ""
         self.trouble: Trouble = Trouble(f"{self.title} at {self.where}")
         self._target: Final = Target(urls, self.where, statement_cache_size)
         self._most: Final = connections
@@ -109,7 +113,9 @@ class PostgresStore:
         self._connections = Connections(self._target, self._most, self.trouble, self._recovered)
         self._listening = Listening(self._target, self._notify, bell)
         try:
-            await self._prepare_table(self._connections, deadline)
+            self._schema = await prepare_table(
+                self._connections, self._search_path, self.where, deadline
+            )
         except BaseException:
             await self.stop()
             raise
@@ -135,6 +141,10 @@ class PostgresStore:
     async def ping(self, deadline: float) -> None:
         """Return when the server has answered."""
         await self._fetch(sql.PING, (), deadline)
+
+    async def guard(self, connection: Any, name: str, owner: str, token: int) -> bool:
+        """Bind a transaction of the user's to a hold; see `guard.guard`."""
+        return await guard(connection, sql.in_schema(sql.GUARD, self._schema), name, owner, token)
 
     def keys(self, name: str, kind: Kind = "lock") -> tuple[str]:
         """Return where a lock is kept: each name by itself, in its database."""
@@ -281,12 +291,12 @@ class PostgresStore:
             return {}
         names = {_id(each.name): each.name for each in part}
         ends = [seen.get(_hold_of(each)) for each in part]
-        arguments: list[list[Any]] = [
-            [_id(each.name) for each in part],
+        arguments: list[list[str | None]] = [
+            [_id(each.name).hex() for each in part],
             [each.owner for each in part],
-            [each.token for each in part],
-            [float(each.lease) for each in part],
-            [None if each is None else each.end for each in ends],
+            [str(each.token) for each in part],
+            [str(float(each.lease)) for each in part],
+            [None if each is None else str(each.end) for each in ends],
         ]
         answer = await self._fetch(statement, arguments, deadline, urgent=True)
         return {
@@ -307,28 +317,11 @@ class PostgresStore:
     ) -> Answer:
         if self._connections is None:
             raise _stopped()
-        return await self._connections.fetch(statement, arguments, deadline, final, urgent=urgent)
+        located = sql.in_schema(statement, self._schema)
+        return await self._connections.fetch(located, arguments, deadline, final, urgent=urgent)
 
     async def _notify(self, channel: str) -> None:
-        await self._fetch("SELECT pg_notify($1::text, '')", (channel,), now() + 5.0)
-
-    async def _prepare_table(self, connections: Connections, deadline: float) -> None:
-        try:
-            await connections.fetch(sql.CHECK, (), deadline)
-            return
-        except BackendError as error:
-            if not isinstance(error.__cause__, asyncpg.UndefinedTableError):
-                raise
-        try:
-            await connections.run(_create, deadline)
-        except BackendError as error:
-            if not isinstance(error.__cause__, asyncpg.InsufficientPrivilegeError):
-                raise
-            raise BackendError(
-                f"PostgreSQL at {self.where}: this role may not create the table {sql.TABLE}. Run"
-                f" as one that may, and grant SELECT, INSERT and UPDATE on it:\n{sql.schema_sql()}"
-            ) from error.__cause__
-        await connections.fetch(sql.CHECK, (), deadline)
+        await self._fetch(sql.NOTIFY, (channel,), now() + 5.0)
 
     def _remember(self, owner: str) -> None:
         self._repeated[owner] = None
@@ -340,17 +333,6 @@ class PostgresStore:
             self._listening.suspect()
         if self._bell is not None:
             asyncio.get_running_loop().call_soon(self._bell.ring_all)
-
-
-async def _create(connection: asyncpg.Connection) -> None:
-    # Another client may create it at this moment: that is as good, and said in four ways.
-    with contextlib.suppress(
-        asyncpg.DuplicateTableError,
-        asyncpg.DuplicateObjectError,
-        asyncpg.UniqueViolationError,
-        asyncpg.InternalServerError,
-    ):
-        await connection.execute(sql.schema_sql())
 
 
 def _check_count(what: str, count: object, least: int) -> None:
