@@ -62,6 +62,12 @@ def in_schema(statement: str, schema: str) -> str:
     return statement.replace(TABLE, f'"{quoted}".{TABLE}')
 
 
+@cache
+def without_bell(statement: str) -> str:
+    """Return a statement that frees a row as one that rings for nobody."""
+    return statement.replace(_RING, _CHANNEL)
+
+
 # Half of each page stays free: a new version of a row fits beside the old one, so that no index
 # entry is written (HOT). That needs that no column but `id` is ever indexed.
 _CREATE: Final = f"""\
@@ -218,7 +224,7 @@ WITH freed AS (
         FOR NO KEY UPDATE) AS before
     WHERE t.id {_EQ} before.id
     RETURNING before.expires, before.waiting_until)
-SELECT expires {_GT} {_NOW} AS held,
+SELECT expires {_GT} {_NOW} AS held, coalesce(waiting_until {_GT} {_NOW}, false) AS wanted,
     CASE WHEN waiting_until {_GT} {_NOW} THEN {_RING} END FROM freed"""
 
 _MINE: Final = f"(t.owner {_EQ} {_OWNER} AND t.expires {_GT} {_NOW})"
@@ -295,3 +301,7 @@ FOR KEY SHARE"""
 
 #: channel -> rings.
 NOTIFY: Final = "SELECT pg_catalog.pg_notify($1::pg_catalog.text, '')"
+
+#: -> the part of the queue for notifications that is in use. To ask makes room in it: a queue that
+#: was full stays full when all have read it, until somebody asks.
+QUEUE_USAGE: Final = "SELECT pg_catalog.pg_notification_queue_usage()"

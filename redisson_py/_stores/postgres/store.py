@@ -33,9 +33,9 @@ from redisson_py._stores.contract import (
 )
 from redisson_py._stores.postgres import sql
 from redisson_py._stores.postgres.connections import Answer, Connections, Target
+from redisson_py._stores.postgres.freeing import Freeing
 from redisson_py._stores.postgres.guard import guard
 from redisson_py._stores.postgres.listening import Listening, channel_of
-from redisson_py._stores.postgres.refusals import is_read_only
 from redisson_py._stores.postgres.table import prepare_table
 from redisson_py._stores.postgres.url import check_url, database_of, search_path_of
 from redisson_py._stores.trouble import Trouble
@@ -93,6 +93,7 @@ class PostgresStore:
         self._target: Final = Target(urls, self.where, statement_cache_size)
         self._most: Final = connections
         self._connections: Connections | None = None
+        self._freeing: Freeing | None = None
         self._listening: Listening | None = None
         self._bell: Bell | None = None
         #: Owners of which a copy of a request may still arrive, the oldest first.
@@ -111,6 +112,7 @@ class PostgresStore:
         await self.stop()
         self._bell = bell
         self._connections = Connections(self._target, self._most, self.trouble, self._recovered)
+        self._freeing = Freeing(self._connections, self.where)
         self._listening = Listening(self._target, self._notify, bell)
         try:
             self._schema = await prepare_table(
@@ -123,7 +125,7 @@ class PostgresStore:
     async def stop(self) -> None:
         """Disconnect."""
         listening, self._listening = self._listening, None
-        connections, self._connections = self._connections, None
+        connections, self._connections, self._freeing = self._connections, None, None
         if listening is not None:
             await listening.stop()
         if connections is not None:
@@ -132,7 +134,7 @@ class PostgresStore:
     def leave_behind(self) -> None:
         """Disconnect without waiting: the event loop was closed, or ends now."""
         listening, self._listening = self._listening, None
-        connections, self._connections = self._connections, None
+        connections, self._connections, self._freeing = self._connections, None, None
         if listening is not None:
             listening.leave_behind()
         if connections is not None:
@@ -189,13 +191,7 @@ class PostgresStore:
         statement = sql.GIVE_BACK
         if unsure or owner in self._repeated:
             statement, arguments = sql.GIVE_BACK_UNSURE, (*arguments, name)
-        try:
-            answer = await self._fetch(statement, arguments, deadline)
-        except BackendError as error:
-            if isinstance(error, ConnectionLostError) or not is_read_only(error.__cause__):
-                raise
-            # It is made again: a primary may be there soon.
-            raise self.trouble.no_answer(maybe_held=False) from error
+        answer = await self._free(statement, arguments, deadline)
         self._repeated.pop(owner, None)
         if not answer.value or not answer.value[0]["held"]:
             # The row remembers only who gave back last.
@@ -240,7 +236,7 @@ class PostgresStore:
         if (holder := state.holder) is None:
             return False
         arguments = _id(name), channel_of(name), holder.owner, holder.token
-        answer = await self._fetch(sql.FORCE_RELEASE, arguments, deadline)
+        answer = await self._free(sql.FORCE_RELEASE, arguments, deadline)
         # A request without an answer may have ended it.
         return answer.repeated or bool(answer.value and answer.value[0]["held"])
 
@@ -320,8 +316,14 @@ class PostgresStore:
         located = sql.in_schema(statement, self._schema)
         return await self._connections.fetch(located, arguments, deadline, final, urgent=urgent)
 
+    async def _free(self, statement: str, arguments: Sequence[object], deadline: float) -> Answer:
+        if self._freeing is None:
+            raise _stopped()
+        located = sql.in_schema(statement, self._schema)
+        return await self._freeing.free(located, arguments, deadline)
+
     async def _notify(self, channel: str) -> None:
-        await self._fetch(sql.NOTIFY, (channel,), now() + 5.0)
+        await self._fetch(sql.NOTIFY, (channel,), now() + 5.0, (asyncpg.PostgresError,))
 
     def _remember(self, owner: str) -> None:
         self._repeated[owner] = None

@@ -20,7 +20,9 @@ def test_all_statements_are_looked_at() -> None:
 
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_every_name_of_a_statement_has_its_schema(name: str) -> None:
-    assert unqualified(sql.in_schema(STATEMENTS[name], "locks")) == []
+    located = sql.in_schema(STATEMENTS[name], "locks")
+    assert unqualified(located) == []
+    assert unqualified(sql.without_bell(located)) == []
 
 
 def test_the_schema_has_bare_names_only_for_its_table() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from redisson_py._stores.postgres import PostgresStore, schema_sql, sql
+from redisson_py._stores.postgres import PostgresStore, listening, schema_sql, sql
 from redisson_py.errors import BackendError, LeaseLostError
 from redisson_py.postgres import Postgres
 from tests.stores.postgres.scene import Bell, connected, granted, renewal, soon, started, until
@@ -86,10 +86,10 @@ async def use_everything(server: PostgresServer, url: str) -> None:
             waiting = asyncio.create_task(other.get_fenced_lock("k").acquire())
             await until_waiting(other, 1)
 
-            async def is_registered() -> bool:
-                return "LISTEN" in " ".join(executed(server))
+            async def is_listening() -> bool:
+                return sql.QUEUE_USAGE in executed(server)
 
-            await until(is_registered)
+            await until(is_listening)
         second = await waiting
         assert (await one.get_lock("k").inspect()).holders
         assert await one.get_lock("k").force_release()
@@ -127,8 +127,11 @@ async def test_the_traps_work(server: PostgresServer) -> None:
             await until(is_sprung)
 
 
-async def test_no_trap_runs_in_any_statement(server: PostgresServer) -> None:
+async def test_no_trap_runs_in_any_statement(
+    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first client makes the table, in the first schema; a table like it is behind."""
+    monkeypatch.setattr(listening, "_INTERVAL", 0.05)
     await set_traps(server)
     url = server.url_of("app")
     async with started(url):
