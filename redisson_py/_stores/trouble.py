@@ -19,6 +19,7 @@ class Trouble:
 
     Attributes:
         why: What went wrong last; empty if nothing did.
+        refused: That was the server's "not now".
         away: Called when no connection could be made, in the task of the call that needed one, or
             in none: with the reason, which is empty if it only took too long, and with `done`.
     """
@@ -26,7 +27,7 @@ class Trouble:
     def __init__(self, server: str) -> None:
         self._server = server
         self.why: str = ""
-        self._refused = False
+        self.refused: bool = False
         self.away: Callable[[str, bool | None], None] = lambda why, done: None
 
     def note(
@@ -53,19 +54,19 @@ class Trouble:
         if not late:
             text = why or f"{type(error).__name__}: {error}".removesuffix(": ")
             self.why = text.partition("\n")[0]
-            self._refused = refused
+            self.refused = refused
         if away:
             self.away("" if late else self.why, done)
 
     def over(self) -> None:
         """Forget it: the server has answered."""
         self.why = ""
-        self._refused = False
+        self.refused = False
 
     def no_answer(self, *, maybe_held: bool) -> ConnectionLostError:
         """Return the error of a caller that has no answer in time, or none but "not now"."""
         why = f": {self.why}" if self.why else ""
         text = f"no answer from {self._server} in time{why}"
-        if self._refused:
+        if self.refused:
             text = f"{self._server} said no until the time was up{why}"
         return ConnectionLostError(text, maybe_held=maybe_held)

@@ -6,6 +6,7 @@ A trigger refuses whatever writes a row of locks, with the name of the lock as t
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
@@ -119,6 +120,24 @@ async def test_what_passes_does_not_drop_a_release(server: PostgresServer) -> No
             return bool(held == 0)
 
         await until(all_are_free)
+
+
+async def test_a_server_that_serves_nothing_is_logged_once(
+    server: PostgresServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "redisson_py")
+    async with Postgres.from_url(server.url, command_timeout=1) as client:
+        await client.ping()
+        async with sick(server):
+            for _ in range(2):
+                with pytest.raises(ConnectionLostError, match="said no until the time was up"):
+                    await client.get_lock("53200").acquire()
+        async with client.get_lock("53200"):
+            told = [each.getMessage() for each in caplog.records]
+    (begins, ends) = told
+    assert begins.endswith("serves nothing for now: the server is sick (53200)")
+    assert begins.startswith("PostgreSQL at ")
+    assert ends.startswith("connected to PostgreSQL")
 
 
 async def test_what_is_wrong_is_told_at_once(server: PostgresServer) -> None:
