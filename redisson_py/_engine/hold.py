@@ -2,7 +2,7 @@
 
 Only this file writes a hold's fields, except `place` and `ends_row`, which `schedule.py` keeps.
 Other parts refer to holds: the queue may offer one to the next task, the schedule says when one is
-due, the registry finds the hold of a task.
+due, `Holds` finds the holds on a key, `TaskHolds` the hold of a task.
 
 A hold has a lease for each acquisition of its task. It can be passed to another task of this
 client, which gets a lease of its own on the same owner; the server notices nothing.
@@ -236,6 +236,11 @@ class Hold:
     def asked_after(self) -> bool:
         """Whether the server is asked about it regularly: to renew it, or to look after it."""
         return not self.suspended and (self.renewed or self.ownership.commands.shares_lease)
+
+    @property
+    def in_passage(self) -> bool:
+        """Whether it was passed to a task that has not taken it yet."""
+        return not (self.leases or self.reentries) and self._forgotten is None
 
     @property
     def capped(self) -> bool:

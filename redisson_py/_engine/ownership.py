@@ -102,6 +102,9 @@ class Ownership:
     def forget(self, hold: Hold) -> None:
         """Remove a hold from its task."""
 
+    def check_tasks_view(self, hold: Hold) -> None:
+        """Raise `AssertionError` unless the tasks of this client see a hold as it is; for tests."""
+
     # Releasing.
 
     def begin_last_release(

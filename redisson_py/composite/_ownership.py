@@ -166,7 +166,7 @@ class CompositeOwnership:
         self.context.check()
         lease = self.holds.newest_lease(current_task())
         if lease is None:
-            raise not_held(self, self.owners[0].holds, self.owners[0].context.watchdog)
+            raise not_held(self, self.owners[0].all_holds())
         await self.release(lease)
 
     async def release(self, lease: Lease) -> None:
@@ -311,8 +311,25 @@ class CompositeOwnership:
         """Return local counters: tasks that wait for it or a member, and its leases."""
         return PrimitiveStatistics(
             waiters=sum(member.statistics().waiters for member in self.members),
-            held_leases=sum(len(hold.live) for hold in self.holds.all()),
+            held_leases=len(self._live()),
         )
+
+    def _live(self) -> set[CompositeLease]:
+        """Return its leases that are held, which the leases of its members refer to."""
+        members = [
+            lease for owner in self.owners for hold in owner.all_holds() for lease in hold.live
+        ]
+        made = {each._composite() for each in members if each._composite is not None}
+        return {
+            lease
+            for lease in made
+            if isinstance(lease, CompositeLease) and lease._state == "held" and self._made(lease)
+        }
+
+    def _made(self, lease: CompositeLease) -> bool:
+        """Whether a lease is one of this composite, and not of another with a member of it."""
+        hold = lease._hold
+        return isinstance(hold, CompositeHold) and hold.ownership.hold_key == self.hold_key
 
     async def ask_members(self, look: Callable[[LockLike], Coroutine[Any, Any, T]]) -> list[T]:
         """Return the answers of the members.

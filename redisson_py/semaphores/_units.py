@@ -58,7 +58,7 @@ def _candidates(ownership: PermitOwnership, task: Task) -> Iterator[Permit]:
     lost = [permit for permit in ownership.unreported.get(task, ()) if not permit._told]
     held = [
         permit
-        for hold in ownership.permit_queue.holds.values()
+        for hold in ownership.all_holds()
         for permit in hold.live
         if isinstance(permit, Permit) and permit._block is None
     ]

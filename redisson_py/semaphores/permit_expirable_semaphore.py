@@ -179,7 +179,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
             if not isinstance(theirs, PermitOwnership) or theirs.place != self._ownership.place:
                 raise NotHeldError(f"{self!r} has no such permit: {permit!r} is another's")
             return permit
-        hold = self._ownership.permit_queue.holds.get(bytes.fromhex(permit_id))
+        hold = self._ownership.hold_of(bytes.fromhex(permit_id))
         return None if hold is None else self._ownership.permit_of(hold)
 
     async def _change_foreign(self, permit: bytes) -> bool:
@@ -339,8 +339,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
     async def _release_all(self, ids: list[str]) -> int:
         """Give back all of these, or none; return how many."""
         raw = [bytes.fromhex(permit_id) for permit_id in ids]
-        held = self._ownership.permit_queue.holds
-        own = [held[each] for each in raw if each in held]
+        own = [hold for each in raw if (hold := self._ownership.hold_of(each)) is not None]
         script, values = self._commands.release_ids(raw)
         started = self._receipts.start(script, **values)
         # A renewal after the release would find nothing and report a loss.
