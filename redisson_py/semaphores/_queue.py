@@ -226,8 +226,3 @@ class PermitQueue(LocalQueue[Hold]):
             return None
         left = self._busy_until - running_loop().time()
         return left if left > 0 else None
-
-    def check(self) -> None:
-        """Raise `AssertionError` if an invariant does not hold; for tests."""
-        if any(not waiter.future.done() for waiter in self.waiters):
-            assert self.asking, "somebody waits, and nobody asks"
