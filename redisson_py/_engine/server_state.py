@@ -10,6 +10,7 @@ from redisson_py._engine.lease import Lease, lost_error
 from redisson_py._engine.lease_extension import set_needed_lease
 from redisson_py._engine.not_held import not_held
 from redisson_py._engine.ownership import Ownership
+from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import LockCommands, View
 from redisson_py._loop import Task, current_task
 from redisson_py._statistics import PrimitiveStatistics
@@ -70,6 +71,9 @@ class ServerState(Ownership):
         self.context.check()
         before = set(self.all_holds())
         freed, once = await self.view.force_release()
+        for request in self.context.pending:
+            if isinstance(request, AcquireRequest):
+                request.overtaken |= request.ownership.commands.key == self.commands.key
         # The writer's own reads end with the write hold.
         for hold in [*self.all_holds(), *self._holds_of(self.reads)]:
             # A hold granted since it was sent, or since its first run, is not released.

@@ -368,3 +368,17 @@ def end_of(members: Sequence[Lease], needed: int) -> float:
         return -math.inf
     ends.sort()
     return ends[-needed]
+
+
+def live_leases(owners: Sequence[TaskOwnership], hold_key: bytes) -> set[CompositeLease]:
+    """Return the leases of a composite that are held, to which those of its members refer."""
+    members = [lease for owner in owners for hold in owner.all_holds() for lease in hold.live]
+    made = {each._composite() for each in members if each._composite is not None}
+    return {
+        lease
+        for lease in made
+        if isinstance(lease, CompositeLease)
+        and lease._state == "held"
+        # A lock may be a member of several composites.
+        and cast("CompositeHold", lease._hold).ownership.hold_key == hold_key
+    }

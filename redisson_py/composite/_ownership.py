@@ -20,7 +20,7 @@ from redisson_py._options import OnLost, OnReleaseError
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import now
 from redisson_py.composite._gather import Gather
-from redisson_py.composite._hold import CompositeHold, CompositeLease
+from redisson_py.composite._hold import CompositeHold, CompositeLease, live_leases
 from redisson_py.composite._member import extend_all, release_all, release_pending
 from redisson_py.composite._snapshot import JointSnapshot
 from redisson_py.errors import ConnectionLostError, NotHeldError, RedissonError
@@ -311,25 +311,8 @@ class CompositeOwnership:
         """Return local counters: tasks that wait for it or a member, and its leases."""
         return PrimitiveStatistics(
             waiters=sum(member.statistics().waiters for member in self.members),
-            held_leases=len(self._live()),
+            held_leases=len(live_leases(self.owners, self.hold_key)),
         )
-
-    def _live(self) -> set[CompositeLease]:
-        """Return its leases that are held, which the leases of its members refer to."""
-        members = [
-            lease for owner in self.owners for hold in owner.all_holds() for lease in hold.live
-        ]
-        made = {each._composite() for each in members if each._composite is not None}
-        return {
-            lease
-            for lease in made
-            if isinstance(lease, CompositeLease) and lease._state == "held" and self._made(lease)
-        }
-
-    def _made(self, lease: CompositeLease) -> bool:
-        """Whether a lease is one of this composite, and not of another with a member of it."""
-        hold = lease._hold
-        return isinstance(hold, CompositeHold) and hold.ownership.hold_key == self.hold_key
 
     async def ask_members(self, look: Callable[[LockLike], Coroutine[Any, Any, T]]) -> list[T]:
         """Return the answers of the members.
