@@ -17,6 +17,7 @@ from redisson_py._engine import waiting
 from redisson_py._engine.hold import Hold, Reason
 from redisson_py._engine.lease import Lease, lost_error, tell_acquired
 from redisson_py._engine.ownership import Begun, Ownership
+from redisson_py._engine.reentry import STALE_GRANTS
 from redisson_py._engine.request import TOMBSTONE_MS
 from redisson_py._engine.server import Call
 from redisson_py._engine.wait import Wait
@@ -31,9 +32,6 @@ from redisson_py._time import PUNCTUAL, now
 from redisson_py.errors import ConnectionLostError
 from redisson_py.semaphores._queue import PermitQueue, PermitRequest, PermitWaiter
 from redisson_py.semaphores.permit import Permit
-
-#: Number of grants in a row that came too late to be used, after which `LeaseLostError` is raised.
-_STALE_GRANTS = 3
 
 #: Most lost permits kept for one task, to be reported by `release()` without a permit.
 _MOST_LOST = 1000
@@ -150,7 +148,7 @@ class PermitOwnership(Ownership):
                 for hold in holds:
                     self.give_back(hold)
                 stale_grants += 1
-                if stale_grants == _STALE_GRANTS:
+                if stale_grants == STALE_GRANTS:
                     held_for = present - holds[0].granted_at
                     reason: Reason = "expired" if lease_time is None else "ended"
                     raise lost_error(self, holds[0].owner, held_for, reason)

@@ -1,4 +1,4 @@
-"""`sync_replicas` and a forced release: what the master has granted, and replicas do not have yet."""
+"""`sync_replicas` and a forced release: the master has granted it, replicas have not yet."""
 
 from __future__ import annotations
 
