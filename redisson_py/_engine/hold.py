@@ -295,6 +295,7 @@ class Hold:
             self.state == "held"
             and self.renewed
             and not self.uncertain
+            and not self._changes
             and not self.guards
             and not self.reads
             and self.ends_at - present >= least_left

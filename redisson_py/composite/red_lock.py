@@ -301,14 +301,17 @@ class QuorumOwnership(CompositeOwnership):
 
     # Releasing.
 
-    async def release_hold(self, hold: CompositeHold, lease: CompositeLease) -> None:
+    async def release_hold(
+        self, hold: CompositeHold, lease: CompositeLease, let_go_at: float
+    ) -> None:
         """Release the whole hold, or pass it to another task here."""
         queue = self.queue
         if self._pass_on(hold):
+            lease._tell_released(let_go_at)
             return
         queue.releasing = True
         try:
-            await super().release_hold(hold, lease)
+            await super().release_hold(hold, lease, let_go_at)
         finally:
             queue.releasing = False
             queue.advance()

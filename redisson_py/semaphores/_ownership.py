@@ -18,6 +18,7 @@ from redisson_py._engine.hold import Hold, Reason
 from redisson_py._engine.lease import Lease, lost_error, tell_acquired
 from redisson_py._engine.ownership import Begun, Ownership
 from redisson_py._engine.reentry import STALE_GRANTS
+from redisson_py._engine.releasing import when_answered
 from redisson_py._engine.request import TOMBSTONE_MS
 from redisson_py._engine.server import Call
 from redisson_py._engine.wait import Wait
@@ -334,13 +335,12 @@ class PermitOwnership(Ownership):
         args = self.commands.release(hold, hold.units, 0, 0, version, version_ms)
         call = self.start_release(args, lease_time, in_line=True)
 
-        def lowered(_: object) -> None:
+        def lowered(done: Future[int | None]) -> None:
             hold.end_change(call)
-            done = call.future
-            if not done.cancelled() and done.exception() is None and done.result() is None:
+            if done.exception() is None and done.result() is None:
                 self.context.watchdog.lose(hold, "taken")
 
-        call.future.add_done_callback(lowered)
+        when_answered(call, lowered)
         return call
 
     def permit_of(self, hold: Hold) -> Permit:
