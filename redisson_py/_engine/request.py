@@ -274,8 +274,8 @@ class AcquireRequest:
             type(answer) is not Granted
             or call is None
             or call.uncertain
-            or self.overtaken
             or self not in pending
+            or self.overtaken
             or present - self.sent_at > self.lease_time / 2
         ):
             return None

@@ -150,7 +150,15 @@ class CompositeOwnership:
             release_all(leases)
             known = hold.known_leases()
             raise known[-1]._loss() if known else NotHeldError(f"{self!r} was lost meanwhile")
-        return self._told(hold.add_lease(leases), waited)
+        lease = hold.add_lease(leases)
+        if lease.lost:
+            # Granted, but over before it could be used.
+            loss = lease._loss()
+            lease._settle()
+            hold.drop(lease)
+            release_all(leases)
+            raise loss
+        return self._told(lease, waited)
 
     # Releasing.
 
