@@ -66,7 +66,7 @@ def hear_alone(call: Call, judge: Judge) -> None:
 def report(problem: BaseException | None) -> None:
     """Log an error that nobody waits for."""
     if problem is not None and not isinstance(problem, ClientClosedError):
-        log.warning("a call failed after it was cancelled: %s", problem)
+        log.warning("a release failed after its caller was cancelled: %s", problem)
 
 
 def judge_of_release(ownership: Ownership, hold: Hold, lease: Lease, release: Release) -> Judge:

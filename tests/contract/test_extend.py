@@ -126,10 +126,10 @@ async def test_a_loss_while_a_re_entry_is_on_its_way_leaves_nothing(
         await lease.release()
 
 
-async def test_a_hold_is_not_passed_while_a_partial_release_is_under_way(
+async def test_a_hold_whose_partial_release_was_cancelled_is_not_passed(
     clients: ClientFactory, redis: Redis, proxy: ProxyFactory
 ) -> None:
-    """If its answer is lost, a late duplicate of it travels under this owner."""
+    """Until its answer is there, a late duplicate of it may still travel under this owner."""
     link = await proxy()
     client = clients(link.url, turn=60)
     lock = client.get_lock("k")
