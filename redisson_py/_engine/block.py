@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, final
 
 from redisson_py._engine.decorating import Decorated, P, R, decorate
+from redisson_py._engine.releasing import hear_alone, judge_of_release
 from redisson_py._loop import (
     Cancelled,
     Future,
@@ -109,14 +110,14 @@ async def give_back(lease: Lease) -> None:
     releasing, hold, release = last
     if release is None:
         return
-    call, own_message, _ = release
+    call, own_message, _, _ = release
     try:
         reply = await call.future
     except RedissonError:
         # `finish_release` awaits the future again and handles the error.
         reply = None
     except BaseException:
-        releasing.left(None, own_message)
+        hear_alone(call, judge_of_release(releasing, hold, lease, release))
         raise
     if reply:
         releasing.left(reply, own_message)

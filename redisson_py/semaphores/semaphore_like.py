@@ -285,7 +285,7 @@ class SemaphoreLike(ABC):
     ) -> SemaphoreSnapshot:
         """Return a snapshot, with the holders of owner, units and seconds left described."""
         ownership = self._ownership
-        describer = Describer(self._context, ownership.permit_queue.holds.values())
+        describer = Describer(self._context, ownership.all_holds())
         holders = [await describer.holder(*row) for row in rows]
         for place, permit_id in enumerate(permit_ids):
             if holders[place].host is None:

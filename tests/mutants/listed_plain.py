@@ -36,8 +36,8 @@ PLAIN = (
         "a plain release that was cancelled keeps the queue waiting",
         "the next waiter asks when a release was cancelled",
         _BLOCK,
-        "        releasing.left(None, own_message)\n        raise",
-        "        raise",
+        "        hear_alone(call, judge_of_release(releasing, hold, lease, release))\n",
+        "",
         (_SWEEP,),
     ),
     Mutant(
