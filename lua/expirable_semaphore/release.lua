@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.release
---! version  5
+--! version  6
 --! keys     counter:string permits:zset tombstone:string receipt:string
 --! args     ids:str units:int channel:str tombstone_ms:int calls:int receipt_ms:int
 --! returns  nil = none of these is there | 0 = given back, but some lease was over | int > 0 = given back, one more than the clients told
@@ -35,7 +35,7 @@ if answer then
 end
 local found = redis.call('GET', counter)
 if not integer(found or '0') then
-  return redis.error_reply('ERR the counter is not a number')
+  return redis.error_reply('ERR the counter is not a number, or too great to be exact')
 end
 
 local present = now()

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.release_all
---! version  5
+--! version  6
 --! keys     counter:string permits:zset receipt:string
 --! args     ids:str units:int reclaims:int channel:str calls:int receipt_ms:int
 --! returns  int > 0 = so many given back | 0 = none: one of them is not there, or its lease is over
@@ -33,7 +33,7 @@ if answer then
 end
 local found = redis.call('GET', counter)
 if not integer(found or '0') then
-  return redis.error_reply('ERR the counter is not a number')
+  return redis.error_reply('ERR the counter is not a number, or too great to be exact')
 end
 
 local present = now()

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.set
---! version  6
+--! version  7
 --! keys     counter:string permits:zset receipt:string
 --! args     units:int life_ms:int replaces:int reclaims:int channel:str calls:int receipt_ms:int
 --! returns  1 = changed | 0 = there is such a semaphore, and replaces is 0 or it has so many
@@ -32,7 +32,7 @@ end
 local found = redis.call('GET', counter)
 local value = integer(found or '0')
 if not value then
-  return redis.error_reply('ERR the counter is not a number')
+  return redis.error_reply('ERR the counter is not a number, or too great to be exact')
 end
 local taken = redis.call('ZCARD', permits)
 local change = units

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.drain
---! version  4
+--! version  5
 --! keys     counter:string permits:zset counts:hash receipt:string
 --! args     calls:int receipt_ms:int reclaims:int
 --! returns  int = how many were available, perhaps fewer than none; none are now
@@ -27,7 +27,7 @@ end
 local found = redis.call('GET', counter)
 local value = integer(found or '0')
 if not value then
-  return redis.error_reply('ERR the counter is not a number')
+  return redis.error_reply('ERR the counter is not a number, or too great to be exact')
 end
 redis.call('HLEN', counts)
 

@@ -6,6 +6,7 @@ may release. So the queue of the semaphore keeps them, not the task.
 
 from __future__ import annotations
 
+import logging
 import weakref
 from typing import Any, cast
 
@@ -40,6 +41,8 @@ _MOST_LOST = 1000
 
 
 Commands = SemaphoreCommands | PermitExpirableSemaphoreCommands
+
+log: logging.Logger = logging.getLogger("redisson_py")
 
 
 class PermitOwnership(Ownership):
@@ -376,6 +379,13 @@ class PermitOwnership(Ownership):
         hold.end("released")
 
     # Looking.
+
+    def warn_of_missing(self) -> None:
+        """Warn, once for a name, if permits are missing that Redisson's clients cannot have."""
+        wanted, queue = self.commands.start_units, self.permit_queue
+        if wanted > 0 and self.commands.records_all and not queue.number_known:
+            queue.number_known = True
+            log.warning("%r: %s; `permits` says %d", self, self.commands.missing, wanted)
 
     def statistics(self) -> PrimitiveStatistics:
         """Return local counters for this name."""
