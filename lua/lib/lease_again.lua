@@ -3,6 +3,8 @@
 local function lease_again(permits, counts, ends_at)
   local owners = redis.call('HKEYS', counts)
   for _, owner in ipairs(owners) do
-    redis.call('ZADD', permits, 'NX', ends_at, owner)
+    if not redis.call('ZSCORE', permits, owner) then
+      redis.call('ZADD', permits, ends_at, owner)
+    end
   end
 end
