@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   barrier.leave
---! version  3
+--! version  4
 --! keys     barrier:hash arrivals:zset released:zset arrival:string
 --! args     owner:str channel:str lease_ms:int receipt_ms:int
 --! returns  int >= 0 = nothing to leave: released, and this was its position | -1 = it does not wait
@@ -10,6 +10,7 @@
 --! include lib.now
 --! include lib.barrier_state
 --! include lib.break_barrier
+--! include lib.remember
 
 -- The undo of an arrival: a party that leaves while others wait breaks the barrier for them, for at
 -- least one lease. The owner is declared gone, so that an arrival still on its way is refused.
@@ -36,5 +37,5 @@ local latest = tonumber(last[2] or 0)
 if latest > ms and redis.call('ZSCORE', arrivals, owner) then
   break_barrier(barrier, arrivals, channel, math.max(latest, ms + lease_ms))
 end
-redis.call('SET', arrival, 'void', 'PX', string.format('%.0f', receipt_ms))
+remember(arrival, 'void', receipt_ms)
 return -1

@@ -10,6 +10,7 @@
 --! include lib.integer
 --! include lib.announce
 --! include lib.receipt
+--! include lib.remember
 
 -- Adds units, perhaps fewer than none. The message is how many these were, as Redisson's; but
 -- INCRBY, unlike its SET, keeps an expiry the key has. What is taken comes back on top, and a
@@ -37,11 +38,12 @@ end
 
 announce(channel, units)
 if found then
-  -- Changes nothing: a user that may not count is refused before the receipt is written.
+  -- These change nothing: a user that may not count is refused before the receipt is written. For
+  -- the first see lib/remember.
+  redis.call('ZREM', permits, '')
   redis.call('INCRBY', counter, 0)
 end
-local life = string.format('%.0f', receipt_ms)
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, sum), 'PX', life)
+remember(receipt, string.format('%.0f %.0f', calls, sum), receipt_ms)
 if not found and taken > 0 then
   redis.call('DEL', permits)
 end

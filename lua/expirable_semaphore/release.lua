@@ -76,7 +76,6 @@ if back > 0 then
 end
 if calls > 0 then
   local text = reply and string.format('%.0f', reply) or 'none'
-  local life = string.format('%.0f', receipt_ms)
-  redis.call('SET', receipt, string.format('%.0f %s', calls, text), 'PX', life)
+  remember(receipt, string.format('%.0f %s', calls, text), receipt_ms)
 end
 return reply

@@ -14,6 +14,7 @@
 --! include lib.give_back
 --! include lib.permit_id
 --! include lib.receipt
+--! include lib.remember
 
 -- Gives back all of the ids or none. The message is how many these were, as Redisson's.
 local counter, permits, receipt = KEYS[1], KEYS[2], KEYS[3]
@@ -62,6 +63,5 @@ if alive > 0 then
     redis.call('ZREM', permits, permit_id(ids, i))
   end
 end
-local life = string.format('%.0f', receipt_ms)
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, back), 'PX', life)
+remember(receipt, string.format('%.0f %.0f', calls, back), receipt_ms)
 return back

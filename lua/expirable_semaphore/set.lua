@@ -13,6 +13,7 @@
 --! include lib.expired
 --! include lib.give_back
 --! include lib.receipt
+--! include lib.remember
 
 -- Makes a semaphore unless there is one, which is gone after life_ms if that is not 0; with `replaces` an existing one gets as many units, all
 -- told, taken ones included. What was taken from an earlier one of this name is void.
@@ -45,14 +46,15 @@ local over, back = {}, 0
 if found and replaces > 0 then
   over, back = expired(permits, nil, now(), reclaims)
   announce(channel, back > 0 and value + back or 0)
-  -- Changes nothing: a user that may not count is refused before the receipt is written.
+  -- These change nothing: a user that may not count is refused before the receipt is written. For
+  -- the first see lib/remember.
+  redis.call('ZREM', permits, '')
   redis.call('INCRBY', counter, 0)
 end
 if changed == 1 then
   announce(channel, units)
 end
-local life = string.format('%.0f', receipt_ms)
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, changed), 'PX', life)
+remember(receipt, string.format('%.0f %.0f', calls, changed), receipt_ms)
 if not found then
   if taken > 0 then
     redis.call('DEL', permits)

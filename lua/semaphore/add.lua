@@ -10,6 +10,7 @@
 --! include lib.integer
 --! include lib.announce
 --! include lib.receipt
+--! include lib.remember
 --! include lib.units_taken
 
 -- Adds units, perhaps fewer than none, to those of a semaphore; with `creates` to none where
@@ -42,11 +43,12 @@ if changes then
   announce(channel, sum)
 end
 if found then
-  -- Changes nothing: a user that may not count is refused before the receipt is written.
+  -- These change nothing: a user that may not count is refused before the receipt is written. For
+  -- the first see lib/remember.
+  redis.call('ZREM', permits, '')
   redis.call('INCRBY', counter, 0)
 end
-local life = string.format('%.0f', receipt_ms)
-redis.call('SET', receipt, string.format('%.0f %s', calls, reply), 'PX', life)
+remember(receipt, string.format('%.0f %s', calls, reply), receipt_ms)
 if not found and taken then
   redis.call('DEL', permits, counts)
 end

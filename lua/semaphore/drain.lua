@@ -12,6 +12,7 @@
 --! include lib.expired
 --! include lib.give_back
 --! include lib.receipt
+--! include lib.remember
 
 local counter, permits, counts, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local calls, receipt_ms, reclaims = whole(ARGV[1], 1), whole(ARGV[2], 1), whole(ARGV[3], 1)
@@ -35,12 +36,13 @@ local over, back = {}, 0
 if found then
   over, back = expired(permits, counts, now(), reclaims)
   value = value + back
-  -- Changes nothing: a user that may not count is refused before the receipt is written.
+  -- These change nothing: a user that may not count is refused before the receipt is written. For
+  -- the first see lib/remember.
+  redis.call('ZREM', permits, '')
   redis.call('INCRBY', counter, 0)
 end
 give_back(counter, permits, counts, over, back)
-local life = string.format('%.0f', receipt_ms)
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, value), 'PX', life)
+remember(receipt, string.format('%.0f %.0f', calls, value), receipt_ms)
 if value ~= 0 then
   redis.call('INCRBY', counter, string.format('%.0f', 0 - value))
 end

@@ -9,7 +9,7 @@
 -- Also the undo of an acquire; the tombstone then refuses one still on its way. What is not
 -- there was given back already, by whoever found its lease over. Where the counter is gone, so
 -- is what was taken from it. Where only the count of this owner has vanished, it had what it says.
--- The order of writes lets a full server below Redis 7 take a final release. For versions see
+-- The order of writes lets a full server below Redis 7 take it: see lib/remember. For versions see
 -- lock.release.
 local counter, permits, counts, tombstone = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local version_key = KEYS[5]
@@ -86,6 +86,7 @@ if drops then
   redis.call('ZREM', permits, owner)
   redis.call('HDEL', counts, owner)
 elseif held and back > 0 then
+  redis.call('HDEL', counts, '')
   redis.call('INCRBY', counter, string.format('%.0f', back))
   local refused = redis.pcall('HSET', counts, owner, string.format('%.0f', units))
   if type(refused) == 'table' then

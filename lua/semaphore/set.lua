@@ -13,6 +13,7 @@
 --! include lib.expired
 --! include lib.give_back
 --! include lib.receipt
+--! include lib.remember
 --! include lib.units_taken
 
 -- Makes a semaphore unless there is one; with life_ms > 0 it is gone after that time. What was
@@ -58,14 +59,15 @@ if replaces then
   if change + back > 0 then
     announce(channel, value + change + back)
   end
-  -- Changes nothing: a user that may not count is refused before the receipt is written.
+  -- These change nothing: a user that may not count is refused before the receipt is written. For
+  -- the first see lib/remember.
+  redis.call('ZREM', permits, '')
   redis.call('INCRBY', counter, 0)
 elseif not found then
   announce(channel, units)
 end
 local changed = (not found or change ~= 0) and 1 or 0
-local life = string.format('%.0f', receipt_ms)
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, changed), 'PX', life)
+remember(receipt, string.format('%.0f %.0f', calls, changed), receipt_ms)
 if replaces then
   give_back(counter, permits, counts, over, back)
   if change ~= 0 then
