@@ -54,7 +54,10 @@ async def answer_lowered(
     try:
         reply = await call.future
     except RefusedError as error:
-        raise ownership.refusal(hold, lease, call, error) from error
+        refusal = ownership.refusal(hold, lease, call, error)
+        if not call.uncertain:
+            hold.release_refused(lease)
+        raise refusal from error
     except ConnectionLostError as error:
         raise release_failed(ownership, error) from error
     # If sent twice, the lease that the first copy set may have ended before the second came.

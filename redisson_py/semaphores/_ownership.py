@@ -10,7 +10,7 @@ import logging
 import weakref
 from typing import Any, cast
 
-from redisson_py._answers import Granted
+from redisson_py._answers import Granted, RefusedError
 from redisson_py._commands.permit_expirable_semaphore import PermitExpirableSemaphoreCommands
 from redisson_py._commands.plain import plain_calls
 from redisson_py._commands.semaphore import SemaphoreCommands
@@ -342,16 +342,23 @@ class PermitOwnership(Ownership):
     def lower(self, hold: Hold) -> Call:
         """Lower the units in Redis to those of the hold."""
         version, keep = hold.begin_change()
-        version_ms = TOMBSTONE_MS if keep else 0
+        version_ms, units = TOMBSTONE_MS if keep else 0, hold.units
         lease_time = self.context.options.lease_time
-        args = self.commands.release(hold, hold.units, 0, 0, version, version_ms)
+        args = self.commands.release(hold, units, 0, 0, version, version_ms)
         call = self.start_release(args, lease_time, in_line=True)
 
         def lowered(_: object) -> None:
             hold.end_change(call)
             done = call.future
-            if not done.cancelled() and done.exception() is None and done.result() is None:
+            error = None if done.cancelled() else done.exception()
+            if isinstance(error, RefusedError) and not call.uncertain:
+                hold.units_refused(version)
+            elif done.cancelled() or error is not None:
+                return
+            elif done.result() is None:
                 self.context.watchdog.lose(hold, "taken")
+            else:
+                hold.units_lowered(units)
 
         call.future.add_done_callback(lowered)
         return call
