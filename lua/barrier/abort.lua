@@ -8,7 +8,7 @@
 
 --! include lib.whole
 --! include lib.receipt
---! include lib.remember
+--! include lib.leave_receipt
 --! include lib.barrier_state
 --! include lib.break_barrier
 
@@ -35,5 +35,5 @@ if reply == 1 then
 else
   redis.call('PERSIST', barrier)
 end
-remember(receipt, string.format('%.0f %.0f', calls, reply), receipt_ms)
+leave_receipt(receipt, calls, string.format('%.0f', reply), receipt_ms)
 return reply

@@ -10,7 +10,6 @@
 --! include lib.now
 --! include lib.barrier_state
 --! include lib.break_barrier
---! include lib.remember
 
 -- The undo of an arrival: a party that leaves while others wait breaks the barrier for them, for at
 -- least one lease. The owner is declared gone, so that an arrival still on its way is refused.
@@ -37,5 +36,8 @@ local latest = tonumber(last[2] or 0)
 if latest > ms and redis.call('ZSCORE', arrivals, owner) then
   break_barrier(barrier, arrivals, channel, math.max(latest, ms + lease_ms))
 end
-remember(arrival, 'void', receipt_ms)
+local life = string.format('%.0f', receipt_ms)
+-- For PEXPIRE see lib/remember.
+redis.call('PEXPIRE', arrival, life)
+redis.call('SET', arrival, 'void', 'PX', life)
 return -1

@@ -8,7 +8,7 @@
 
 --! include lib.whole
 --! include lib.receipt
---! include lib.remember
+--! include lib.leave_receipt
 --! include lib.barrier_state
 
 -- A waiter finds its generation neither present nor released, which is as good as broken.
@@ -34,5 +34,5 @@ if reply == 1 then
   redis.call('PUBLISH', channel, '0')
 end
 redis.call('DEL', barrier, arrivals)
-remember(receipt, string.format('%.0f %.0f', calls, reply), receipt_ms)
+leave_receipt(receipt, calls, string.format('%.0f', reply), receipt_ms)
 return reply

@@ -10,7 +10,7 @@
 --! include lib.integer
 --! include lib.announce
 --! include lib.receipt
---! include lib.remember
+--! include lib.leave_receipt
 
 -- Adds units, perhaps fewer than none. The message is how many these were, as Redisson's; but
 -- INCRBY, unlike its SET, keeps an expiry the key has. What is taken comes back on top, and a
@@ -43,7 +43,7 @@ if found then
   redis.call('ZREM', permits, '')
   redis.call('INCRBY', counter, 0)
 end
-remember(receipt, string.format('%.0f %.0f', calls, sum), receipt_ms)
+leave_receipt(receipt, calls, string.format('%.0f', sum), receipt_ms)
 if not found and taken > 0 then
   redis.call('DEL', permits)
 end

@@ -12,6 +12,7 @@
 --! include lib.announce
 --! include lib.permit_id
 --! include lib.receipt
+--! include lib.leave_receipt
 --! include lib.remember
 
 -- Gives back those of the ids that are there. Also the undo of an acquire: the tombstone, which
@@ -76,6 +77,6 @@ if back > 0 then
 end
 if calls > 0 then
   local text = reply and string.format('%.0f', reply) or 'none'
-  remember(receipt, string.format('%.0f %s', calls, text), receipt_ms)
+  leave_receipt(receipt, calls, text, receipt_ms)
 end
 return reply

@@ -14,7 +14,7 @@
 --! include lib.give_back
 --! include lib.permit_id
 --! include lib.receipt
---! include lib.remember
+--! include lib.leave_receipt
 
 -- Gives back all of the ids or none. The message is how many these were, as Redisson's.
 local counter, permits, receipt = KEYS[1], KEYS[2], KEYS[3]
@@ -63,5 +63,5 @@ if alive > 0 then
     redis.call('ZREM', permits, permit_id(ids, i))
   end
 end
-remember(receipt, string.format('%.0f %.0f', calls, back), receipt_ms)
+leave_receipt(receipt, calls, string.format('%.0f', back), receipt_ms)
 return back

@@ -13,7 +13,7 @@
 --! include lib.expired
 --! include lib.give_back
 --! include lib.receipt
---! include lib.remember
+--! include lib.leave_receipt
 
 -- Makes a semaphore unless there is one, which is gone after life_ms if that is not 0; with `replaces` an existing one gets as many units, all
 -- told, taken ones included. What was taken from an earlier one of this name is void.
@@ -54,7 +54,7 @@ end
 if changed == 1 then
   announce(channel, units)
 end
-remember(receipt, string.format('%.0f %.0f', calls, changed), receipt_ms)
+leave_receipt(receipt, calls, string.format('%.0f', changed), receipt_ms)
 if not found then
   if taken > 0 then
     redis.call('DEL', permits)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   fenced_lock.set_lease
---! version  4
+--! version  3
 --! keys     lock:hash version_key:string token:string
 --! args     owner:str lease_ms:int version:int version_ms:int idle_ms:int
 --! returns  1 = set | 0 = not the owner | 2 = superseded

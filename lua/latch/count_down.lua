@@ -9,6 +9,7 @@
 --! include lib.whole
 --! include lib.integer
 --! include lib.receipt
+--! include lib.leave_receipt
 --! include lib.remember
 
 -- Never below 0, where the key goes: no key is count 0. Only the call that brings it there says so.
@@ -44,7 +45,7 @@ end
 if left == 0 then
   redis.call('DEL', latch)
 end
-remember(receipt, string.format('%.0f %.0f', calls, left), receipt_ms)
+leave_receipt(receipt, calls, string.format('%.0f', left), receipt_ms)
 if begins then
   remember(start, '1', receipt_ms)
 end

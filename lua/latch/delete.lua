@@ -8,7 +8,7 @@
 
 --! include lib.whole
 --! include lib.receipt
---! include lib.remember
+--! include lib.leave_receipt
 
 -- The message is Redisson's, whose waiters take it for "closed" and sleep on; ours look again. It
 -- comes first because it may be refused, and then nothing has changed.
@@ -30,5 +30,5 @@ if reply == 1 then
   redis.call('PUBLISH', channel, '1')
 end
 redis.call('DEL', latch)
-remember(receipt, string.format('%.0f %.0f', calls, reply), receipt_ms)
+leave_receipt(receipt, calls, string.format('%.0f', reply), receipt_ms)
 return reply

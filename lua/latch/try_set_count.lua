@@ -8,7 +8,7 @@
 
 --! include lib.whole
 --! include lib.receipt
---! include lib.remember
+--! include lib.leave_receipt
 
 -- No key is count 0: the latch is open. The message closes the gate of Redisson's waiters. It comes
 -- first because it may be refused, and then nothing has changed.
@@ -29,7 +29,7 @@ local reply = left and 0 or 1
 if reply == 1 then
   redis.call('PUBLISH', channel, '1')
 end
-remember(receipt, string.format('%.0f %.0f', calls, reply), receipt_ms)
+leave_receipt(receipt, calls, string.format('%.0f', reply), receipt_ms)
 if reply == 1 then
   redis.call('SET', latch, string.format('%.0f', counts))
 end

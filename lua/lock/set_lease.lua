@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   lock.set_lease
---! version  5
+--! version  4
 --! keys     lock:hash version_key:string
 --! args     owner:str lease_ms:int version:int version_ms:int
 --! returns  1 = set | 0 = not the owner | 2 = superseded

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   read_lock.set_lease
---! version  6
+--! version  5
 --! keys     lock:hash version_key:string
 --! args     owner:str lease_ms:int version:int version_ms:int
 --! returns  1 = set | 0 = not a reader | 2 = superseded

@@ -50,7 +50,6 @@ end
 --! include lib.announce
 --! include lib.expired
 --! include lib.give_back
---! include lib.lease_again
 --! include lib.follow
 --! include lib.keep
 
@@ -73,7 +72,13 @@ local leases = nobody and 0 or redis.call('ZCARD', permits)
 local holders = nobody and 0 or redis.call('HLEN', counts)
 local known = leases + holders > 0
 if found and holders > leases then
-  lease_again(permits, counts, ends_at)
+  -- Without a lease, what a dead owner has would never come back.
+  local owners = redis.call('HKEYS', counts)
+  for _, each in ipairs(owners) do
+    if not redis.call('ZSCORE', permits, each) then
+      redis.call('ZADD', permits, ends_at, each)
+    end
+  end
 elseif found and leases > holders and not has and redis.call('ZSCORE', permits, owner) then
   -- Asked again, and its count has vanished, but not its lease.
   redis.call('HSET', counts, owner, string.format('%.0f', units))

@@ -10,8 +10,7 @@
 --! include lib.integer
 --! include lib.announce
 --! include lib.receipt
---! include lib.remember
---! include lib.units_taken
+--! include lib.leave_receipt
 
 -- Adds units, perhaps fewer than none, to those of a semaphore; with `creates` to none where
 -- there is no such semaphore. Unlike Redisson's SET, INCRBY keeps an expiry the key has. What is
@@ -32,8 +31,11 @@ local found = redis.call('GET', counter)
 local value = integer(found or '0')
 local sum = value and integer(string.format('%.0f', value + units))
 local taken = redis.call('ZCARD', permits) + redis.call('HLEN', counts) > 0
-local most = sum and integer(string.format('%.0f', sum + (found and units_taken(counts) or 0)))
-if not most then
+local most, holdings = sum, found and sum and redis.call('HVALS', counts) or {}
+for _, count in ipairs(holdings) do
+  most = most + (whole(count, 1) or 0)
+end
+if not most or not integer(string.format('%.0f', most)) then
   return redis.error_reply('ERR the counter is not a number, or would be too great to be exact')
 end
 
@@ -48,7 +50,7 @@ if found then
   redis.call('ZREM', permits, '')
   redis.call('INCRBY', counter, 0)
 end
-remember(receipt, string.format('%.0f %s', calls, reply), receipt_ms)
+leave_receipt(receipt, calls, reply, receipt_ms)
 if not found and taken then
   redis.call('DEL', permits, counts)
 end

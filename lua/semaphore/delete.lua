@@ -8,7 +8,7 @@
 
 --! include lib.whole
 --! include lib.receipt
---! include lib.remember
+--! include lib.leave_receipt
 
 -- What is taken is void: its holders find nothing to renew or to give back. The message, of one
 -- permit that is not there, has waiters look: ours then know that there is no semaphore, those that
@@ -34,5 +34,5 @@ if found then
   redis.call('PUBLISH', channel, '1')
 end
 redis.call('DEL', counter, permits, counts)
-remember(receipt, string.format('%.0f %.0f', calls, reply), receipt_ms)
+leave_receipt(receipt, calls, string.format('%.0f', reply), receipt_ms)
 return reply

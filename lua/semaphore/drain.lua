@@ -12,7 +12,7 @@
 --! include lib.expired
 --! include lib.give_back
 --! include lib.receipt
---! include lib.remember
+--! include lib.leave_receipt
 
 local counter, permits, counts, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local calls, receipt_ms, reclaims = whole(ARGV[1], 1), whole(ARGV[2], 1), whole(ARGV[3], 1)
@@ -42,7 +42,7 @@ if found then
   redis.call('INCRBY', counter, 0)
 end
 give_back(counter, permits, counts, over, back)
-remember(receipt, string.format('%.0f %.0f', calls, value), receipt_ms)
+leave_receipt(receipt, calls, string.format('%.0f', value), receipt_ms)
 if value ~= 0 then
   redis.call('INCRBY', counter, string.format('%.0f', 0 - value))
 end

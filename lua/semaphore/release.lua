@@ -2,7 +2,7 @@
 --! script   semaphore.release
 --! version  7
 --! keys     counter:string permits:zset counts:hash tombstone:string version_key:string
---! args     owner:str units:int had:int channel:str tombstone_ms:int version:int version_ms:int
+--! args     owner:str units:int had_units:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = nothing there | 0 = some given back, or superseded | int > 0 = all given back, one more than the clients told
 --! retry    safe: states the units to fall to; a repeated final release finds nothing
 
@@ -13,7 +13,7 @@
 -- lock.release.
 local counter, permits, counts, tombstone = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local version_key = KEYS[5]
-local owner, units, had = ARGV[1], ARGV[2], ARGV[3]
+local owner, units, had_units = ARGV[1], ARGV[2], ARGV[3]
 local channel, tombstone_ms = ARGV[4], ARGV[5]
 local version, version_ms = ARGV[6], ARGV[7]
 
@@ -44,11 +44,11 @@ end
 --! include lib.superseded
 --! include lib.remember
 
-units, had, tombstone_ms = whole(units, 0), whole(had, 1), whole(tombstone_ms, 0)
+units, had_units, tombstone_ms = whole(units, 0), whole(had_units, 1), whole(tombstone_ms, 0)
 version, version_ms = whole(version, 0), whole(version_ms, 0)
 
-if not (units and had and tombstone_ms and version and version_ms) then
-  return redis.error_reply('ERR units, had and tombstone_ms must be whole numbers')
+if not (units and had_units and tombstone_ms and version and version_ms) then
+  return redis.error_reply('ERR units, had_units and tombstone_ms must be whole numbers')
 end
 if superseded(version_key, version) then
   return 0
@@ -56,7 +56,7 @@ end
 
 local leased = redis.call('ZSCORE', permits, owner)
 if leased and not held and units == 0 then
-  held = string.format('%.0f', had)
+  held = string.format('%.0f', had_units)
 end
 local back = held and (whole(held, 1) or -1) - units
 if back and (back < -units or not integer(found or '0')) then

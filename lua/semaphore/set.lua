@@ -13,8 +13,7 @@
 --! include lib.expired
 --! include lib.give_back
 --! include lib.receipt
---! include lib.remember
---! include lib.units_taken
+--! include lib.leave_receipt
 
 -- Makes a semaphore unless there is one; with life_ms > 0 it is gone after that time. What was
 -- taken from an earlier one of this name is void. With `replaces` an existing one gets as many
@@ -44,7 +43,10 @@ if replaces then
   if not value then
     return redis.error_reply('ERR the counter is not a number, or too great to be exact')
   end
-  local total = value + units_taken(counts)
+  local total, holdings = value, redis.call('HVALS', counts)
+  for _, count in ipairs(holdings) do
+    total = total + (whole(count, 1) or 0)
+  end
   change = units - total
   if not (integer(string.format('%.0f', total)) and integer(string.format('%.0f', value + change))) then
     return redis.error_reply('ERR the number of permits is too great to be exact')
@@ -67,7 +69,7 @@ elseif not found then
   announce(channel, units)
 end
 local changed = (not found or change ~= 0) and 1 or 0
-remember(receipt, string.format('%.0f %.0f', calls, changed), receipt_ms)
+leave_receipt(receipt, calls, string.format('%.0f', changed), receipt_ms)
 if replaces then
   give_back(counter, permits, counts, over, back)
   if change ~= 0 then

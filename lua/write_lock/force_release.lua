@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   write_lock.force_release
---! version  5
+--! version  4
 --! keys     lock:hash receipt:string
 --! args     channel:str receipt_ms:int
 --! returns  1 = it was held for writing and is free now | 0 = it was free, or held for reading

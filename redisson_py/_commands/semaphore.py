@@ -170,7 +170,7 @@ class SemaphoreCommands:
             version_key=_keys.version_key(self.key, field),
             owner=field,
             units=units,
-            had=had,
+            had_units=had,
             channel=self.channel,
             tombstone_ms=tombstone_ms,
             version=version,

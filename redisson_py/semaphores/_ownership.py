@@ -389,10 +389,10 @@ class PermitOwnership(Ownership):
 
     def warn_of_missing(self) -> None:
         """Warn, once for a name, if permits are missing that Redisson's clients cannot have."""
-        wanted, queue = self.commands.start_units, self.permit_queue
+        wanted, missing, queue = self.commands.start_units, self.commands.missing, self.permit_queue
         if wanted > 0 and self.commands.records_all and not queue.number_known:
             queue.number_known = True
-            log.warning("%r: %s; `permits` says %d", self, self.commands.missing, wanted)
+            log.warning("%r has fewer than %d permits: %s", self, wanted, missing)
 
     def statistics(self) -> PrimitiveStatistics:
         """Return local counters for this name."""

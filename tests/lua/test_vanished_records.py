@@ -164,7 +164,7 @@ async def test_a_grant_that_is_repeated_without_the_counter_has_new_tokens(
     code, again = await fenced.acquire_fenced(A, tokens=4)
     assert code == 1
     assert again > first
-    assert int(await redis.get(fenced.token_key)) == again + 3
+    assert await redis.get(fenced.token_key) == b"%d" % (again + 3)
 
 
 async def test_nothing_is_added_that_could_not_be_counted_when_all_is_back(

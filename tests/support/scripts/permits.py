@@ -169,7 +169,7 @@ class SemaphoreScripts(PermitScripts):
             tombstone=self.tombstone(owner),
             owner=owner,
             units=units,
-            had=had,
+            had_units=had,
             channel=self.channel,
             tombstone_ms=tombstone_ms,
             **self.versioned(owner, version, version_ms),
