@@ -199,7 +199,8 @@ test-sentinel: $(VENV)/.checks ## on a master that sentinels name
 		$(addprefix tests/contract/test_,acquire_release.py cancellation_sweep.py loss.py waiting.py)
 
 test-redis7: $(VENV)/.checks ## on the redis-server 7 on the PATH, with the documented permissions
-	$(pytest) --server=redis7 --user=acl $(tally) tests/lua tests/stream tests/primitives
+	$(pytest) --server=redis7 --user=acl $(tally) tests/lua tests/stream tests/primitives \
+		$(addprefix tests/faults/test_,full_server.py vanished_keys.py)
 
 # The older release of Redisson is asked whether it still does as we do, on the oldest server.
 test-redis62: $(VENV)/.checks ## on Redis 6.2, the oldest supported, with the documented permissions

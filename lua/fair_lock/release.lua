@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   fair_lock.release
---! version  6
+--! version  7
 --! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset version_key:string
 --! args     owner:str holds:int lease_ms:int wait_ms:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not the owner | 0 = still held, or superseded | int > 0 = free, one more than the clients told
@@ -94,6 +94,8 @@ if final then
 elseif held then
   local removed = count - math.min(count, holds)
   if removed > 0 then
+    -- Removes nothing: see lib/remember.
+    redis.call('HDEL', lock, '')
     redis.call('HINCRBY', lock, owner, string.format('%.0f', 0 - removed))
   end
   local refused = redis.pcall('PEXPIRE', lock, string.format('%.0f', lease_ms))

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   lock.release
---! version  4
+--! version  5
 --! keys     lock:hash tombstone:string version_key:string
 --! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not the owner | 0 = still held, or superseded | int > 0 = free, one more than the clients told
@@ -42,6 +42,8 @@ if held and holds == 0 then
 elseif held then
   local removed = count - math.min(count, holds)
   if removed > 0 then
+    -- Removes nothing: see lib/remember.
+    redis.call('HDEL', lock, '')
     redis.call('HINCRBY', lock, owner, string.format('%.0f', 0 - removed))
   end
   local refused = redis.pcall('PEXPIRE', lock, string.format('%.0f', lease_ms))

@@ -199,7 +199,6 @@ class Block:
             source._by_hand.remove(block)
         lease, block.lease = block.lease, None
         assert lease is not None
-        lease._block = None
         cancelled_by_us = block._cancelled and block._uncancel(error)
         failure: RedissonError | None = lease._loss() if cancelled_by_us else None
         try:
@@ -219,6 +218,8 @@ class Block:
                 log.warning("%s", problem)
         except RedissonError as problem:
             failure = problem
+        finally:
+            lease._block = None
         if failure is None:
             return
         if error is None or cancelled_by_us:

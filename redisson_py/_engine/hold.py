@@ -122,6 +122,7 @@ class Hold:
         "_changes",
         "_forgotten",
         "_last_change",
+        "_units_there",
         "asked_at",
         "batch",
         "ends_at",
@@ -194,6 +195,7 @@ class Hold:
         self.reentries: int = 0
         self._changes = 0
         self._last_change = 0
+        self._units_there = units
         self._forgotten: list[LeaseRef] | None = None
         if uncertain and parent is not None:
             parent.became_uncertain()
@@ -401,6 +403,17 @@ class Hold:
             self._review()
         return self.count
 
+    def release_refused(self, lease: Lease) -> None:
+        """Take back a released lease, because the server has refused to lower the count.
+
+        So a second release gives back this lease, and not the one around it. A block that ends, or
+        a composite, would not release it again: then the next change of the hold lowers the count.
+        """
+        composed = lease._block is not None or lease._composite is not None
+        if self.state == "held" and lease._state == "released" and not composed:
+            lease._unsettle()
+            self.add_lease(lease)
+
     def limit_renewals(self, max_hold: float, lease: Lease) -> None:
         """Renew it for this lease until at most `max_hold` seconds after its grant.
 
@@ -573,6 +586,18 @@ class Hold:
     def units_fell(self, units: int) -> None:
         """Record that this number of its units was released."""
         self.units -= units
+
+    def units_lowered(self, units: int) -> None:
+        """Record that the server has this number of its units now."""
+        self._units_there = units
+
+    def units_refused(self, version: int) -> None:
+        """Record that the server has refused this change, and has the units that it had before.
+
+        If another change is under way, its answer decides.
+        """
+        if self.is_last_change(version) or not self.is_changing:
+            self.units = self._units_there
 
     # Its end.
 

@@ -124,7 +124,7 @@ class Ownership:
             or hold.max_held
             or hold.uncertain
             or hold.parent is not None
-            or not hold.units
+            or hold.units != 1
             or self.context.teller is not None
             or loop is not executor.loop
         ):
@@ -274,7 +274,7 @@ class Ownership:
             version = parent.begin_read_change()
         elif hold.uncertain:
             tombstone_ms = TOMBSTONE_MS
-        elif self.plain is not None:
+        elif self.plain is not None and hold.units == 1:
             return self.start_plain_release(hold.field, keep)
         args = self.commands.release(
             hold,

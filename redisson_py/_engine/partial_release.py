@@ -62,6 +62,8 @@ def judge_of_lowered(
         problem = error = done.exception()
         if isinstance(error, RefusedError):
             problem = ownership.refusal(hold, lease, call, error)
+            if not call.uncertain:
+                hold.release_refused(lease)
         elif isinstance(error, ConnectionLostError):
             problem = release_failed(ownership, error)
         elif error is None:

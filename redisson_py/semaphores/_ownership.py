@@ -6,10 +6,11 @@ may release. So the queue of the semaphore keeps them, not the task.
 
 from __future__ import annotations
 
+import logging
 import weakref
 from typing import Any, cast
 
-from redisson_py._answers import Granted
+from redisson_py._answers import Granted, RefusedError
 from redisson_py._commands.permit_expirable_semaphore import PermitExpirableSemaphoreCommands
 from redisson_py._commands.plain import plain_calls
 from redisson_py._commands.semaphore import SemaphoreCommands
@@ -39,6 +40,8 @@ _MOST_LOST = 1000
 
 
 Commands = SemaphoreCommands | PermitExpirableSemaphoreCommands
+
+log: logging.Logger = logging.getLogger("redisson_py")
 
 
 class PermitOwnership(Ownership):
@@ -330,15 +333,22 @@ class PermitOwnership(Ownership):
     def lower(self, hold: Hold) -> Call:
         """Lower the units in Redis to those of the hold."""
         version, keep = hold.begin_change()
-        version_ms = TOMBSTONE_MS if keep else 0
+        version_ms, units = TOMBSTONE_MS if keep else 0, hold.units
         lease_time = self.context.options.lease_time
-        args = self.commands.release(hold, hold.units, 0, 0, version, version_ms)
+        args = self.commands.release(hold, units, 0, 0, version, version_ms)
         call = self.start_release(args, lease_time, in_line=True)
 
         def lowered(done: Future[int | None]) -> None:
             hold.end_change(call)
-            if done.exception() is None and done.result() is None:
+            error = done.exception()
+            if isinstance(error, RefusedError) and not call.uncertain:
+                hold.units_refused(version)
+            elif error is not None:
+                return
+            elif done.result() is None:
                 self.context.watchdog.lose(hold, "taken")
+            else:
+                hold.units_lowered(units)
 
         when_answered(call, lowered)
         return call
@@ -387,6 +397,13 @@ class PermitOwnership(Ownership):
             first = self.permit_queue.first
             assert first is not None, f"nobody will take {hold}"
             assert first.request.passed is hold, f"nobody will take {hold}"
+
+    def warn_of_missing(self) -> None:
+        """Warn, once for a name, if permits are missing that Redisson's clients cannot have."""
+        wanted, missing, queue = self.commands.start_units, self.commands.missing, self.permit_queue
+        if wanted > 0 and self.commands.records_all and not queue.number_known:
+            queue.number_known = True
+            log.warning("%r has fewer than %d permits: %s", self, wanted, missing)
 
     def statistics(self) -> PrimitiveStatistics:
         """Return local counters for this name."""

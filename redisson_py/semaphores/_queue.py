@@ -109,7 +109,9 @@ class PermitRequest(AcquireRequest):
         answer = await super().run(deadline)
         if isinstance(answer, Busy):
             queue = self._permits.permit_queue
-            queue.absent = answer.absent
+            queue.absent, queue.missing = answer.absent, answer.missing
+            if answer.missing:
+                self._permits.warn_of_missing()
             queue.units_busy(self.target, self._asked_on, self._heard, answer.retry_in)
         return answer
 
@@ -163,6 +165,7 @@ class PermitQueue(LocalQueue[Hold]):
     Attributes:
         number_known: The client has changed the number of permits, or was warned of it.
         absent: When Redis last said "busy", there was no such semaphore.
+        missing: When Redis last said "busy", some permits were neither free nor taken.
     """
 
     __slots__ = (
@@ -171,6 +174,7 @@ class PermitQueue(LocalQueue[Hold]):
         "_busy_units",
         "_busy_until",
         "absent",
+        "missing",
         "number_known",
     )
 
@@ -181,7 +185,7 @@ class PermitQueue(LocalQueue[Hold]):
     def start_over(self) -> None:
         """Reset everything after the event loop was closed: nothing in it continues."""
         super().start_over()
-        self.absent = False
+        self.absent = self.missing = False
         self._busy_channel: Channel | None = None
         self._busy_messages = 0
         self._busy_units = 0

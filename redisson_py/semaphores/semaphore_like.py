@@ -143,6 +143,8 @@ class SemaphoreLike(ABC):
             what = f"had not {units} free within {seconds:g} s"
             if self._permits is None and self._ownership.permit_queue.absent:
                 what += ": it was never given permits: call try_set_permits or pass permits="
+            elif self._ownership.permit_queue.missing:
+                what += f": {self._ownership.commands.missing}"
             raise AcquireTimeoutError(f"{self.kind} {self.name!r} {what}")
         return permits
 
