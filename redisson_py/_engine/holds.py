@@ -20,8 +20,8 @@ class Holds(dict["Hold", None]):
     """All holds in force of one client, oldest first; only its watchdog changes it.
 
     Attributes:
-        first: A hold on each key. Most keys never have another.
-        more: The other holds on a key, by their fields.
+        first: The first hold on a key. Most keys never have another.
+        more: Those that began while there was one, by their fields.
     """
 
     __slots__ = ("first", "more")
@@ -32,15 +32,14 @@ class Holds(dict["Hold", None]):
         self.more: dict[bytes, dict[bytes, Hold]] = {}
 
     def on(self, key: bytes) -> list[Hold]:
-        """Return the holds on a key, of all kinds."""
-        if key not in self.first:
-            return []
-        return [self.first[key], *self.more.get(key, {}).values()]
+        """Return the holds on a key, of all kinds, oldest first."""
+        first = [self.first[key]] if key in self.first else []
+        return [*first, *self.more.get(key, {}).values()]
 
     def find(self, key: bytes, field: bytes) -> Hold | None:
         """Return the hold on a key that has this field on the server."""
         first = self.first.get(key)
-        if first is None or first.field == field:
+        if first is not None and first.field == field:
             return first
         return self.more.get(key, {}).get(field)
 
@@ -48,7 +47,7 @@ class Holds(dict["Hold", None]):
         """Add a hold that begins."""
         self[hold] = None
         key = hold.ownership.commands.key
-        if key in self.first:
+        if key in self.first or key in self.more:
             self.more.setdefault(key, {})[hold.field] = hold
         else:
             self.first[key] = hold
@@ -57,15 +56,13 @@ class Holds(dict["Hold", None]):
         """Remove a hold that is over."""
         del self[hold]
         key = hold.ownership.commands.key
-        more = self.more.get(key, {})
-        if self.first[key] is not hold:
-            del more[hold.field]
-        elif more:
-            self.first[key] = more.pop(next(iter(more)))
-        else:
+        if self.first.get(key) is hold:
             del self.first[key]
-        if not more:
-            self.more.pop(key, None)
+        else:
+            more = self.more[key]
+            del more[hold.field]
+            if not more:
+                del self.more[key]
 
     def clear(self) -> None:
         """Remove all."""
@@ -75,8 +72,7 @@ class Holds(dict["Hold", None]):
 
     def check(self) -> None:
         """Raise `AssertionError` if an invariant does not hold; for tests."""
-        keys = {hold.ownership.commands.key for hold in self}
-        found = [hold for key in keys for hold in self.on(key)]
-        assert self.first.keys() == keys
-        assert set(found) == self.keys(), "a hold is not found on its key"
-        assert len(found) == len(self), "a hold is found that is over"
+        found = [hold for key in self.first.keys() | self.more.keys() for hold in self.on(key)]
+        assert set(found) == self.keys(), "a hold is not found on its key, or one that is over is"
+        assert len(found) == len(self)
+        assert all(self.more.values())

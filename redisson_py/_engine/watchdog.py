@@ -100,7 +100,7 @@ class Watchdog:
     def add(self, hold: Hold, due: float) -> None:
         """Keep a new hold: first renew it at `due`, and end it when its time is over."""
         holds, key = self.holds, hold.ownership.commands.key
-        if key in holds.first:
+        if holds.more or key in holds.first:
             holds.add(hold)
         else:
             # As `Holds.add`, without the cost of a call.

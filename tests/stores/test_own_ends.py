@@ -70,6 +70,6 @@ async def test_an_extension_is_carried_out_though_its_caller_is_cancelled(
             await extending
     else:
         await extending
-    # The server may have to say so first.
-    await until(lambda: lease.remaining <= LONG)
+    # The server may have to say so first. Its watchdog would keep it for longer.
+    await until(lambda: lease.remaining <= LONG, seconds=5.0)
     await lease.release()
