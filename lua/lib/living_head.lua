@@ -1,6 +1,6 @@
 -- The first waiter that is alive, but for the one that `leaves`; the moment until which it counts
 -- as alive; the dead ones before it; for how long Redisson would have waited for those; and
--- whether it has no score. Only for a lock that is free: nobody is in the way of a held one. The one that asks is
+-- whether it has no score. Of a held lock it is the one to be told when the lease ends. The one that asks is
 -- alive. Another waiter of this toolkit is dead exactly when it has not asked for a lease;
 -- Redisson's when its score has passed, which is Redisson's own rule. One without any score
 -- (somebody deleted them) has Redisson's default lease to show up. Reads only: see drop_dead.

@@ -6,7 +6,7 @@ from typing import Any
 
 from redisson_py import _keys
 from redisson_py._answers import GIVEN_UP, GRANTED, LOST, UNKNOWN_WAIT, Answer, Busy, Granted
-from redisson_py._commands.replies import decode
+from redisson_py._commands.replies import decode, seconds_left
 from redisson_py._commands.request import REDISSON_WAIT_MS, Field, Wish
 from redisson_py._commands.wakes import lock_wakes
 from redisson_py._options import TOMBSTONE
@@ -33,6 +33,7 @@ ACQUIRE_FAIR = source.load("fair_lock.acquire")
 FORCE_RELEASE_FAIR = source.load("fair_lock.force_release")
 INSPECT_FAIR = source.load("fair_lock.inspect", array(whole(-2), whole(0), rows=(text,)))
 RELEASE_FAIR = source.load("fair_lock.release")
+SET_LEASE_FAIR = source.load("fair_lock.set_lease")
 
 #: Fencing tokens taken with each grant: a hold can be passed on this often in this process.
 TOKENS = 64
@@ -176,6 +177,7 @@ class LockCommands:
             lease_ms=lease_ms,
             version=version,
             version_ms=version_ms,
+            channel=self.channel,
         )
 
     def force_release(self, receipt: bytes) -> bytes:
@@ -256,6 +258,7 @@ class FencedLockCommands(LockCommands):
             version=version,
             version_ms=version_ms,
             idle_ms=self.idle_ms,
+            channel=self.channel,
         )
 
     def answer(self, reply: Any, wish: Wish) -> Answer:
@@ -264,7 +267,7 @@ class FencedLockCommands(LockCommands):
         if code == 1:
             return Granted(value)
         if code == 0:
-            return Busy(value / 1000) if value >= 0 else UNKNOWN_WAIT
+            return Busy(seconds_left(value)) if value >= 0 else UNKNOWN_WAIT
         return LOST if code == -2 else GIVEN_UP
 
 
@@ -281,6 +284,7 @@ class FairLockCommands(LockCommands):
     kind = "fair lock"
     acquire_script = ACQUIRE_FAIR
     release_script = RELEASE_FAIR
+    set_lease_script = SET_LEASE_FAIR
     force_release_script = FORCE_RELEASE_FAIR
     inspect_script = INSPECT_FAIR
     queues = True
@@ -371,6 +375,22 @@ class FairLockCommands(LockCommands):
             tombstone_ms=tombstone_ms,
             version=version,
             version_ms=version_ms,
+        )
+
+    def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes:
+        """Return the arguments of the script that sets the lease of a hold."""
+        field = hold.field
+        return SET_LEASE_FAIR.bind(
+            lock=self.key,
+            version_key=_keys.version_key(self.key, field),
+            queue=self._queue,
+            timeouts=self._timeouts,
+            waiters=self._waiters,
+            owner=field,
+            lease_ms=lease_ms,
+            version=version,
+            version_ms=version_ms,
+            channel=self.channel,
         )
 
     def force_release(self, receipt: bytes) -> bytes:

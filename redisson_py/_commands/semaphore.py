@@ -185,6 +185,7 @@ class SemaphoreCommands:
             version=version,
             version_ms=version_ms,
             idle_ms=self.idle_ms,
+            channel=self.channel,
         )
 
     # Counts: scripts and their values, for `Receipts` or the executor.
