@@ -125,10 +125,12 @@ if free then
   local granted = not head or head == owner
   local tells = #dead > 0 and head
   if granted then
-    local next_one = head and living_head(queue, timeouts, waiters, present, nil, owner)
-    local next_dies = next_one and redis.call('ZSCORE', waiters, next_one)
+    local next_one, next_dies, ours, _ = nil, nil, nil, nil
+    if head then
+      next_one, next_dies, _, _, _, ours = living_head(queue, timeouts, waiters, present, nil, owner)
+    end
     -- The new head would ask too late, if nobody releases: have it ask how long this lease is.
-    tells = next_dies and 3 * lease_ms < tonumber(next_dies) - present and next_one
+    tells = ours and 3 * lease_ms < next_dies - present and next_one
   end
   if tells then
     -- Else the message that the lock is free went to one of the dead.

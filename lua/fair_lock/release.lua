@@ -77,9 +77,8 @@ if left == -2 then
   tells = head
 elseif left and left >= 0 and first then
   -- The new head may know nothing of this lease, and ask again only after its end.
-  tells = living_head(queue, timeouts, waiters, present, nil, owner)
-  local alive = tells and redis.call('ZSCORE', waiters, tells)
-  tells = alive and 3 * left < tonumber(alive) - present and tells
+  local next_head, next_dies, _, _, _, ours = living_head(queue, timeouts, waiters, present, nil, owner)
+  tells = ours and 3 * left < next_dies - present and next_head
 end
 local told = 0
 if tells then

@@ -96,21 +96,36 @@ class Bus:
         """Subscribe there. Without it nothing is subscribed: a store rings by itself."""
         self._sources = sources
 
+    @property
+    def subscribes(self) -> bool:
+        """Whether a seat alone makes the messages of its channel come."""
+        return self._sources is not None
+
     @contextmanager
     def listen(
         self, channel: bytes, wakes: Wakes, sleeper: Sleeper | None = None
     ) -> Generator[Sleeper]:
         """Hold a seat on a channel; what is sent inside the block is ordered after SUBSCRIBE."""
         sleeper = sleeper or Sleeper()
-        sleeper.seat, subscribe = self.table.join(channel, wakes, sleeper.rouse)
-        if subscribe and self._sources is not None:
-            self._subscribe(sleeper.seat.channel)
+        self.take_seat(channel, wakes, sleeper)
         try:
             yield sleeper
         finally:
-            self.table.leave(sleeper.seat, running_loop().time())
-            if sleeper.seat.channel.empty_since is not None:
-                self._linger_a_while()
+            self.leave_seat(sleeper)
+
+    def take_seat(self, channel: bytes, wakes: Wakes, sleeper: Sleeper) -> None:
+        """Take a seat on a channel; `leave_seat` must follow."""
+        sleeper.seat, subscribe = self.table.join(channel, wakes, sleeper.rouse)
+        if subscribe and self.subscribes:
+            self._subscribe(sleeper.seat.channel)
+
+    def leave_seat(self, sleeper: Sleeper) -> None:
+        """Give up a seat."""
+        seat = sleeper.seat
+        assert seat is not None
+        self.table.leave(seat, running_loop().time())
+        if seat.channel.empty_since is not None:
+            self._linger_a_while()
 
     def own_message(self, channel: bytes) -> int:
         """Return the number of our own next message on this channel; 0 if it is not subscribed."""
