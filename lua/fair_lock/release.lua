@@ -37,7 +37,7 @@ end
 --! include lib.needs_scores
 --! include lib.ends_nearer
 --! include lib.drop_dead
---! include lib.tell_sooner
+--! include lib.sooner
 
 holds, lease_ms, wait_ms = whole(holds, 0), whole(lease_ms, 1), whole(wait_ms, 1)
 tombstone_ms, version, version_ms = whole(tombstone_ms, 0), whole(version, 0), whole(version_ms, 0)
@@ -85,9 +85,11 @@ if tells then
   local head_channel = channel .. ':' .. tells
   told = redis.call('PUBLISH', head_channel, '0')
 end
-local next_one = held and holds > 0 and living_head(queue, timeouts, waiters, now())
-if next_one then
-  tell_sooner(lock, lease_ms, channel .. ':' .. next_one, '0')
+local first_one = held and holds > 0 and sooner(lock, lease_ms)
+  and living_head(queue, timeouts, waiters, now())
+if first_one then
+  local first_channel = channel .. ':' .. first_one
+  redis.call('PUBLISH', first_channel, '0')
 end
 remember(tombstone, '1', tombstone_ms)
 remember(version_key, version, version > 0 and version_ms or 0)

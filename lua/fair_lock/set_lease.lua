@@ -11,7 +11,7 @@
 --! include lib.remember
 --! include lib.now
 --! include lib.living_head
---! include lib.tell_sooner
+--! include lib.sooner
 
 -- As lock.set_lease; of those who wait only the first asks when the lease ends.
 local lock, version_key, queue, timeouts, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -28,8 +28,9 @@ if redis.call('HEXISTS', lock, owner) == 0 then
   return 0
 end
 local head = living_head(queue, timeouts, waiters, now())
-if head then
-  tell_sooner(lock, lease_ms, channel .. ':' .. head, '0')
+if head and sooner(lock, lease_ms) then
+  local head_channel = channel .. ':' .. head
+  redis.call('PUBLISH', head_channel, '0')
 end
 remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('PEXPIRE', lock, string.format('%.0f', lease_ms))

@@ -9,7 +9,7 @@
 --! include lib.whole
 --! include lib.superseded
 --! include lib.remember
---! include lib.tell_sooner
+--! include lib.sooner
 
 -- As lock.set_lease, for clients that let counters of tokens expire: see fenced_lock.renew.
 local lock, version_key, token = KEYS[1], KEYS[2], KEYS[3]
@@ -26,7 +26,9 @@ end
 if redis.call('HEXISTS', lock, owner) == 0 then
   return 0
 end
-tell_sooner(lock, lease_ms, channel, '0')
+if sooner(lock, lease_ms) then
+  redis.call('PUBLISH', channel, '0')
+end
 remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('PEXPIRE', token, string.format('%.0f', lease_ms + idle_ms))
 redis.call('PEXPIRE', lock, string.format('%.0f', lease_ms))

@@ -9,7 +9,7 @@
 --! include lib.whole
 --! include lib.superseded
 --! include lib.remember
---! include lib.tell_sooner
+--! include lib.sooner
 
 local lock, version_key = KEYS[1], KEYS[2]
 local owner, lease_ms = ARGV[1], whole(ARGV[2], 1)
@@ -24,7 +24,9 @@ end
 if redis.call('HEXISTS', lock, owner) == 0 then
   return 0
 end
-tell_sooner(lock, lease_ms, channel, '0')
+if sooner(lock, lease_ms) then
+  redis.call('PUBLISH', channel, '0')
+end
 remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('PEXPIRE', lock, string.format('%.0f', lease_ms))
 return 1

@@ -10,7 +10,7 @@
 --! include lib.whole
 --! include lib.superseded
 --! include lib.remember
---! include lib.tell_sooner
+--! include lib.sooner
 --! include lib.reader_key
 --! include lib.reader_keys
 --! include lib.reader_left
@@ -37,8 +37,8 @@ if reader_left(lock, owner, count) == -2 then
   return 0
 end
 local needed = math.max(lease_ms, needed_by_readers(lock, math.huge, owner))
-if mode == 'read' then
-  tell_sooner(lock, needed, channel, '0')
+if mode == 'read' and sooner(lock, needed) then
+  redis.call('PUBLISH', channel, '0')
 end
 remember(version_key, version, version > 0 and version_ms or 0)
 index_reader(lock, owner, lease_ms, 'CH', false)

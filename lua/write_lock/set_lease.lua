@@ -10,7 +10,7 @@
 --! include lib.whole
 --! include lib.superseded
 --! include lib.remember
---! include lib.tell_sooner
+--! include lib.sooner
 --! include lib.reader_key
 --! include lib.reader_keys
 --! include lib.reader_left
@@ -34,7 +34,9 @@ if redis.call('HEXISTS', lock, owner) == 0 then
 end
 local needed = math.max(lease_ms, needed_by_readers(lock, math.huge))
 -- Readers and writers wait for a writer.
-tell_sooner(lock, needed, channel, '1')
+if sooner(lock, needed) then
+  redis.call('PUBLISH', channel, '1')
+end
 remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('PEXPIRE', lock, string.format('%.0f', needed))
 return 1
