@@ -85,11 +85,12 @@ if tells then
   local head_channel = channel .. ':' .. tells
   told = redis.call('PUBLISH', head_channel, '0')
 end
-local first_one = held and holds > 0 and sooner(lock, lease_ms)
-  and living_head(queue, timeouts, waiters, now())
-if first_one then
-  local first_channel = channel .. ':' .. first_one
-  redis.call('PUBLISH', first_channel, '0')
+if held and holds > 0 and sooner(lock, lease_ms) then
+  local first_one, _ = living_head(queue, timeouts, waiters, now())
+  if first_one then
+    local first_channel = channel .. ':' .. first_one
+    redis.call('PUBLISH', first_channel, '0')
+  end
 end
 remember(tombstone, '1', tombstone_ms)
 remember(version_key, version, version > 0 and version_ms or 0)

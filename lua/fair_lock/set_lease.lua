@@ -27,7 +27,7 @@ end
 if redis.call('HEXISTS', lock, owner) == 0 then
   return 0
 end
-local head = living_head(queue, timeouts, waiters, now())
+local head, _ = living_head(queue, timeouts, waiters, now())
 if head and sooner(lock, lease_ms) then
   local head_channel = channel .. ':' .. head
   redis.call('PUBLISH', head_channel, '0')

@@ -84,6 +84,11 @@ class LockCommands:
         return (self.key,)
 
     @property
+    def _queue_keys(self) -> dict[str, bytes]:
+        """The keys of a queue on the server, by the names that scripts give them."""
+        return {}
+
+    @property
     def renewal_keys(self) -> tuple[bytes, ...]:
         """The keys that a renewal needs."""
         return (self.key,)
@@ -173,6 +178,7 @@ class LockCommands:
         return self.set_lease_script.bind(
             lock=self.key,
             version_key=_keys.version_key(self.key, field),
+            **self._queue_keys,
             owner=field,
             lease_ms=lease_ms,
             version=version,
@@ -183,7 +189,11 @@ class LockCommands:
     def force_release(self, receipt: bytes) -> bytes:
         """Return the arguments of the script that frees it, whatever the holder."""
         return self.force_release_script.bind(
-            lock=self.key, receipt=receipt, channel=self.channel, receipt_ms=_RECEIPT_MS
+            lock=self.key,
+            receipt=receipt,
+            **self._queue_keys,
+            channel=self.channel,
+            receipt_ms=_RECEIPT_MS,
         )
 
 
@@ -295,21 +305,17 @@ class FairLockCommands(LockCommands):
         self.options = (alive,)
 
     @property
-    def _queue(self) -> bytes:
-        return _keys.prefixed(b"redisson_lock_queue", self.key)
-
-    @property
-    def _timeouts(self) -> bytes:
-        return _keys.prefixed(b"redisson_lock_timeout", self.key)
-
-    @property
-    def _waiters(self) -> bytes:
-        return _keys.suffixed(self.key, b"redisson_py:waiters")
+    def _queue_keys(self) -> dict[str, bytes]:
+        return {
+            "queue": _keys.prefixed(b"redisson_lock_queue", self.key),
+            "timeouts": _keys.prefixed(b"redisson_lock_timeout", self.key),
+            "waiters": _keys.suffixed(self.key, b"redisson_py:waiters"),
+        }
 
     @property
     def keys(self) -> tuple[bytes, ...]:
         """Every key of this lock: those of its queue too."""
-        return (self.key, self._queue, self._timeouts, self._waiters)
+        return (self.key, *self._queue_keys.values())
 
     def request_channel(self, owner: str) -> bytes:
         """Return the channel on which this waiter alone hears that it is next."""
@@ -321,9 +327,7 @@ class FairLockCommands(LockCommands):
         return ACQUIRE_FAIR.bind(
             lock=self.key,
             tombstone=_keys.tombstone(self.key, field),
-            queue=self._queue,
-            timeouts=self._timeouts,
-            waiters=self._waiters,
+            **self._queue_keys,
             version_key=_keys.version_key(self.key, field),
             owner=field,
             holds=wish.target,
@@ -363,9 +367,7 @@ class FairLockCommands(LockCommands):
         return RELEASE_FAIR.bind(
             lock=self.key,
             tombstone=_keys.tombstone(self.key, field),
-            queue=self._queue,
-            timeouts=self._timeouts,
-            waiters=self._waiters,
+            **self._queue_keys,
             version_key=_keys.version_key(self.key, field),
             owner=field,
             holds=target,
@@ -377,34 +379,6 @@ class FairLockCommands(LockCommands):
             version_ms=version_ms,
         )
 
-    def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes:
-        """Return the arguments of the script that sets the lease of a hold."""
-        field = hold.field
-        return SET_LEASE_FAIR.bind(
-            lock=self.key,
-            version_key=_keys.version_key(self.key, field),
-            queue=self._queue,
-            timeouts=self._timeouts,
-            waiters=self._waiters,
-            owner=field,
-            lease_ms=lease_ms,
-            version=version,
-            version_ms=version_ms,
-            channel=self.channel,
-        )
-
-    def force_release(self, receipt: bytes) -> bytes:
-        """Return the arguments of the script that frees it, whatever the holder."""
-        return FORCE_RELEASE_FAIR.bind(
-            lock=self.key,
-            receipt=receipt,
-            queue=self._queue,
-            timeouts=self._timeouts,
-            waiters=self._waiters,
-            channel=self.channel,
-            receipt_ms=_RECEIPT_MS,
-        )
-
     def inspect(self) -> bytes:
         """Return the arguments of the script that shows the holder and the queue."""
-        return INSPECT_FAIR.bind(lock=self.key, queue=self._queue)
+        return INSPECT_FAIR.bind(lock=self.key, queue=self._queue_keys["queue"])

@@ -107,22 +107,21 @@ class Bus:
     ) -> Generator[Sleeper]:
         """Hold a seat on a channel; what is sent inside the block is ordered after SUBSCRIBE."""
         sleeper = sleeper or Sleeper()
-        self.take_seat(channel, wakes, sleeper)
+        sleeper.seat = seat = self.take_seat(channel, wakes, sleeper.rouse)
         try:
             yield sleeper
         finally:
-            self.leave_seat(sleeper)
+            self.leave_seat(seat)
 
-    def take_seat(self, channel: bytes, wakes: Wakes, sleeper: Sleeper) -> None:
-        """Take a seat on a channel; `leave_seat` must follow."""
-        sleeper.seat, subscribe = self.table.join(channel, wakes, sleeper.rouse)
+    def take_seat(self, channel: bytes, wakes: Wakes, on_wake: Callable[[], object]) -> Seat:
+        """Take a seat on a channel, which is subscribed then; `leave_seat` must follow."""
+        seat, subscribe = self.table.join(channel, wakes, on_wake)
         if subscribe and self.subscribes:
-            self._subscribe(sleeper.seat.channel)
+            self._subscribe(seat.channel)
+        return seat
 
-    def leave_seat(self, sleeper: Sleeper) -> None:
+    def leave_seat(self, seat: Seat) -> None:
         """Give up a seat."""
-        seat = sleeper.seat
-        assert seat is not None
         self.table.leave(seat, running_loop().time())
         if seat.channel.empty_since is not None:
             self._linger_a_while()

@@ -11,34 +11,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from redisson_py._answers import ALL
-from redisson_py._engine.bus import Sleeper
+from redisson_py._engine.wakeups import Seat
 from redisson_py._loop import Timer, call_later
 
 if TYPE_CHECKING:
     from redisson_py._engine.context import Context
     from redisson_py._engine.local_queue import LocalQueue, Waiter
 
-#: Seconds after which the first of a queue is seen to wait: twice as long at most. Where holds go
-#: from task to task faster than that, nobody listens.
-WATCH_AFTER = 0.1
+#: Seconds between two looks at a queue. Whoever is its first at two of them waits long; where holds
+#: go from task to task faster than that, nobody listens.
+_LOOK = 0.1
 
 
-class HoldWatch(Sleeper):
-    """Listens while tasks wait in a local queue for a hold of their own client.
+class HoldWatch:
+    """Listens while tasks wait long in a local queue for a hold of their own client.
 
     Args:
         context: The parts of the client.
         channel: The channel on which a forced release is announced.
-        queue: The local queue.
+        queue: The local queue, in which somebody waits.
+
+    Attributes:
+        seat: Its seat on the channel while it listens.
     """
 
+    __slots__ = ("_channel", "_context", "_first", "_queue", "_timer", "seat")
+
     def __init__(self, context: Context, channel: bytes, queue: LocalQueue[Any]) -> None:
-        super().__init__()
-        self._context = context
-        self._channel = channel
-        self._queue = queue
+        self._context: Context = context
+        self._channel: bytes = channel
+        self._queue: LocalQueue[Any] = queue
         self._first: Waiter | None = None
-        self._timer: Timer = call_later(WATCH_AFTER, self._look)
+        self._timer: Timer = call_later(_LOOK, self._look)
+        self.seat: Seat | None = None
 
     def _look(self) -> None:
         queue = self._queue
@@ -50,14 +55,14 @@ class HoldWatch(Sleeper):
             self._first = first
             self._stop_listening()
         elif self.seat is None and queue.hold is not None:
-            self._context.bus.take_seat(self._channel, _all, self)
+            self.seat = self._context.bus.take_seat(self._channel, _every_message, self._check_hold)
             # It may have been released before SUBSCRIBE arrived.
-            self.rouse()
-        self._timer = call_later(WATCH_AFTER, self._look)
+            self._check_hold()
+        self._timer = call_later(_LOOK, self._look)
 
-    def rouse(self) -> None:
-        """Check the hold, because it may have been released by force."""
-        self.arm()
+    def _check_hold(self) -> None:
+        if self.seat is not None:
+            self.seat.arm()
         if (hold := self._queue.hold) is not None:
             self._context.watchdog.ask_about(hold)
 
@@ -68,10 +73,10 @@ class HoldWatch(Sleeper):
 
     def _stop_listening(self) -> None:
         if self.seat is not None:
-            self._context.bus.leave_seat(self)
+            self._context.bus.leave_seat(self.seat)
             self.seat = None
 
 
-def _all(message: int) -> int:
-    """Each message is for the watch of a hold, and for none of the waiters."""
+def _every_message(message: int) -> int:
+    """Each message is for the watch of a hold, which uses up no message of a waiter."""
     return ALL
