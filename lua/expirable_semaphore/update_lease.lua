@@ -42,7 +42,8 @@ local alive = found and ends_at and tonumber(ends_at) > present
 
 if found then
   local over, back = expired(permits, nil, present, reclaims)
-  announce(channel, back > 0 and value + back or 0)
+  local sooner = alive and tonumber(ends_at) > present + lease_ms and 1 or 0
+  announce(channel, back > 0 and math.max(value + back, sooner) or sooner)
   give_back(counter, permits, nil, over, back)
   follow(counter, permits)
 end

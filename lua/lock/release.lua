@@ -9,6 +9,7 @@
 --! include lib.whole
 --! include lib.superseded
 --! include lib.remember
+--! include lib.sooner
 
 -- Also the undo of an acquire: fall to the count that was held before it. With
 -- tombstone_ms the owner is declared gone, so that an acquire still on its way
@@ -34,6 +35,8 @@ end
 local reply = held and 0 or nil
 if held and holds == 0 then
   reply = 1 + redis.call('PUBLISH', channel, '0')
+elseif held and sooner(lock, lease_ms) then
+  redis.call('PUBLISH', channel, '0')
 end
 remember(tombstone, '1', tombstone_ms)
 remember(version_key, version, version > 0 and version_ms or 0)

@@ -34,6 +34,7 @@ end
 --! include lib.whole
 --! include lib.superseded
 --! include lib.remember
+--! include lib.sooner
 --! include lib.reader_key
 --! include lib.reader_keys
 --! include lib.reader_left
@@ -63,6 +64,8 @@ if held and holds == 0 and needed > 0 then
   reply = 1 + redis.call('PUBLISH', channel, '2')
 elseif held and holds == 0 then
   reply = 1 + redis.call('PUBLISH', channel, '1')
+elseif held and sooner(lock, math.max(lease_ms, needed)) then
+  redis.call('PUBLISH', channel, '1')
 elseif not mode then
   -- As Redisson: whoever waits for what ended by itself may look at once.
   redis.call('PUBLISH', channel, '1')

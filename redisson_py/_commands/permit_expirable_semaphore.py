@@ -202,6 +202,7 @@ class PermitExpirableSemaphoreCommands:
             version=version,
             version_ms=version_ms,
             idle_ms=self.idle_ms,
+            channel=self.channel,
         )
 
     # Permits by id, whatever their owner.

@@ -23,12 +23,20 @@ def stored_number(raw: bytes) -> int:
     return int(number) if abs(number) < 1 << 63 else 0
 
 
+def seconds_left(milliseconds: int) -> float:
+    """Return the seconds until something has ended that has these milliseconds left.
+
+    A key whose time is over by less than a millisecond is still there.
+    """
+    return (milliseconds + 1) / 1000
+
+
 def decode(reply: int | None) -> Answer:
     """Return what the reply of an acquire script without tokens means."""
     if reply is None:
         return GRANTED
     if reply >= 0:
-        return Busy(reply / 1000)
+        return Busy(seconds_left(reply))
     if reply == -1:
         return UNKNOWN_WAIT
     if reply == -4:

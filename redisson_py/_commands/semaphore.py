@@ -194,6 +194,7 @@ class SemaphoreCommands:
             version=version,
             version_ms=version_ms,
             idle_ms=self.idle_ms,
+            channel=self.channel,
         )
 
     # Counts: scripts and their values, for `Receipts` or the executor.

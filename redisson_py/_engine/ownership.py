@@ -356,10 +356,9 @@ class Ownership:
                 self._send_release(hold)
         self.over(hold)
         queue = self.queue
-        # No message announces an end that comes sooner than the server has said.
-        table = self.context.bus.table
-        wake = table.hold_of_queue_ended if self.commands.queues else table.hold_ended
-        wake(self.commands.channel)
+        if hold.reason in ("taken", "forced"):
+            # Perhaps no message told of it. Any other end is one that the server had named.
+            self.context.bus.table.ended_early(self.commands.channel)
         if queue is not None:
             if queue.hold is hold:
                 queue.hold = None

@@ -6,8 +6,10 @@ from contextlib import suppress
 
 from redisson_py._engine.context import TaskHolds
 from redisson_py._engine.hold import Hold, Reason
+from redisson_py._engine.hold_watch import HoldWatch
 from redisson_py._engine.lease import Lease, lost_error
 from redisson_py._engine.lease_extension import set_needed_lease
+from redisson_py._engine.local_queue import Waiter
 from redisson_py._engine.not_held import not_held
 from redisson_py._engine.ownership import Ownership
 from redisson_py._engine.request import AcquireRequest
@@ -111,6 +113,14 @@ class ServerState(Ownership):
         if hold.reads and (read := self.read_under(hold)) is not None:
             with suppress(ClientClosedError):
                 set_needed_lease(read.ownership, read)
+
+    def join(self, waiter: Waiter) -> Waiter:
+        """Join the local queue at its end, as in `LocalQueue.join`."""
+        queue = self.queue
+        assert queue is not None
+        if queue.watch is None and self.context.bus.subscribes:
+            queue.watch = HoldWatch(self.context, self.commands.channel, queue)
+        return queue.join(waiter)
 
     def statistics(self) -> PrimitiveStatistics:
         """Return local counters for this name."""

@@ -93,7 +93,7 @@ class TaskOwnership(ServerState):
                 if context.teller is not None:
                     # `acquire` reports the wait to the listener.
                     return None
-                waiter = queue.join(Waiter(holds.key(task), True))
+                waiter = self.join(Waiter(holds.key(task), True))
                 return waiter, waiter.future
         stream = context.executor.router.stream_for(self.commands.key)
         if not stream.can_begin:
@@ -226,7 +226,7 @@ class TaskOwnership(ServerState):
         elif queue is None:
             self.context.waiters[self.waiting_key] += 1
         elif begun is not None or not queue.go_first():
-            waiter = begun or queue.join(Waiter(reference(task), lease_time is None))
+            waiter = begun or self.join(Waiter(reference(task), lease_time is None))
             wait.start(waiter.since)
             passed = await queue.wait(waiter, deadline, self.stream.probe)
             if isinstance(passed, Hold):

@@ -94,6 +94,7 @@ class PermitScripts:
         values = self.versioned(field, version, version_ms)
         values |= {"counter": self.key, "counts": self.side, "idle_ms": idle_ms}
         values |= {"permits": self.permits, "field": field, "lease_ms": lease_ms}
+        values["channel"] = self.channel
         return int(await self.scripts.run("permit.set_lease", **values))
 
     def versioned(self, field: bytes | str, version: Arg, version_ms: Arg) -> dict[str, Arg]:
