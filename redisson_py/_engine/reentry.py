@@ -32,6 +32,8 @@ async def reenter(
         lease = await _ask(ownership, hold, deadline, fails_fast, lease_time)
         if lease is not None:
             return lease
+        if hold.state != "held":
+            break
     raise lost_error(ownership, hold.owner, 0.0, "ended")
 
 

@@ -50,7 +50,7 @@ async def hear(call: Call, judge: Judge) -> None:
     try:
         await answer
     except BaseException as error:
-        if answer.cancelled() or answer.exception() is not error:
+        if not answer.done() or answer.cancelled() or answer.exception() is not error:
             hear_alone(call, judge)
             raise
     problem = judge(answer)

@@ -225,6 +225,7 @@ async def test_nobody_believes_in_a_hold_that_the_server_has_lost(
 
 
 @both_ways
+@pytest.mark.more
 @pytest.mark.parametrize("stage", PASSED_ON, indirect=True)
 async def test_closing_the_client_ends_a_hold_that_is_passed_on(stage: Stage, short: bool) -> None:
     rival = await stage.rival().connected()
