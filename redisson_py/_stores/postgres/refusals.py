@@ -90,13 +90,8 @@ def reason(error: BaseException) -> str:
         return (
             "a pooler in front of it does not keep prepared statements: pass statement_cache_size=0"
         )
-    if isinstance(error, exceptions.ProtocolViolationError) and verdict_of(error) == "wrong":
-        if str(error).startswith(_PARAMETER):
-            return (
-                f"a pooler in front of it refuses an argument of the URL: {_in_one_line(error)}."
-                " Set it for the role instead (ALTER ROLE ... SET ...)"
-            )
-        return "a pooler in front of it knows no such database, or no such user"
+    if isinstance(error, exceptions.ProtocolViolationError):
+        return _reason_of_pooler(_in_one_line(error))
     if isinstance(error, exceptions.InsufficientPrivilegeError):
         return (
             f"{_in_one_line(error)}. The role needs SELECT, INSERT and UPDATE on the table {TABLE}"
@@ -104,6 +99,17 @@ def reason(error: BaseException) -> str:
     if isinstance(error, exceptions.PostgresError):
         return f"{_in_one_line(error)} ({_code(error)})"
     return type(error).__name__
+
+
+def _reason_of_pooler(said: str) -> str:
+    if said.startswith(_PARAMETER):
+        return (
+            f"a pooler in front of it refuses an argument of the URL: {said}. Set it for the role"
+            " instead (ALTER ROLE ... SET ...)"
+        )
+    if said.startswith(_UNKNOWN):
+        return "a pooler in front of it knows no such database, or no such user"
+    return f"{said.partition(' for user ')[0]} (08P01)"
 
 
 def _is_other_table(error: BaseException) -> bool:
