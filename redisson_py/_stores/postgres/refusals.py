@@ -28,8 +28,6 @@ _POOLED: Final = (
     exceptions.DuplicatePreparedStatementError,
 )
 _MAKE_IT: Final = "run the SQL that redisson_py.postgres.schema_sql() returns"
-
-
 #: PgBouncer has one code for all that it says by itself, 08P01; of these texts nothing passes.
 _PARAMETER: Final = "unsupported startup parameter"
 _UNKNOWN: Final = ("no such database", "no such user", "bouncer config error")
@@ -92,13 +90,12 @@ def reason(error: BaseException) -> str:
         )
     if isinstance(error, exceptions.ProtocolViolationError):
         return _reason_of_pooler(_in_one_line(error))
-    if isinstance(error, exceptions.InsufficientPrivilegeError):
-        return (
-            f"{_in_one_line(error)}. The role needs SELECT, INSERT and UPDATE on the table {TABLE}"
-        )
-    if isinstance(error, exceptions.PostgresError):
-        return f"{_in_one_line(error)} ({_code(error)})"
-    return type(error).__name__
+    if not isinstance(error, exceptions.PostgresError):
+        return type(error).__name__
+    said = _in_one_line(error)
+    if isinstance(error, exceptions.InsufficientPrivilegeError) and TABLE in said:
+        return f"{said}. The role needs SELECT, INSERT and UPDATE on the table {TABLE}"
+    return f"{said} ({_code(error)})"
 
 
 def _reason_of_pooler(said: str) -> str:
