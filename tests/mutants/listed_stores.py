@@ -55,7 +55,7 @@ STORES = (
         "a release wakes those that wait",
         _POSTGRES_SQL,
         "CASE WHEN waiting_until {_GT} {_NOW} THEN {_RING} END FROM freed\nUNION ALL",
-        "NULL FROM freed\nUNION ALL",
+        "{_CHANNEL} FROM freed\nUNION ALL",
         (f"{_WAITING}::test_a_release_rings_for_those_that_wait",),
     ),
     Mutant(

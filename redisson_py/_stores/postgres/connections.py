@@ -174,7 +174,8 @@ class Connections:
                 self._interrupted = self._interrupted or (lost and turn)
                 repeated = repeated or (lost and written)
                 # What the server says may name the user.
-                why = "" if lost else reason(error)
+                said = isinstance(error, asyncpg.PostgresError) or not lost
+                why = reason(error) if said else ""
                 away = lost and not written
                 self._trouble.note(error, why, away=away, done=repeated, refused=not lost)
                 pause = min(2 * pause, _LONGEST_PAUSE)

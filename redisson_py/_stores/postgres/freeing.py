@@ -49,7 +49,7 @@ class Freeing:
                 rows = await connection.fetch(sql.without_bell(statement), *arguments)
                 self._tell(error)
                 with suppress(asyncpg.PostgresError):
-                    await connection.execute(sql.QUEUE_USAGE)
+                    await connection.execute(sql.IS_CROWDED)
             else:
                 self._silent = self._silent and not any(row.get("wanted") for row in rows)
             return rows

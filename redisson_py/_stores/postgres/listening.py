@@ -40,8 +40,6 @@ _PATIENCE: Final = 1.0
 _SILENCE: Final = 5.0
 #: Seconds between two signs of life, which say how full the queue for notifications is.
 _INTERVAL: Final = 10.0
-#: The part of that queue above which nothing counts as heard. PostgreSQL itself warns then.
-_CROWDED: Final = 0.5
 #: Seconds after which another connection is tried where messages are not delivered.
 _DEAF_PAUSE: Final = 30.0
 _LONGEST_PAUSE: Final = 5.0
@@ -241,8 +239,9 @@ class Listening:
 
     async def _is_crowded(self, connection: asyncpg.Connection) -> bool:
         """Ask for a sign of life; return whether the next release may be unable to ring."""
-        usage: float = await _bounded(connection, connection.fetchval(sql.QUEUE_USAGE))
-        return usage > _CROWDED
+        # Not prepared: a pooler may send the two halves of that to two servers.
+        status: str = await _bounded(connection, connection.execute(sql.IS_CROWDED))
+        return status == "SELECT 1"
 
     def _ended(self, _connection: object) -> None:
         self._changed.set()

@@ -28,8 +28,6 @@ _POOLED: Final = (
     exceptions.DuplicatePreparedStatementError,
 )
 _MAKE_IT: Final = "run the SQL that redisson_py.postgres.schema_sql() returns"
-
-
 #: PgBouncer has one code for all that it says by itself, 08P01; of these texts nothing passes.
 _PARAMETER: Final = "unsupported startup parameter"
 _UNKNOWN: Final = ("no such database", "no such user", "bouncer config error")
@@ -90,20 +88,25 @@ def reason(error: BaseException) -> str:
         return (
             "a pooler in front of it does not keep prepared statements: pass statement_cache_size=0"
         )
-    if isinstance(error, exceptions.ProtocolViolationError) and verdict_of(error) == "wrong":
-        if str(error).startswith(_PARAMETER):
-            return (
-                f"a pooler in front of it refuses an argument of the URL: {_in_one_line(error)}."
-                " Set it for the role instead (ALTER ROLE ... SET ...)"
-            )
-        return "a pooler in front of it knows no such database, or no such user"
-    if isinstance(error, exceptions.InsufficientPrivilegeError):
+    if isinstance(error, exceptions.ProtocolViolationError):
+        return _reason_of_pooler(_in_one_line(error))
+    if not isinstance(error, exceptions.PostgresError):
+        return type(error).__name__
+    said = _in_one_line(error)
+    if isinstance(error, exceptions.InsufficientPrivilegeError) and TABLE in said:
+        return f"{said}. The role needs SELECT, INSERT and UPDATE on the table {TABLE}"
+    return f"{said} ({_code(error)})"
+
+
+def _reason_of_pooler(said: str) -> str:
+    if said.startswith(_PARAMETER):
         return (
-            f"{_in_one_line(error)}. The role needs SELECT, INSERT and UPDATE on the table {TABLE}"
+            f"a pooler in front of it refuses an argument of the URL: {said}. Set it for the role"
+            " instead (ALTER ROLE ... SET ...)"
         )
-    if isinstance(error, exceptions.PostgresError):
-        return f"{_in_one_line(error)} ({_code(error)})"
-    return type(error).__name__
+    if said.startswith(_UNKNOWN):
+        return "a pooler in front of it knows no such database, or no such user"
+    return f"{said.partition(' for user ')[0]} (08P01)"
 
 
 def _is_other_table(error: BaseException) -> bool:

@@ -302,6 +302,6 @@ FOR KEY SHARE"""
 #: channel -> rings.
 NOTIFY: Final = "SELECT pg_catalog.pg_notify($1::pg_catalog.text, '')"
 
-#: -> the part of the queue for notifications that is in use. To ask makes room in it: a queue that
-#: was full stays full when all have read it, until somebody asks.
-QUEUE_USAGE: Final = "SELECT pg_catalog.pg_notification_queue_usage()"
+#: -> a row if the queue for notifications is half full, when PostgreSQL itself warns. To ask makes
+#: room in it: a queue that was full stays full when all have read it, until somebody asks.
+IS_CROWDED: Final = f"SELECT 1 WHERE pg_catalog.pg_notification_queue_usage() {_GT} 0.5"

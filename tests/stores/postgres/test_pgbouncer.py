@@ -9,7 +9,7 @@ import pytest
 from redisson_py._stores.postgres import PostgresStore
 from redisson_py.errors import BackendError, ConnectionLostError
 from tests.stores.postgres.scene import Bell, connected, granted, id_of, soon, started
-from tests.stores.postgres.server import DATABASE, PostgresServer, running_pgbouncer
+from tests.stores.postgres.server import DATABASE, LOCKED, PostgresServer, running_pgbouncer
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +49,15 @@ async def test_what_it_refuses_is_told_at_once(
     assert not isinstance(caught.value, ConnectionLostError)
     for secret in ("secretive", "nowhere"):
         assert secret not in str(caught.value)
+
+
+async def test_no_user_of_it_is_told(server: PostgresServer, port: int) -> None:
+    """It repeats what PostgreSQL says of the user as whom it logs in."""
+    async with connected(server.url) as admin:
+        await admin.execute("CREATE ROLE secretive LOGIN PASSWORD 'unknown to it'")
+    with pytest.raises(ConnectionLostError, match="password authentication failed") as caught:
+        await PostgresStore(server.url_of("app", LOCKED, port)).start(Bell(), soon(2))
+    assert "secretive" not in str(caught.value)
 
 
 async def test_a_schema_that_is_not_there_is_told(server: PostgresServer) -> None:

@@ -87,7 +87,7 @@ async def use_everything(server: PostgresServer, url: str) -> None:
             await until_waiting(other, 1)
 
             async def is_listening() -> bool:
-                return sql.QUEUE_USAGE in executed(server)
+                return sql.IS_CROWDED in executed(server)
 
             await until(is_listening)
         second = await waiting
