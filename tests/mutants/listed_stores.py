@@ -51,6 +51,14 @@ STORES = (
         (_CARRIED,),
     ),
     Mutant(
+        "all that wait for a name are rung for",
+        "a waiter is rung for alone",
+        "redisson_py/_stores/client.py",
+        "own = None if owner is None else table.channel(own_channel(owner))",
+        "own = table.wake_all()",
+        ("tests/stores/test_ringing.py",),
+    ),
+    Mutant(
         "nobody is rung for",
         "a release wakes those that wait",
         _POSTGRES_SQL,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
+_BLOCKED = "tests/stores/zookeeper/test_blocked_loop.py"
 _CONTENDERS = "redisson_py/_stores/zookeeper/contenders.py"
 _ENSEMBLE = "redisson_py/_stores/zookeeper/ensemble.py"
 _NAMES = "redisson_py/_stores/zookeeper/names.py"
@@ -24,6 +25,38 @@ _STORE_TESTS = "tests/stores/zookeeper/test_store.py"
 _WATCHES_TESTS = "tests/stores/zookeeper/test_watches.py"
 
 ZOOKEEPER = (
+    Mutant(
+        "ZooKeeper's thread pings for an event loop that is blocked",
+        "a session does not outlive its event loop by more than a lease",
+        _SESSION,
+        "        self._client._connection._send_ping = self._wait_for_loop\n",
+        "",
+        (f"{_BLOCKED}::test_a_session_does_not_outlive_a_blocked_loop_by_more_than_a_lease",),
+    ),
+    Mutant(
+        "ZooKeeper's thread connects for an event loop that is blocked",
+        "a session does not outlive its event loop by more than a lease",
+        _SESSION,
+        "        if not self._wait_for_loop():\n",
+        "        if False:\n",
+        (f"{_BLOCKED}::test_a_session_is_not_connected_again_for_a_blocked_loop",),
+    ),
+    Mutant(
+        "ZooKeeper's grants count from an old sign of life",
+        "what is granted after a block is fresh",
+        _ENSEMBLE,
+        "        if session.is_old:\n",
+        "        if False:\n",
+        (f"{_BLOCKED}::test_what_is_granted_after_a_block_is_fresh",),
+    ),
+    Mutant(
+        "ZooKeeper's readers wait for the first write",
+        "a waiter is rung for alone",
+        _NAMES,
+        "for each in reversed(ahead) if not",
+        "for each in ahead if not",
+        (f"{_NAMES_TESTS}::test_a_reader_waits_for_the_last_write_before_it",),
+    ),
     Mutant(
         "ZooKeeper's contenders are in the order of their owners",
         "clients are served in the order they came",

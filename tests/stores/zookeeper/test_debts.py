@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Final
 
@@ -202,3 +203,32 @@ async def test_a_store_that_stops_leaves_nothing_that_it_owes(
     await store.stop()
     assert asyncio.all_tasks() <= tasks
     await none_left(lambda: nodes(admin, store, name, "lock"))
+
+
+async def test_a_driver_that_fails_does_not_leave_what_is_owed(
+    store: ZooKeeperStore,
+    admin: KazooClient,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    owner, failed = new_owner(), False
+    await ask(store, name, owner, "lock")
+    permit(admin, store, name, "lock", "read")
+    with pytest.raises(BackendError, match=REFUSED):
+        await store.give_back(name, owner, False, soon())
+    delete = store._contenders.delete
+
+    async def fail_once(*arguments: Any) -> Any:
+        nonlocal failed
+        if failed:
+            return await delete(*arguments)
+        failed = True
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(store._contenders, "delete", fail_once)
+    await until(lambda: failed)
+    permit(admin, store, name, "lock", "all")
+    await none_left(lambda: nodes(admin, store, name, "lock"))
+    (told,) = (each for each in caplog.records if each.levelno >= logging.ERROR)
+    assert "ZooKeeper" in told.message
