@@ -50,6 +50,7 @@ from redisson_py._stream.retry import (
     is_half_done,
     is_moving,
     is_try_again,
+    longest_pause,
     pause_before,
 )
 from redisson_py._stream.room import Room
@@ -738,7 +739,8 @@ class Stream:
                 self.abort(text)
         elif call.channel is not None:
             if is_try_again(text):
-                self._subscribe_later(call, pause_before(call.errors + 1))
+                longest = longest_pause(text, len(self._delayed))
+                self._subscribe_later(call, pause_before(call.errors + 1, longest))
             # A SUNSUBSCRIBE that is refused because the slot moved away has taken effect anyway.
             elif call.args[0] != "SUNSUBSCRIBE" or not text.startswith(("MOVED", "CLUSTERDOWN")):
                 if text != call.why_not:
@@ -795,18 +797,17 @@ class Stream:
         if not is_try_again(str(error)):
             self._load_errors[key] = number, str(error)
 
-    def delay(self, call: Call, reason: str) -> None:
-        """Send a call again after a pause: Redis cannot serve it yet."""
+    def delay(self, call: Call, reply: str, reason: str = "") -> None:
+        """Send a call again after a pause: Redis cannot serve it yet.
 
-        def again() -> None:
-            del self._delayed[call]
-            if self._topology is not None:
-                self._deadlines.release(call)
-                self._topology.send_again(call)
-            elif call.wanted and not self._closed:
-                self.send(call)
-
-        self._delayed[call] = call_later(pause_before(call.errors), again), reason
+        Args:
+            call: The call.
+            reply: The error reply.
+            reason: What it means, where it does not say so itself.
+        """
+        pause = pause_before(call.errors, longest_pause(reply, len(self._delayed)))
+        reason = reason or reply
+        self._delayed[call] = call_later(pause, lambda: self._end_pause(call)), reason
         call.why_not = f"it was not ready: {reason}"
         call.errors += 1
         self._deadlines.add(call)
@@ -814,6 +815,20 @@ class Stream:
         self._deadlines.rearm()
 
     # Deadlines.
+
+    def _end_pause(self, call: Call) -> None:
+        timer, _ = self._delayed.pop(call)
+        timer.cancel()
+        if self._topology is not None:
+            self._deadlines.release(call)
+            self._topology.send_again(call)
+        elif call.wanted and not self._closed:
+            self.send(call)
+
+    def end_pauses(self, concerns: Callable[[bytes], bool]) -> None:
+        """Send the calls for some keys at once that wait for Redis to be ready for them."""
+        for call in [each for each in self._delayed if concerns(each.key)]:
+            self._end_pause(call)
 
     def _under_way(self) -> list[Call]:
         return [*(self._wire.in_flight if self._wire else ()), *self._backlog, *self._delayed]

@@ -292,9 +292,7 @@ class ClusterRouter:
         self._redirected[slot] = (address, running_loop().time())
         self._slots.move(slot, address)
         self._owners[slot] = stream
-        self._followers.moved(lambda key: key_slot(key) == slot)
-        for call in before.take(lambda key: key_slot(key) == slot):
-            self.send_again(call)
+        self._moved({slot}, before.take(lambda key: key_slot(key) == slot))
 
     def _follow(self, moved: Collection[int], losers: Collection[Stream]) -> None:
         """Send on the calls that wait at streams which lost slots; give up those without slots."""
@@ -306,10 +304,21 @@ class ClusterRouter:
                 calls += loser.take(lambda key: key_slot(key) in moved)
             else:
                 calls += self._nodes.retire(loser)
+        self._moved(moved, calls)
+
+    def _moved(self, slots: Collection[int], calls: Collection[Call]) -> None:
+        """Have everything follow that concerns slots with another master: above all some calls."""
+
+        def concerns(key: bytes) -> bool:
+            return key_slot(key) in slots
+
         # Before any of these calls: no message may be missed after one of them is answered.
-        self._followers.moved(lambda key: key_slot(key) in moved)
+        self._followers.moved(concerns)
         for call in calls:
             self.send_again(call)
+        # Calls that were sent to the new master before, and could not be served there yet.
+        for stream in self._nodes.streams():
+            stream.end_pauses(concerns)
 
     # Called by streams.
 
@@ -361,7 +370,7 @@ class ClusterRouter:
             if call.splits:
                 return False
             if call.script is not None and not call.script.follows_ask:
-                stream.delay(call, f"its slot moves ({error})")
+                stream.delay(call, str(error), f"its slot moves ({error})")
             elif call.wanted and call.channel is None:
                 # Redis 8 replies so to SUNSUBSCRIBE too, and ends the subscription with the move.
                 stream.let_go(call)

@@ -200,6 +200,11 @@ class SyncedStream(Stream):
         """Return, in order, the calls that wait here for keys that another server has now."""
         return [*self.grants.take(leaves), *super().take(leaves)]
 
+    def end_pauses(self, concerns: Callable[[bytes], bool]) -> None:
+        """Send the calls for some keys at once that wait for Redis to be ready for them."""
+        self.grants.end_pauses(concerns)
+        super().end_pauses(concerns)
+
     def retire(self, reason: str) -> list[Call]:
         """End, because the server serves none of our keys any more; return unanswered calls."""
         return [*self.grants.retire(reason), *super().retire(reason)]
