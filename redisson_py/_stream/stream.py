@@ -814,8 +814,6 @@ class Stream:
         # Until now it may have been a call of another stream.
         self._deadlines.rearm()
 
-    # Deadlines.
-
     def _end_pause(self, call: Call) -> None:
         timer, _ = self._delayed.pop(call)
         timer.cancel()
@@ -829,6 +827,8 @@ class Stream:
         """Send the calls for some keys at once that wait for Redis to be ready for them."""
         for call in [each for each in self._delayed if concerns(each.key)]:
             self._end_pause(call)
+
+    # Deadlines.
 
     def _under_way(self) -> list[Call]:
         return [*(self._wire.in_flight if self._wire else ()), *self._backlog, *self._delayed]
