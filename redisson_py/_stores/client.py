@@ -9,7 +9,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from importlib import import_module
 from types import TracebackType
 from typing import Self, TypedDict
 
@@ -51,9 +50,6 @@ from redisson_py.errors import ClientClosedError
 from redisson_py.locks.lock_of import LockOf
 
 log = logging.getLogger("redisson_py")
-
-# Names of hosts are encoded with it, and imports must not wait for the first use: see `_forks`.
-import_module("encodings.idna")
 
 #: Most turns of the event loop to wait until the waiters that `aclose` failed have left.
 _LAST_TURNS = 100

@@ -50,7 +50,7 @@ async def test_a_grant_that_took_most_of_its_lease_is_renewed(
 ) -> None:
     """The first reply is lost, and a new connection is found only after most of the lease."""
     # What is left of the lease is for a busy machine, and not for a pause between two attempts.
-    monkeypatch.setattr(stream, "pause_before", lambda attempt: 0.05)
+    monkeypatch.setattr(stream, "pause_before", lambda attempt, longest=0.0: 0.05)
     lease_time = 9.0
     link = await proxy()
     client = clients(link.url, lease_time=lease_time, command_timeout=20)

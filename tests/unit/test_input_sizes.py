@@ -86,7 +86,6 @@ SHAPES = {
 }
 
 
-@pytest.mark.more
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_great_input_costs_little(shape: str, tmp_path: Path) -> None:
     name, content, outcome = SHAPES[shape]
