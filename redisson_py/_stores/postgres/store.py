@@ -208,6 +208,9 @@ class PostgresStore:
             exact = [each for each in exact if _hold_of(each) in seen]
             # One is not set if another request of its owner came in between: once more.
             kept |= (changed := await self._renew(sql.RENEW, exact, seen, deadline))
+            for hold, now_kept in changed.items():
+                if now_kept.end < seen[hold].end:
+                    await self._ring(hold[0])
             exact = [each for each in exact if _hold_of(each) not in changed]
         found = [kept.get(_hold_of(each)) for each in batch]
         return [None if each is None else each.until for each in found]
@@ -308,6 +311,11 @@ class PostgresStore:
         if self._connections is None:
             raise _stopped()
         return await self._connections.fetch(statement, arguments, deadline, final, urgent=urgent)
+
+    async def _ring(self, name: str) -> None:
+        """Have who waits ask again, because a lease ends sooner than they were told."""
+        with contextlib.suppress(BackendError):
+            await self._notify(channel_of(name))
 
     async def _notify(self, channel: str) -> None:
         await self._fetch("SELECT pg_notify($1::text, '')", (channel,), now() + 5.0)
