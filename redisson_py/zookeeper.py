@@ -37,7 +37,7 @@ class ZooKeeper(StoreClient):
     """Makes locks that ZooKeeper (3.5 or newer) keeps, as Curator does.
 
     A lock is Curator's `InterProcessMutex`, a read-write lock its `InterProcessReadWriteLock`, a
-    semaphore mutex its `InterProcessSemaphoreMutex`.
+    semaphore mutex its `InterProcessSemaphoreMutex`. kazoo's own `Lock` excludes none of them.
     Use it as `async with ZooKeeper.from_url(...) as store`, or call `aclose()` in the end; nothing
     connects until first use. A name that is a path, as `/locks/orders`, is that path; any other is
     below `/redisson_py`.
@@ -48,8 +48,9 @@ class ZooKeeper(StoreClient):
     node.
 
     Not promised: that ZooKeeper ends a `lease_time` of one acquisition: this client does, and if
-    its process stops, the end of its session does. The timeout of that session is four
-    thirds of the client's `lease_time`, which the servers must allow: 40 seconds by default.
+    its process stops, or its event loop is blocked, the end of its session does. The timeout of
+    that session is four thirds of the client's `lease_time`, which the servers must allow: 40
+    seconds by default.
 
     Cost: uncontended one round trip for an acquire, two for a `try_acquire`, and one for a release.
     """

@@ -34,7 +34,7 @@ end
 local found = redis.call('GET', counter)
 local value = integer(found or '0')
 if not value then
-  return redis.error_reply('ERR the counter is not a number')
+  return redis.error_reply('ERR the counter is not a number, or too great to be exact')
 end
 local present = now()
 local ends_at = redis.call('ZSCORE', permits, id)

@@ -45,6 +45,8 @@ if held and holds == 0 then
 elseif held then
   local removed = count - math.min(count, holds)
   if removed > 0 then
+    -- Removes nothing: see lib/remember.
+    redis.call('HDEL', lock, '')
     redis.call('HINCRBY', lock, owner, string.format('%.0f', 0 - removed))
   end
   local refused = redis.pcall('PEXPIRE', lock, string.format('%.0f', lease_ms))

@@ -78,6 +78,8 @@ if waited then
   redis.call('ZREM', writers, owner)
 end
 if held and holds > 0 then
+  -- Removes nothing: see lib/remember.
+  redis.call('HDEL', lock, '')
   redis.call('HSET', lock, owner, string.format('%.0f', math.min(count, holds)))
   redis.call('PEXPIRE', lock, string.format('%.0f', math.max(lease_ms, needed)))
 elseif held and needed > 0 then

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from redisson_py._answers import GIVEN_UP, GRANTED, LOST, NOT_THERE, UNKNOWN_WAIT, Answer, Busy
+from redisson_py._answers import (
+    GIVEN_UP,
+    GRANTED,
+    LOST,
+    MISSING,
+    NOT_THERE,
+    UNKNOWN_WAIT,
+    Answer,
+    Busy,
+)
 
 
 def stored_number(raw: bytes) -> int:
@@ -32,4 +41,6 @@ def decode(reply: int | None) -> Answer:
         return UNKNOWN_WAIT
     if reply == -4:
         return NOT_THERE
+    if reply == -5:
+        return MISSING
     return LOST if reply == -2 else GIVEN_UP

@@ -69,8 +69,8 @@ class Carrier:
     Args:
         store: The store.
         command_timeout: Seconds to wait for it while it does not answer.
-        wake: Called with a name that may be free; with None all that wait must ask again, and all
-            holds are looked after.
+        wake: Called with a name that may be free, and the owner that waits for it, or None for all;
+            without a name all that wait must ask again, and all holds are looked after.
         outages: Where to report them; None: nowhere.
         silence: Seconds without an answer that are an outage.
 
@@ -88,7 +88,7 @@ class Carrier:
         self,
         store: Store,
         command_timeout: float,
-        wake: Callable[[str | None], None],
+        wake: Callable[[str | None, str | None], None],
         outages: Outages | None = None,
         silence: float = 5.0,
     ) -> None:
@@ -126,21 +126,22 @@ class Carrier:
         """Return the error of a caller whose deadline passed."""
         return self.store.trouble.no_answer(maybe_held=maybe_held)
 
-    def ring(self, name: str) -> None:
-        """Note that the store says that a name may be free."""
-        self._rang(name)
+    def ring(self, name: str, owner: str | None = None) -> None:
+        """Note that the store says that a name may be free, for one owner or for all."""
+        self._rang(name, owner)
 
     def ring_all(self) -> None:
         """Note that something may have been missed: a connection or a session is new."""
         self._rang(None)
 
-    def _rang(self, name: str | None) -> None:
-        for line in self.lines.values():
+    def _rang(self, name: str | None, owner: str | None = None) -> None:
+        lines = self.lines.values() if owner is None else filter(None, [self.lines.get(owner)])
+        for line in lines:
             if name is None or line.name == name:
                 line.busy = None
                 line.rings += 1
         if not self._closing:
-            self._wake(name)
+            self._wake(name, owner)
 
     async def _work(self, owner: str, line: Line) -> None:
         """Send the calls of a line, one after the other."""

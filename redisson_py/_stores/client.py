@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
+from importlib import import_module
 from types import TracebackType
 from typing import Self, TypedDict
 
@@ -39,6 +40,7 @@ from redisson_py._loop import (
 from redisson_py._options import OnLost, OnReleaseError, check_options, unknown_option
 from redisson_py._owner import Owners
 from redisson_py._statistics import ClientStatistics, Counts
+from redisson_py._stores.commands import own_channel
 from redisson_py._stores.contract import Store
 from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.locks import FencedStoreLock, StoreLock, lock_ownership
@@ -49,6 +51,9 @@ from redisson_py.errors import ClientClosedError
 from redisson_py.locks.lock_of import LockOf
 
 log = logging.getLogger("redisson_py")
+
+# Names of hosts are encoded with it, and imports must not wait for the first use: see `_forks`.
+import_module("encodings.idna")
 
 #: Most turns of the event loop to wait until the waiters that `aclose` failed have left.
 _LAST_TURNS = 100
@@ -308,13 +313,16 @@ class StoreClient:
             self._refuse_all()
             self._executor.carrier.leave_behind()
 
-    def _rang(self, name: str | None) -> None:
+    def _rang(self, name: str | None, owner: str | None) -> None:
         """Wake those that wait for a name; with None all of them, and look after all holds."""
+        table = self._table
         if name is None:
-            self._table.wake_all()
+            table.wake_all()
             self._watchdog.ask_now(lambda key: True)
-        elif (channel := self._table.channel(name.encode())) is not None:
-            self._table.wake(channel)
+            return
+        own = None if owner is None else table.channel(own_channel(owner))
+        if (channel := own or table.channel(name.encode())) is not None:
+            table.wake(channel)
 
     def _check(self) -> None:
         """Raise unless the client may be used now and here; it may have to move here first."""

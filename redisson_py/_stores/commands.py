@@ -26,6 +26,11 @@ _NAMES: dict[Kind, str] = {
 }
 
 
+def own_channel(owner: str) -> bytes:
+    """Return the channel of an owner that is rung for alone; no name begins as it does."""
+    return b"\0" + owner.encode()
+
+
 class StoreLockCommands:
     """A lock of a store; `_engine/server.py` says what each part is for.
 
@@ -119,3 +124,13 @@ class StoreLockCommands:
     def set_lease(self, hold: Hold, lease_ms: int, version: int, version_ms: int) -> SetLease:
         """Return the request that sets the lease of a hold."""
         return SetLease(self.name, hold.owner, lease_ms / 1000)
+
+
+class UnqueuedCommands(StoreLockCommands):
+    """Where each task waits in the store, and not in a local queue: it is rung for alone."""
+
+    __slots__ = ()
+
+    def request_channel(self, owner: str) -> bytes:
+        """Return the channel of a waiter."""
+        return own_channel(owner)

@@ -145,8 +145,12 @@ class State:
 class Bell(Protocol):
     """What a store tells the engine, in the thread of the event loop."""
 
-    def ring(self, name: str) -> None:
-        """Say that a name may have become free: those that wait for it ask again."""
+    def ring(self, name: str, owner: str | None = None) -> None:
+        """Say that a name may have become free: those that wait for it ask again.
+
+        With an owner, only that one does. A store that has read-write locks or elections always
+        names it: any number of tasks of one client wait there for different things.
+        """
 
     def ring_all(self) -> None:
         """Say that something may have been missed, as after a new connection or a new session.
@@ -213,7 +217,7 @@ class Store(Protocol):
         ...
 
     async def force_release(self, name: str, deadline: float, kind: Kind = "lock") -> bool:
-        """End whatever hold of a kind there is, and ring; return whether there was one."""
+        """End the hold of a kind, whosever it is, and ring; return whether there was one."""
         ...
 
 
@@ -237,7 +241,8 @@ class Sighting:
 class ElectionStore(Protocol):
     """What a store with elections does beside holding the leadership, a hold with a proposal.
 
-    An observer is a name to ring for, and its own id. Only `leader` and `proclaim` ask the server.
+    An observer is a name, and an id of its own, which are rung for as an owner that waits. Only
+    `leader` and `proclaim` ask the server.
     """
 
     async def leader(self, name: str, deadline: float) -> Sighting:

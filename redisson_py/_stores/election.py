@@ -24,7 +24,7 @@ from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.snapshots import LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
-from redisson_py._stores.commands import StoreLockCommands
+from redisson_py._stores.commands import UnqueuedCommands, own_channel
 from redisson_py._stores.contract import ElectionStore, Sighting, Wish
 from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.locks import StoreLock, StoreView, name_of
@@ -36,8 +36,6 @@ from redisson_py.locks.lock_of import LockOf
 #: What was seen counts again for as long as this, in seconds, while the store watches it: the
 #: waiting loop asks twice.
 _STILL_SEEN = 0.05
-#: Stands before a name where its observers are rung for; no name has it otherwise.
-_OBSERVERS = "\0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +64,7 @@ def _bytes_of(value: str | bytes) -> bytes:
     raise TypeError(f"a value is a str or bytes, not {type(value).__name__}")
 
 
-class _CandidateCommands(StoreLockCommands):
+class _CandidateCommands(UnqueuedCommands):
     """The requests of a candidate.
 
     Args:
@@ -288,17 +286,17 @@ class _Observation:
     """Asks who leads, and waits for what the store tells of changes.
 
     Attributes:
-        channel: The name that rings, only for observers.
+        channel: Its own channel, on which changes are told.
     """
 
     turn = None
     heard_busy_at = 0.0
 
     def __init__(self, election: Election) -> None:
-        text = _OBSERVERS + election._text
-        self.channel: bytes = text.encode()
+        owner = election._context.owners.new_owner()
+        self.channel: bytes = own_channel(owner)
         self._election = election
-        self._observer = text, election._context.owners.new_owner()
+        self._observer = election._text, owner
         self._told: object = self
         self._seen_at = 0.0
         self._stopped = False

@@ -24,7 +24,7 @@ class StoreExecutor:
         store: The store.
         check: Raises `ClientClosedError` if the client must not be used now or here.
         options: The client's.
-        wake: Called with a name that may be free, or None for all names.
+        wake: Called with a name that may be free, or None for all, and the owner that waits for it.
         outages: Where to report them.
 
     Attributes:
@@ -43,7 +43,7 @@ class StoreExecutor:
         store: Store,
         check: Callable[[], None],
         options: Options,
-        wake: Callable[[str | None], None],
+        wake: Callable[[str | None, str | None], None],
         outages: Outages,
     ) -> None:
         timeout, silence = options.command_timeout, options.reply_timeout

@@ -19,7 +19,7 @@ from redisson_py._engine.snapshots import LockSnapshot, ReadWriteSnapshot
 from redisson_py._engine.waiting import Turn
 from redisson_py._keys import Name
 from redisson_py._loop import Task
-from redisson_py._stores.commands import StoreLockCommands
+from redisson_py._stores.commands import StoreLockCommands, UnqueuedCommands
 from redisson_py._stores.contract import Wish
 from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.locks import StoreLock, StoreView, described, name_of
@@ -39,7 +39,7 @@ class _ReadUnderWrite(AcquireRequest):
     write: Hold
 
 
-class _ReadCommands(StoreLockCommands):
+class _ReadCommands(UnqueuedCommands):
     """The requests about the read side."""
 
     __slots__ = ()

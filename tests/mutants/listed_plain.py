@@ -36,8 +36,8 @@ PLAIN = (
         "a plain release that was cancelled keeps the queue waiting",
         "the next waiter asks when a release was cancelled",
         _BLOCK,
-        "        releasing.left(None, own_message)\n        raise",
-        "        raise",
+        "        hear_alone(call, judge_of_release(releasing, hold, lease, release))\n",
+        "",
         (_SWEEP,),
     ),
     Mutant(
@@ -122,12 +122,12 @@ PLAIN = (
     ),
     # The short ways of scripts.
     Mutant(
-        "a semaphore's short way minds no other holder",
-        "what others hold is recorded until they give it back",
+        "a count refused after the counter is not put back",
+        "what is refused has changed nothing",
         "lua/semaphore/release.lua",
-        " and redis.call('ZCARD', permits) == 1",
+        "      redis.pcall('HSET', counts, owner, held)\n",
         "",
-        (_SHORT_WAYS,),
+        ("tests/lua/test_refused_commands.py",),
     ),
     Mutant(
         "a semaphore's short way minds no expiry",

@@ -52,8 +52,8 @@ ZOOKEEPER = (
         "ZooKeeper's waiters set a watch each",
         "a waiter that gives up leaves nothing",
         _CONTENDERS,
-        "watch = self._watches.get(key)",
-        "watch = None",
+        "if path not in self._watches:",
+        "if True:",
         (f"{_WATCHES_TESTS}::test_waiters_that_give_up_leave_one_watch",),
     ),
     Mutant(
@@ -76,9 +76,8 @@ ZOOKEEPER = (
         "ZooKeeper's waiters watch what has gone already",
         "no release falls between the question and the watch",
         _CONTENDERS,
-        "        if not self.is_there(reply, path):\n            self._watches.pop(key, None)\n"
-        "            return None\n",
-        "",
+        "watch.is_set = self.is_there(reply, path)",
+        "watch.is_set = True",
         (f"{_FAULTS}::test_a_release_before_the_watch_is_not_missed",),
     ),
     Mutant(
@@ -143,7 +142,7 @@ ZOOKEEPER = (
         "ZooKeeper's grants count from their answer",
         "a holder's view ends before the session",
         _CONTENDERS,
-        "kept = session.kept_until(began)",
+        "kept = self._ensemble.kept_until(session, began)",
         "kept = now() + session.timeout",
         (f"{_FAULTS}::test_a_slow_grant_counts_from_before_it_was_sent",),
     ),
@@ -320,8 +319,8 @@ ZOOKEEPER = (
         "ZooKeeper's readers wait for readers",
         "readers hold it together",
         _NAMES,
-        'if kind == "read":\n        return',
-        'if kind == "read" and within:\n        return',
-        (f"{_NAMES_TESTS}::test_a_reader_waits_for_the_first_write_before_it",),
+        'if kind == "read":\n        writes',
+        'if kind == "read" and within:\n        writes',
+        (f"{_NAMES_TESTS}::test_a_reader_waits_for_the_last_write_before_it",),
     ),
 )

@@ -41,7 +41,7 @@ class Occupied:
 
 
 def carrier_to(store: Any, woken: list[str | None]) -> Carrier:
-    return Carrier(store, 3.0, woken.append)
+    return Carrier(store, 3.0, lambda name, owner: woken.append(name))
 
 
 async def ask(carrier: Carrier) -> None:

@@ -54,6 +54,7 @@ _ELSEWHERE = ("too many requests", "not supported for learner", "not capable")
 #: The last of them is told to those without a token.
 _OLD_TOKEN = ("invalid auth token", "revision of auth store is old", "user name is empty")
 _NO_LEASE = "requested lease not found"
+_TOO_MANY_OPERATIONS = "too many operations"
 _BAD_CERTIFICATE = ("CERTIFICATE_VERIFY_FAILED", "is not in peer certificate")
 _HINTS = {
     "permission denied": "the role of this user needs to read and write the names of locks, and"
@@ -61,11 +62,17 @@ _HINTS = {
     "user name is empty": "the cluster wants a user name and password",
     "database space exceeded": "the cluster takes no writes until it is compacted and its alarm"
     " disarmed",
+    _TOO_MANY_OPERATIONS: f"--max-txn-ops of each member must be {messages.MOST_OPERATIONS} at"
+    " least; it is 128 by default",
 }
 
 
 class LeaseEndedError(Exception):
     """Raised when etcd does not know a lease: it has ended, with all its keys, for good."""
+
+
+class TooManyOperationsError(BackendError):
+    """Raised when etcd takes no transaction with so many operations."""
 
 
 class _FailedError(Exception):
@@ -330,7 +337,8 @@ class Link:
                 f"the server at {self.where} is no etcd, or older than 3.4: {said}"
             )
         hint = next((f": {text}" for part, text in _HINTS.items() if part in said), "")
-        return BackendError(f"etcd at {self.where} refused: {said}{hint}")
+        kind = TooManyOperationsError if _TOO_MANY_OPERATIONS in said else BackendError
+        return kind(f"etcd at {self.where} refused: {said}{hint}")
 
     def _close_if_idle(self, connection: Connection) -> None:
         if connection.retired and not connection.users and connection in self._connections:

@@ -51,6 +51,9 @@ Status:
 StatusReply: header=Header:1 version=string:2
 """
 
+#: How many operations etcd must take in a transaction: so many end a write that is noted as undone.
+MOST_OPERATIONS = 7
+
 _EQUAL, _NOT_EQUAL = 0, 3
 _BY_CREATION, _BY_CHANGE, _BY_VALUE = 1, 2, 3
 _DESCENDING, _ASCENDING, _CREATION = 2, 1, 2

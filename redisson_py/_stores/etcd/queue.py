@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 
 from redisson_py._stores.etcd import messages
 from redisson_py._stores.etcd.claims import Claim, Sides, look_at_sides, sides_of
-from redisson_py._stores.etcd.link import Answer, Link
+from redisson_py._stores.etcd.link import Answer, Link, TooManyOperationsError
 from redisson_py._stores.etcd.messages import Message
 
 #: What an undo leaves of an owner; outside of all names, because Go takes what is inside for
 #: contenders.
 _UNDONE = b"redisson_py/undone/"
-#: etcd takes 128 operations in a transaction, unless it was told otherwise.
-_MOST_OPERATIONS = 100
+#: How many keys are looked for in one transaction at first: etcd takes 128 operations, unless it is
+#: told otherwise.
+_AT_ONCE = 100
 #: How many keys are looked through for a contender at first, and how many times as many after that.
 _FIRST_LOOK, _LOOK_GROWTH = 10, 10
 
@@ -52,6 +53,7 @@ class Queue:
 
     def __init__(self, link: Link) -> None:
         self._link = link
+        self._at_once = _AT_ONCE
 
     async def enter(
         self, claim: Claim, owner: str, lease: int, if_free: bool, deadline: float
@@ -181,10 +183,16 @@ class Queue:
     async def present(self, keys: Sequence[bytes], deadline: float) -> list[int]:
         """Return the create revisions of keys; 0 for one that is not there."""
         found: list[int] = []
-        for start in range(0, len(keys), _MOST_OPERATIONS):
-            part = keys[start : start + _MOST_OPERATIONS]
+        while len(found) < len(keys):
+            part = keys[len(found) : len(found) + self._at_once]
             request = messages.txn([], [messages.get(each) for each in part])
-            reply = (await self._link.call(messages.TXN, request, deadline)).reply
+            try:
+                reply = (await self._link.call(messages.TXN, request, deadline)).reply
+            except TooManyOperationsError:
+                if len(part) <= messages.MOST_OPERATIONS:
+                    raise
+                self._at_once = max(messages.MOST_OPERATIONS, len(part) // 2)
+                continue
             for index in range(len(part)):
                 entry = messages.first_entry(reply, index)
                 found.append(0 if entry is None else entry.create_revision)

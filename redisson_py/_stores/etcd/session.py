@@ -17,7 +17,7 @@ from redisson_py._stores.etcd.link import LeaseEndedError, Link
 from redisson_py._time import now
 
 #: The part of a session that must be left for a new hold.
-_FRESH = 0.5
+_FRESH = 2 / 3
 #: A key that is not there, and that those may read who may use locks.
 _NOTHING = b"redisson_py/"
 
@@ -85,6 +85,9 @@ class Sessions:
             if self.current is session:
                 # Its holds count as lost: none of them may come back with a renewal.
                 await self.end(session, deadline)
+        # Nothing begins that could not be ended.
+        largest = messages.txn([], [messages.get(_NOTHING)] * messages.MOST_OPERATIONS)
+        await self._link.call(messages.TXN, largest, deadline)
         self.current = await self.grant(self._lease, deadline)
         return self.current
 

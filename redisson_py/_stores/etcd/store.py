@@ -271,7 +271,6 @@ class EtcdStore:
                 if await self._queue.delete_created(claim, revision, deadline):
                     ended = True
             if ended:
-                self._ring(name)
                 return True
         return False
 
@@ -363,6 +362,6 @@ class EtcdStore:
         if self._bell is not None:
             self._bell.ring_all()
 
-    def _ring(self, name: str) -> None:
+    def _ring(self, name: str, owner: str) -> None:
         if self._bell is not None:
-            self._bell.ring(name)
+            self._bell.ring(name, owner)

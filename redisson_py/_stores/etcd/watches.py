@@ -69,10 +69,10 @@ class Watches:
 
     Args:
         link: Where.
-        ring: Called with a name that may have become free.
+        ring: Called with a name that may have become free, and the owner that waits for it.
     """
 
-    def __init__(self, link: Link, ring: Callable[[str], object]) -> None:
+    def __init__(self, link: Link, ring: Callable[[str, str], object]) -> None:
         self._link = link
         self._ring = ring
         self._last_number = 0
@@ -210,8 +210,8 @@ class Watches:
         elif reply.created and reply.header.revision >= watch.revision:
             # etcd has gone on meanwhile. It looks for what such a watch has missed every 100 ms
             # only; the waiter asks sooner.
-            self._ring(watch.waiter[0])
+            self._ring(*watch.waiter)
 
     def _done(self, watch: _Watch) -> None:
         self.forget(watch.waiter)
-        self._ring(watch.waiter[0])
+        self._ring(*watch.waiter)

@@ -13,7 +13,7 @@ stays: no writer comes in between.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, final
 
 from kazoo.exceptions import NodeExistsError, NoNodeError
@@ -26,7 +26,8 @@ from redisson_py.errors import BackendError
 
 from .ensemble import Ensemble
 from .names import blocker, directory_of, has_order, in_order, levels_of, number_of, prefix_of
-from .session import CreateContainer, Session, create_contender
+from .nodes import CreateContainer, create_contender
+from .session import Session
 
 
 @final
@@ -41,6 +42,7 @@ class Contender:
         token: Its czxid.
         held: Whether it was granted the hold.
         deleting: Whether a deletion was sent.
+        before: The path of the node that it waits for.
     """
 
     kind: Kind
@@ -49,6 +51,7 @@ class Contender:
     token: int = 0
     held: bool = False
     deleting: bool = False
+    before: str = ""
 
 
 @final
@@ -62,10 +65,12 @@ class _Watch:
     Attributes:
         watcher: What kazoo calls. It is one object: kazoo keeps each one that it is given.
         is_set: Whether the server has it.
+        waiters: The owners that wait, and the names for which the bell rings for them.
     """
 
     watcher: Callable[[WatchedEvent], None]
     is_set: bool = False
+    waiters: dict[str, str] = field(default_factory=dict)
 
 
 @final
@@ -83,8 +88,8 @@ class Contenders:
         self.bell: Bell | None = None
         self._ensemble: Final = ensemble
         self._root: Final = root
-        #: By path and the name for which the bell rings, on the connection of that number.
-        self._watches: Final[dict[tuple[str, str], _Watch]] = {}
+        #: By path, on the connection of that number.
+        self._watches: Final[dict[str, _Watch]] = {}
         self._watches_on: int = 0
 
     def clear(self) -> None:
@@ -157,13 +162,26 @@ class Contenders:
         before = blocker(nodes, contender.node, kind, contender.under)
         if before is None:
             contender.held = True
-            kept = session.kept_until(began)
+            kept = self._ensemble.kept_until(session, began)
             until = kept if wish.renewed else min(kept, began + wish.lease)
             return Granted(until, contender.token)
         if not wish.waits:
             await self.delete(session, key, False, deadline)
             return Busy(None)
-        return await self._watch(session, f"{path}/{before}", rings or wish.name, deadline)
+        self._stop_waiting(contender, wish.owner)
+        contender.before = f"{path}/{before}"
+        watch = self._watch_of(session, contender.before)
+        watch.waiters[wish.owner] = rings or wish.name
+        if watch.is_set:
+            return Busy(None)
+        # Not by `exists`: that would leave a watch on a node that never comes back.
+        look = GetData(contender.before, watch.watcher)
+        (reply,) = await self._ensemble.exchange(session, deadline, look)
+        watch.is_set = self.is_there(reply, path)
+        if watch.is_set:
+            return Busy(None)
+        self._watches.pop(contender.before, None)
+        return None
 
     def _write_node(self, wish: Wish) -> str | None:
         """Return the node of the write hold under which a task asks to read."""
@@ -194,31 +212,27 @@ class Contenders:
                     contender.node, contender.token = node, stat.czxid
                     return
 
-    async def _watch(self, session: Session, path: str, name: str, deadline: float) -> Busy | None:
-        """Have the bell rung when the contender before has gone; None if it has already."""
+    def _watch_of(self, session: Session, path: str) -> _Watch:
+        """Return the watch of a node on the present connection, which may not be set yet."""
         if self._watches_on != session.connections:
             # They have ended with their connection.
             self._watches.clear()
             self._watches_on = session.connections
-        key = path, name
-        watch = self._watches.get(key)
-        if watch is None:
 
-            def ring() -> None:
-                self._watches.pop(key, None)
-                if self.bell is not None:
-                    self.bell.ring(name)
+        def ring() -> None:
+            gone = self._watches.pop(path, None)
+            if self.bell is not None and gone is not None:
+                for owner, name in gone.waiters.items():
+                    self.bell.ring(name, owner)
 
-            watch = self._watches[key] = _Watch(session.watcher(ring))
-        elif watch.is_set:
-            return Busy(None)
-        # Not by `exists`: that would leave a watch on a node that never comes back.
-        (reply,) = await self._ensemble.exchange(session, deadline, GetData(path, watch.watcher))
-        if not self.is_there(reply, path):
-            self._watches.pop(key, None)
-            return None
-        watch.is_set = True
-        return Busy(None)
+        if path not in self._watches:
+            self._watches[path] = _Watch(session.watcher(ring))
+        return self._watches[path]
+
+    def _stop_waiting(self, contender: Contender, owner: str) -> None:
+        """Have the bell rung no more for an owner."""
+        if (watch := self._watches.get(contender.before)) is not None:
+            watch.waiters.pop(owner, None)
 
     async def delete(
         self, session: Session, key: tuple[str, str], unsure: bool, deadline: float
@@ -241,6 +255,7 @@ class Contenders:
         )
         there = [self.is_there(reply, path) for reply in replies]
         self.own.pop(key, None)
+        self._stop_waiting(contender, key[1])
         if held and again and not any(there):
             return None
         return held and any(there)

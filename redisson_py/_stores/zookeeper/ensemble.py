@@ -64,6 +64,7 @@ class Ensemble:
         self,
         target: Target,
         timeout: float,
+        lease: float,
         trouble: Trouble,
         *,
         ended: Callable[[], None],
@@ -74,6 +75,7 @@ class Ensemble:
         Args:
             target: Where to.
             timeout: The session timeout to ask for.
+            lease: The seconds for which a session outlives an event loop that is blocked.
             trouble: Where to note why there was no answer.
             ended: Called when a session has ended: what it had is gone.
             again: Called then, and when a session is connected once more.
@@ -81,6 +83,7 @@ class Ensemble:
         self.where: str = target.hosts + target.root
         self._target: Final = target
         self._timeout: Final = min(timeout, _LONGEST_SESSION)
+        self._lease: Final = lease
         self._trouble: Final = trouble
         self._ended: Final = ended
         self._again: Final = again
@@ -171,6 +174,18 @@ class Ensemble:
             session.answered(written)
         return replies
 
+    def kept_until(self, session: Session, written: float) -> float:
+        """Return until when a session is kept; see there.
+
+        If what is known of it is old, as after a time in which the event loop was blocked, there is
+        no answer: the attempt begins again, on a new connection.
+        """
+        until = session.kept_until(written)
+        if session.is_old:
+            session.connect_anew()
+            raise _NoAnswerError
+        return until
+
     def check(self, reply: Any, path: str, *expected: type[Exception]) -> Any:
         """Return a reply, unless it is an error that the caller does not expect.
 
@@ -211,7 +226,9 @@ class Ensemble:
                 raise self._trouble.no_answer(maybe_held=maybe_held) from cause
 
     def _begin(self) -> None:
-        self._session = Session(self._target, self._timeout, self._trouble, self._changed)
+        self._session = Session(
+            self._target, self._timeout, self._lease, self._trouble, self._changed
+        )
         self._session.begin()
 
     def _changed(self, session: Session) -> None:

@@ -95,13 +95,15 @@ def blocker(nodes: list[str], node: str, kind: Kind, within: str | None = None) 
     Args:
         nodes: The contenders in order.
         node: The one that asks.
-        kind: What it asks for. A read waits for the first write before it, anything else for the
-            contender right before it.
+        kind: What it asks for. A read waits for the last write before it (Curator's for the first,
+            which wakes all readers for each write that goes), anything else for the contender right
+            before it.
         within: The contender of the write hold of the same task, for which a read does not wait.
     """
     ahead = nodes[: nodes.index(node)]
     if kind == "read":
-        return next((each for each in ahead if not _reads(each) and each != within), None)
+        writes = (each for each in reversed(ahead) if not _reads(each) and each != within)
+        return next(writes, None)
     return ahead[-1] if ahead else None
 
 

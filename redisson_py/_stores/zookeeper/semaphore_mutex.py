@@ -27,7 +27,8 @@ from redisson_py.errors import BackendError
 from .contenders import Contenders, holder_of
 from .ensemble import Ensemble
 from .names import directory_of, in_order, prefix_of
-from .session import Session, create_contender
+from .nodes import create_contender
+from .session import Session
 
 
 @final
@@ -132,13 +133,13 @@ class SemaphoreMutexes:
             return None
         if len(nodes) == 1:
             place.held = True
-            until = _until(session, wish, began)
+            until = self._until(session, wish, began)
             await self._leave_gate(session, wish, deadline)
             return Granted(until, place.token)
         if not wish.waits:
             await self.delete(session, key, False, deadline)
             return Busy(None)
-        return await self._watch(session, wish.name, place, deadline)
+        return await self._watch(session, key, place, deadline)
 
     async def _granted_already(
         self, session: Session, wish: Wish, place: _Place, deadline: float
@@ -147,7 +148,7 @@ class SemaphoreMutexes:
         path, began = f"{self._leases(wish.name)}/{place.node}", now()
         _, stat = await self._ensemble.exchange(session, deadline, Sync(path), Exists(path, None))
         there = self._ensemble.check(stat, path) is not None
-        until = _until(session, wish, began)
+        until = self._until(session, wish, began)
         await self._leave_gate(session, wish, deadline)
         if not there:
             self._own.pop((wish.name, wish.owner), None)
@@ -175,7 +176,7 @@ class SemaphoreMutexes:
                     place.node, place.token = node, stat.czxid
 
     async def _watch(
-        self, session: Session, name: str, place: _Place, deadline: float
+        self, session: Session, key: tuple[str, str], place: _Place, deadline: float
     ) -> Busy | None:
         """Have the bell rung when `leases` changes; None if it is free already."""
         if place.watched == session.connections:
@@ -184,9 +185,9 @@ class SemaphoreMutexes:
         def ring() -> None:
             place.watched = None
             if self._contenders.bell is not None:
-                self._contenders.bell.ring(name)
+                self._contenders.bell.ring(*key)
 
-        path = self._leases(name)
+        path = self._leases(key[0])
         # It may ring before the reply is looked at.
         place.watched = session.connections
         try:
@@ -265,12 +266,11 @@ class SemaphoreMutexes:
     def _leases(self, name: str) -> str:
         return self._contenders.path(name) + "/leases"
 
+    def _until(self, session: Session, wish: Wish, began: float) -> float:
+        kept = self._ensemble.kept_until(session, began)
+        return kept if wish.renewed else min(kept, began + wish.lease)
+
 
 def _gate(name: str) -> str:
     """Return the name of the lock that guards the taking of a semaphore mutex."""
     return directory_of(name) + "/locks"
-
-
-def _until(session: Session, wish: Wish, began: float) -> float:
-    kept = session.kept_until(began)
-    return kept if wish.renewed else min(kept, began + wish.lease)

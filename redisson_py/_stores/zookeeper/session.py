@@ -6,9 +6,9 @@ expired; this object has ended then, and another takes its place. So no request 
 one session is carried out in the next.
 
 Requests go to kazoo's queue as they are (`KazooClient._call`), for two reasons: its methods have no
-container nodes, and their answers take up to three turns through its threads. Two methods of its
+container nodes, and their answers take up to three turns through its threads. Three methods of its
 `ConnectionHandler` are used beside that: `_connect` alone knows which session timeout was granted,
-and `_expand_client_hosts` that no host was found.
+`_expand_client_hosts` that no host was found, and `_send_ping` would ping.
 
 kazoo tells each server the last transaction that it has seen, and one that is behind refuses it. We
 do not rely on that: each call sends a `sync` before it reads.
@@ -21,9 +21,14 @@ went through the leader, by the same connection, at least half a tick after it w
 is no longer than half of the shortest session timeout, unless the server's `minSessionTimeout` is
 less than its default. A connection counts at once: the leader itself confirms the session then.
 
-The session beats, so that a sign of life is never much older than that half of a tick. kazoo pings
-too, but does not tell, and not while there are requests: a dead connection that is written to would
-go unnoticed. So it is the beat without an answer that ends a connection.
+The session beats, so that a sign of life is never much older than that half of a tick. kazoo would
+ping too, but does not tell, and not while there are requests: a dead connection that is written to
+would go unnoticed. So it is the beat without an answer that ends a connection.
+
+The beats come from the event loop, and nothing else keeps the session alive: while the loop is
+blocked, kazoo's thread neither pings nor connects. After a lease without a sign of life of the loop
+all that it held is over, and that thread ends the session. After a shorter block the signs of life
+are old, and a new connection replaces them.
 """
 
 from __future__ import annotations
@@ -42,10 +47,9 @@ from typing import Any, Final, final
 from kazoo.client import KazooClient
 from kazoo.exceptions import ConnectionDropped
 from kazoo.protocol.connection import _CONNECTION_DROP
-from kazoo.protocol.serialization import Create2, Exists
+from kazoo.protocol.serialization import Exists
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent
 from kazoo.retry import KazooRetry
-from kazoo.security import OPEN_ACL_UNSAFE
 
 from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
@@ -60,15 +64,14 @@ _LOG.setLevel(logging.ERROR)
 _BEAT: Final = 1 / 12
 _MISSED: Final = 1 / 4
 _HEARD: Final = 1 / 4
+#: Part of the session timeout: nothing is granted or renewed by a sign of life that is older.
+_OLD: Final = 1 / 2
 #: Signs of life that are nearer to each other are one.
 _GRAIN: Final = 1 / 100
 #: Seconds to wait for kazoo's threads where nothing can be awaited; they end after that.
 _PARTING: Final = 0.5
-_EPHEMERAL: Final = 1
-_EPHEMERAL_SEQUENTIAL: Final = 3
-_CONTAINER: Final = 4
-
-
+#: Seconds between two looks whether an event loop that is blocked must be waited for.
+_GLANCE: Final = 0.05
 #: Seconds for one attempt to connect: for the connection, and for the answer of the server.
 _LONGEST_ATTEMPT = 5.0
 
@@ -76,32 +79,6 @@ _LONGEST_ATTEMPT = 5.0
 def _connected_soon(connect: Callable[..., Any], *where: object, timeout: float, **how: Any) -> Any:
     """Connect, within the time of one attempt."""
     return connect(*where, timeout=min(timeout, _LONGEST_ATTEMPT), **how)
-
-
-@final
-class CreateContainer:
-    """A request for a node that the server deletes once its last child is gone."""
-
-    type = 19
-
-    def __init__(self, path: str) -> None:
-        """Ask for an empty node."""
-        self._request: Any = Create2(path, b"", OPEN_ACL_UNSAFE, _CONTAINER)
-        self.deserialize: Callable[[Any, int], object] = self._request.deserialize
-
-    def serialize(self) -> bytes:
-        """Return it as it goes over the wire."""
-        return bytes(self._request.serialize())
-
-
-def create_contender(path: str, data: bytes, number: str | None = None) -> object:
-    """Return a request for a node that ends with its session.
-
-    The server adds a new number to its path, unless there is one already.
-    """
-    if number is not None:
-        return Create2(path + number, data, OPEN_ACL_UNSAFE, _EPHEMERAL)
-    return Create2(path, data, OPEN_ACL_UNSAFE, _EPHEMERAL_SEQUENTIAL)
 
 
 @final
@@ -122,6 +99,7 @@ class Session:
         self,
         target: Target,
         timeout: float,
+        lease: float,
         trouble: Trouble,
         changed: Callable[[Session], None],
     ) -> None:
@@ -130,6 +108,8 @@ class Session:
         Args:
             target: Where to.
             timeout: The session timeout to ask for.
+            lease: The seconds for which it outlives an event loop that is blocked; not longer than
+                its timeout.
             trouble: Where to note why it could not be connected.
             changed: Called in the loop's thread when it is connected, or not any more, or over.
         """
@@ -143,6 +123,9 @@ class Session:
         self._hosts: Final = len(target.hosts.split(","))
         #: The attempts to connect that failed one after the other.
         self._failures = 0
+        self._lease: Final = lease
+        #: When the event loop gave its last sign of life.
+        self._alive = now()
         #: When signs of life were written and answered, on this connection, the oldest first.
         self._signs: Final[deque[tuple[float, float]]] = deque()
         self._beating: float | None = None
@@ -164,6 +147,7 @@ class Session:
         self._client.add_listener(self._listen)
         self._connect: Final[Callable[..., tuple[float, float]]] = self._client._connection._connect
         self._client._connection._connect = self._observed_connect
+        self._client._connection._send_ping = self._wait_for_loop
         self._expand: Final[Callable[[], list[object]]] = (
             self._client._connection._expand_client_hosts
         )
@@ -186,6 +170,7 @@ class Session:
 
     def send(self, request: object) -> asyncio.Future[object]:
         """Send a request; the result is the reply, or the error with which it was answered."""
+        self._alive = now()
         future: asyncio.Future[object] = self._loop.create_future()
         self._client._call(request, _Answer(self._loop, future))
         return future
@@ -206,7 +191,18 @@ class Session:
         while len(self._signs) > 1 and self._signs[1][1] <= heard:
             self._signs.popleft()
         # The first is from when the connection was made.
-        return self._signs[0][0] + self.timeout
+        return min(self._signs[0][0] + self.timeout, written + self._lease)
+
+    @property
+    def is_old(self) -> bool:
+        """Whether the last sign of life that the leader has heard of is too old to go by."""
+        return now() - self._signs[0][0] > self.timeout * _OLD
+
+    def connect_anew(self) -> None:
+        """Replace the connection: a new one is a sign of life that counts at once."""
+        if self.connected:
+            self.send(_CONNECTION_DROP)
+            self._went_down()
 
     def watcher(self, ring: Callable[[], None]) -> Callable[[WatchedEvent], None]:
         """Return a watch for requests that calls `ring` in the loop's thread."""
@@ -243,8 +239,25 @@ class Session:
         if closed is not None:
             self._post(_settle, closed, None)
 
+    def _wait_for_loop(self, *_: object) -> bool:
+        """Wait for a sign of life of the event loop, in kazoo's thread; return whether it came.
+
+        If there was none for a lease, the session ends.
+        """
+        lives = threading.Event()
+        self._post(lives.set)
+        while not lives.wait(_GLANCE):
+            if self._client._stopped.is_set():
+                return False
+            if now() - self._alive > self._lease:
+                self._start_closing(None)
+                return False
+        return True
+
     def _observed_connect(self, *where: object) -> tuple[float, float]:
         """Connect, in kazoo's thread."""
+        if not self._wait_for_loop():
+            raise ConnectionDropped("the event loop is blocked, or closed")
         began = self._trying = now()
         if self._down_since is not None and began - self._down_since > self.timeout:
             # A server refuses clients that have seen more than it has. By now nothing is held, and
@@ -261,7 +274,8 @@ class Session:
         # Two thirds of the session timeout, in milliseconds.
         timeout = round(read_timeout * 1.5) / 1000
         self._post(self._came_up, timeout, began)
-        return read_timeout, connect_timeout
+        # After half of this kazoo would ping.
+        return min(read_timeout, self._lease * 1000), connect_timeout
 
     def _observed_hosts(self) -> list[object]:
         """Look the hosts up, in kazoo's thread, which leaves out those that have no address."""
@@ -290,6 +304,7 @@ class Session:
             self._changed(self)
 
     def _beat(self) -> None:
+        self._alive = now()
         self._timer = self._loop.call_later(self.timeout * _BEAT, self._beat)
         if not self.connected:
             trying, attempt = self._trying, self._client._connection._socket
@@ -303,7 +318,7 @@ class Session:
             beat = self.send(Exists("/", None))
             beat.add_done_callback(partial(self._beaten, self._beating))
         elif now() - self._beating > self.timeout * _MISSED:
-            self.send(_CONNECTION_DROP)
+            self.connect_anew()
 
     def _beaten(self, written: float, beat: asyncio.Future[object]) -> None:
         if self._beating == written:

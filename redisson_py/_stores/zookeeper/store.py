@@ -72,9 +72,9 @@ class ZooKeeperStore:
     title: str = "ZooKeeper"
     ends_leases: bool = False
 
-    def __init__(self, target: Target, session: float, least: float = 0.0) -> None:
+    def __init__(self, target: Target, session: float, lease: float | None = None) -> None:
         """Prepare a store; see `from_url`."""
-        self._least: Final = least
+        self._least: Final = lease or 0.0
         #: Those that gave back last, and the answer to those of them that ask again. They are
         #: granted nothing.
         self._left: Final[dict[tuple[str, str], bool | None]] = {}
@@ -84,24 +84,26 @@ class ZooKeeperStore:
         self.where: str = target.hosts + target.root
         self.trouble: Trouble = Trouble(f"{self.title} at {self.where}")
         self._ensemble: Final = Ensemble(
-            target, session, self.trouble, ended=self._ended, again=self._again
+            target, session, lease or session, self.trouble, ended=self._ended, again=self._again
         )
         self._contenders: Final = Contenders(self._ensemble, target.root)
         self._semaphores: Final = SemaphoreMutexes(self._ensemble, self._contenders)
 
     @classmethod
-    def from_url(cls, url: str, session: float = 40.0, least: float = 0.0) -> Self:
+    def from_url(cls, url: str, session: float = 40.0, lease: float | None = None) -> Self:
         """Make a store for `zookeeper://h1:2181,h2:2181/chroot`.
 
         Args:
             url: See `url.read_url`.
             session: Seconds: the session timeout to ask for. See `session_timeout`.
-            least: Seconds: the shortest session timeout that will do.
+            lease: Seconds: the client's lease time. A session with a shorter timeout will not do,
+                and one ends when the event loop was blocked for as long. None: the same as
+                `session`, and any timeout will do.
 
         Raises:
             ValueError: The URL is malformed. The error does not quote it.
         """
-        return cls(read_url(url), session, least)
+        return cls(read_url(url), session, lease)
 
     @property
     def session_timeout(self) -> float:
@@ -261,7 +263,7 @@ class ZooKeeperStore:
             _, *stats = await self._ensemble.exchange(
                 session, deadline, Sync("/"), *(Exists(path, None) for _, _, path in asked)
             )
-            until = session.kept_until(began)
+            until = self._ensemble.kept_until(session, began)
             for (place, hold, path), stat in zip(asked, stats, strict=True):
                 self._ensemble.check(stat, path)
                 there = stat is not None and stat.czxid == hold.token

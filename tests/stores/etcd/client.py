@@ -28,7 +28,7 @@ class Ringing:
         self.all = 0
         self._news = asyncio.Event()
 
-    def ring(self, name: str) -> None:
+    def ring(self, name: str, owner: str | None = None) -> None:
         self.names.append(name)
         self._news.set()
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from redisson_py._stores.contract import Renewal
+from redisson_py._stores.contract import Busy, Renewal
 from redisson_py._stores.etcd import messages
 from redisson_py._stores.etcd.link import _FailedError
+from redisson_py._time import now
 from redisson_py.errors import ConnectionLostError
 from tests.stores.etcd.client import Client, eventually, soon
 from tests.stores.etcd.server import EtcdServer
@@ -193,3 +194,22 @@ async def test_undos_are_not_noted_for_as_long_as_a_client_lives(
         await client.store._holds.tend(soon())
         assert server.keys("redisson_py/") == []
         assert client.session is session
+
+
+@pytest.mark.parametrize("left", [0.3, 0.6, 0.66])
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_new_hold_begins_with_two_thirds_of_its_lease_at_least(
+    server: EtcdServer, waits: bool, left: float
+) -> None:
+    """What is left of a session that nobody has renewed for a while."""
+    lease, name = 60, f"fresh {left} {waits}"
+    async with Client(server.url, lease) as client, Client(server.url, lease) as other:
+        await client.granted(f"{name} before", "a:1")
+        if waits:
+            await other.granted(name, "b:1")
+            assert await client.ask(name, "a:2", waits=True) == Busy(None)
+            await other.give_back(name, "b:1")
+        client.session.until = now() + left * lease
+        asked = now()
+        answer = await client.granted(name, "a:2", waits=waits)
+        assert answer.until >= asked + 2 / 3 * lease

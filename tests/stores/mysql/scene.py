@@ -21,7 +21,7 @@ class CountingBell:
         self.rung: list[str] = []
         self.all_rung = 0
 
-    def ring(self, name: str) -> None:
+    def ring(self, name: str, owner: str | None = None) -> None:
         self.rung.append(name)
 
     def ring_all(self) -> None:

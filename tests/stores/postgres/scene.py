@@ -23,7 +23,7 @@ class Bell:
         self.all = 0
         self._rang = asyncio.Event()
 
-    def ring(self, name: str) -> None:
+    def ring(self, name: str, owner: str | None = None) -> None:
         self.names.append(name)
         self._rang.set()
 

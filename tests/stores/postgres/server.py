@@ -193,7 +193,7 @@ def running_pgbouncer(server: PostgresServer) -> Iterator[int]:
     try:
         settings = folder / "pgbouncer.ini"
         settings.write_text(
-            f"[databases]\n* = host={HOST} port={server.port} user=postgres dbname={DATABASE}\n"
+            f"[databases]\n{DATABASE} = host={HOST} port={server.port} user=postgres\n"
             f"[pgbouncer]\nlisten_addr = {HOST}\nlisten_port = {port}\nauth_type = any\n"
             "unix_socket_dir =\npool_mode = transaction\ndefault_pool_size = 4\n"
         )

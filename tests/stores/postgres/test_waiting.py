@@ -259,12 +259,12 @@ async def test_a_first_connection_lost_halfway_has_missed_something(
     """It listened to one of two names, whose waiter sleeps, when it was lost."""
     bounded, statements, bell = listening._bounded, 0, Bell()
 
-    async def lost(connection: asyncpg.Connection, statement: Awaitable[object]) -> None:
+    async def lost(connection: asyncpg.Connection, statement: Awaitable[object]) -> object:
         nonlocal statements
         statements += 1
-        if statements == 4:
+        if statements == 5:
             connection.terminate()
-        await bounded(connection, statement)
+        return await bounded(connection, statement)
 
     monkeypatch.setattr(listening, "_bounded", lost)
     async with started(server.url) as one, started(server.url, bell) as other:

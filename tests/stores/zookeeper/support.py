@@ -30,7 +30,7 @@ class Bell:
         self.all = 0
         self._news = asyncio.Event()
 
-    def ring(self, name: str) -> None:
+    def ring(self, name: str, owner: str | None = None) -> None:
         self.rung.append(name)
         self._news.set()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
@@ -102,3 +103,26 @@ async def test_an_acl_protects_one_directory_and_nothing_below(
                 assert await store.give_back(name, owner, False, soon()) is True
     users.stop()
     users.close()
+
+
+@pytest.mark.parametrize("recipe", ["Lock", "WriteLock", "ReadLock"])
+@pytest.mark.parametrize("kind", NODES)
+@pytest.mark.parametrize("ours_first", [True, False])
+async def test_kazoos_own_locks_exclude_none_of_ours(
+    store: ZooKeeperStore, other: KazooClient, recipe: str, kind: Kind, ours_first: bool
+) -> None:
+    """Their nodes have other names, and so for Curator too: docs/stores.md warns of it."""
+    name = f"/recipe/{recipe}-{kind}-{ours_first}"
+    theirs = getattr(other, recipe)(name)
+    wish = Wish(name, new_owner(), LEASE, renewed=True, waits=False, kind=kind)
+
+    def take() -> bool:
+        return bool(theirs.acquire(blocking=False))
+
+    if ours_first:
+        assert isinstance(await store.ask(wish, soon()), Granted)
+        assert await asyncio.to_thread(take)
+    else:
+        assert await asyncio.to_thread(take)
+        assert isinstance(await store.ask(wish, soon()), Granted)
+    await asyncio.to_thread(theirs.release)

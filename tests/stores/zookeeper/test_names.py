@@ -154,10 +154,11 @@ def test_a_writer_waits_for_the_one_before_it() -> None:
     assert blocker([read, write, third], third, "write") == write
 
 
-def test_a_reader_waits_for_the_first_write_before_it() -> None:
+def test_a_reader_waits_for_the_last_write_before_it() -> None:
     first, second = "_c_z-__WRIT__0000000001", "_c_y-__WRIT__0000000002"
     read = "_c_b-__READ__0000000003"
-    assert blocker([first, second, read], read, "read") == first
+    assert blocker([first, second, read], read, "read") == second
+    assert blocker([first, second, read], read, "read", within=second) == first
     assert blocker([first, second, read], read, "read", within=first) == second
     assert blocker(["_c_c-__READ__0000000002", read], read, "read") is None
 

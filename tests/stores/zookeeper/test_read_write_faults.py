@@ -90,13 +90,13 @@ async def test_a_waiter_watches_the_one_that_it_waits_for(
     assert isinstance(await ask(other, name, first, "write"), Granted)
     assert await ask(other, name, second, "write") == Busy(None)
     assert await ask(store, name, reader, "read") == Busy(None)
-    # It watches the first of two writes; when that goes it is the other's turn.
-    await other.give_back(name, first, False, soon())
+    # It watches the last of two writes; when that gives up, the first one is still there.
+    await other.give_back(name, second, False, soon())
     async with asyncio.timeout(LONG):
         await bell.until_rung(name)
     bell.rung.clear()
     assert await ask(store, name, reader, "read") == Busy(None)
-    await other.give_back(name, second, False, soon())
+    await other.give_back(name, first, False, soon())
     async with asyncio.timeout(LONG):
         await bell.until_rung(name)
     assert isinstance(await ask(store, name, reader, "read"), Granted)

@@ -36,7 +36,8 @@ from tests.stores.zookeeper.support import (
 @pytest.fixture
 async def session() -> Session:
     """A session that was connected a moment ago; the leader hears after two seconds."""
-    return Session(read_url("zookeeper://127.0.0.1:1"), 8.0, Trouble("a server"), lambda _: None)
+    where = read_url("zookeeper://127.0.0.1:1")
+    return Session(where, 8.0, 60.0, Trouble("a server"), lambda _: None)
 
 
 def connected(session: Session, ago: float) -> float:
