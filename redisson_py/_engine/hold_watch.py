@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from redisson_py._engine.context import Context
     from redisson_py._engine.local_queue import LocalQueue, Waiter
 
-#: Seconds between two looks at a queue. Whoever is its first at two of them waits long; where holds
-#: go from task to task faster than that, nobody listens.
-_LOOK = 0.1
+#: Seconds before the first look at a queue, and most between two; each pause doubles. Whoever is
+#: its first at two looks waits long: where holds go from task to task faster, nobody listens.
+_FIRST_LOOK = 0.1
+_LONGEST_PAUSE = 2.0
 
 
 class HoldWatch:
@@ -35,14 +36,15 @@ class HoldWatch:
         seat: Its seat on the channel while it listens.
     """
 
-    __slots__ = ("_channel", "_context", "_first", "_queue", "_timer", "seat")
+    __slots__ = ("_channel", "_context", "_first", "_pause", "_queue", "_timer", "seat")
 
     def __init__(self, context: Context, channel: bytes, queue: LocalQueue[Any]) -> None:
         self._context: Context = context
         self._channel: bytes = channel
         self._queue: LocalQueue[Any] = queue
         self._first: Waiter | None = None
-        self._timer: Timer = call_later(_LOOK, self._look)
+        self._pause: float = _FIRST_LOOK
+        self._timer: Timer = call_later(_FIRST_LOOK, self._look)
         self.seat: Seat | None = None
 
     def _look(self) -> None:
@@ -50,21 +52,25 @@ class HoldWatch:
         first = next(iter(queue.waiters), None)
         if first is None:
             queue.end_watch()
-            return
-        if first is not self._first:
-            self._first = first
-            self._stop_listening()
-        elif self.seat is None and queue.hold is not None:
-            self.seat = self._context.bus.take_seat(self._channel, _every_message, self._check_hold)
+        elif first is self._first and queue.hold is not None:
+            self.seat = self._context.bus.take_seat(self._channel, _every_message, self._heard)
             # It may have been released before SUBSCRIBE arrived.
-            self._check_hold()
-        self._timer = call_later(_LOOK, self._look)
+            self._context.watchdog.ask_about(queue.hold)
+        else:
+            self._first = first
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+            self._timer = call_later(self._pause, self._look)
 
-    def _check_hold(self) -> None:
+    def _heard(self) -> None:
+        queue = self._queue
+        if queue.hold is not None:
+            self._context.watchdog.ask_about(queue.hold)
         if self.seat is not None:
             self.seat.arm()
-        if (hold := self._queue.hold) is not None:
-            self._context.watchdog.ask_about(hold)
+            if next(iter(queue.waiters), None) is not self._first:
+                self._stop_listening()
+                self._pause = _FIRST_LOOK
+                self._timer = call_later(self._pause, self._look)
 
     def end(self) -> None:
         """Stop for good."""

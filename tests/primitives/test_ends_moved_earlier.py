@@ -10,10 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from redis.asyncio import Redis
 
 from redisson_py import Redisson
 from redisson_py._commands import read_write_lock
 from tests.fixtures.client import ClientFactory
+from tests.support.scripts.calls import A, Scripts
+from tests.support.scripts.read_write import ReadWriteScripts
 from tests.support.waiting import listens, set_safety_poll, until, until_listening, until_waiting
 
 #: Seconds: an end that nobody who waits for it would live to see.
@@ -159,14 +162,14 @@ async def test_a_longer_reentry_that_is_released(
 @pytest.mark.parametrize(("held", "waits"), [(reads, writes), (yielding_reads, preferred_writes)])
 @here_and_there
 async def test_the_reader_that_leaves_had_the_longest_lease(
-    clients: ClientFactory, holder: Redisson, other: Redisson, held: Make, waits: Make
+    redis: Redis, holder: Redisson, other: Redisson, held: Make, waits: Make
 ) -> None:
-    longest = await held(clients()).acquire(lease_time=FAR)
-    short = await held(holder).acquire(lease_time=4)
+    dead = ReadWriteScripts(await Scripts.on(redis), b"k")
+    longest = await held(holder).acquire(lease_time=FAR)
+    assert await dead.read.acquire(A, lease_ms=4000) is None
     task = await waiting(other, waits(other))
     await longest.release()
     await served(task)
-    assert short.lost
 
 
 @here_and_there

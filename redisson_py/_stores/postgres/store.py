@@ -214,6 +214,9 @@ class PostgresStore:
             exact = [each for each in exact if _hold_of(each) in seen]
             # One is not set if another request of its owner came in between: once more.
             kept |= (changed := await self._renew(sql.RENEW, exact, seen, deadline))
+            for hold, now_kept in changed.items():
+                if now_kept.end < seen[hold].end:
+                    await self._ring(hold[0])
             exact = [each for each in exact if _hold_of(each) not in changed]
         found = [kept.get(_hold_of(each)) for each in batch]
         return [None if each is None else each.until for each in found]
@@ -321,6 +324,11 @@ class PostgresStore:
             raise _stopped()
         located = sql.in_schema(statement, self._schema)
         return await self._freeing.free(located, arguments, deadline)
+
+    async def _ring(self, name: str) -> None:
+        """Have who waits ask again, because a lease ends sooner than they were told."""
+        with contextlib.suppress(BackendError):
+            await self._notify(channel_of(name))
 
     async def _notify(self, channel: str) -> None:
         await self._fetch(sql.NOTIFY, (channel,), now() + 5.0, (asyncpg.PostgresError,))
