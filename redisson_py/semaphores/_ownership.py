@@ -392,7 +392,9 @@ class PermitOwnership(Ownership):
         wanted, missing, queue = self.commands.start_units, self.commands.missing, self.permit_queue
         if wanted > 0 and self.commands.records_all and not queue.number_known:
             queue.number_known = True
-            log.warning("%r has fewer than %d permits: %s", self, wanted, missing)
+            log.warning(
+                "%s %r has fewer than %d permits: %s", self.kind, self.name, wanted, missing
+            )
 
     def statistics(self) -> PrimitiveStatistics:
         """Return local counters for this name."""
