@@ -20,7 +20,7 @@
 -- The tombstone stands for the whole list; see lock.acquire. The score of a permit that never
 -- ends is Redisson's 922337203685477. Each id is a command or two, so their number is bounded:
 -- nobody else is served meanwhile. For idle_ms see lib/keep. Redisson's clients record what they
--- take as well, so if fewer are free and taken than start_units, others are missing.
+-- take as well, so what nobody has and is not free has vanished.
 local counter, permits, tombstone = KEYS[1], KEYS[2], KEYS[3]
 local ids, units, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
 local start_units, reclaims, channel = integer(ARGV[4]), whole(ARGV[5], 1), ARGV[6]
@@ -38,8 +38,7 @@ local value = integer(found or '0')
 if not value then
   return redis.error_reply('ERR the counter is not a number, or too great to be exact')
 end
-local taken = redis.call('ZCARD', permits)
-local known = taken > 0
+local known = redis.call('ZCARD', permits) > 0
 local there = 0
 if found and known then
   for i = 1, units do
@@ -105,11 +104,11 @@ end
 if granted then
   return nil
 end
-if value + taken - back < (start_units < 0 and 1 or start_units) then
-  return -5
-end
 local nearest = redis.call('ZRANGE', permits, '0', '0', 'WITHSCORES')[2]
-if not nearest or tonumber(nearest) == 922337203685477 then
+if not nearest then
+  return value < (start_units < 0 and 1 or start_units) and -5 or -1
+end
+if tonumber(nearest) == 922337203685477 then
   return -1
 end
 return math.max(0, nearest - present)

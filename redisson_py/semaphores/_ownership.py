@@ -38,7 +38,6 @@ from redisson_py.semaphores.permit import Permit
 #: Most lost permits kept for one task, to be reported by `release()` without a permit.
 _MOST_LOST = 1000
 
-
 Commands = SemaphoreCommands | PermitExpirableSemaphoreCommands
 
 log: logging.Logger = logging.getLogger("redisson_py")
@@ -400,10 +399,11 @@ class PermitOwnership(Ownership):
 
     def warn_of_missing(self) -> None:
         """Warn, once for a name, if permits are missing that Redisson's clients cannot have."""
-        wanted, missing, queue = self.commands.start_units, self.commands.missing, self.permit_queue
-        if wanted > 0 and self.commands.records_all and not queue.number_known:
+        commands, queue = self.commands, self.permit_queue
+        if commands.start_units > 0 and commands.records_all and not queue.number_known:
             queue.number_known = True
-            log.warning("%r has fewer than %d permits: %s", self, wanted, missing)
+            facts = (self.kind, self.name, commands.start_units, commands.missing)
+            log.warning("%s %r has fewer than %d permits: %s", *facts)
 
     def statistics(self) -> PrimitiveStatistics:
         """Return local counters for this name."""

@@ -168,6 +168,23 @@ async def test_what_a_living_holder_had_of_a_damaged_semaphore_comes_back(
     assert await two.get_semaphore(NAME).available() == PERMITS
 
 
+@pytest.mark.parametrize("kind", SEMAPHORES)
+async def test_missing_permits_are_told_once_where_redisson_cannot_have_them(
+    kind: str, clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    await SEMAPHORES[kind][0](clients()).try_set_permits(PERMITS)
+    await redis.set(NAME, 0)
+    semaphore = SEMAPHORES[kind][0](clients())
+    for _ in range(2):
+        with pytest.raises(AcquireTimeoutError, match="call set_permits"):
+            await semaphore.acquire(timeout=0.1)
+    warned = [record.getMessage() for record in caplog.records]
+    assert len(warned) == (kind == "with ids")
+    assert all("has fewer than 3 permits" in text for text in warned)
+    await semaphore.set_permits(PERMITS)
+    await (await semaphore.acquire()).release()
+
+
 # Locks.
 
 

@@ -122,6 +122,22 @@ PLAIN = (
     ),
     # The short ways of scripts.
     Mutant(
+        "a permit whose units have vanished is renewed",
+        "a holder whose record is gone is told by the next renewal",
+        "lua/permit/renew.lua",
+        "    alive = has == 1 and (alive or not ends_at)\n",
+        "",
+        ("tests/lua/test_vanished_records.py",),
+    ),
+    Mutant(
+        "units of a semaphore that vanished are kept for the next",
+        "never more holders than permits",
+        "lua/semaphore/acquire.lua",
+        "local known = leases + holders > 0",
+        "local known = leases > 0",
+        ("tests/lua/test_vanished_records.py",),
+    ),
+    Mutant(
         "a count refused after the counter is not put back",
         "what is refused has changed nothing",
         "lua/semaphore/release.lua",
