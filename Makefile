@@ -199,7 +199,8 @@ test-sentinel: $(VENV)/.checks ## on a master that sentinels name
 		$(addprefix tests/contract/test_,acquire_release.py cancellation_sweep.py loss.py waiting.py)
 
 test-redis7: $(VENV)/.checks ## on the redis-server 7 on the PATH, with the documented permissions
-	$(pytest) --server=redis7 --user=acl $(tally) tests/lua tests/stream tests/primitives
+	$(pytest) --server=redis7 --user=acl $(tally) tests/lua tests/stream tests/primitives \
+		$(addprefix tests/faults/test_,full_server.py vanished_keys.py)
 
 # The older release of Redisson is asked whether it still does as we do, on the oldest server.
 test-redis62: $(VENV)/.checks ## on Redis 6.2, the oldest supported, with the documented permissions
@@ -219,7 +220,8 @@ newest-leg: $(VENV)/.runtime
 	$(bin)/pip install -q --group test
 	$(pytest) --tally=build/tally/test-newest.json tests/unit tests/stream tests/faults \
 		tests/contract/test_cancellation_sweep.py \
-		$(addprefix tests/sync/test_,forks_and_exits.py interruptions.py locks.py others.py)
+		$(addprefix tests/sync/test_,forks_and_exits.py forks_beside_first_use.py interruptions.py \
+		locks.py others.py)
 
 interop: $(VENV)/.checks ## one lock for Java and Python: needs java and mvn; REDISSON=3.27.2
 	$(pytest) --redisson=$(REDISSON) $(tally) tests/interop

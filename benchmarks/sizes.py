@@ -83,7 +83,7 @@ class Size:
     topology_rounds: int = 5
     outages: tuple[str, ...] = (
         *("kill", "freeze", "graceful failover"),
-        *("slot moves key by key", "atomic move"),
+        *("slot moves key by key", "slot halts half moved", "atomic move"),
     )
     outage_rounds: int = 2
     outage_rest: float = 1.5

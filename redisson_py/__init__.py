@@ -35,6 +35,8 @@ MySQL, etcd and ZooKeeper are others (`postgres`, `mysql`, `etcd`, `zookeeper`):
 call of a `_stores/contract.Store`, and 4 a ring of its bell.
 """
 
+# First: from then on, a fork waits for the imports below.
+from redisson_py import _forks as _forks
 from redisson_py import errors
 from redisson_py._client import Redisson
 from redisson_py._engine.lease import FencedLease, Lease

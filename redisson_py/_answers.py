@@ -45,11 +45,13 @@ class Busy:
         retry_in: Seconds after which to ask again even if no message comes; None: not known.
         queued: The store remembers the request, so a waiter that leaves must say so.
         absent: Nothing can become free: the number of permits of the semaphore was never set.
+        missing: Of the permits of the semaphore some are neither free nor taken.
     """
 
     retry_in: float | None
     queued: bool = False
     absent: bool = False
+    missing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ Answer = Granted | Busy | Lost | GivenUp
 GRANTED, LOST, GIVEN_UP = Granted(), Lost(), GivenUp()
 UNKNOWN_WAIT = Busy(None)
 NOT_THERE = Busy(None, absent=True)
+MISSING = Busy(None, missing=True)
 
 #: Wakes every waiter of a channel.
 ALL = 1 << 30

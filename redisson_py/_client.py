@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import os
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import replace
+from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self, Unpack, final
 
@@ -20,6 +21,7 @@ from redisson_py._engine.following import Followers
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.wakeups import Table
 from redisson_py._engine.watchdog import Watchdog
+from redisson_py._forks import no_fork
 from redisson_py._keys import Name
 from redisson_py._listener import Teller
 from redisson_py._loop import (
@@ -40,6 +42,7 @@ from redisson_py._on_redis.inspecting import own_description
 from redisson_py._options import Options, RedissonOptions, check_command_timeout, check_options
 from redisson_py._owner import Owners
 from redisson_py._scripts.executor import Executor
+from redisson_py._scripts.source import script_root
 from redisson_py._statistics import ClientStatistics, Counts
 from redisson_py._stream.callbacks import Callbacks
 from redisson_py._stream.outage import Outages
@@ -87,6 +90,19 @@ def _count_fork() -> None:
 
 
 os.register_at_fork(after_in_child=_count_fork)
+
+
+@contextmanager
+def _loading() -> Generator[None]:
+    """Import inside the block what a client needs and the package itself does not.
+
+    It is not imported before there is a client: redis-py is most of what an import costs. Nor
+    later: then a fork would not wait for it.
+    """
+    with no_fork():
+        import_module("encodings.idna")
+        script_root()
+        yield
 
 
 @final
@@ -157,10 +173,11 @@ class Redisson:
     """
 
     def __init__(self, client: Redis | RedisCluster, **options: Unpack[RedissonOptions]) -> None:
-        from redisson_py._redis import servers_from_client
-
         checked = check_options(**options)
-        servers = servers_from_client(client, checked.client_name)
+        with _loading():
+            from redisson_py._redis import servers_from_client
+
+            servers = servers_from_client(client, checked.client_name)
         if servers.address_map is not None and checked.address_map is None:
             checked = replace(checked, address_map=servers.address_map)
         self._build(servers, checked)
@@ -192,11 +209,11 @@ class Redisson:
             TypeError: The URL is no str, an option has the wrong type, or does not exist.
             ValueError: The URL or an option is not usable.
         """
-        # Not imported before there is a client: redis-py is most of what an import costs.
-        from redisson_py._redis import servers_from_url
-
         checked = check_options(**options)
-        servers = servers_from_url(url, checked.client_name)
+        with _loading():
+            from redisson_py._redis import servers_from_url
+
+            servers = servers_from_url(url, checked.client_name)
         if servers.command_timeout is not None and "command_timeout" not in options:
             seconds = check_command_timeout(servers.command_timeout, "socket_timeout in the URL")
             checked = replace(checked, command_timeout=seconds)
@@ -229,13 +246,16 @@ class Redisson:
             ModuleNotFoundError: It is YAML, and PyYAML is not installed.
         """
         from redisson_py._config.read import read_config
-        from redisson_py._redis import servers_from_target
 
         target, taken = read_config(path, options)
         taken.update(options)
         checked = check_options(**taken)
+        with _loading():
+            from redisson_py._redis import servers_from_target
+
+            servers = servers_from_target(target, checked.client_name)
         self = cls.__new__(cls)
-        self._build(servers_from_target(target, checked.client_name), checked)
+        self._build(servers, checked)
         return self
 
     def _build(self, servers: Servers, options: Options) -> None:

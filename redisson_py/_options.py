@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypedDict
 
 from redisson_py._addresses import AddressMap, AddressMapping, Topology, check_address_map
+from redisson_py._forks import no_fork
 from redisson_py._keys import NameMapper, Names
 from redisson_py._listener import Listener, check_listener
 from redisson_py._time import Duration, check_lease_time, check_timeout, milliseconds
@@ -199,7 +200,8 @@ def check_options(
 
 def unknown_option(name: str, options: Iterable[str]) -> str:
     """Return the text of the error for an option that does not exist."""
-    from difflib import get_close_matches
+    with no_fork():
+        from difflib import get_close_matches
 
     known = sorted(options)
     close = get_close_matches(name, known, n=1)

@@ -142,7 +142,7 @@ def _scheme(text: str) -> tuple[Topology, Kind]:
 
 
 def _one_a_host(text: str) -> list[str]:
-    """Return one URL for each host of a URL; everything else is the same in each."""
+    """Return one URL for each host of a URL; the first has everything else."""
     start = text.index("//") + 2
     end = start + re.match(r"[^/?#]*", text[start:]).end()  # type: ignore[union-attr]  # may be ""
     user, at, hosts = text[start:end].rpartition("@")
@@ -152,7 +152,11 @@ def _one_a_host(text: str) -> list[str]:
             " percent-encoded; one user name and password, in front of the first host, is for all"
             " servers"
         )
-    return [text[:start] + user + at + host + text[end:] for host in hosts.split(",")]
+    first, *others = hosts.split(",")
+    return [
+        text[:start] + user + at + first + text[end:],
+        *(text[:start] + each for each in others),
+    ]
 
 
 def split(text: str) -> SplitResult:

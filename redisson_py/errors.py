@@ -119,7 +119,7 @@ class BackendError(RedissonError):
 
 
 class ConnectionLostError(BackendError):
-    """Raised when the server gave no answer in time.
+    """Raised when the server gave no answer in time, or none but that it does not serve for now.
 
     Attributes:
         maybe_held: Whether the request may have been executed. A grant without an answer is

@@ -15,7 +15,6 @@ from redisson_py.errors import NotHeldError
 from redisson_py.locks.lock_of import LockOf
 
 with needs("postgres"):
-    from redisson_py._stores.postgres.guard import guard
     from redisson_py._stores.postgres.sql import schema_sql
     from redisson_py._stores.postgres.store import PostgresStore
 
@@ -36,11 +35,13 @@ async def _guard(lease: Lease, connection: Any) -> None:
     hold = lease._hold
     context = hold.ownership.context
     assert isinstance(context.executor, StoreExecutor)
-    line = context.executor.carrier.lines.get(hold.owner)
+    carrier = context.executor.carrier
+    line, store = carrier.lines.get(hold.owner), carrier.store
+    assert isinstance(store, PostgresStore)
     name = hold.ownership.commands.key.decode()
     # Inside this client it could be passed on without a question that the transaction stops.
     hold.guard()
-    if line is None or not await guard(connection, name, hold.owner, line.token):
+    if line is None or not await store.guard(connection, name, hold.owner, line.token):
         _refuse_released(lease)
         context.watchdog.lose(hold, "taken")
         raise lease._loss()

@@ -33,6 +33,8 @@ _PATIENCE = 3.0
 #: Seconds after which a side that does not work again counts as it is.
 _LIMIT = 25.0
 _LOOK_AGAIN = 0.02
+#: Seconds for which a slot stays half moved.
+_HALT = 0.2
 _NS = 1e9
 
 Strike = Callable[[EmbeddedCluster], Awaitable[None]]
@@ -148,6 +150,13 @@ async def _move(cluster: EmbeddedCluster) -> None:
     await cluster.migrate(_TAG)
 
 
+async def _move_with_a_halt(cluster: EmbeddedCluster) -> None:
+    move = await cluster.begin_migration(_TAG)
+    await move.move_keys(*(await move.keys())[::2])
+    await asyncio.sleep(_HALT)
+    await move.finish()
+
+
 async def _move_atomically(cluster: EmbeddedCluster) -> None:
     await cluster.migrate(_TAG, atomic=True)
 
@@ -157,6 +166,7 @@ _STRIKES: dict[str, Strike] = {
     "freeze": _freeze,
     "graceful failover": _fail_over,
     "slot moves key by key": _move,
+    "slot halts half moved": _move_with_a_halt,
     "atomic move": _move_atomically,
 }
 

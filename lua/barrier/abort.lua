@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   barrier.abort
---! version  3
+--! version  4
 --! keys     barrier:hash arrivals:zset receipt:string
 --! args     channel:str calls:int receipt_ms:int
 --! returns  1 = broken by this call | 0 = it was broken
@@ -8,6 +8,7 @@
 
 --! include lib.whole
 --! include lib.receipt
+--! include lib.leave_receipt
 --! include lib.barrier_state
 --! include lib.break_barrier
 
@@ -34,6 +35,5 @@ if reply == 1 then
 else
   redis.call('PERSIST', barrier)
 end
-local life = string.format('%.0f', receipt_ms)
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, reply), 'PX', life)
+leave_receipt(receipt, calls, string.format('%.0f', reply), receipt_ms)
 return reply

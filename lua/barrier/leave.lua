@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   barrier.leave
---! version  3
+--! version  4
 --! keys     barrier:hash arrivals:zset released:zset arrival:string
 --! args     owner:str channel:str lease_ms:int receipt_ms:int
 --! returns  int >= 0 = nothing to leave: released, and this was its position | -1 = it does not wait
@@ -36,5 +36,8 @@ local latest = tonumber(last[2] or 0)
 if latest > ms and redis.call('ZSCORE', arrivals, owner) then
   break_barrier(barrier, arrivals, channel, math.max(latest, ms + lease_ms))
 end
-redis.call('SET', arrival, 'void', 'PX', string.format('%.0f', receipt_ms))
+local life = string.format('%.0f', receipt_ms)
+-- For PEXPIRE see lib/remember.
+redis.call('PEXPIRE', arrival, life)
+redis.call('SET', arrival, 'void', 'PX', life)
 return -1

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   barrier.reset
---! version  3
+--! version  4
 --! keys     barrier:hash arrivals:zset receipt:string
 --! args     channel:str calls:int receipt_ms:int
 --! returns  1 = it was broken, or somebody waited | 0 = it was fresh
@@ -8,6 +8,7 @@
 
 --! include lib.whole
 --! include lib.receipt
+--! include lib.leave_receipt
 --! include lib.barrier_state
 
 -- A waiter finds its generation neither present nor released, which is as good as broken.
@@ -33,6 +34,5 @@ if reply == 1 then
   redis.call('PUBLISH', channel, '0')
 end
 redis.call('DEL', barrier, arrivals)
-local life = string.format('%.0f', receipt_ms)
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, reply), 'PX', life)
+leave_receipt(receipt, calls, string.format('%.0f', reply), receipt_ms)
 return reply

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   barrier.wait
---! version  4
+--! version  5
 --! keys     barrier:hash arrivals:zset released:zset arrival:string
 --! args     owner:str parties:int generation:str lease_ms:int receipt_ms:int channel:str
 --! returns  array: 1 released, 0 waiting, -1 broken, -2 other parties, -3 void | position | generation | ms
@@ -25,8 +25,9 @@
 -- name that none of those released has.
 --
 -- An owner is new for each wait, and what it was given is kept under its name. So the last
--- arrival, repeated, is none of the next generation, and one that comes late is void. Every key
--- has an expiry, except the broken field of an abort.
+-- arrival, repeated, is none of the next generation, and one that comes late is void. Where that has
+-- vanished, the hash has the position of one that waits, and `released` the last of a generation.
+-- Every key has an expiry, except the broken field of an abort.
 --
 -- In the reply: position -1 is not known, with -2 it is the number of parties; ms is how long
 -- until another's arrival ends, -1 if there is none.
@@ -59,6 +60,11 @@ local position = -1
 if given then
   generation, position = string.match(given, '^(%d+) (%d+)$')
   position = tonumber(position)
+elseif generation == '0' and redis.call('ZSCORE', released, owner) then
+  return {1, parties - 1, 0, -1}
+elseif generation == '0' and present then
+  local known_at = whole(redis.call('HGET', barrier, owner) or '', 0)
+  generation, position = known_at and present or generation, known_at or position
 end
 local arrived = generation ~= '0'
 local reply = {1, position, tonumber(generation), -1}
@@ -109,7 +115,8 @@ end
 if is_last then
   redis.call('DEL', barrier, arrivals)
   redis.call('ZREMRANGEBYSCORE', released, '-inf', string.format('%.0f', ms))
-  redis.call('ZADD', released, string.format('%.0f', math.max(latest, ms + receipt_ms)), generation)
+  local until_ms = string.format('%.0f', math.max(latest, ms + receipt_ms))
+  redis.call('ZADD', released, until_ms, generation, until_ms, owner)
   last = redis.call('ZRANGE', released, -1, -1, 'WITHSCORES')
   redis.call('PEXPIREAT', released, string.format('%.0f', tonumber(last[2])))
   reply[1] = 1
@@ -117,7 +124,9 @@ if is_last then
 end
 if not present then
   redis.call('DEL', arrivals)
-  redis.call('HSET', barrier, 'generation', generation, 'parties', string.format('%.0f', parties))
+  redis.call('HSET', barrier, 'generation', generation, 'parties', string.format('%.0f', parties), owner, '0')
+elseif not arrived then
+  redis.call('HSET', barrier, owner, string.format('%.0f', position))
 end
 redis.call('ZADD', arrivals, string.format('%.0f', ms + lease_ms), owner)
 last = redis.call('ZRANGE', arrivals, -1, -1, 'WITHSCORES')

@@ -1,8 +1,8 @@
 --! script   expirable_semaphore.acquire
---! version  7
+--! version  8
 --! keys     counter:string permits:zset tombstone:string
 --! args     ids:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int
---! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore
+--! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore | -5 = busy, and nobody has what is missing
 --! retry    safe: states the ids it wants, so twice is the same as once
 
 --! include lib.whole
@@ -19,7 +19,8 @@
 -- them there and takes no more. Finding only some, it came late: others were given back since.
 -- The tombstone stands for the whole list; see lock.acquire. The score of a permit that never
 -- ends is Redisson's 922337203685477. Each id is a command or two, so their number is bounded:
--- nobody else is served meanwhile. For idle_ms see lib/keep.
+-- nobody else is served meanwhile. For idle_ms see lib/keep. Redisson's clients record what they
+-- take as well, so what nobody has and is not free has vanished.
 local counter, permits, tombstone = KEYS[1], KEYS[2], KEYS[3]
 local ids, units, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
 local start_units, reclaims, channel = integer(ARGV[4]), whole(ARGV[5], 1), ARGV[6]
@@ -35,7 +36,7 @@ end
 local found = redis.call('GET', counter)
 local value = integer(found or '0')
 if not value then
-  return redis.error_reply('ERR the counter is not a number')
+  return redis.error_reply('ERR the counter is not a number, or too great to be exact')
 end
 local known = redis.call('ZCARD', permits) > 0
 local there = 0
@@ -104,7 +105,10 @@ if granted then
   return nil
 end
 local nearest = redis.call('ZRANGE', permits, '0', '0', 'WITHSCORES')[2]
-if not nearest or tonumber(nearest) == 922337203685477 then
+if not nearest then
+  return value < (start_units < 0 and 1 or start_units) and -5 or -1
+end
+if tonumber(nearest) == 922337203685477 then
   return -1
 end
 return math.max(0, nearest - present)

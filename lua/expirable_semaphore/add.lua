@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.add
---! version  4
+--! version  5
 --! keys     counter:string permits:zset receipt:string
 --! args     units:int channel:str calls:int receipt_ms:int
 --! returns  int = how many are available now
@@ -10,9 +10,11 @@
 --! include lib.integer
 --! include lib.announce
 --! include lib.receipt
+--! include lib.leave_receipt
 
 -- Adds units, perhaps fewer than none. The message is how many these were, as Redisson's; but
--- INCRBY, unlike its SET, keeps an expiry the key has.
+-- INCRBY, unlike its SET, keeps an expiry the key has. What is taken comes back on top, and a
+-- counter that is not exact can be read by nobody.
 local counter, permits, receipt = KEYS[1], KEYS[2], KEYS[3]
 local units, channel = integer(ARGV[1]), ARGV[2]
 local calls, receipt_ms = whole(ARGV[3], 1), whole(ARGV[4], 1)
@@ -28,18 +30,20 @@ end
 local found = redis.call('GET', counter)
 local value = integer(found or '0')
 local sum = value and integer(string.format('%.0f', value + units))
-if not sum then
+local taken = redis.call('ZCARD', permits)
+local most = sum and integer(string.format('%.0f', sum + (found and taken or 0)))
+if not most then
   return redis.error_reply('ERR the counter is not a number, or would be too great to be exact')
 end
-local taken = redis.call('ZCARD', permits)
 
 announce(channel, units)
 if found then
-  -- Changes nothing: a user that may not count is refused before the receipt is written.
+  -- These change nothing: a user that may not count is refused before the receipt is written. For
+  -- the first see lib/remember.
+  redis.call('ZREM', permits, '')
   redis.call('INCRBY', counter, 0)
 end
-local life = string.format('%.0f', receipt_ms)
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, sum), 'PX', life)
+leave_receipt(receipt, calls, string.format('%.0f', sum), receipt_ms)
 if not found and taken > 0 then
   redis.call('DEL', permits)
 end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.lease_left
---! version  5
+--! version  6
 --! keys     counter:string permits:zset
 --! args     id:str reclaims:int channel:str
 --! returns  int > 0 = milliseconds left | -1 = it never ends | -2 = this id is not there, or its lease is over
@@ -24,7 +24,7 @@ end
 local found = redis.call('GET', counter)
 local value = integer(found or '0')
 if not value then
-  return redis.error_reply('ERR the counter is not a number')
+  return redis.error_reply('ERR the counter is not a number, or too great to be exact')
 end
 local present = now()
 local ends_at = tonumber(redis.call('ZSCORE', permits, id) or '0')

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.release
---! version  5
+--! version  6
 --! keys     counter:string permits:zset tombstone:string receipt:string
 --! args     ids:str units:int channel:str tombstone_ms:int calls:int receipt_ms:int
 --! returns  nil = none of these is there | 0 = given back, but some lease was over | int > 0 = given back, one more than the clients told
@@ -12,6 +12,7 @@
 --! include lib.announce
 --! include lib.permit_id
 --! include lib.receipt
+--! include lib.leave_receipt
 --! include lib.remember
 
 -- Gives back those of the ids that are there. Also the undo of an acquire: the tombstone, which
@@ -35,7 +36,7 @@ if answer then
 end
 local found = redis.call('GET', counter)
 if not integer(found or '0') then
-  return redis.error_reply('ERR the counter is not a number')
+  return redis.error_reply('ERR the counter is not a number, or too great to be exact')
 end
 
 local present = now()
@@ -76,7 +77,6 @@ if back > 0 then
 end
 if calls > 0 then
   local text = reply and string.format('%.0f', reply) or 'none'
-  local life = string.format('%.0f', receipt_ms)
-  redis.call('SET', receipt, string.format('%.0f %s', calls, text), 'PX', life)
+  leave_receipt(receipt, calls, text, receipt_ms)
 end
 return reply

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.release_all
---! version  5
+--! version  6
 --! keys     counter:string permits:zset receipt:string
 --! args     ids:str units:int reclaims:int channel:str calls:int receipt_ms:int
 --! returns  int > 0 = so many given back | 0 = none: one of them is not there, or its lease is over
@@ -14,6 +14,7 @@
 --! include lib.give_back
 --! include lib.permit_id
 --! include lib.receipt
+--! include lib.leave_receipt
 
 -- Gives back all of the ids or none. The message is how many these were, as Redisson's.
 local counter, permits, receipt = KEYS[1], KEYS[2], KEYS[3]
@@ -33,7 +34,7 @@ if answer then
 end
 local found = redis.call('GET', counter)
 if not integer(found or '0') then
-  return redis.error_reply('ERR the counter is not a number')
+  return redis.error_reply('ERR the counter is not a number, or too great to be exact')
 end
 
 local present = now()
@@ -62,6 +63,5 @@ if alive > 0 then
     redis.call('ZREM', permits, permit_id(ids, i))
   end
 end
-local life = string.format('%.0f', receipt_ms)
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, back), 'PX', life)
+leave_receipt(receipt, calls, string.format('%.0f', back), receipt_ms)
 return back

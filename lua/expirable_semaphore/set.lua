@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.set
---! version  6
+--! version  7
 --! keys     counter:string permits:zset receipt:string
 --! args     units:int life_ms:int replaces:int reclaims:int channel:str calls:int receipt_ms:int
 --! returns  1 = changed | 0 = there is such a semaphore, and replaces is 0 or it has so many
@@ -13,6 +13,7 @@
 --! include lib.expired
 --! include lib.give_back
 --! include lib.receipt
+--! include lib.leave_receipt
 
 -- Makes a semaphore unless there is one, which is gone after life_ms if that is not 0; with `replaces` an existing one gets as many units, all
 -- told, taken ones included. What was taken from an earlier one of this name is void.
@@ -32,7 +33,7 @@ end
 local found = redis.call('GET', counter)
 local value = integer(found or '0')
 if not value then
-  return redis.error_reply('ERR the counter is not a number')
+  return redis.error_reply('ERR the counter is not a number, or too great to be exact')
 end
 local taken = redis.call('ZCARD', permits)
 local change = units
@@ -45,14 +46,15 @@ local over, back = {}, 0
 if found and replaces > 0 then
   over, back = expired(permits, nil, now(), reclaims)
   announce(channel, back > 0 and value + back or 0)
-  -- Changes nothing: a user that may not count is refused before the receipt is written.
+  -- These change nothing: a user that may not count is refused before the receipt is written. For
+  -- the first see lib/remember.
+  redis.call('ZREM', permits, '')
   redis.call('INCRBY', counter, 0)
 end
 if changed == 1 then
   announce(channel, units)
 end
-local life = string.format('%.0f', receipt_ms)
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, changed), 'PX', life)
+leave_receipt(receipt, calls, string.format('%.0f', changed), receipt_ms)
 if not found then
   if taken > 0 then
     redis.call('DEL', permits)

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.update_lease
---! version  7
+--! version  8
 --! keys     counter:string permits:zset version_key:string
 --! args     id:str lease_ms:int reclaims:int channel:str version:int version_ms:int idle_ms:int
 --! returns  1 = set | 0 = this id is not there, or its lease is over | 2 = superseded
@@ -34,7 +34,7 @@ end
 local found = redis.call('GET', counter)
 local value = integer(found or '0')
 if not value then
-  return redis.error_reply('ERR the counter is not a number')
+  return redis.error_reply('ERR the counter is not a number, or too great to be exact')
 end
 local present = now()
 local ends_at = redis.call('ZSCORE', permits, id)
@@ -42,7 +42,8 @@ local alive = found and ends_at and tonumber(ends_at) > present
 
 if found then
   local over, back = expired(permits, nil, present, reclaims)
-  announce(channel, back > 0 and value + back or 0)
+  local sooner = alive and tonumber(ends_at) > present + lease_ms and 1 or 0
+  announce(channel, back > 0 and math.max(value + back, sooner) or sooner)
   give_back(counter, permits, nil, over, back)
   follow(counter, permits)
 end

@@ -1,5 +1,5 @@
 --! script   fair_lock.acquire
---! version  5
+--! version  6
 --! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset version_key:string
 --! args     owner:str holds:int lease_ms:int wait_ms:int alive_ms:int places:int channel:str version:int version_ms:int
 --! returns  nil = granted | int >= 0 = busy, milliseconds after which asking again can help | -1 = busy, no lease | -2 = lost | -3 = void
@@ -17,8 +17,9 @@
 -- take nothing off that brings one of ours below that. `waiters` expires when all its moments
 -- have passed; by then Redisson's rule tells the truth.
 --
--- Who waits is told when the one before it can be found dead, if that is sooner than the end of
--- the lease: should the lock be free by then, nobody else would look.
+-- Only the first asks again when the lease ends. Who waits behind another of this toolkit's is told
+-- when that one can be found dead: should the lock be free by then, nobody else would look. Behind
+-- one of Redisson's it is told the sooner of the two, because nobody tells it of that one's lease.
 --
 -- With places = 0 nothing but the answer is wanted: no place in the queue.
 local lock, tombstone, queue, timeouts, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
@@ -124,10 +125,12 @@ if free then
   local granted = not head or head == owner
   local tells = #dead > 0 and head
   if granted then
-    local next_one = head and redis.call('LINDEX', queue, #dead + 1)
-    local next_dies = next_one and redis.call('ZSCORE', waiters, next_one)
+    local next_one, next_dies, ours, _ = nil, nil, nil, nil
+    if head then
+      next_one, next_dies, _, _, _, ours = living_head(queue, timeouts, waiters, present, nil, owner)
+    end
     -- The new head would ask too late, if nobody releases: have it ask how long this lease is.
-    tells = next_dies and 3 * lease_ms < tonumber(next_dies) - present and next_one
+    tells = ours and 3 * lease_ms < next_dies - present and next_one
   end
   if tells then
     -- Else the message that the lock is free went to one of the dead.
@@ -207,10 +210,11 @@ if places > 0 then
   local ahead = free and 0 or place
   for nearer = 1, ahead do
     local other = redis.call('LINDEX', queue, place - nearer)
-    local dies = redis.call('ZSCORE', waiters, other) or redis.call('ZSCORE', timeouts, other)
+    local alive = redis.call('ZSCORE', waiters, other)
+    local dies = alive or redis.call('ZSCORE', timeouts, other)
     dies = math.min(tonumber(dies or present), 9007199254740991)
     if dies > present then
-      return left < 0 and dies - present or math.min(left, dies - present)
+      return (alive or left < 0) and dies - present or math.min(left, dies - present)
     end
   end
 end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   fair_lock.force_release
---! version  5
+--! version  6
 --! keys     lock:hash receipt:string queue:list timeouts:zset waiters:zset
 --! args     channel:str receipt_ms:int
 --! returns  1 = it was held and is free now | 0 = it was free

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   fair_lock.release
---! version  6
+--! version  7
 --! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset version_key:string
 --! args     owner:str holds:int lease_ms:int wait_ms:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not the owner | 0 = still held, or superseded | int > 0 = free, one more than the clients told
@@ -37,6 +37,7 @@ end
 --! include lib.needs_scores
 --! include lib.ends_nearer
 --! include lib.drop_dead
+--! include lib.sooner
 
 holds, lease_ms, wait_ms = whole(holds, 0), whole(lease_ms, 1), whole(wait_ms, 1)
 tombstone_ms, version, version_ms = whole(tombstone_ms, 0), whole(version, 0), whole(version_ms, 0)
@@ -76,14 +77,20 @@ if left == -2 then
   tells = head
 elseif left and left >= 0 and first then
   -- The new head may know nothing of this lease, and ask again only after its end.
-  tells = redis.call('LINDEX', queue, 1)
-  local alive = tells and redis.call('ZSCORE', waiters, tells)
-  tells = alive and 3 * left < tonumber(alive) - present and tells
+  local next_head, next_dies, _, _, _, ours = living_head(queue, timeouts, waiters, present, nil, owner)
+  tells = ours and 3 * left < next_dies - present and next_head
 end
 local told = 0
 if tells then
   local head_channel = channel .. ':' .. tells
   told = redis.call('PUBLISH', head_channel, '0')
+end
+if held and holds > 0 and sooner(lock, lease_ms) then
+  local first_one, _ = living_head(queue, timeouts, waiters, now())
+  if first_one then
+    local first_channel = channel .. ':' .. first_one
+    redis.call('PUBLISH', first_channel, '0')
+  end
 end
 remember(tombstone, '1', tombstone_ms)
 remember(version_key, version, version > 0 and version_ms or 0)
@@ -94,6 +101,8 @@ if final then
 elseif held then
   local removed = count - math.min(count, holds)
   if removed > 0 then
+    -- Removes nothing: see lib/remember.
+    redis.call('HDEL', lock, '')
     redis.call('HINCRBY', lock, owner, string.format('%.0f', 0 - removed))
   end
   local refused = redis.pcall('PEXPIRE', lock, string.format('%.0f', lease_ms))

@@ -1,9 +1,9 @@
 --! script   fenced_lock.acquire
---! version  5
+--! version  6
 --! keys     lock:hash tombstone:string token:string version_key:string
 --! args     owner:str holds:int lease_ms:int tokens:int version:int version_ms:int idle_ms:int
 --! returns  array: 1, first token (0 on re-entry) = granted | 0, ms = busy (-1 = no lease) | -2, 0 = lost | -3, 0 = void
---! retry    safe: states the hold count it wants; a repetition reads the range it took
+--! retry    safe: states the hold count it wants; a repetition reads the range it took, or takes another if that is gone
 
 --! include lib.whole
 --! include lib.superseded
@@ -38,13 +38,14 @@ if not held and redis.call('EXISTS', tombstone) == 1 then
   return {-3, 0}
 end
 
-local last = whole(redis.call('GET', token) or '0', 0)
+local counter = redis.call('GET', token)
+local last = whole(counter or '0', 0)
 if not last or (held and not whole(held, 1)) then
   return redis.error_reply('ERR the token or the hold count is not a number')
 end
 
 local first = 0
-if not held then
+if not held or (holds == 1 and not counter) then
   local time = redis.call('TIME')
   first = math.max(last + 1, time[1] * 1000000 + time[2])
   if first + tokens >= 9007199254740992 then

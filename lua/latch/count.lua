@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   latch.count
---! version  3
+--! version  4
 --! keys     latch:string start:string
 --! args     counts:int channel:str receipt_ms:int
 --! returns  int = what is left; 0 or less = open
@@ -8,6 +8,7 @@
 
 --! include lib.whole
 --! include lib.integer
+--! include lib.remember
 
 -- Reads what is left. With `counts` an unset latch is set first, once for all calls with one
 -- `start`: a repetition would set it again when others have counted it down to nothing, and
@@ -31,7 +32,7 @@ if not text then
   -- The message comes first because it may be refused, and then nothing has changed.
   redis.call('PUBLISH', channel, '1')
 end
-redis.call('SET', start, '1', 'PX', string.format('%.0f', receipt_ms))
+remember(start, '1', receipt_ms)
 if text then
   return left
 end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   latch.count_down
---! version  3
+--! version  4
 --! keys     latch:string receipt:string start:string
 --! args     steps:int counts:int channel:str calls:int receipt_ms:int
 --! returns  int = what is left; 0 = open
@@ -9,11 +9,12 @@
 --! include lib.whole
 --! include lib.integer
 --! include lib.receipt
+--! include lib.leave_receipt
+--! include lib.remember
 
 -- Never below 0, where the key goes: no key is count 0. Only the call that brings it there says so.
 -- With `counts` an unset latch is set first, once for all calls with one `start`. The message comes
--- before the writes because it may be refused, and then nothing has changed. The order of the
--- writes lets a full server below Redis 7 take the call that opens the latch.
+-- before the writes because it may be refused, and then nothing has changed.
 local latch, receipt, start = KEYS[1], KEYS[2], KEYS[3]
 local steps, counts, channel = whole(ARGV[1], 1), whole(ARGV[2], 0), ARGV[3]
 local calls, receipt_ms = whole(ARGV[4], 1), whole(ARGV[5], 1)
@@ -44,10 +45,9 @@ end
 if left == 0 then
   redis.call('DEL', latch)
 end
-local life = string.format('%.0f', receipt_ms)
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, left), 'PX', life)
+leave_receipt(receipt, calls, string.format('%.0f', left), receipt_ms)
 if begins then
-  redis.call('SET', start, '1', 'PX', string.format('%.0f', receipt_ms))
+  remember(start, '1', receipt_ms)
 end
 if left > 0 and text then
   redis.call('DECRBY', latch, string.format('%.0f', steps))

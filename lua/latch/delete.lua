@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   latch.delete
---! version  3
+--! version  4
 --! keys     latch:string receipt:string
 --! args     channel:str calls:int receipt_ms:int
 --! returns  1 = deleted | 0 = it was not set
@@ -8,6 +8,7 @@
 
 --! include lib.whole
 --! include lib.receipt
+--! include lib.leave_receipt
 
 -- The message is Redisson's, whose waiters take it for "closed" and sleep on; ours look again. It
 -- comes first because it may be refused, and then nothing has changed.
@@ -29,6 +30,5 @@ if reply == 1 then
   redis.call('PUBLISH', channel, '1')
 end
 redis.call('DEL', latch)
-local life = string.format('%.0f', receipt_ms)
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, reply), 'PX', life)
+leave_receipt(receipt, calls, string.format('%.0f', reply), receipt_ms)
 return reply

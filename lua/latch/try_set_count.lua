@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   latch.try_set_count
---! version  3
+--! version  4
 --! keys     latch:string receipt:string
 --! args     counts:int channel:str calls:int receipt_ms:int
 --! returns  1 = set | 0 = it was set already
@@ -8,6 +8,7 @@
 
 --! include lib.whole
 --! include lib.receipt
+--! include lib.leave_receipt
 
 -- No key is count 0: the latch is open. The message closes the gate of Redisson's waiters. It comes
 -- first because it may be refused, and then nothing has changed.
@@ -28,8 +29,7 @@ local reply = left and 0 or 1
 if reply == 1 then
   redis.call('PUBLISH', channel, '1')
 end
-local life = string.format('%.0f', receipt_ms)
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, reply), 'PX', life)
+leave_receipt(receipt, calls, string.format('%.0f', reply), receipt_ms)
 if reply == 1 then
   redis.call('SET', latch, string.format('%.0f', counts))
 end

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   lock.release
---! version  4
+--! version  5
 --! keys     lock:hash tombstone:string version_key:string
 --! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not the owner | 0 = still held, or superseded | int > 0 = free, one more than the clients told
@@ -9,6 +9,7 @@
 --! include lib.whole
 --! include lib.superseded
 --! include lib.remember
+--! include lib.sooner
 
 -- Also the undo of an acquire: fall to the count that was held before it. With
 -- tombstone_ms the owner is declared gone, so that an acquire still on its way
@@ -34,6 +35,8 @@ end
 local reply = held and 0 or nil
 if held and holds == 0 then
   reply = 1 + redis.call('PUBLISH', channel, '0')
+elseif held and sooner(lock, lease_ms) then
+  redis.call('PUBLISH', channel, '0')
 end
 remember(tombstone, '1', tombstone_ms)
 remember(version_key, version, version > 0 and version_ms or 0)
@@ -42,6 +45,8 @@ if held and holds == 0 then
 elseif held then
   local removed = count - math.min(count, holds)
   if removed > 0 then
+    -- Removes nothing: see lib/remember.
+    redis.call('HDEL', lock, '')
     redis.call('HINCRBY', lock, owner, string.format('%.0f', 0 - removed))
   end
   local refused = redis.pcall('PEXPIRE', lock, string.format('%.0f', lease_ms))

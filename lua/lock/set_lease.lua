@@ -1,18 +1,19 @@
 #!lua flags=allow-oom
 --! script   lock.set_lease
---! version  4
+--! version  5
 --! keys     lock:hash version_key:string
---! args     owner:str lease_ms:int version:int version_ms:int
+--! args     owner:str lease_ms:int version:int version_ms:int channel:str
 --! returns  1 = set | 0 = not the owner | 2 = superseded
 --! retry    safe: sets a length counted from now, never adds to one
 
 --! include lib.whole
 --! include lib.superseded
 --! include lib.remember
+--! include lib.sooner
 
 local lock, version_key = KEYS[1], KEYS[2]
 local owner, lease_ms = ARGV[1], whole(ARGV[2], 1)
-local version, version_ms = whole(ARGV[3], 0), whole(ARGV[4], 0)
+local version, version_ms, channel = whole(ARGV[3], 0), whole(ARGV[4], 0), ARGV[5]
 
 if not (lease_ms and version and version_ms) then
   return redis.error_reply('ERR lease_ms must be a positive integer')
@@ -22,6 +23,9 @@ if superseded(version_key, version) then
 end
 if redis.call('HEXISTS', lock, owner) == 0 then
   return 0
+end
+if sooner(lock, lease_ms) then
+  redis.call('PUBLISH', channel, '0')
 end
 remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('PEXPIRE', lock, string.format('%.0f', lease_ms))

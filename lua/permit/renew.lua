@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 --! script   permit.renew
---! version  4
+--! version  5
 --! keys     permits...:zset
 --! args     lease_ms:int idle_ms:int fields...:str
---! returns  array: for each permit 1 = renewed | 0 = not there, or its lease is over
+--! returns  array: for each permit 1 = renewed | 0 = not there, void, or its lease is over
 --! retry    safe: only ever moves an end outward
 
 --! include lib.whole
@@ -18,7 +18,8 @@
 --
 -- Behind the sorted sets, one a field, may come as many counters, and then as many hashes of
 -- units (the sorted sets again where there are none): see lib/follow, and lib/keep for idle_ms.
--- Without them only leases are renewed.
+-- Without them only leases are renewed. With them a permit is void whose counter or whose units have
+-- vanished; one whose lease alone has vanished gets another, because its units are still taken.
 local lease_ms, idle_ms = whole(ARGV[1], 1), whole(ARGV[2], 0)
 
 if not (lease_ms and idle_ms) then
@@ -26,7 +27,7 @@ if not (lease_ms and idle_ms) then
 end
 
 local present = now()
-local renewed, followed, fields = {}, {}, #ARGV - 2
+local renewed, exists, followed, fields = {}, {}, {}, #ARGV - 2
 if #KEYS ~= fields and #KEYS ~= 3 * fields then
   return redis.error_reply('ERR each field has one key, or three')
 end
@@ -39,10 +40,21 @@ for i, permits in ipairs(KEYS) do
   if type(ends_at) == 'table' and not string.find(ends_at.err, 'WRONGTYPE', 1, true) then
     return ends_at
   end
+  local alive = type(ends_at) == 'string' and tonumber(ends_at) > present
+  if counter and exists[counter] == nil then
+    exists[counter] = redis.call('EXISTS', counter) == 1
+  end
+  if counter and counts ~= permits and type(ends_at) ~= 'table' then
+    local has = redis.pcall('HEXISTS', counts, ARGV[i + 2])
+    if type(has) == 'table' and not string.find(has.err, 'WRONGTYPE', 1, true) then
+      return has
+    end
+    alive = has == 1 and (alive or not ends_at)
+  end
   renewed[i] = 0
-  if type(ends_at) == 'string' and tonumber(ends_at) > present then
+  if alive and (not counter or exists[counter]) then
     renewed[i] = 1
-    ends_at = math.max(tonumber(ends_at) + 1, present + lease_ms)
+    ends_at = math.max(tonumber(ends_at or '0') + 1, present + lease_ms)
     if ends_at < 922337203685477 then
       redis.call('ZREM', permits, '')
       redis.call('ZADD', permits, string.format('%.0f', ends_at), ARGV[i + 2])

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 --! script   permit.set_lease
---! version  5
+--! version  6
 --! keys     permits:zset version_key:string counter:string counts:hash
---! args     field:str lease_ms:int version:int version_ms:int idle_ms:int
---! returns  1 = set | 0 = not there, or its lease is over | 2 = superseded
+--! args     field:str lease_ms:int version:int version_ms:int idle_ms:int channel:str
+--! returns  1 = set | 0 = not there, void, or its lease is over | 2 = superseded
 --! retry    safe: sets a length counted from now, never adds to one
 
 --! include lib.whole
@@ -13,11 +13,13 @@
 --! include lib.follow
 --! include lib.keep
 
--- For the ZREM see permit.renew, for idle_ms lib/keep. Where there are no counts, the sorted set
--- stands for them again.
+-- For the ZREM and for what is void see permit.renew, for idle_ms lib/keep. Where there are no
+-- counts, the sorted set stands for them again. Who waits asks again where this permit ends sooner
+-- than before.
 local permits, version_key, counter, counts = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local field, lease_ms = ARGV[1], whole(ARGV[2], 1)
 local version, version_ms, idle_ms = whole(ARGV[3], 0), whole(ARGV[4], 0), whole(ARGV[5], 0)
+local channel = ARGV[6]
 
 if not (lease_ms and version and version_ms and idle_ms) then
   return redis.error_reply('ERR lease_ms must be a positive integer')
@@ -27,8 +29,12 @@ if superseded(version_key, version) then
 end
 local present = now()
 local ends_at = redis.call('ZSCORE', permits, field)
-if not ends_at or tonumber(ends_at) <= present then
+local has = counts == permits and ends_at or redis.call('HEXISTS', counts, field) == 1
+if not has or (ends_at and tonumber(ends_at) <= present) or redis.call('EXISTS', counter) == 0 then
   return 0
+end
+if ends_at and tonumber(ends_at) > present + lease_ms then
+  redis.call('PUBLISH', channel, '1')
 end
 remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('ZREM', permits, '')

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   read_lock.release
---! version  5
+--! version  6
 --! keys     lock:hash tombstone:string version_key:string
 --! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not a reader | 0 = still held, by this reader or another, or superseded | int > 0 = free, one more than the clients told
@@ -77,7 +77,11 @@ if held then
     local needed = math.max(needed_by_me, needed_by_readers(lock, enough, owner))
     if mode == 'read' and needed == 0 then
       reply = 1 + redis.call('PUBLISH', channel, '0')
-    elseif needed > left or (mode == 'read' and needed < enough) then
+    elseif mode == 'read' and needed < enough then
+      -- Writers wait for the longest of the readers, and that one has left.
+      redis.call('PUBLISH', channel, '0')
+      keeps_ms = needed
+    elseif needed > left then
       keeps_ms = needed
     end
   end

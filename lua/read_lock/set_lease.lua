@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 --! script   read_lock.set_lease
---! version  5
+--! version  6
 --! keys     lock:hash version_key:string
---! args     owner:str lease_ms:int version:int version_ms:int
+--! args     owner:str lease_ms:int version:int version_ms:int channel:str
 --! returns  1 = set | 0 = not a reader | 2 = superseded
 --! retry    safe: sets a length counted from now, never adds to one
 --! computes lease keys of readers, and their index
@@ -10,6 +10,7 @@
 --! include lib.whole
 --! include lib.superseded
 --! include lib.remember
+--! include lib.sooner
 --! include lib.reader_key
 --! include lib.reader_keys
 --! include lib.reader_left
@@ -22,7 +23,7 @@
 -- longest lease of all readers; a writer that also reads may need it longer still.
 local lock, version_key = KEYS[1], KEYS[2]
 local owner, lease_ms = ARGV[1], whole(ARGV[2], 1)
-local version, version_ms = whole(ARGV[3], 0), whole(ARGV[4], 0)
+local version, version_ms, channel = whole(ARGV[3], 0), whole(ARGV[4], 0), ARGV[5]
 
 if not (lease_ms and version and version_ms) then
   return redis.error_reply('ERR lease_ms must be a positive integer')
@@ -35,13 +36,16 @@ local count = whole(held or '0', 1) or 0
 if reader_left(lock, owner, count) == -2 then
   return 0
 end
+local needed = math.max(lease_ms, needed_by_readers(lock, math.huge, owner))
+if mode == 'read' and sooner(lock, needed) then
+  redis.call('PUBLISH', channel, '0')
+end
 remember(version_key, version, version > 0 and version_ms or 0)
 index_reader(lock, owner, lease_ms, 'CH', false)
 local reader_holds = reader_keys(lock, owner, 1, count)
 for _, key in ipairs(reader_holds) do
   redis.call('PEXPIRE', key, string.format('%.0f', lease_ms))
 end
-local needed = math.max(lease_ms, needed_by_readers(lock, math.huge, owner))
 if mode == 'read' or redis.call('PTTL', lock) < needed then
   redis.call('PEXPIRE', lock, string.format('%.0f', needed))
 end

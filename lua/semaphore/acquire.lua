@@ -1,8 +1,8 @@
 --! script   semaphore.acquire
---! version  8
+--! version  9
 --! keys     counter:string permits:zset counts:hash tombstone:string
 --! args     owner:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int
---! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore
+--! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore | -5 = busy, and nobody of ours has what is missing
 --! retry    safe: an owner that has units already is given no more
 
 -- The counter is Redisson's; beside it, who of us has how many units (`counts`) and until when
@@ -11,7 +11,7 @@
 -- after the counter was deleted makes units out of nothing. With start_units >= 0 a semaphore
 -- that is not there is made. Clients are told first, then the counter changes: whatever is
 -- refused is refused before a record is written, or undone. A tombstone means this owner has left: see lock.acquire.
--- For idle_ms see lib/keep.
+-- For idle_ms see lib/keep, for records that have vanished lua/README.md.
 local counter, permits, counts, tombstone = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, units, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local start_units, reclaims, channel = ARGV[4], ARGV[5], ARGV[6]
@@ -63,12 +63,27 @@ end
 
 local before = integer(found or '0')
 if not before then
-  return redis.error_reply('ERR the counter is not a number')
+  return redis.error_reply('ERR the counter is not a number, or too great to be exact')
 end
 local present = now()
 local ends_at = string.format('%.0f', present + lease_ms)
 local has = not nobody and redis.call('HEXISTS', counts, owner) == 1
-local known = not nobody and redis.call('ZCARD', permits) > 0
+local leases = nobody and 0 or redis.call('ZCARD', permits)
+local holders = nobody and 0 or redis.call('HLEN', counts)
+local known = leases + holders > 0
+if found and holders > leases then
+  -- Without a lease, what a dead owner has would never come back.
+  local owners = redis.call('HKEYS', counts)
+  for _, each in ipairs(owners) do
+    if not redis.call('ZSCORE', permits, each) then
+      redis.call('ZADD', permits, ends_at, each)
+    end
+  end
+elseif found and leases > holders and not has and redis.call('ZSCORE', permits, owner) then
+  -- Asked again, and its count has vanished, but not its lease.
+  redis.call('HSET', counts, owner, string.format('%.0f', units))
+  has = true
+end
 if found and has then
   -- Nothing, but written: who asked again waits for replicas to have it, see lua/README.md.
   redis.call('INCRBY', counter, '0')
@@ -81,7 +96,7 @@ if not nobody and redis.call('EXISTS', tombstone) == 1 then
   return -3
 end
 if not found and start_units < 0 then
-  if known or has then
+  if known then
     redis.call('DEL', permits, counts)
   end
   return -4
@@ -99,7 +114,7 @@ end
 if value > before then
   announce(channel, value)
 end
-if not found and (known or has) then
+if not found and known then
   redis.call('DEL', permits, counts)
 end
 give_back(counter, permits, counts, over, back)
@@ -126,4 +141,8 @@ if granted then
   return nil
 end
 local nearest = redis.call('ZRANGE', permits, '0', '0', 'WITHSCORES')[2]
-return nearest and math.max(0, nearest - present) or -1
+if nearest then
+  return math.max(0, nearest - present)
+end
+-- Redisson's clients have the others, whose units are not recorded, or records have vanished.
+return value < (start_units < 0 and 1 or start_units) and -5 or -1

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.add
---! version  4
+--! version  5
 --! keys     counter:string permits:zset counts:hash receipt:string
 --! args     units:int creates:int channel:str calls:int receipt_ms:int
 --! returns  int = how many are available now | nil = there is no such semaphore, and creates is 0
@@ -10,9 +10,11 @@
 --! include lib.integer
 --! include lib.announce
 --! include lib.receipt
+--! include lib.leave_receipt
 
 -- Adds units, perhaps fewer than none, to those of a semaphore; with `creates` to none where
--- there is no such semaphore. Unlike Redisson's SET, INCRBY keeps an expiry the key has.
+-- there is no such semaphore. Unlike Redisson's SET, INCRBY keeps an expiry the key has. What is
+-- taken comes back on top, and a counter that is not exact can be read by nobody.
 local counter, permits, counts, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local units, creates, channel = integer(ARGV[1]), whole(ARGV[2], 0), ARGV[3]
 local calls, receipt_ms = whole(ARGV[4], 1), whole(ARGV[5], 1)
@@ -28,10 +30,14 @@ end
 local found = redis.call('GET', counter)
 local value = integer(found or '0')
 local sum = value and integer(string.format('%.0f', value + units))
-if not sum then
+local taken = redis.call('ZCARD', permits) + redis.call('HLEN', counts) > 0
+local most, holdings = sum, found and sum and redis.call('HVALS', counts) or {}
+for _, count in ipairs(holdings) do
+  most = most + (whole(count, 1) or 0)
+end
+if not most or not integer(string.format('%.0f', most)) then
   return redis.error_reply('ERR the counter is not a number, or would be too great to be exact')
 end
-local taken = redis.call('ZCARD', permits) + redis.call('HLEN', counts) > 0
 
 local changes = found or creates > 0
 local reply = changes and string.format('%.0f', sum) or 'none'
@@ -39,11 +45,12 @@ if changes then
   announce(channel, sum)
 end
 if found then
-  -- Changes nothing: a user that may not count is refused before the receipt is written.
+  -- These change nothing: a user that may not count is refused before the receipt is written. For
+  -- the first see lib/remember.
+  redis.call('ZREM', permits, '')
   redis.call('INCRBY', counter, 0)
 end
-local life = string.format('%.0f', receipt_ms)
-redis.call('SET', receipt, string.format('%.0f %s', calls, reply), 'PX', life)
+leave_receipt(receipt, calls, reply, receipt_ms)
 if not found and taken then
   redis.call('DEL', permits, counts)
 end

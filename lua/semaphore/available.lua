@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.available
---! version  5
+--! version  6
 --! keys     counter:string permits:zset counts:hash
 --! args     reclaims:int channel:str
 --! returns  int = how many are available; 0 where there is no such semaphore
@@ -24,7 +24,7 @@ end
 local found = redis.call('GET', counter)
 local value = integer(found or '0')
 if not value then
-  return redis.error_reply('ERR the counter is not a number')
+  return redis.error_reply('ERR the counter is not a number, or too great to be exact')
 end
 redis.call('HLEN', counts)
 if not found then

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.delete
---! version  2
+--! version  3
 --! keys     counter:string permits:zset counts:hash receipt:string
 --! args     channel:str calls:int receipt_ms:int
 --! returns  1 = deleted | 0 = there was no such semaphore
@@ -8,6 +8,7 @@
 
 --! include lib.whole
 --! include lib.receipt
+--! include lib.leave_receipt
 
 -- What is taken is void: its holders find nothing to renew or to give back. The message, of one
 -- permit that is not there, has waiters look: ours then know that there is no semaphore, those that
@@ -33,6 +34,5 @@ if found then
   redis.call('PUBLISH', channel, '1')
 end
 redis.call('DEL', counter, permits, counts)
-local life = string.format('%.0f', receipt_ms)
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, reply), 'PX', life)
+leave_receipt(receipt, calls, string.format('%.0f', reply), receipt_ms)
 return reply

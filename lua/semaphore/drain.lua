@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.drain
---! version  4
+--! version  5
 --! keys     counter:string permits:zset counts:hash receipt:string
 --! args     calls:int receipt_ms:int reclaims:int
 --! returns  int = how many were available, perhaps fewer than none; none are now
@@ -12,6 +12,7 @@
 --! include lib.expired
 --! include lib.give_back
 --! include lib.receipt
+--! include lib.leave_receipt
 
 local counter, permits, counts, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local calls, receipt_ms, reclaims = whole(ARGV[1], 1), whole(ARGV[2], 1), whole(ARGV[3], 1)
@@ -27,7 +28,7 @@ end
 local found = redis.call('GET', counter)
 local value = integer(found or '0')
 if not value then
-  return redis.error_reply('ERR the counter is not a number')
+  return redis.error_reply('ERR the counter is not a number, or too great to be exact')
 end
 redis.call('HLEN', counts)
 
@@ -35,12 +36,13 @@ local over, back = {}, 0
 if found then
   over, back = expired(permits, counts, now(), reclaims)
   value = value + back
-  -- Changes nothing: a user that may not count is refused before the receipt is written.
+  -- These change nothing: a user that may not count is refused before the receipt is written. For
+  -- the first see lib/remember.
+  redis.call('ZREM', permits, '')
   redis.call('INCRBY', counter, 0)
 end
 give_back(counter, permits, counts, over, back)
-local life = string.format('%.0f', receipt_ms)
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, value), 'PX', life)
+leave_receipt(receipt, calls, string.format('%.0f', value), receipt_ms)
 if value ~= 0 then
   redis.call('INCRBY', counter, string.format('%.0f', 0 - value))
 end

@@ -1,34 +1,38 @@
 #!lua flags=allow-oom
 --! script   semaphore.release
---! version  6
+--! version  7
 --! keys     counter:string permits:zset counts:hash tombstone:string version_key:string
---! args     owner:str units:int channel:str tombstone_ms:int version:int version_ms:int
+--! args     owner:str units:int had_units:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = nothing there | 0 = some given back, or superseded | int > 0 = all given back, one more than the clients told
 --! retry    safe: states the units to fall to; a repeated final release finds nothing
 
 -- Also the undo of an acquire; the tombstone then refuses one still on its way. What is not
 -- there was given back already, by whoever found its lease over. Where the counter is gone, so
--- is what was taken from it. The order of writes lets a full server below Redis 7 take a final
--- release. For versions see lock.release.
+-- is what was taken from it. Where only the count of this owner has vanished, it had what it says.
+-- The order of writes lets a full server below Redis 7 take it: see lib/remember. For versions see
+-- lock.release.
 local counter, permits, counts, tombstone = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local version_key = KEYS[5]
-local owner, units = ARGV[1], ARGV[2]
-local channel, tombstone_ms = ARGV[3], ARGV[4]
-local version, version_ms = ARGV[5], ARGV[6]
+local owner, units, had_units = ARGV[1], ARGV[2], ARGV[3]
+local channel, tombstone_ms = ARGV[4], ARGV[5]
+local version, version_ms = ARGV[6], ARGV[7]
 
--- The short way, see semaphore.acquire: the only owner gives everything back, so the records are
--- deleted. What is refused here is taken back and left to the rest, which can do with less.
+-- The short way, see semaphore.acquire: an owner gives everything back. What is refused here is
+-- taken back and left to the rest, which can do with less.
 local found = redis.call('GET', counter)
 local held = redis.call('HGET', counts, owner)
 if held and found and units == '0' and tombstone_ms == '0' and version == '0' and version_ms == '0'
   and (found == '0' or string.find(found, '^[1-9]%d*$')) and string.find(held, '^[1-9]%d*$')
-  and held + found < 1000000 and redis.call('ZCARD', permits) == 1
+  and held + found < 1000000
 then
   local value = held + found
   local told = redis.call('PUBLISH', channel, string.format('%.0f', value))
   if type(redis.pcall('INCRBY', counter, held)) ~= 'table' then
-    if type(redis.pcall('DEL', permits, counts)) ~= 'table' then
-      return 1 + told
+    if type(redis.pcall('HDEL', counts, owner)) ~= 'table' then
+      if type(redis.pcall('ZREM', permits, owner)) ~= 'table' then
+        return 1 + told
+      end
+      redis.pcall('HSET', counts, owner, held)
     end
     redis.call('INCRBY', counter, '-' .. held)
   end
@@ -40,21 +44,24 @@ end
 --! include lib.superseded
 --! include lib.remember
 
-units, tombstone_ms = whole(units, 0), whole(tombstone_ms, 0)
+units, had_units, tombstone_ms = whole(units, 0), whole(had_units, 1), whole(tombstone_ms, 0)
 version, version_ms = whole(version, 0), whole(version_ms, 0)
 
-if not (units and tombstone_ms and version and version_ms) then
-  return redis.error_reply('ERR units and tombstone_ms must be whole numbers')
+if not (units and had_units and tombstone_ms and version and version_ms) then
+  return redis.error_reply('ERR units, had_units and tombstone_ms must be whole numbers')
 end
 if superseded(version_key, version) then
   return 0
 end
 
+local leased = redis.call('ZSCORE', permits, owner)
+if leased and not held and units == 0 then
+  held = string.format('%.0f', had_units)
+end
 local back = held and (whole(held, 1) or -1) - units
 if back and (back < -units or not integer(found or '0')) then
   return redis.error_reply('ERR the counter or the units of this owner are not a number')
 end
-redis.call('ZCARD', permits)
 
 local reply = nil
 if held and found then
@@ -79,6 +86,7 @@ if drops then
   redis.call('ZREM', permits, owner)
   redis.call('HDEL', counts, owner)
 elseif held and back > 0 then
+  redis.call('HDEL', counts, '')
   redis.call('INCRBY', counter, string.format('%.0f', back))
   local refused = redis.pcall('HSET', counts, owner, string.format('%.0f', units))
   if type(refused) == 'table' then

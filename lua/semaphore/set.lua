@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.set
---! version  6
+--! version  7
 --! keys     counter:string permits:zset counts:hash receipt:string
 --! args     units:int life_ms:int replaces:int reclaims:int channel:str calls:int receipt_ms:int
 --! returns  1 = made or changed | 0 = there is such a semaphore, and replaces is 0 or it has so many
@@ -13,11 +13,13 @@
 --! include lib.expired
 --! include lib.give_back
 --! include lib.receipt
+--! include lib.leave_receipt
 
 -- Makes a semaphore unless there is one; with life_ms > 0 it is gone after that time. What was
 -- taken from an earlier one of this name is void. With `replaces` an existing one gets as many
--- units, all told: those that are recorded as taken count, those that Redisson took cannot. Its
--- expiry stays. What every holder has must be added up, so this takes longer the more there are.
+-- units, all told: those that are recorded as taken count, those that Redisson took cannot. A lease
+-- whose units have vanished is void. Its expiry stays. What every holder has must be added up, so
+-- this takes longer the more there are.
 local counter, permits, counts, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local units, life_ms, replaces = whole(ARGV[1], 0), whole(ARGV[2], 0), whole(ARGV[3], 0)
 local reclaims, channel = whole(ARGV[4], 1), ARGV[5]
@@ -32,36 +34,42 @@ if answer then
   return tonumber(answer) or 0
 end
 local found = redis.call('GET', counter)
-local taken = redis.call('ZCARD', permits) + redis.call('HLEN', counts) > 0
+local leases, holders = redis.call('ZCARD', permits), redis.call('HLEN', counts)
 replaces = found and replaces > 0
 
 local change, over, back = 0, {}, 0
 if replaces then
   local value = integer(found)
   if not value then
-    return redis.error_reply('ERR the counter is not a number')
+    return redis.error_reply('ERR the counter is not a number, or too great to be exact')
   end
-  local total = value
-  local holdings = taken and redis.call('HVALS', counts) or {}
+  local total, holdings = value, redis.call('HVALS', counts)
   for _, count in ipairs(holdings) do
     total = total + (whole(count, 1) or 0)
   end
   change = units - total
-  if not integer(string.format('%.0f', value + change)) then
-    return redis.error_reply('ERR the number of permits would be too great to be exact')
+  if not (integer(string.format('%.0f', total)) and integer(string.format('%.0f', value + change))) then
+    return redis.error_reply('ERR the number of permits is too great to be exact')
+  end
+  local owners = leases > holders and redis.call('ZRANGE', permits, '0', '-1') or {}
+  for _, owner in ipairs(owners) do
+    if redis.call('HEXISTS', counts, owner) == 0 then
+      redis.call('ZREM', permits, owner)
+    end
   end
   over, back = expired(permits, counts, now(), reclaims)
   if change + back > 0 then
     announce(channel, value + change + back)
   end
-  -- Changes nothing: a user that may not count is refused before the receipt is written.
+  -- These change nothing: a user that may not count is refused before the receipt is written. For
+  -- the first see lib/remember.
+  redis.call('ZREM', permits, '')
   redis.call('INCRBY', counter, 0)
 elseif not found then
   announce(channel, units)
 end
 local changed = (not found or change ~= 0) and 1 or 0
-local life = string.format('%.0f', receipt_ms)
-redis.call('SET', receipt, string.format('%.0f %.0f', calls, changed), 'PX', life)
+leave_receipt(receipt, calls, string.format('%.0f', changed), receipt_ms)
 if replaces then
   give_back(counter, permits, counts, over, back)
   if change ~= 0 then
@@ -71,7 +79,7 @@ end
 if found then
   return changed
 end
-if taken then
+if leases + holders > 0 then
   redis.call('DEL', permits, counts)
 end
 if life_ms > 0 then

@@ -1,7 +1,7 @@
 --! script   write_lock.acquire
---! version  5
+--! version  6
 --! keys     lock:hash tombstone:string version_key:string writers:zset
---! args     owner:str holds:int lease_ms:int version:int version_ms:int alive_ms:int
+--! args     owner:str holds:int lease_ms:int version:int version_ms:int alive_ms:int channel:str
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
 --! retry    safe: states the hold count it wants, so twice is the same as once
 
@@ -11,18 +11,19 @@
 -- everybody else: it would wait for itself, so it must not ask.
 -- With `alive_ms` a writer that finds it busy counts as waiting for so long, and readers that
 -- yield are not let in. It asks again before that, and gives up by a release with `waits` 1.
+-- Readers that yielded to the last that waits were told how long it counts as waiting. If the lease
+-- that it gets ends sooner, they are told to ask again.
 local lock, tombstone, version_key, writers = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local version, version_ms, alive_ms = ARGV[4], ARGV[5], ARGV[6]
+local channel = ARGV[7]
 
 -- The short way, see read_lock.acquire.
 local plain = holds == '1' and version == '0' and version_ms == '0'
   and #lease_ms < 16 and string.find(lease_ms, '^[1-9]%d*$')
   and (alive_ms == '0' or #alive_ms < 16 and string.find(alive_ms, '^[1-9]%d*$'))
-if plain and redis.call('EXISTS', lock, tombstone) == 0 then
-  if alive_ms ~= '0' then
-    redis.call('ZREM', writers, owner)
-  end
+local waited = alive_ms ~= '0' and redis.call('ZSCORE', writers, owner)
+if plain and not waited and redis.call('EXISTS', lock, tombstone) == 0 then
   redis.call('HSET', lock, 'mode', 'write', owner, '1')
   local done = redis.pcall('PEXPIRE', lock, lease_ms)
   if done == 1 then
@@ -47,8 +48,13 @@ if superseded(version_key, version) then
   return -3
 end
 
-if holds == 1 and not plain and redis.call('EXISTS', lock, tombstone) == 0 then
-  if alive_ms > 0 then
+if holds == 1 and not (plain and not waited) and redis.call('EXISTS', lock, tombstone) == 0 then
+  if waited then
+    local present = now()
+    local others = redis.call('ZCOUNT', writers, string.format('(%.0f', present), '+inf')
+    if tonumber(waited) > present + lease_ms and others == 1 then
+      redis.call('PUBLISH', channel, '2')
+    end
     redis.call('ZREM', writers, owner)
   end
   if version > 0 and version_ms > 0 then

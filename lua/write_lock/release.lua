@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   write_lock.release
---! version  6
+--! version  7
 --! keys     lock:hash tombstone:string version_key:string writers:zset
 --! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int waits:int
 --! returns  nil = not the writer | 0 = still held, or superseded | int > 0 = no longer written, one more than the clients told
@@ -34,6 +34,7 @@ end
 --! include lib.whole
 --! include lib.superseded
 --! include lib.remember
+--! include lib.sooner
 --! include lib.reader_key
 --! include lib.reader_keys
 --! include lib.reader_left
@@ -63,6 +64,8 @@ if held and holds == 0 and needed > 0 then
   reply = 1 + redis.call('PUBLISH', channel, '2')
 elseif held and holds == 0 then
   reply = 1 + redis.call('PUBLISH', channel, '1')
+elseif held and sooner(lock, math.max(lease_ms, needed)) then
+  redis.call('PUBLISH', channel, '1')
 elseif not mode then
   -- As Redisson: whoever waits for what ended by itself may look at once.
   redis.call('PUBLISH', channel, '1')
@@ -75,6 +78,8 @@ if waited then
   redis.call('ZREM', writers, owner)
 end
 if held and holds > 0 then
+  -- Removes nothing: see lib/remember.
+  redis.call('HDEL', lock, '')
   redis.call('HSET', lock, owner, string.format('%.0f', math.min(count, holds)))
   redis.call('PEXPIRE', lock, string.format('%.0f', math.max(lease_ms, needed)))
 elseif held and needed > 0 then

@@ -1,8 +1,8 @@
 #!lua flags=allow-oom
 --! script   write_lock.set_lease
---! version  5
+--! version  6
 --! keys     lock:hash version_key:string
---! args     owner:str lease_ms:int version:int version_ms:int
+--! args     owner:str lease_ms:int version:int version_ms:int channel:str
 --! returns  1 = set | 0 = not the writer | 2 = superseded
 --! retry    safe: sets a length counted from now, never adds to one
 --! computes lease keys of readers, and their index
@@ -10,6 +10,7 @@
 --! include lib.whole
 --! include lib.superseded
 --! include lib.remember
+--! include lib.sooner
 --! include lib.reader_key
 --! include lib.reader_keys
 --! include lib.reader_left
@@ -20,7 +21,7 @@
 -- As lock.set_lease, but a writer that also reads may have a longer lease for that.
 local lock, version_key = KEYS[1], KEYS[2]
 local owner, lease_ms = ARGV[1], whole(ARGV[2], 1)
-local version, version_ms = whole(ARGV[3], 0), whole(ARGV[4], 0)
+local version, version_ms, channel = whole(ARGV[3], 0), whole(ARGV[4], 0), ARGV[5]
 
 if not (lease_ms and version and version_ms) then
   return redis.error_reply('ERR lease_ms must be a positive integer')
@@ -32,6 +33,10 @@ if redis.call('HEXISTS', lock, owner) == 0 then
   return 0
 end
 local needed = math.max(lease_ms, needed_by_readers(lock, math.huge))
+-- Readers and writers wait for a writer.
+if sooner(lock, needed) then
+  redis.call('PUBLISH', channel, '1')
+end
 remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('PEXPIRE', lock, string.format('%.0f', needed))
 return 1

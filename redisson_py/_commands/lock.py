@@ -6,7 +6,7 @@ from typing import Any
 
 from redisson_py import _keys
 from redisson_py._answers import GIVEN_UP, GRANTED, LOST, UNKNOWN_WAIT, Answer, Busy, Granted
-from redisson_py._commands.replies import decode
+from redisson_py._commands.replies import decode, seconds_left
 from redisson_py._commands.request import REDISSON_WAIT_MS, Field, Wish
 from redisson_py._commands.wakes import lock_wakes
 from redisson_py._options import TOMBSTONE
@@ -33,6 +33,7 @@ ACQUIRE_FAIR = source.load("fair_lock.acquire")
 FORCE_RELEASE_FAIR = source.load("fair_lock.force_release")
 INSPECT_FAIR = source.load("fair_lock.inspect", array(whole(-2), whole(0), rows=(text,)))
 RELEASE_FAIR = source.load("fair_lock.release")
+SET_LEASE_FAIR = source.load("fair_lock.set_lease")
 
 #: Fencing tokens taken with each grant: a hold can be passed on this often in this process.
 TOKENS = 64
@@ -81,6 +82,11 @@ class LockCommands:
     def keys(self) -> tuple[bytes, ...]:
         """Every key of this lock that lasts as long as it is held."""
         return (self.key,)
+
+    @property
+    def _queue_keys(self) -> dict[str, bytes]:
+        """The keys of a queue on the server, by the names that scripts give them."""
+        return {}
 
     @property
     def renewal_keys(self) -> tuple[bytes, ...]:
@@ -172,16 +178,22 @@ class LockCommands:
         return self.set_lease_script.bind(
             lock=self.key,
             version_key=_keys.version_key(self.key, field),
+            **self._queue_keys,
             owner=field,
             lease_ms=lease_ms,
             version=version,
             version_ms=version_ms,
+            channel=self.channel,
         )
 
     def force_release(self, receipt: bytes) -> bytes:
         """Return the arguments of the script that frees it, whatever the holder."""
         return self.force_release_script.bind(
-            lock=self.key, receipt=receipt, channel=self.channel, receipt_ms=_RECEIPT_MS
+            lock=self.key,
+            receipt=receipt,
+            **self._queue_keys,
+            channel=self.channel,
+            receipt_ms=_RECEIPT_MS,
         )
 
 
@@ -256,6 +268,7 @@ class FencedLockCommands(LockCommands):
             version=version,
             version_ms=version_ms,
             idle_ms=self.idle_ms,
+            channel=self.channel,
         )
 
     def answer(self, reply: Any, wish: Wish) -> Answer:
@@ -264,7 +277,7 @@ class FencedLockCommands(LockCommands):
         if code == 1:
             return Granted(value)
         if code == 0:
-            return Busy(value / 1000) if value >= 0 else UNKNOWN_WAIT
+            return Busy(seconds_left(value)) if value >= 0 else UNKNOWN_WAIT
         return LOST if code == -2 else GIVEN_UP
 
 
@@ -281,6 +294,7 @@ class FairLockCommands(LockCommands):
     kind = "fair lock"
     acquire_script = ACQUIRE_FAIR
     release_script = RELEASE_FAIR
+    set_lease_script = SET_LEASE_FAIR
     force_release_script = FORCE_RELEASE_FAIR
     inspect_script = INSPECT_FAIR
     queues = True
@@ -291,21 +305,17 @@ class FairLockCommands(LockCommands):
         self.options = (alive,)
 
     @property
-    def _queue(self) -> bytes:
-        return _keys.prefixed(b"redisson_lock_queue", self.key)
-
-    @property
-    def _timeouts(self) -> bytes:
-        return _keys.prefixed(b"redisson_lock_timeout", self.key)
-
-    @property
-    def _waiters(self) -> bytes:
-        return _keys.suffixed(self.key, b"redisson_py:waiters")
+    def _queue_keys(self) -> dict[str, bytes]:
+        return {
+            "queue": _keys.prefixed(b"redisson_lock_queue", self.key),
+            "timeouts": _keys.prefixed(b"redisson_lock_timeout", self.key),
+            "waiters": _keys.suffixed(self.key, b"redisson_py:waiters"),
+        }
 
     @property
     def keys(self) -> tuple[bytes, ...]:
         """Every key of this lock: those of its queue too."""
-        return (self.key, self._queue, self._timeouts, self._waiters)
+        return (self.key, *self._queue_keys.values())
 
     def request_channel(self, owner: str) -> bytes:
         """Return the channel on which this waiter alone hears that it is next."""
@@ -317,9 +327,7 @@ class FairLockCommands(LockCommands):
         return ACQUIRE_FAIR.bind(
             lock=self.key,
             tombstone=_keys.tombstone(self.key, field),
-            queue=self._queue,
-            timeouts=self._timeouts,
-            waiters=self._waiters,
+            **self._queue_keys,
             version_key=_keys.version_key(self.key, field),
             owner=field,
             holds=wish.target,
@@ -359,9 +367,7 @@ class FairLockCommands(LockCommands):
         return RELEASE_FAIR.bind(
             lock=self.key,
             tombstone=_keys.tombstone(self.key, field),
-            queue=self._queue,
-            timeouts=self._timeouts,
-            waiters=self._waiters,
+            **self._queue_keys,
             version_key=_keys.version_key(self.key, field),
             owner=field,
             holds=target,
@@ -373,18 +379,6 @@ class FairLockCommands(LockCommands):
             version_ms=version_ms,
         )
 
-    def force_release(self, receipt: bytes) -> bytes:
-        """Return the arguments of the script that frees it, whatever the holder."""
-        return FORCE_RELEASE_FAIR.bind(
-            lock=self.key,
-            receipt=receipt,
-            queue=self._queue,
-            timeouts=self._timeouts,
-            waiters=self._waiters,
-            channel=self.channel,
-            receipt_ms=_RECEIPT_MS,
-        )
-
     def inspect(self) -> bytes:
         """Return the arguments of the script that shows the holder and the queue."""
-        return INSPECT_FAIR.bind(lock=self.key, queue=self._queue)
+        return INSPECT_FAIR.bind(lock=self.key, queue=self._queue_keys["queue"])

@@ -79,6 +79,11 @@ class PermitExpirableSemaphoreCommands:
     leaves_traces = False
     passes = False
     """An id is for one acquisition only."""
+    records_all = True
+    missing = (
+        "some permits are neither free nor taken; if nobody has removed them, records have"
+        " vanished: call set_permits"
+    )
 
     def __init__(self, key: bytes, start_units: int, idle_ms: int = 0) -> None:
         self.key = key
@@ -197,6 +202,7 @@ class PermitExpirableSemaphoreCommands:
             version=version,
             version_ms=version_ms,
             idle_ms=self.idle_ms,
+            channel=self.channel,
         )
 
     # Permits by id, whatever their owner.

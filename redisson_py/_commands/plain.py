@@ -38,6 +38,7 @@ class _PlainWish:
     field: bytes
     lease_ms: int
     target: int = 1
+    units: int = 1
     once: bool = False
     version: int = 0
     version_ms: int = 0

@@ -8,7 +8,7 @@ from redisson_py import _keys
 from redisson_py._answers import Answer, Busy
 from redisson_py._commands.lock import LockCommands
 from redisson_py._commands.request import Wish
-from redisson_py._commands.wakes import read_write_wakes, writers_first_wakes
+from redisson_py._commands.wakes import read_write_wakes, yielding_reader_wakes
 from redisson_py._scripts import source
 from redisson_py._scripts.shapes import array, text, whole
 from redisson_py._time import milliseconds
@@ -61,7 +61,7 @@ class _SideCommands(LockCommands):
         """The key that names with shared holds have in common."""
         return self.kind.encode() + b":" + self.key
 
-    def _acquire(self, wish: Wish, **how: int) -> bytes:
+    def _acquire(self, wish: Wish, **how: Any) -> bytes:
         field = wish.field
         return self.acquire_script.bind(
             lock=self.key,
@@ -106,7 +106,7 @@ class YieldingReadLockCommands(ReadLockCommands):
     __slots__ = ()
 
     yields = True
-    wakes = staticmethod(writers_first_wakes)
+    wakes = staticmethod(yielding_reader_wakes)
 
     @property
     def keys(self) -> tuple[bytes, ...]:
@@ -130,7 +130,7 @@ class WriteLockCommands(_SideCommands):
 
     def acquire(self, wish: Wish) -> bytes:
         """Return the arguments of the script that asks for a hold."""
-        return self._acquire(wish, alive_ms=0)
+        return self._acquire(wish, alive_ms=0, channel=self.channel)
 
     def _release(
         self,
@@ -164,7 +164,6 @@ class PreferredWriteLockCommands(WriteLockCommands):
     __slots__ = ()
 
     queues = True
-    wakes = staticmethod(writers_first_wakes)
 
     @property
     def keys(self) -> tuple[bytes, ...]:
@@ -173,7 +172,8 @@ class PreferredWriteLockCommands(WriteLockCommands):
 
     def acquire(self, wish: Wish) -> bytes:
         """Return the arguments of the script that asks for a hold, and waits unless `once`."""
-        return self._acquire(wish, alive_ms=0 if wish.once else milliseconds(WRITER_ALIVE))
+        alive_ms = 0 if wish.once else milliseconds(WRITER_ALIVE)
+        return self._acquire(wish, alive_ms=alive_ms, channel=self.channel)
 
     def answer(self, reply: Any, wish: Wish) -> Answer:
         """Return what the reply to `acquire` means; a waiter repeats it in time to stay alive."""

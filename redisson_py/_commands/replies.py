@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from redisson_py._answers import GIVEN_UP, GRANTED, LOST, NOT_THERE, UNKNOWN_WAIT, Answer, Busy
+from redisson_py._answers import (
+    GIVEN_UP,
+    GRANTED,
+    LOST,
+    MISSING,
+    NOT_THERE,
+    UNKNOWN_WAIT,
+    Answer,
+    Busy,
+)
 
 
 def stored_number(raw: bytes) -> int:
@@ -14,14 +23,24 @@ def stored_number(raw: bytes) -> int:
     return int(number) if abs(number) < 1 << 63 else 0
 
 
+def seconds_left(milliseconds: int) -> float:
+    """Return the seconds until something has ended that has these milliseconds left.
+
+    A key whose time is over by less than a millisecond is still there.
+    """
+    return (milliseconds + 1) / 1000
+
+
 def decode(reply: int | None) -> Answer:
     """Return what the reply of an acquire script without tokens means."""
     if reply is None:
         return GRANTED
     if reply >= 0:
-        return Busy(reply / 1000)
+        return Busy(seconds_left(reply))
     if reply == -1:
         return UNKNOWN_WAIT
     if reply == -4:
         return NOT_THERE
+    if reply == -5:
+        return MISSING
     return LOST if reply == -2 else GIVEN_UP

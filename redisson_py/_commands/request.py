@@ -48,6 +48,7 @@ class Field(Protocol):
         owner: Its owner.
         batch: The owner of the request that brought it, perhaps together with others.
         field: Its name in Redis.
+        units: The number of its units, for a hold of a semaphore; else 1.
     """
 
     @property
@@ -56,3 +57,5 @@ class Field(Protocol):
     def batch(self) -> str | None: ...
     @property
     def field(self) -> bytes: ...
+    @property
+    def units(self) -> int: ...

@@ -50,6 +50,13 @@ class SemaphoreCommands:
     leaves_traces = True
     passes = True
     """A hold may go from task to task here without Redis."""
+    records_all = False
+    """Whether Redisson's clients record what they take as well."""
+    missing = (
+        "no client of this library has a permit, and too few are free; if Redisson's clients have"
+        " none either, records have vanished: call set_permits"
+    )
+    """What a request is told that waits for permits which nobody of ours has."""
 
     def __init__(self, key: bytes, start_units: int, idle_ms: int = 0) -> None:
         self.key = key
@@ -145,14 +152,15 @@ class SemaphoreCommands:
         version_ms: int,
     ) -> bytes:
         """Return the arguments of the script that lowers the units of an owner, to 0 in the end."""
-        return self._release(hold.field, target, tombstone_ms, version, version_ms)
+        return self._release(hold.field, target, hold.units, tombstone_ms, version, version_ms)
 
     def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
         """Return the arguments of the script that gives back what a request may have acquired."""
-        return self._release(wish.owner.encode(), 0, tombstone_ms, version, version_ms)
+        field = wish.owner.encode()
+        return self._release(field, 0, wish.target, tombstone_ms, version, version_ms)
 
     def _release(
-        self, field: bytes, units: int, tombstone_ms: int, version: int, version_ms: int
+        self, field: bytes, units: int, had: int, tombstone_ms: int, version: int, version_ms: int
     ) -> bytes:
         return RELEASE.bind(
             counter=self.key,
@@ -162,6 +170,7 @@ class SemaphoreCommands:
             version_key=_keys.version_key(self.key, field),
             owner=field,
             units=units,
+            had_units=had,
             channel=self.channel,
             tombstone_ms=tombstone_ms,
             version=version,
@@ -185,6 +194,7 @@ class SemaphoreCommands:
             version=version,
             version_ms=version_ms,
             idle_ms=self.idle_ms,
+            channel=self.channel,
         )
 
     # Counts: scripts and their values, for `Receipts` or the executor.

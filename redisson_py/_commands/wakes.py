@@ -19,12 +19,9 @@ def read_write_wakes(message: int) -> int:
     return {0: 1, 1: ALL, 2: ALL}.get(message, 0)
 
 
-def writers_first_wakes(message: int) -> int:
-    """A read-write lock whose readers yield to writers: after each message all look again.
-
-    The message of the last reader is meant for a writer: a yielding reader must not use it up.
-    """
-    return ALL if message in (0, 1, 2) else 0
+def yielding_reader_wakes(message: int) -> int:
+    """A reader that yields to writers: the message of the last reader is meant for a writer."""
+    return ALL if message in (1, 2) else 0
 
 
 def permit_wakes(message: int) -> int:

@@ -10,10 +10,13 @@ import json
 import os
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from redisson_py._forks import no_fork
 
 if TYPE_CHECKING:
     import yaml
@@ -31,6 +34,17 @@ _CORE_TAG = "tag:yaml.org,2002:"
 _TOML_PLACE = re.compile(r"\(at (line \d+, column \d+)\)")
 _DEEPEST = 50
 
+#: Bytes of a file, of which a parser makes many times as many. A thousand nodes need less than
+#: a tenth of it.
+LONGEST_FILE = 2**20
+
+#: The tokens of TOML, as far as they tell dots of keys from others.
+_TOML_TOKEN = re.compile(
+    r'''"""(?:\\.|(?!""").)*+(?:"{3,5})?|"(?:\\.|[^"\\\n])*+"?|#[^\n]*+|[\w-]++|[ \t]++|'''
+    r"""'''(?:(?!''').)*+(?:'{3,5})?|'[^'\n]*+'?|.""",
+    re.DOTALL,
+)
+
 
 @dataclass(frozen=True)
 class _Wrong:
@@ -46,7 +60,8 @@ def read_file(path: str | os.PathLike[str]) -> Table:
         TypeError: The path is neither str nor a path.
         OSError: The file cannot be read.
         ModuleNotFoundError: It is YAML, and PyYAML is not installed.
-        ValueError: It is malformed, names something twice or a variable that is not set.
+        ValueError: It is too long or malformed, names something twice or a variable that is not
+            set.
     """
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path must be str or a path, not {type(path).__name__}")
@@ -55,8 +70,12 @@ def read_file(path: str | os.PathLike[str]) -> Table:
     if kind not in _READERS:
         raise ValueError(f"{file}: the name must end in {', '.join(_READERS)}")
     parse = _READERS[kind](file)
+    with Path(file).open("rb") as opened:
+        content = opened.read(LONGEST_FILE + 1)
+    if len(content) > LONGEST_FILE:
+        raise ValueError(f"{file}: the file is longer than {LONGEST_FILE:,} bytes")
     try:
-        text = Path(file).read_text("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = None
     if text is None:
@@ -74,40 +93,39 @@ def read_file(path: str | os.PathLike[str]) -> Table:
         raise ValueError(f"{file}: {found.text}")
     if not isinstance(found, dict):
         raise ValueError(f"{file}: names and values are expected at the top of the file")
-    table: Table = _expanded(file, "", found, 0)
+    table: Table = _expanded(file, (), found)
     return table
 
 
 # Variables.
 
 
-def _expanded(file: str, place: str, value: Any, depth: int) -> Any:
+def _expanded(file: str, place: tuple[str, ...], value: Any) -> Any:
     """Return a value in which variables are replaced."""
-    if depth > _DEEPEST:
+    if len(place) > _DEEPEST:
         raise ValueError(f"{file}: values are nested too deeply")
     match value:
         case str():
             return _expand(file, place, value)
         case dict():
-            return {
-                name: _expanded(file, f"{place}.{name}" if place else name, each, depth + 1)
-                for name, each in value.items()
-            }
+            return {name: _expanded(file, (*place, name), each) for name, each in value.items()}
         case list():
-            return [_expanded(file, place, each, depth + 1) for each in value]
+            return [_expanded(file, (*place, ""), each) for each in value]
         case _:
             return value
 
 
-def _expand(file: str, place: str, text: str) -> str:
+def _expand(file: str, names: tuple[str, ...], text: str) -> str:
     parts: list[str] = []
     end = 0
-    for found in _VARIABLE.finditer(text):
+    # Behind the last brace each beginning of a variable would be followed to the end of the text.
+    for found in _VARIABLE.finditer(text, 0, text.rfind("}") + 1):
         name = found[1]
         value = os.environ.get(name)
         if value is None:
             value = found.group(2)
         if value is None:
+            place = ".".join(filter(None, names))
             # What looks like the name of a variable may be part of a password.
             told = f"variable {name}" if _is_told(place, text, found) else "a variable in it"
             raise ValueError(f"{file}: {place}: {told} is not set, and has no default")
@@ -126,7 +144,8 @@ def _is_told(place: str, text: str, found: re.Match[str]) -> bool:
 
 def _yaml(file: str) -> Callable[[str], object]:
     try:
-        import yaml
+        with no_fork():
+            import yaml
     except ModuleNotFoundError as error:
         if error.name != "yaml":
             raise
@@ -138,7 +157,7 @@ def _yaml(file: str) -> Callable[[str], object]:
         place = ""
         try:
             # Not `yaml.load`: it keeps the last of two equal names, and reads 0123 as 83.
-            return _of_node(file, yaml.compose(text, Loader=yaml.BaseLoader))
+            return _of_node(file, yaml.compose(text, Loader=yaml.BaseLoader), set())
         except yaml.MarkedYAMLError as error:
             # Its text quotes the file.
             mark = error.problem_mark or error.context_mark
@@ -151,9 +170,14 @@ def _yaml(file: str) -> Callable[[str], object]:
     return parse
 
 
-def _of_node(file: str, node: yaml.Node | None) -> object:
+def _of_node(file: str, node: yaml.Node | None, seen: set[int]) -> object:
     import yaml
 
+    if node is not None and id(node) in seen:
+        # A few lines of aliases of aliases are millions of values. Redisson's parser takes none.
+        line = node.start_mark.line + 1
+        raise ValueError(f"{file}: line {line}: an alias refers to this value: write it out there")
+    seen.add(id(node))
     match node:
         case yaml.ScalarNode():
             if name := _java_class(node):
@@ -161,7 +185,7 @@ def _of_node(file: str, node: yaml.Node | None) -> object:
             # Only an unquoted scalar can be null.
             return None if node.style is None and node.value in _NULL else node.value
         case yaml.SequenceNode():
-            return [_of_node(file, each) for each in node.value]
+            return [_of_node(file, each, seen) for each in node.value]
         case yaml.MappingNode():
             table: Table = {CLASS: name} if (name := _java_class(node)) else {}
             for key, value in node.value:
@@ -170,7 +194,7 @@ def _of_node(file: str, node: yaml.Node | None) -> object:
                     raise ValueError(f"{file}: line {line}: a name must be text")
                 if key.value in table:
                     raise ValueError(f"{file}: line {line}: {_twice(key.value)}")
-                table[key.value] = _of_node(file, value)
+                table[key.value] = _of_node(file, value, seen)
             return table
         case _:
             return None
@@ -184,6 +208,9 @@ def _java_class(node: yaml.Node) -> str:
 
 def _toml(_: str) -> Callable[[str], object]:
     def parse(text: str) -> object:
+        # A key of n parts costs tomllib n * n.
+        if _most_dots(text) > _DEEPEST:
+            return _Wrong("values are nested too deeply")
         try:
             return tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
@@ -193,14 +220,29 @@ def _toml(_: str) -> Callable[[str], object]:
     return parse
 
 
+def _most_dots(text: str) -> int:
+    """Return how many dots the longest key of TOML has."""
+    most = dots = 0
+    for token in _TOML_TOKEN.findall(text):
+        if token == ".":
+            dots += 1
+            most = max(most, dots)
+        elif not (token[0] in "\"'-_ \t" or token[0].isalnum()):
+            dots = 0
+    return most
+
+
 def _json(_: str) -> Callable[[str], object]:
     def parse(text: str) -> object:
         twice: list[str] = []
 
         def table(pairs: list[tuple[str, object]]) -> Table:
-            names = [name for name, _ in pairs]
-            twice.extend(name for name in names if names.count(name) > 1)
-            return dict(pairs)
+            found = dict(pairs)
+            if len(found) < len(pairs):
+                twice.extend(
+                    name for name, times in Counter(n for n, _ in pairs).items() if times > 1
+                )
+            return found
 
         try:
             found = json.loads(text, object_pairs_hook=table)

@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, final
 
 from redisson_py._engine.decorating import Decorated, P, R, decorate
+from redisson_py._engine.releasing import hear_alone, judge_of_release
 from redisson_py._loop import (
     Cancelled,
     Future,
@@ -109,14 +110,14 @@ async def give_back(lease: Lease) -> None:
     releasing, hold, release = last
     if release is None:
         return
-    call, own_message, _ = release
+    call, own_message, _, _ = release
     try:
         reply = await call.future
     except RedissonError:
         # `finish_release` awaits the future again and handles the error.
         reply = None
     except BaseException:
-        releasing.left(None, own_message)
+        hear_alone(call, judge_of_release(releasing, hold, lease, release))
         raise
     if reply:
         releasing.left(reply, own_message)
@@ -198,7 +199,6 @@ class Block:
             source._by_hand.remove(block)
         lease, block.lease = block.lease, None
         assert lease is not None
-        lease._block = None
         cancelled_by_us = block._cancelled and block._uncancel(error)
         failure: RedissonError | None = lease._loss() if cancelled_by_us else None
         try:
@@ -218,6 +218,8 @@ class Block:
                 log.warning("%s", problem)
         except RedissonError as problem:
             failure = problem
+        finally:
+            lease._block = None
         if failure is None:
             return
         if error is None or cancelled_by_us:

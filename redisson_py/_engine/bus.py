@@ -96,21 +96,35 @@ class Bus:
         """Subscribe there. Without it nothing is subscribed: a store rings by itself."""
         self._sources = sources
 
+    @property
+    def subscribes(self) -> bool:
+        """Whether a seat alone makes the messages of its channel come."""
+        return self._sources is not None
+
     @contextmanager
     def listen(
         self, channel: bytes, wakes: Wakes, sleeper: Sleeper | None = None
     ) -> Generator[Sleeper]:
         """Hold a seat on a channel; what is sent inside the block is ordered after SUBSCRIBE."""
         sleeper = sleeper or Sleeper()
-        sleeper.seat, subscribe = self.table.join(channel, wakes, sleeper.rouse)
-        if subscribe and self._sources is not None:
-            self._subscribe(sleeper.seat.channel)
+        sleeper.seat = seat = self.take_seat(channel, wakes, sleeper.rouse)
         try:
             yield sleeper
         finally:
-            self.table.leave(sleeper.seat, running_loop().time())
-            if sleeper.seat.channel.empty_since is not None:
-                self._linger_a_while()
+            self.leave_seat(seat)
+
+    def take_seat(self, channel: bytes, wakes: Wakes, on_wake: Callable[[], object]) -> Seat:
+        """Take a seat on a channel, which is subscribed then; `leave_seat` must follow."""
+        seat, subscribe = self.table.join(channel, wakes, on_wake)
+        if subscribe and self.subscribes:
+            self._subscribe(seat.channel)
+        return seat
+
+    def leave_seat(self, seat: Seat) -> None:
+        """Give up a seat."""
+        self.table.leave(seat, running_loop().time())
+        if seat.channel.empty_since is not None:
+            self._linger_a_while()
 
     def own_message(self, channel: bytes) -> int:
         """Return the number of our own next message on this channel; 0 if it is not subscribed."""

@@ -189,6 +189,9 @@ class Registry:
         """Raise `AssertionError` if an invariant does not hold; for tests."""
         for queue in self._queues.values():
             queue.check()
+        for holds in self._holds.values():
+            for hold in holds.all():
+                hold.check()
 
 
 K = TypeVar("K", bound=Hashable)

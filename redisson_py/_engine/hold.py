@@ -2,7 +2,7 @@
 
 Only this file writes a hold's fields, except `place` and `ends_row`, which `schedule.py` keeps.
 Other parts refer to holds: the queue may offer one to the next task, the schedule says when one is
-due, the registry finds the hold of a task.
+due, `Holds` finds the holds on a key, `TaskHolds` the hold of a task.
 
 A hold has a lease for each acquisition of its task. It can be passed to another task of this
 client, which gets a lease of its own on the same owner; the server notices nothing.
@@ -18,9 +18,9 @@ Invariants, checked by `check()` after every step of the lifecycle tests:
 - A held hold is in the watchdog unless it has no units; one that is over is not.
 - A held hold has a lease or an unanswered re-entry, or it is being passed or released. If the user
   has dropped all its leases, the watchdog detects that.
-- Its leases are those that were neither released nor reported as lost, oldest first. The number of
-  leases that are still held equals the count on the server, less the unanswered re-entries, unless
-  the hold is uncertain.
+- Its leases are those that were neither released nor reported as lost, oldest first; of those that
+  ended by themselves the newest `MOST_ENDED`. The number of leases that are still held equals the
+  count on the server, less the unanswered re-entries, unless the hold is uncertain.
 - It is renewed exactly while a held lease needs renewal: one without an end of its own, or with a
   `max_hold`. Renewals for a `max_hold` stop at its end.
 - No lease is held when the hold is over.
@@ -31,7 +31,7 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, Self, final
+from typing import TYPE_CHECKING, Literal, Self, TypeVar, final
 
 from redisson_py._listener import LossReason, LostEvent, Teller
 from redisson_py._owner import TaskRef
@@ -47,6 +47,12 @@ log = logging.getLogger("redisson_py")
 #: Allowance for clock drift: a share of the lease, and a floor in seconds.
 DRIFT = 0.01
 DRIFT_FLOOR = 0.002
+
+#: How many leases that ended inside a hold are kept to be reported by a release that names none.
+#: No code nests acquisitions that deep.
+MOST_ENDED = 100
+
+L = TypeVar("L", bound="Lease")
 
 State = Literal["held", "released", "lost"]
 Reason = Literal["expired", "ended", "taken", "forced"]
@@ -116,6 +122,7 @@ class Hold:
         "_changes",
         "_forgotten",
         "_last_change",
+        "_units_there",
         "asked_at",
         "batch",
         "ends_at",
@@ -188,6 +195,7 @@ class Hold:
         self.reentries: int = 0
         self._changes = 0
         self._last_change = 0
+        self._units_there = units
         self._forgotten: list[LeaseRef] | None = None
         if uncertain and parent is not None:
             parent.became_uncertain()
@@ -236,6 +244,11 @@ class Hold:
     def asked_after(self) -> bool:
         """Whether the server is asked about it regularly: to renew it, or to look after it."""
         return not self.suspended and (self.renewed or self.ownership.commands.shares_lease)
+
+    @property
+    def in_passage(self) -> bool:
+        """Whether it was passed to a task that has not taken it yet."""
+        return not (self.leases or self.reentries) and self._forgotten is None
 
     @property
     def capped(self) -> bool:
@@ -290,6 +303,7 @@ class Hold:
             self.state == "held"
             and self.renewed
             and not self.uncertain
+            and not self._changes
             and not self.guards
             and not self.reads
             and self.ends_at - present >= least_left
@@ -389,6 +403,17 @@ class Hold:
             self._review()
         return self.count
 
+    def release_refused(self, lease: Lease) -> None:
+        """Take back a released lease, because the server has refused to lower the count.
+
+        So a second release gives back this lease, and not the one around it. A block that ends, or
+        a composite, would not release it again: then the next change of the hold lowers the count.
+        """
+        composed = lease._block is not None or lease._composite is not None
+        if self.state == "held" and lease._state == "released" and not composed:
+            lease._unsettle()
+            self.add_lease(lease)
+
     def limit_renewals(self, max_hold: float, lease: Lease) -> None:
         """Renew it for this lease until at most `max_hold` seconds after its grant.
 
@@ -431,6 +456,7 @@ class Hold:
         ]
         for lease in over:
             lease._lose("ended")
+        self.leases = without_oldest_ended(self.leases)
         if self._forgotten is not None:
             # Keep the leases whose loss is not recorded yet.
             self._forgotten = [each for each in self._forgotten if each() not in over]
@@ -561,6 +587,18 @@ class Hold:
         """Record that this number of its units was released."""
         self.units -= units
 
+    def units_lowered(self, units: int) -> None:
+        """Record that the server has this number of its units now."""
+        self._units_there = units
+
+    def units_refused(self, version: int) -> None:
+        """Record that the server has refused this change, and has the units that it had before.
+
+        If another change is under way, its answer decides.
+        """
+        if self.is_last_change(version) or not self.is_changing:
+            self.units = self._units_there
+
     # Its end.
 
     def lose(self, reason: Reason) -> list[Lease]:
@@ -646,6 +684,18 @@ class Hold:
         assert self.reentries >= 0, self
         assert self._changes >= 0, self
         assert self.reads >= 0, self
+
+
+def without_oldest_ended(leases: tuple[L, ...]) -> tuple[L, ...]:
+    """Return leases without those that ended first, if too many have ended and were not reported.
+
+    Their tasks never released them, so nobody asks, and the hold around them may go on for long.
+    """
+    ended = [lease for lease in leases if lease._state == "lost"]
+    if len(ended) <= MOST_ENDED:
+        return leases
+    forgotten = set(ended[:-MOST_ENDED])
+    return tuple(lease for lease in leases if lease not in forgotten)
 
 
 @final

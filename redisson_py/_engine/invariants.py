@@ -20,10 +20,12 @@ class Client(Protocol):
 def check_client(client: Client) -> None:
     """Raise `AssertionError` if an invariant of a hold, a queue or the schedule does not hold.
 
-    See the top of `hold.py`, `local_queue.py` and `schedule.py`.
+    See the top of `hold.py`, `holds.py`, `local_queue.py` and `schedule.py`. The tasks see the
+    holds that there are, and no others.
     """
     watchdog, context = client._watchdog, client._context
     for hold in list(watchdog.holds):
         hold.check()
+        hold.ownership.check_tasks_view(hold)
     watchdog.check()
     context.registry.check()

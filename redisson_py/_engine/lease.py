@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from redisson_py._engine.ownership import LastRelease
     from redisson_py._options import OnLost, OnReleaseError
 
-
 #: Seconds for which the server keeps a lease beyond its `max_hold`, so that the reason of its end
 #: is "ended" and not "expired".
 _BEYOND = 0.001
@@ -287,6 +286,9 @@ class Lease:
         self._told = True
         if self._state == "held":
             self._state = "released"
+
+    def _unsettle(self) -> None:
+        self._state, self._told = "held", False
 
     def _close(self, error: BaseException) -> None:
         """End it because its client closes, and stop its block."""

@@ -29,6 +29,7 @@ from redisson_py._time import PUNCTUAL, now
 from redisson_py.errors import ConnectionLostError
 
 if TYPE_CHECKING:
+    from redisson_py._engine.hold_watch import HoldWatch
     from redisson_py._engine.lease import Lease
 
 #: Longest wait in seconds for the turn of other processes if no message comes.
@@ -119,6 +120,7 @@ class LocalQueue(Generic[H]):
         releasing: A release is under way; a request sent now would overtake the other waiters.
         turn: The turn of other processes to which the next request yields.
         no_turn_until: No turn is offered before this loop time, as the last one was not taken.
+        watch: Notices that the hold was released by force while tasks wait, or None.
     """
 
     __slots__ = (
@@ -133,6 +135,7 @@ class LocalQueue(Generic[H]):
         "releasing",
         "turn",
         "waiters",
+        "watch",
     )
 
     def __init__(self) -> None:
@@ -151,6 +154,7 @@ class LocalQueue(Generic[H]):
         self.releasing: bool = False
         self.turn: Turn | None = None
         self.no_turn_until: float = 0.0
+        self.watch: HoldWatch | None = None
 
     def needed(self, present: float) -> bool:
         """Whether tasks wait, hold or must yield at the loop time `present`."""
@@ -238,7 +242,7 @@ class LocalQueue(Generic[H]):
                 timer.cancel()
         if answer is _ASK:
             return True
-        self.waiters.pop(waiter, None)
+        self._remove(waiter)
         return False
 
     def is_busy(self, waiter: Waiter) -> bool:
@@ -279,7 +283,7 @@ class LocalQueue(Generic[H]):
             return False
         if not waiter.passable or hold is not self.hold or not hold.may_pass(turn, least_left):
             return False
-        del self.waiters[waiter]
+        self._remove(waiter)
         hold.pass_to(waiter.task)
         waiter.future.set_result(hold)
         return True
@@ -288,12 +292,25 @@ class LocalQueue(Generic[H]):
         """Make the head ask the server if nothing here keeps it waiting."""
         while self.waiters and self._free:
             # A waiter that cannot be woken was cancelled, or its time is up.
-            head, _ = self.waiters.popitem(last=False)
+            head = next(iter(self.waiters))
+            self._remove(head)
             self.asking = wake(head.future, _ASK)
             self.head = head if self.asking else None
 
+    def _remove(self, waiter: Waiter) -> None:
+        self.waiters.pop(waiter, None)
+        if not self.waiters and self.watch is not None and self.watch.seat is not None:
+            self.end_watch()
+
+    def end_watch(self) -> None:
+        """Stop watching the hold, because nobody waits for it."""
+        watch, self.watch = self.watch, None
+        if watch is not None:
+            watch.end()
+
     def close(self, error: BaseException) -> None:
         """Raise `error` in all waiters."""
+        self.end_watch()
         for waiter in list(self.waiters):
             fail(waiter.future, error)
 
@@ -329,7 +346,7 @@ class LocalQueue(Generic[H]):
         if given is _ASK:
             self.asked()
         elif given is None or given is LEAVE:
-            self.waiters.pop(waiter, None)
+            self._remove(waiter)
         else:
             cast("H", given).give_back()
 

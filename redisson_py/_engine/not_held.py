@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
-from redisson_py._engine.context import TaskHolds
-from redisson_py._engine.watchdog import Watchdog
+from redisson_py._engine.hold import Hold
 from redisson_py.errors import NotHeldError
 
 
-def not_held(lock: object, holds: TaskHolds[Any], watchdog: Watchdog) -> NotHeldError:
+def not_held(lock: object, holds: Sequence[Hold]) -> NotHeldError:
     """Return the error of a release by a task that has no hold; it names the task that has one.
 
     Args:
         lock: What is released.
-        holds: The holds of tasks on it, or on its first member.
-        watchdog: Also knows the holds of ended tasks.
+        holds: The client's holds on it, or on its first member.
     """
     text = f"{lock!r} is not held by the current task"
-    for hold in watchdog.holds:
-        if getattr(hold.ownership, "holds", None) is not holds or not hold.live:
+    for hold in holds:
+        if not hold.live:
             continue
         task = hold.task()
         if task is not None and not task.done():

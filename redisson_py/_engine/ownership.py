@@ -15,7 +15,8 @@ from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.lease_extension import LeaseExtension, set_needed_lease
 from redisson_py._engine.local_queue import LocalQueue, Waiter
-from redisson_py._engine.partial_release import answer_lowered, lower, release_failed
+from redisson_py._engine.partial_release import judge_of_lowered, lower
+from redisson_py._engine.releasing import Release, hear, judge_of_release
 from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
 from redisson_py._engine.server import Call, Commands, PlainCalls, Stream
 from redisson_py._keys import Name
@@ -29,10 +30,6 @@ RELEASE_LEAST = 1.0
 
 Begun = AcquireRequest | Waiter
 """An acquisition under way: its request, or its place in the queue."""
-
-Release = tuple[Call, int, bool]
-"""A release under way: its call, the number that its message has on the channel (0: not heard), and
-whether the hold was valid when it was sent."""
 
 LastRelease = tuple["Ownership", Hold, Release | None]
 """A release under way of a hold that had one lease, or None if it was passed on. When it is
@@ -102,6 +99,9 @@ class Ownership:
     def forget(self, hold: Hold) -> None:
         """Remove a hold from its task."""
 
+    def check_tasks_view(self, hold: Hold) -> None:
+        """Raise `AssertionError` unless the tasks of this client see a hold as it is; for tests."""
+
     # Releasing.
 
     def begin_last_release(
@@ -124,7 +124,7 @@ class Ownership:
             or hold.max_held
             or hold.uncertain
             or hold.parent is not None
-            or not hold.units
+            or hold.units != 1
             or self.context.teller is not None
             or loop is not executor.loop
         ):
@@ -155,7 +155,7 @@ class Ownership:
         script, key = commands.release_script, commands.key
         call: Call = executor.new_call(packed, deadline, script, True, key, until, future)
         stream.send(call)
-        return self, hold, (call, own_message, was_valid)
+        return self, hold, (call, own_message, was_valid, present)
 
     async def release(self, lease: Lease) -> None:
         """Give back one acquisition; see `Lease.release`."""
@@ -172,13 +172,13 @@ class Ownership:
             self.reported(hold)
             raise lease._loss()
         let_go_at = now()
-        try:
-            if count:
-                was_valid = let_go_at < hold.ends_at
-                await answer_lowered(self, hold, lease, self.lower(hold), was_valid)
-            elif (release := self.begin_release(hold)) is not None:
-                await self.finish_release(hold, lease, release)
-        finally:
+        if count:
+            was_valid = let_go_at < hold.ends_at
+            call = self.lower(hold)
+            await hear(call, judge_of_lowered(self, hold, lease, call, let_go_at, was_valid))
+        elif (release := self.begin_release(hold)) is not None:
+            await self.finish_release(hold, lease, release)
+        else:
             lease._tell_released(let_go_at)
 
     def reported(self, hold: Hold) -> None:
@@ -191,30 +191,14 @@ class Ownership:
         queue = self.queue
         if queue is not None and (queue.waiters or queue.asking) and self.pass_on(hold):
             return None
-        was_valid = now() < hold.ends_at
+        present = now()
+        was_valid = present < hold.ends_at
         call, own_message = self.send_final(hold)
-        return call, own_message, was_valid
+        return call, own_message, was_valid, present
 
     async def finish_release(self, hold: Hold, lease: Lease, release: Release) -> None:
         """Wait for the answer to a release; raise if it found that the hold was lost."""
-        (call, own_message, was_valid), reply = release, None
-        try:
-            reply = await call.future
-        except RefusedError as error:
-            raise self.refusal(hold, lease, call, error) from error
-        except ConnectionLostError as error:
-            if not was_valid:
-                lease._lose_late(lease._overdue_reason)
-                raise lease._loss() from error
-            raise release_failed(self, error) from error
-        finally:
-            self.left(reply, own_message)
-        if reply or not self.commands.was_lost(reply):
-            return
-        if not (reply is None and call.uncertain and was_valid):
-            # If it was over by the clock when this was sent, the reason is not "taken".
-            lease._lose_late("taken" if was_valid else lease._overdue_reason)
-            raise lease._loss()
+        await hear(release[0], judge_of_release(self, hold, lease, release))
 
     def refusal(self, hold: Hold, lease: Lease, call: Call, error: RefusedError) -> Exception:
         """Return the error for a refusal, which may mean a loss."""
@@ -290,7 +274,7 @@ class Ownership:
             version = parent.begin_read_change()
         elif hold.uncertain:
             tombstone_ms = TOMBSTONE_MS
-        elif self.plain is not None:
+        elif self.plain is not None and hold.units == 1:
             return self.start_plain_release(hold.field, keep)
         args = self.commands.release(
             hold,
@@ -372,10 +356,9 @@ class Ownership:
                 self._send_release(hold)
         self.over(hold)
         queue = self.queue
-        # No message announces an end that comes sooner than the server has said.
-        table = self.context.bus.table
-        wake = table.hold_of_queue_ended if self.commands.queues else table.hold_ended
-        wake(self.commands.channel)
+        if hold.reason in ("taken", "forced"):
+            # Perhaps no message told of it. Any other end is one that the server had named.
+            self.context.bus.table.ended_early(self.commands.channel)
         if queue is not None:
             if queue.hold is hold:
                 queue.hold = None

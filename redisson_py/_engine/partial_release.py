@@ -1,4 +1,4 @@
-"""Giving back one of several acquisitions of a hold, and a release that gets no answer."""
+"""Giving back one of several acquisitions of a hold."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 from redisson_py._answers import RefusedError
 from redisson_py._engine.hold import Hold
+from redisson_py._engine.releasing import Judge, caused_by, release_failed, when_answered
 from redisson_py._engine.server import Call, lease_from
+from redisson_py._loop import Future
 from redisson_py._options import TOMBSTONE
 from redisson_py._time import milliseconds, now
-from redisson_py.errors import ConnectionLostError, ReleaseFailedError
+from redisson_py.errors import ConnectionLostError
 
 if TYPE_CHECKING:
     from redisson_py._engine.lease import Lease
@@ -29,45 +31,48 @@ def lower(ownership: Ownership, hold: Hold) -> Call:
     # The server can forget a later change once a tombstone has ended.
     call = ownership.start_release(args, min(seconds, TOMBSTONE / 2), in_line=True)
 
-    def lowered(_: object) -> None:
+    def lowered(done: Future[int | None]) -> None:
         ownership.context.watchdog.end_overdue(hold)
         hold.end_change(call)
-        done = call.future
-        if done.cancelled() or done.exception() is not None:
+        if done.exception() is not None:
             return
         if done.result() is None:
             ownership.context.watchdog.lose(hold, "taken")
         elif hold.state == "held" and hold.is_last_change(version):
             hold.lease_set(lease_from(call, present), seconds)
 
-    call.future.add_done_callback(lowered)
+    when_answered(call, lowered)
     return call
 
 
-async def answer_lowered(
-    ownership: Ownership, hold: Hold, lease: Lease, call: Call, was_valid: bool = False
-) -> None:
-    """Wait for the answer to `lower`; raise if it found that the hold was lost.
+def judge_of_lowered(
+    ownership: Ownership,
+    hold: Hold,
+    lease: Lease,
+    call: Call,
+    let_go_at: float,
+    was_valid: bool = False,
+) -> Judge:
+    """Return what judges the answer to `lower`.
 
-    `was_valid`: the hold was not lost when the release was sent.
+    `was_valid`: the hold was not lost when the release was sent, at `let_go_at`.
     """
-    try:
-        reply = await call.future
-    except RefusedError as error:
-        raise ownership.refusal(hold, lease, call, error) from error
-    except ConnectionLostError as error:
-        raise release_failed(ownership, error) from error
-    # If sent twice, the lease that the first copy set may have ended before the second came.
-    ended = call.uncertain and was_valid and now() >= hold.ends_at
-    if reply is None and not ended:
-        lease._lose_late("taken")
-        raise lease._loss()
 
+    def judge(done: Future[int | None]) -> BaseException | None:
+        problem = error = done.exception()
+        if isinstance(error, RefusedError):
+            problem = ownership.refusal(hold, lease, call, error)
+            if not call.uncertain:
+                hold.release_refused(lease)
+        elif isinstance(error, ConnectionLostError):
+            problem = release_failed(ownership, error)
+        elif error is None:
+            # If sent twice, the lease that the first copy set may have ended before the second.
+            ended = call.uncertain and was_valid and now() >= hold.ends_at
+            if done.result() is None and not ended:
+                lease._lose_late("taken")
+                problem = lease._loss()
+        lease._tell_released(let_go_at)
+        return caused_by(problem, error)
 
-def release_failed(ownership: Ownership, error: ConnectionLostError) -> ReleaseFailedError:
-    """Return the error of a release that got no answer."""
-    return ReleaseFailedError(
-        f"the release of {ownership!r} got no answer ({error}); it is repeated until its lease"
-        " ends",
-        maybe_held=True,
-    )
+    return judge

@@ -48,6 +48,7 @@ class AcquireRequest:
         fails_fast: The first failed attempt to connect fails the request.
         heard_busy_at: When the server last told the caller "busy", in loop time.
         undone: An undo was sent.
+        overtaken: A forced release was answered before it, so its grant may be gone already.
         call: The call under way.
     """
 
@@ -63,6 +64,7 @@ class AcquireRequest:
         "heard_busy_at",
         "lease_time",
         "once",
+        "overtaken",
         "owner",
         "ownership",
         "parent",
@@ -105,6 +107,7 @@ class AcquireRequest:
         self.sent_at: float = 0.0
         self.uncertain: bool = False
         self.undone: bool = False
+        self.overtaken: bool = False
         self.fails_fast: bool = False
         self.heard_busy_at: float = 0.0
         self.version: int = 0
@@ -225,6 +228,7 @@ class AcquireRequest:
         ownership, field = self.ownership, self.field
         commands, context, plain = ownership.commands, ownership.context, ownership.plain
         self.asked_at = self.sent_at = now()
+        self.overtaken = False
         if (
             plain is not None
             and self.target == 1
@@ -271,6 +275,7 @@ class AcquireRequest:
             or call is None
             or call.uncertain
             or self not in pending
+            or self.overtaken
             or present - self.sent_at > self.lease_time / 2
         ):
             return None

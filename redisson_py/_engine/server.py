@@ -54,6 +54,13 @@ class Call(Protocol):
     def fail(self, error: BaseException, /) -> None:
         """Hand over an error for good, if anybody still waits for the answer."""
 
+    def unattended(self) -> Future[Any]:
+        """Return the future of the answer; another one if a cancelled caller has cancelled it.
+
+        For a request that arrives whether or not its caller waits.
+        """
+        ...
+
 
 def lease_from(call: Call, sent_at: float) -> float:
     """Return the moment from which a lease counts that a call sent at a moment has set."""

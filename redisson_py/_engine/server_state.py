@@ -6,10 +6,13 @@ from contextlib import suppress
 
 from redisson_py._engine.context import TaskHolds
 from redisson_py._engine.hold import Hold, Reason
+from redisson_py._engine.hold_watch import HoldWatch
 from redisson_py._engine.lease import Lease, lost_error
 from redisson_py._engine.lease_extension import set_needed_lease
+from redisson_py._engine.local_queue import Waiter
 from redisson_py._engine.not_held import not_held
 from redisson_py._engine.ownership import Ownership
+from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import LockCommands, View
 from redisson_py._loop import Task, current_task
 from redisson_py._statistics import PrimitiveStatistics
@@ -70,15 +73,15 @@ class ServerState(Ownership):
         self.context.check()
         before = set(self.all_holds())
         freed, once = await self.view.force_release()
-        for holds in (self.holds, self.reads):
-            # The writer's own reads end with the write hold.
-            for hold in [] if holds is None else holds.all():
-                if hold.state != "held":
-                    continue
-                # A hold granted since it was sent, or since its first run, is not released.
-                sure = freed and once and hold in before
-                if sure or not await self.view.is_there(hold):
-                    self._force_out(hold, "forced" if freed else "taken")
+        for request in self.context.pending:
+            if isinstance(request, AcquireRequest):
+                request.overtaken |= request.ownership.commands.key == self.commands.key
+        # The writer's own reads end with the write hold.
+        for hold in [*self.all_holds(), *self._holds_of(self.reads)]:
+            # A hold granted since it was sent, or since its first run, is not released.
+            sure = freed and once and hold in before
+            if hold.state == "held" and (sure or not await self.view.is_there(hold)):
+                self._force_out(hold, "forced" if freed else "taken")
         return freed
 
     def _force_out(self, hold: Hold, reason: Reason) -> None:
@@ -88,10 +91,9 @@ class ServerState(Ownership):
         self.context.watchdog.lose(hold, reason)
 
     def read_under(self, hold: Hold) -> Hold | None:
-        """Return the read hold that a writer's task has under the same owner."""
-        task = hold.task()
-        read = None if self.reads is None or task is None else self.reads.of(task)
-        return read if read is not None and read.parent is hold else None
+        """Return the read hold that the task of a write hold has under the same owner."""
+        on_key = self.context.watchdog.holds.on(self.commands.key)
+        return next((read for read in on_key if read.parent is hold), None)
 
     async def release_newest(self) -> None:
         """Give back the newest hold of the current task.
@@ -103,7 +105,7 @@ class ServerState(Ownership):
         self.context.check()
         lease = self.holds.newest_lease(current_task())
         if lease is None:
-            raise not_held(self, self.holds, self.context.watchdog)
+            raise not_held(self, self.all_holds())
         await self.release(lease)
 
     def over(self, hold: Hold) -> None:
@@ -111,6 +113,14 @@ class ServerState(Ownership):
         if hold.reads and (read := self.read_under(hold)) is not None:
             with suppress(ClientClosedError):
                 set_needed_lease(read.ownership, read)
+
+    def join(self, waiter: Waiter) -> Waiter:
+        """Join the local queue at its end, as in `LocalQueue.join`."""
+        queue = self.queue
+        assert queue is not None
+        if queue.watch is None and self.context.bus.subscribes:
+            queue.watch = HoldWatch(self.context, self.commands.channel, queue)
+        return queue.join(waiter)
 
     def statistics(self) -> PrimitiveStatistics:
         """Return local counters for this name."""
@@ -121,8 +131,28 @@ class ServerState(Ownership):
         )
 
     def all_holds(self) -> list[Hold]:
-        """Return the holds of this client's tasks that are in force."""
-        return [hold for hold in self.holds.all() if hold.state == "held"]
+        """Return the holds that this client has on it, also one that no task has just now."""
+        return self._holds_of(self.holds)
+
+    def _holds_of(self, holds: TaskHolds[Hold] | None) -> list[Hold]:
+        """Return all holds of one side."""
+        on_key = self.context.watchdog.holds.on(self.commands.key)
+        return [
+            hold
+            for hold in on_key
+            if isinstance(hold.ownership, ServerState) and hold.ownership.holds is holds
+        ]
+
+    def check_tasks_view(self, hold: Hold) -> None:
+        """Raise `AssertionError` unless the tasks of this client see a hold as it is."""
+        task = hold.task()
+        if hold.in_passage:
+            assert self.queue is not None, hold
+            assert self.queue.hold is hold, hold
+            assert task is not None, f"nobody will take {hold}"
+            assert self.holds.of(task) is not hold, hold
+        elif task is not None and not task.done():
+            assert self.holds.of(task) is hold, f"its task does not know {hold}"
 
     def forget(self, hold: Hold) -> None:
         """Remove a hold from its task."""

@@ -11,6 +11,7 @@ from redisson_py._engine.hold import Hold, lease_end
 from redisson_py._engine.lease import FencedLease, Lease, tell_acquired
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.ownership import Begun
+from redisson_py._engine.reentry import STALE_GRANTS, reenter
 from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
 from redisson_py._engine.server import LockCommands, PlainCalls, View
 from redisson_py._engine.server_state import ServerState
@@ -21,9 +22,6 @@ from redisson_py._loop import Future, Task
 from redisson_py._owner import TaskKey, reference
 from redisson_py._time import now
 from redisson_py.errors import ConnectionLostError
-
-#: Number of grants in a row that came too late to be used, after which `LeaseLostError` is raised.
-STALE_GRANTS = 3
 
 
 class TaskOwnership(ServerState):
@@ -95,7 +93,7 @@ class TaskOwnership(ServerState):
                 if context.teller is not None:
                     # `acquire` reports the wait to the listener.
                     return None
-                waiter = queue.join(Waiter(holds.key(task), True))
+                waiter = self.join(Waiter(holds.key(task), True))
                 return waiter, waiter.future
         stream = context.executor.router.stream_for(self.commands.key)
         if not stream.can_begin:
@@ -228,7 +226,7 @@ class TaskOwnership(ServerState):
         elif queue is None:
             self.context.waiters[self.waiting_key] += 1
         elif begun is not None or not queue.go_first():
-            waiter = begun or queue.join(Waiter(reference(task), lease_time is None))
+            waiter = begun or self.join(Waiter(reference(task), lease_time is None))
             wait.start(waiter.since)
             passed = await queue.wait(waiter, deadline, self.stream.probe)
             if isinstance(passed, Hold):
@@ -321,6 +319,8 @@ class TaskOwnership(ServerState):
             hold.bring_tokens(answer.token, answer.tokens or self.commands.tokens)
         if self.queue is not None:
             self.queue.hold = hold
+        if request.overtaken:
+            self.context.watchdog.ask_now(lambda key: key == self.commands.key)
         return hold
 
     def take(
@@ -343,50 +343,7 @@ class TaskOwnership(ServerState):
         self, hold: Hold, deadline: float | None, fails_fast: bool, lease_time: float | None
     ) -> Lease:
         """Acquire it once more for the task that holds it."""
-        if fails_fast:
-            deadline = None
-        lease = self.context.options.lease_time if lease_time is None else lease_time
-        if hold.capped and hold.parent is not None:
-            lease = min(lease, max(0.001, hold.parent.lease_until - now()))
-        target, version, keep = hold.begin_reentry(lease)
-        request = AcquireRequest(
-            self, hold.owner, target, lease, once=True, deadline=deadline, reentry=hold
-        )
-        request.version, request.version_ms = version, TOMBSTONE_MS if keep else 0
-        request.fails_fast = fails_fast
-        try:
-            answer = await waiting.acquire(request, self.context.bus, deadline, once=True)
-        except BaseException:
-            unsure = request.uncertain or request.undone
-            hold.end_reentry(unsure)
-            if hold.state == "held" and not hold.count:
-                # Its last lease was released meanwhile, so this call must release the hold.
-                self.give_back(hold)
-            elif hold.state == "held" and (unsure or hold.changed_since(request.version)):
-                self.lower(hold)
-            raise
-        hold.end_reentry(request.uncertain)
-        if not isinstance(answer, Granted) or hold.state != "held":
-            if isinstance(answer, Granted):
-                # Lost while the request was under way: no other call would release the grant.
-                self.undo_late(hold)
-            self.context.watchdog.lose(hold, "taken")
-            self.forget(hold)
-            raise self.loss(hold)
-        leased = hold.reentered(request.asked_at, request.sent_at, lease, request.version)
-        limit = None if lease_time is None else lease_end(request.asked_at, lease_time)
-        again = self.lease_kind(hold, limit, hold.token, now())
-        was_renewed = hold.renewed
-        hold.add_lease(again)
-        if request.version != version:
-            self.lower(hold)  # Granted behind that release, it took the count of before.
-        elif not leased or (was_renewed and not hold.renewed):
-            # The outer lease was released meanwhile, which left the lease of a renewed hold.
-            self.set_needed_lease(hold)
-        self.context.counts.acquires += 1
-        if self.context.teller is not None:
-            tell_acquired(self.context.teller, again, 0.0)
-        return again
+        return await reenter(self, hold, deadline, fails_fast, lease_time)
 
     def abandon(self, begun: Begun) -> None:
         """Undo an acquisition whose task was cancelled: leave the queue, or undo the request."""

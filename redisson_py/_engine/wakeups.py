@@ -10,8 +10,10 @@ Invariants:
   and joined again before the answers came (wrong in 228 of 300 random schedules). A server
   that is busy, or does not allow it yet, may refuse SUBSCRIBE and serve the request behind it:
   SUBSCRIBE is sent again, and its seats ask again behind it.
-- One release wakes one seat. A seat that was woken and leaves without having asked again
-  passes the wake-up on (the rule of anyio's Condition).
+- One release wakes one seat of each kind: who waits to read does not use up the message for who
+  waits to write. A seat that was woken and leaves without having asked again passes the wake-up on
+  to one of its kind (the rule of anyio's Condition).
+- An end that the server has named needs no wake-up here: whoever was told asks by itself then.
 - A wake-up is a hint. Missed, late or double, it costs time and never correctness.
 """
 
@@ -19,17 +21,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from redisson_py._answers import ALL, Wakes, wakes_everybody
+from redisson_py._answers import Wakes
 from redisson_py._engine.server import Source
 
 
 class Seat:
     """One waiting task's place on one channel, in order of arrival."""
 
-    __slots__ = ("_on_wake", "channel", "woken")
+    __slots__ = ("_on_wake", "channel", "wakes", "woken")
 
-    def __init__(self, channel: Channel, on_wake: Callable[[], object]) -> None:
+    def __init__(self, channel: Channel, wakes: Wakes, on_wake: Callable[[], object]) -> None:
         self.channel: Channel = channel
+        self.wakes: Wakes = wakes
         self._on_wake = on_wake
         self.woken: bool = False
 
@@ -52,11 +55,10 @@ class Channel:
         stream: The stream on which it was subscribed last, or None.
     """
 
-    __slots__ = ("empty_since", "messages", "name", "seats", "stream", "wakes")
+    __slots__ = ("empty_since", "messages", "name", "seats", "stream")
 
-    def __init__(self, name: bytes, wakes: Wakes) -> None:
+    def __init__(self, name: bytes) -> None:
         self.name: bytes = name
-        self.wakes: Wakes = wakes
         self.seats: dict[Seat, None] = {}
         self.messages: int = 0
         self.empty_since: float | None = None
@@ -95,12 +97,9 @@ class Table:
         channel = self.channels.get(name)
         is_new = channel is None
         if channel is None:
-            channel = self.channels[name] = Channel(name, wakes)
-        elif channel.wakes != wakes:
-            # Waiters of two kinds: wake all, so that none sleeps for ever.
-            channel.wakes = wakes_everybody
+            channel = self.channels[name] = Channel(name)
         channel.empty_since = None
-        seat = Seat(channel, on_wake)
+        seat = Seat(channel, wakes, on_wake)
         channel.seats[seat] = None
         return seat, is_new
 
@@ -110,12 +109,12 @@ class Table:
         if channel.seats.pop(seat, 0) == 0:
             return
         if seat.woken:
-            self._wake(channel, 1)
+            self._pass_on(channel, seat.wakes)
         if not channel.seats:
             channel.empty_since = now
 
     def message(self, name: bytes, payload: bytes) -> None:
-        """Wake as many seats as a message is for."""
+        """Wake as many seats of each kind as a message is for."""
         channel = self.channels.get(name)
         if channel is None:
             return
@@ -124,19 +123,25 @@ class Table:
         except ValueError:
             return
         channel.messages += 1
-        self._wake(channel, channel.wakes(value))
+        left: dict[Wakes, int] = {}
+        for seat in list(channel.seats):
+            if seat.woken:
+                continue
+            if seat.wakes not in left:
+                left[seat.wakes] = seat.wakes(value)
+            if left[seat.wakes] > 0:
+                left[seat.wakes] -= 1
+                self._wake(seat)
 
-    def hold_ended(self, name: bytes) -> None:
-        """Wake the seats of a lock's channel, because a hold has ended without a message."""
-        if (channel := self.channels.get(name)) is not None:
-            self._wake(channel, ALL)
+    def ended_early(self, name: bytes) -> None:
+        """Wake all that wait for a lock, because a hold ended sooner than they were told.
 
-    def hold_of_queue_ended(self, name: bytes) -> None:
-        """Do the same where each waiter has a channel of its own, named after its owner."""
+        Its waiters are on its channel, and on those of single owners in a queue on the server.
+        """
         start = name + b":"
         for channel in self.channels.values():
-            if channel.name.startswith(start):
-                self._wake(channel, ALL)
+            if channel.name == name or channel.name.startswith(start):
+                self.wake(channel)
 
     def wake_all(self) -> None:
         """Wake all seats of all channels."""
@@ -146,7 +151,9 @@ class Table:
     def wake(self, channel: Channel) -> None:
         """Wake all seats of a channel, because messages may have been missed."""
         channel.messages += 1
-        self._wake(channel, ALL)
+        for seat in list(channel.seats):
+            if not seat.woken:
+                self._wake(seat)
 
     def wake_first(self, *names: bytes) -> None:
         """Wake all seats of the first of these channels that is subscribed."""
@@ -175,11 +182,12 @@ class Table:
         """Whether a channel without seats is still subscribed."""
         return any(channel.empty_since is not None for channel in self.channels.values())
 
-    def _wake(self, channel: Channel, count: int) -> None:
-        for seat in list(channel.seats):
-            if count <= 0:
+    def _pass_on(self, channel: Channel, wakes: Wakes) -> None:
+        for seat in channel.seats:
+            if not seat.woken and seat.wakes == wakes:
+                self._wake(seat)
                 return
-            if not seat.woken:
-                count -= 1
-                self.wakeups += 1
-                seat.wake()
+
+    def _wake(self, seat: Seat) -> None:
+        self.wakeups += 1
+        seat.wake()

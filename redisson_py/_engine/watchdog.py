@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from redisson_py._answers import RefusedError
 from redisson_py._engine.hold import Hold, Reason, lease_end
+from redisson_py._engine.holds import Holds
 from redisson_py._engine.late_renewals import tell_late_renewal
 from redisson_py._engine.long_waits import warn_of_long_waits
 from redisson_py._engine.schedule import LeaseSchedule
@@ -70,7 +71,7 @@ class Watchdog:
         counts: Counts late renewals.
 
     Attributes:
-        holds: All holds in force.
+        holds: All holds in force, whoever of the client's tasks has them.
         renewals: The number of batches that were renewed.
     """
 
@@ -88,7 +89,7 @@ class Watchdog:
         self._timer: Timer | None = None
         self._armed_for = 0.0
         self._closed = False
-        self.holds: dict[Hold, None] = {}
+        self.holds: Holds = Holds()
         #: The holds to check now, whenever they are due.
         self._at_once: dict[Hold, None] = {}
         #: The holds of each unanswered batch.
@@ -98,7 +99,13 @@ class Watchdog:
 
     def add(self, hold: Hold, due: float) -> None:
         """Keep a new hold: first renew it at `due`, and end it when its time is over."""
-        self.holds[hold] = None
+        holds, key = self.holds, hold.ownership.commands.key
+        if holds.more or key in holds.first:
+            holds.add(hold)
+        else:
+            # As `Holds.add`, without the cost of a call.
+            holds[hold] = None
+            holds.first[key] = hold
         if self._timer is None:
             self._while_holding(hold.granted_at)
         if hold.renewed or hold.asked_after:
@@ -115,8 +122,13 @@ class Watchdog:
 
     def remove(self, hold: Hold) -> None:
         """Stop keeping a hold that is over."""
-        if hold in self.holds:
-            del self.holds[hold]
+        holds = self.holds
+        if hold in holds:
+            if holds.more:
+                holds.remove(hold)
+            else:
+                # As `Holds.remove`, without the cost of a call.
+                del holds[hold], holds.first[hold.ownership.commands.key]
             self._schedule.forget(hold)
             if self._at_once:
                 self._at_once.pop(hold, None)
@@ -154,6 +166,12 @@ class Watchdog:
             if hold not in asked and concerns(hold.ownership.commands.key):
                 self._at_once[hold] = None
         if self._at_once:
+            self._arm(now())
+
+    def ask_about(self, hold: Hold) -> None:
+        """Check one hold at once, because it may have been released by force."""
+        if hold in self.holds and not self._closed:
+            self._at_once[hold] = None
             self._arm(now())
 
     def lose(self, hold: Hold, reason: Reason) -> None:
@@ -381,5 +399,6 @@ class Watchdog:
 
     def check(self) -> None:
         """Raise `AssertionError` if an invariant does not hold; for tests."""
+        self.holds.check()
         self._schedule.check(self.holds)
         assert self._closed or not self.holds or self._timer is not None, "held, and no timer"

@@ -1,9 +1,13 @@
-"""The error of a store whose driver is not installed."""
+"""What stores import: their drivers, with an error where one is not installed, and a codec."""
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from importlib import import_module
+
+# All drivers encode names of hosts with it. A fork would not wait for a later import: see `_forks`.
+import_module("encodings.idna")
 
 #: What a module is called that is not called as its package.
 _PACKAGES = {"google": "protobuf", "grpc": "grpcio"}

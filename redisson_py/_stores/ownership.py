@@ -65,15 +65,18 @@ class EndedHere(TaskOwnership):
         return lease
 
     async def extend(self, lease: Lease, lease_time: float) -> None:
-        """Set when a lease ends, once the store has said that it is there."""
+        """Set when a lease ends; raise if the store says that it is gone.
+
+        The end is set here, so it counts whether or not the caller waits for what the store says.
+        """
         self.context.check()
         hold: Any = lease._hold
         ends_at = lease_end(now(), lease_time)
-        if not await self.view.is_there(hold):
-            self.context.watchdog.lose(hold, "taken")
-        if hold.state != "held" or lease._state == "lost":
-            raise lease._loss()
         hold.keep_until(ends_at, lease)
         if hold.ends_at < ends_at:
             # It was renewed to the end that it had before.
             self.set_needed_lease(hold)
+        if not await self.view.is_there(hold):
+            self.context.watchdog.lose(hold, "taken")
+        if hold.state != "held" or lease._state == "lost":
+            raise lease._loss()

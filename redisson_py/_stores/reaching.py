@@ -50,7 +50,10 @@ class Reaching:
         """Note that the call of the current task had no answer."""
         _, began = self._calls[current_task()]
         if began > self._heard_at and now() - began >= self._silence * _NEARLY:
-            self._outages.broke(self._trouble.why or "no answer in time")
+            if self._trouble.refused:
+                self._outages.serves_nothing(self._trouble.why)
+            else:
+                self._outages.broke(self._trouble.why or "no answer in time")
 
     def _away(self, why: str, done: bool | None) -> None:
         """Fail the calls that want no second attempt to connect; see `Trouble.away`."""

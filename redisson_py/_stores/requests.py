@@ -180,9 +180,16 @@ class StoreCall:
 
     def succeed(self, reply: object) -> None:
         """Hand over the answer, if anybody still waits for it."""
+        future = self.unattended() if self.must else self.future
         self.must = False
-        if not self.future.done():
-            self.future.set_result(reply)
+        if not future.done():
+            future.set_result(reply)
+
+    def unattended(self) -> Future[Any]:
+        """Return the future of the answer; another one if a cancelled caller has cancelled it."""
+        if self.future.cancelled():
+            self.future = Future()
+        return self.future
 
     def fail(self, error: BaseException) -> None:
         """Hand over an error for good, if anybody still waits for the answer."""
@@ -194,8 +201,9 @@ class StoreCall:
         self._give_up(error, self.must)
 
     def _give_up(self, error: BaseException, must: bool) -> None:
-        if not self.future.done():
-            self.future.set_exception(error)
+        future = self.unattended() if must else self.future
+        if not future.done():
+            future.set_exception(error)
             if must:
                 # Often nobody waits for a call that must arrive: this keeps asyncio from logging.
-                self.future.exception()
+                future.exception()

@@ -19,6 +19,7 @@ class Trouble:
 
     Attributes:
         why: What went wrong last; empty if nothing did.
+        refused: That was the server's "not now".
         away: Called when no connection could be made, in the task of the call that needed one, or
             in none: with the reason, which is empty if it only took too long, and with `done`.
     """
@@ -26,6 +27,7 @@ class Trouble:
     def __init__(self, server: str) -> None:
         self._server = server
         self.why: str = ""
+        self.refused: bool = False
         self.away: Callable[[str, bool | None], None] = lambda why, done: None
 
     def note(
@@ -35,6 +37,7 @@ class Trouble:
         *,
         away: bool = False,
         done: bool | None = None,
+        refused: bool = False,
     ) -> None:
         """Remember why an attempt failed.
 
@@ -45,20 +48,25 @@ class Trouble:
                 One line of it is kept.
             away: No connection could be made. Those that want no second attempt are told.
             done: Whether an earlier copy of the request may be carried out; None: not known.
+            refused: The server answered, and said no for now.
         """
         late = error is None or isinstance(error, TimeoutError)
         if not late:
             text = why or f"{type(error).__name__}: {error}".removesuffix(": ")
             self.why = text.partition("\n")[0]
+            self.refused = refused
         if away:
             self.away("" if late else self.why, done)
 
     def over(self) -> None:
         """Forget it: the server has answered."""
         self.why = ""
+        self.refused = False
 
     def no_answer(self, *, maybe_held: bool) -> ConnectionLostError:
-        """Return the error of a caller that has no answer in time."""
+        """Return the error of a caller that has no answer in time, or none but "not now"."""
         why = f": {self.why}" if self.why else ""
         text = f"no answer from {self._server} in time{why}"
+        if self.refused:
+            text = f"{self._server} said no until the time was up{why}"
         return ConnectionLostError(text, maybe_held=maybe_held)

@@ -206,9 +206,16 @@ class Call:
 
     def succeed(self, reply: object) -> None:
         """Hand over the answer, if anybody still waits for it."""
-        if not self.future.done():
-            self.future.set_result(reply)
+        future = self.unattended() if self.must else self.future
+        if not future.done():
+            future.set_result(reply)
         self.must = False
+
+    def unattended(self) -> Future[Any]:
+        """Return the future of the answer; another one if a cancelled caller has cancelled it."""
+        if self.future.cancelled():
+            self.future = Future()
+        return self.future
 
     def fail(self, error: BaseException) -> None:
         """Hand over an error for good, if anybody still waits for the answer."""
@@ -217,11 +224,12 @@ class Call:
 
     def give_up(self, error: BaseException) -> None:
         """Hand over an error, if anybody waits; a `must` call still has to arrive."""
-        if not self.future.done():
-            self.future.set_exception(error)
+        future = self.unattended() if self.must else self.future
+        if not future.done():
+            future.set_exception(error)
             if self.must:
                 # Often nobody waits for a call that must arrive: this keeps asyncio from logging.
-                self.future.exception()
+                future.exception()
 
 
 def load_command(script: ScriptText, dialect: Dialect) -> bytes:

@@ -46,6 +46,11 @@ class Outages:
         else:
             log.debug("connection to %s at %s lost again: %s", self._server, self._where, why)
 
+    def serves_nothing(self, why: str) -> None:
+        """The server answers, but serves nobody for now."""
+        level = logging.WARNING if self._began(why) else logging.DEBUG
+        log.log(level, "%s at %s serves nothing for now: %s", self._server, self._where, why)
+
     def failed(self, error: BackendError) -> None:
         """An attempt to connect failed; the next one may succeed."""
         why = str(error).removeprefix(f"no connection to Redis at {self._where}: ")

@@ -225,7 +225,7 @@ class Wire(asyncio.Protocol):
                         try:
                             call.future.set_result(reply)
                         except InvalidState:
-                            call.must = False  # nobody waits any more
+                            call.succeed(reply)  # its caller waits no more
             if kind is not None:
                 self._unread = 0
             else:

@@ -25,6 +25,10 @@ from redisson_py.errors import (
     ConnectionLostError,
 )
 
+#: Shortest time in seconds for which an arrival counts: a waiting party looks again at most 20
+#: times a second.
+SHORTEST_ARRIVAL = 0.3
+
 #: Seconds after its timeout for which a wait goes on, to learn whether it was released just before.
 LEAVE_REPLY_WAIT = 0.5
 
@@ -52,7 +56,7 @@ class Arrival:
         self._barrier = barrier
         self._name = name
         self._parties = parties
-        self._lease_time = context.options.lease_time
+        self._lease_time = max(context.options.lease_time, SHORTEST_ARRIVAL)
         self._generation = 0
         self._position = -1
         self._call: Call | None = None

@@ -75,6 +75,13 @@ class Gather(Generic[T]):
             if timer is not None:
                 timer.cancel()
 
+    def when_ended(self, act: Callable[[], object]) -> None:
+        """Act when all operations have ended, which may be now."""
+        if self.left:
+            self.on_end = lambda _: self.left or act()
+        else:
+            act()
+
     def cancel(self) -> None:
         """Cancel the operations that have not ended; each undoes at once what it has begun."""
         for operation in self._operations:

@@ -21,7 +21,13 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
-from redisson_py._engine.hold import Hold, Reason, State, max_hold_end
+from redisson_py._engine.hold import (
+    Hold,
+    Reason,
+    State,
+    max_hold_end,
+    without_oldest_ended,
+)
 from redisson_py._engine.lease import Composed, Lease, tell_acquired
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
@@ -97,7 +103,9 @@ class CompositeLease(Lease):
     def _overdue_reason(self) -> Reason:
         end, members = self._ends_at, self.held_members
         over = [member for member in members if member._ends_at <= end] or members
-        reasons = {member._overdue_reason for member in over}
+        reasons = {member._overdue_reason for member in over} or {
+            each._reason for each in self._members
+        }
         return "ended" if "ended" in reasons else "expired"
 
     def _member_lost(self) -> None:
@@ -116,6 +124,7 @@ class CompositeLease(Lease):
                 hold.ownership.kind,
                 hold.ownership.name,
             )
+            hold.lease_ended()
             self.release_rest()
 
     def tell_acquired(self, teller: Teller, waited: float) -> None:
@@ -258,6 +267,10 @@ class CompositeHold:
             self._forgotten.append(weakref.ref(lease, self._collected))
         return lease
 
+    def lease_ended(self) -> None:
+        """Note that one of several leases is over."""
+        self.leases = list(without_oldest_ended(tuple(self.leases)))
+
     def taken_by(self, task: TaskRef) -> None:
         """Make this task its holder."""
         self.task = task
@@ -368,3 +381,17 @@ def end_of(members: Sequence[Lease], needed: int) -> float:
         return -math.inf
     ends.sort()
     return ends[-needed]
+
+
+def live_leases(owners: Sequence[TaskOwnership], hold_key: bytes) -> set[CompositeLease]:
+    """Return the leases of a composite that are held, to which those of its members refer."""
+    members = [lease for owner in owners for hold in owner.all_holds() for lease in hold.live]
+    made = {each._composite() for each in members if each._composite is not None}
+    return {
+        lease
+        for lease in made
+        if isinstance(lease, CompositeLease)
+        and lease._state == "held"
+        # A lock may be a member of several composites.
+        and cast("CompositeHold", lease._hold).ownership.hold_key == hold_key
+    }

@@ -10,7 +10,8 @@ from typing import Any, cast
 from redisson_py._answers import Busy, Granted
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease
-from redisson_py._engine.ownership import Ownership, Release
+from redisson_py._engine.ownership import Ownership
+from redisson_py._engine.releasing import Release
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import Stream
 from redisson_py._engine.task_ownership import TaskOwnership

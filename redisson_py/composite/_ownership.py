@@ -20,8 +20,9 @@ from redisson_py._options import OnLost, OnReleaseError
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import now
 from redisson_py.composite._gather import Gather
-from redisson_py.composite._hold import CompositeHold, CompositeLease
+from redisson_py.composite._hold import CompositeHold, CompositeLease, live_leases
 from redisson_py.composite._member import extend_all, release_all, release_pending
+from redisson_py.composite._releasing import release_members
 from redisson_py.composite._snapshot import JointSnapshot
 from redisson_py.errors import ConnectionLostError, NotHeldError, RedissonError
 from redisson_py.locks.lock_like import LockLike
@@ -149,7 +150,15 @@ class CompositeOwnership:
             release_all(leases)
             known = hold.known_leases()
             raise known[-1]._loss() if known else NotHeldError(f"{self!r} was lost meanwhile")
-        return self._told(hold.add_lease(leases), waited)
+        lease = hold.add_lease(leases)
+        if lease.lost:
+            # Granted, but over before it could be used.
+            loss = lease._loss()
+            lease._settle()
+            hold.drop(lease)
+            release_all(leases)
+            raise loss
+        return self._told(lease, waited)
 
     # Releasing.
 
@@ -166,7 +175,7 @@ class CompositeOwnership:
         self.context.check()
         lease = self.holds.newest_lease(current_task())
         if lease is None:
-            raise not_held(self, self.owners[0].holds, self.owners[0].context.watchdog)
+            raise not_held(self, self.owners[0].all_holds())
         await self.release(lease)
 
     async def release(self, lease: Lease) -> None:
@@ -177,21 +186,20 @@ class CompositeOwnership:
         was_lost = lease._state == "lost"
         lease._settle()
         let_go_at = now()
-        try:
-            if hold.state == "held" and not was_lost and not hold.live:
-                await self.release_hold(hold, lease)
-                return
-            hold.drop(lease)
-            if hold.state != "held" and not hold.known_leases():
-                self.forget(hold)
-            await self.release_members(lease, was_lost)
-        finally:
-            lease._tell_released(let_go_at)
+        if hold.state == "held" and not was_lost and not hold.live:
+            await self.release_hold(hold, lease, let_go_at)
+            return
+        hold.drop(lease)
+        if hold.state != "held" and not hold.known_leases():
+            self.forget(hold)
+        await release_members(self, lease, was_lost, let_go_at)
 
-    async def release_hold(self, hold: CompositeHold, lease: CompositeLease) -> None:
+    async def release_hold(
+        self, hold: CompositeHold, lease: CompositeLease, let_go_at: float
+    ) -> None:
         """Give the whole hold back."""
         self.end(hold, lease)
-        await self.release_members(lease, was_lost=False)
+        await release_members(self, lease, False, let_go_at)
 
     def end(self, hold: CompositeHold, lease: CompositeLease) -> None:
         """End a hold just before its release is sent."""
@@ -199,34 +207,22 @@ class CompositeOwnership:
         hold.release()
         self.forget(hold)
 
-    async def release_members(self, lease: CompositeLease, was_lost: bool) -> None:
-        """Give the leases of the members back; raise if too few of them held."""
-        members, hold = lease._members, lease._hold
-        assert isinstance(hold, CompositeHold)
-        gone = [member for member in members if member._told or member._state == "lost"]
-        releases = release_all(members)
-        if hold.state != "held":
-            release_pending(hold.pending)
-        await self.settle(releases)
-        still_held = len(members) - len(gone)
-        found_lost = [each for each in members if each not in gone and each._state == "lost"]
-        if not was_lost and still_held - len(found_lost) < self.needed:
-            lease._lose_late(found_lost[-1]._reason if found_lost else "taken")
-            was_lost = True
-        if was_lost:
-            raise lease._loss()
-        self.check_enough(releases)
-
     async def settle(self, operations: Gather[Any]) -> None:
         """Wait until operations on all members have ended."""
         await operations.wait()
 
     def check_enough(self, operations: Gather[Any]) -> None:
         """Raise the first error, unless enough operations succeeded."""
+        if (error := self.failure(operations)) is not None:
+            raise error
+
+    def failure(self, operations: Gather[Any]) -> BaseException | None:
+        """Return the first error, unless enough operations succeeded."""
         few = len(operations.results) < self.needed
         for _, error in sorted(operations.errors.items()):
             if few or not isinstance(error, RedissonError):
-                raise error
+                return error
+        return None
 
     def give_back(self, hold: CompositeHold) -> None:
         """Release a hold that no task wants, without waiting."""
@@ -311,7 +307,7 @@ class CompositeOwnership:
         """Return local counters: tasks that wait for it or a member, and its leases."""
         return PrimitiveStatistics(
             waiters=sum(member.statistics().waiters for member in self.members),
-            held_leases=sum(len(hold.live) for hold in self.holds.all()),
+            held_leases=len(live_leases(self.owners, self.hold_key)),
         )
 
     async def ask_members(self, look: Callable[[LockLike], Coroutine[Any, Any, T]]) -> list[T]:

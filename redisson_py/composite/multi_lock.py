@@ -9,7 +9,8 @@ from typing import final
 
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.ownership import Begun
-from redisson_py._engine.task_ownership import STALE_GRANTS, TaskOwnership
+from redisson_py._engine.reentry import STALE_GRANTS
+from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import is_fresh
 from redisson_py._loop import Task, running_loop, sleep

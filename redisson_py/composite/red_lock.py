@@ -10,7 +10,7 @@ from redisson_py._engine import waiting
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.ownership import Begun
-from redisson_py._engine.task_ownership import STALE_GRANTS
+from redisson_py._engine.reentry import STALE_GRANTS
 from redisson_py._engine.wait import Wait
 from redisson_py._loop import Task, running_loop
 from redisson_py._owner import reference
@@ -301,14 +301,17 @@ class QuorumOwnership(CompositeOwnership):
 
     # Releasing.
 
-    async def release_hold(self, hold: CompositeHold, lease: CompositeLease) -> None:
+    async def release_hold(
+        self, hold: CompositeHold, lease: CompositeLease, let_go_at: float
+    ) -> None:
         """Release the whole hold, or pass it to another task here."""
         queue = self.queue
         if self._pass_on(hold):
+            lease._tell_released(let_go_at)
             return
         queue.releasing = True
         try:
-            await super().release_hold(hold, lease)
+            await super().release_hold(hold, lease, let_go_at)
         finally:
             queue.releasing = False
             queue.advance()

@@ -135,12 +135,15 @@ class FairLock(ServerLock):
     Not promised: that a task of a client that could not reach Redis for a whole `lease_time`
     keeps its place when its turn came meanwhile (it is queued again, as the last); that a
     dead waiter of Redisson is noticed before Redisson's own five minutes; that `try_acquire()`
-    gets a free lock for which others wait.
+    gets a free lock for which others wait; that it wakes in time, or keeps its order, beside an
+    `RLock` or a `FencedLock` of the same name. These exclude it, but know nothing of its queue:
+    use a name for one of them only.
 
     Cost: uncontended one round trip, as `RLock`. Each waiting task has a subscription and a
     place in Redis of its own and shows that it is alive by asking again, a small command every
     few seconds and at least three times a `lease_time` of the client. A hold much shorter than
-    that costs one message more, so that the next in the queue knows when it ends.
+    that costs one message more, so that the next in the queue knows when it ends; when it ends
+    by itself, only that one asks.
 
     Cancellation: a cancelled `acquire` leaves the queue and holds nothing; a cancelled
     `release` is carried out. Times are seconds. Errors: see `acquire` and `release`.

@@ -190,11 +190,10 @@ async def _mode(side: ServerLock) -> bytes | None:
 
 async def _inspect(side: ReadLock | WriteLock) -> ReadWriteSnapshot:
     """Return a snapshot of both sides."""
-    context, key, ownership = side._context, side.key, side._ownership
+    context, key = side._context, side.key
     context.check()
     lock_left, _, *words = await context.executor.run(INSPECT, key, lock=key)
-    others = ownership.reads if ownership.writes is None else ownership.writes
-    describer = Describer(context, [*ownership.all_holds(), *(others.all() if others else ())])
+    describer = Describer(context, context.watchdog.holds.on(key))
     writer = None
     readers: list[HolderSnapshot] = []
     for name, holds, left in zip(texts(words[::3]), words[1::3], words[2::3], strict=True):

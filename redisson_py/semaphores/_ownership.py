@@ -6,10 +6,11 @@ may release. So the queue of the semaphore keeps them, not the task.
 
 from __future__ import annotations
 
+import logging
 import weakref
 from typing import Any, cast
 
-from redisson_py._answers import Granted
+from redisson_py._answers import Granted, RefusedError
 from redisson_py._commands.permit_expirable_semaphore import PermitExpirableSemaphoreCommands
 from redisson_py._commands.plain import plain_calls
 from redisson_py._commands.semaphore import SemaphoreCommands
@@ -17,6 +18,8 @@ from redisson_py._engine import waiting
 from redisson_py._engine.hold import Hold, Reason
 from redisson_py._engine.lease import Lease, lost_error, tell_acquired
 from redisson_py._engine.ownership import Begun, Ownership
+from redisson_py._engine.reentry import STALE_GRANTS
+from redisson_py._engine.releasing import when_answered
 from redisson_py._engine.request import TOMBSTONE_MS
 from redisson_py._engine.server import Call
 from redisson_py._engine.wait import Wait
@@ -32,14 +35,12 @@ from redisson_py.errors import ConnectionLostError
 from redisson_py.semaphores._queue import PermitQueue, PermitRequest, PermitWaiter
 from redisson_py.semaphores.permit import Permit
 
-#: Number of grants in a row that came too late to be used, after which `LeaseLostError` is raised.
-_STALE_GRANTS = 3
-
 #: Most lost permits kept for one task, to be reported by `release()` without a permit.
 _MOST_LOST = 1000
 
-
 Commands = SemaphoreCommands | PermitExpirableSemaphoreCommands
+
+log: logging.Logger = logging.getLogger("redisson_py")
 
 
 class PermitOwnership(Ownership):
@@ -107,7 +108,6 @@ class PermitOwnership(Ownership):
         self.grants += 1
         permit = Permit(hold, request.owner, None, present)
         hold.add_lease(permit)
-        self.permit_queue.holds[hold.field] = hold
         context = self.context
         context.counts.acquires += 1
         if context.teller is not None:
@@ -151,7 +151,7 @@ class PermitOwnership(Ownership):
                 for hold in holds:
                     self.give_back(hold)
                 stale_grants += 1
-                if stale_grants == _STALE_GRANTS:
+                if stale_grants == STALE_GRANTS:
                     held_for = present - holds[0].granted_at
                     reason: Reason = "expired" if lease_time is None else "ended"
                     raise lost_error(self, holds[0].owner, held_for, reason)
@@ -266,7 +266,6 @@ class PermitOwnership(Ownership):
         limit = None if lease_time is None else hold.ends_at
         permit = Permit(hold, self.commands.permit_text(hold.field), limit, present)
         hold.add_lease(permit)
-        self.permit_queue.holds[hold.field] = hold
         self.context.counts.acquires += 1
         if self.context.teller is not None:
             tell_acquired(self.context.teller, permit, waited)
@@ -302,14 +301,8 @@ class PermitOwnership(Ownership):
         if queue.waiters:
             queue.advance()
 
-    def forget(self, hold: Hold) -> None:
-        """Remove a hold from the queue's holds."""
-        if self.permit_queue.holds.get(hold.field) is hold:
-            del self.permit_queue.holds[hold.field]
-
     def over(self, hold: Hold) -> None:
         """Handle the loss of a hold."""
-        self.forget(hold)
         task = hold.task()
         lost = [
             lease
@@ -339,18 +332,24 @@ class PermitOwnership(Ownership):
     def lower(self, hold: Hold) -> Call:
         """Lower the units in Redis to those of the hold."""
         version, keep = hold.begin_change()
-        version_ms = TOMBSTONE_MS if keep else 0
+        version_ms, units = TOMBSTONE_MS if keep else 0, hold.units
         lease_time = self.context.options.lease_time
-        args = self.commands.release(hold, hold.units, 0, 0, version, version_ms)
+        args = self.commands.release(hold, units, 0, 0, version, version_ms)
         call = self.start_release(args, lease_time, in_line=True)
 
-        def lowered(_: object) -> None:
+        def lowered(done: Future[int | None]) -> None:
             hold.end_change(call)
-            done = call.future
-            if not done.cancelled() and done.exception() is None and done.result() is None:
+            error = done.exception()
+            if isinstance(error, RefusedError) and not call.uncertain:
+                hold.units_refused(version)
+            elif error is not None:
+                return
+            elif done.result() is None:
                 self.context.watchdog.lose(hold, "taken")
+            else:
+                hold.units_lowered(units)
 
-        call.future.add_done_callback(lowered)
+        when_answered(call, lowered)
         return call
 
     def permit_of(self, hold: Hold) -> Permit:
@@ -367,7 +366,6 @@ class PermitOwnership(Ownership):
         """End a hold that Redis released by its id."""
         if hold.state != "held":
             return
-        self.forget(hold)
         # It needs a permit even if the user kept none, so that its end is reported.
         permit = self.permit_of(hold)
         permit._settle()
@@ -377,7 +375,37 @@ class PermitOwnership(Ownership):
 
     # Looking.
 
+    def all_holds(self) -> list[Hold]:
+        """Return the holds that this client has on it, oldest first."""
+        on_key = self.context.watchdog.holds.on(self.commands.key)
+        return [hold for hold in on_key if self.has(hold)]
+
+    def hold_of(self, permit: bytes) -> Hold | None:
+        """Return the hold that this client has under the id of a permit."""
+        hold = self.context.watchdog.holds.find(self.commands.key, permit)
+        return hold if hold is not None and self.has(hold) else None
+
+    def has(self, hold: Hold) -> bool:
+        """Whether a hold is one on this semaphore, and not on another thing of its name."""
+        theirs = hold.ownership
+        return isinstance(theirs, PermitOwnership) and theirs.permit_queue is self.permit_queue
+
+    def check_tasks_view(self, hold: Hold) -> None:
+        """Raise `AssertionError` unless the tasks of this client see a hold as it is; for tests."""
+        if hold.in_passage:
+            first = self.permit_queue.first
+            assert first is not None, f"nobody will take {hold}"
+            assert first.request.passed is hold, f"nobody will take {hold}"
+
+    def warn_of_missing(self) -> None:
+        """Warn, once for a name, if permits are missing that Redisson's clients cannot have."""
+        commands, queue = self.commands, self.permit_queue
+        if commands.start_units > 0 and commands.records_all and not queue.number_known:
+            queue.number_known = True
+            facts = (self.kind, self.name, commands.start_units, commands.missing)
+            log.warning("%s %r has fewer than %d permits: %s", *facts)
+
     def statistics(self) -> PrimitiveStatistics:
         """Return local counters for this name."""
-        held = sum(len(hold.live) for hold in self.permit_queue.holds.values())
+        held = sum(len(hold.live) for hold in self.all_holds())
         return PrimitiveStatistics(waiters=self.permit_queue.waiting, held_leases=held)

@@ -109,7 +109,9 @@ class PermitRequest(AcquireRequest):
         answer = await super().run(deadline)
         if isinstance(answer, Busy):
             queue = self._permits.permit_queue
-            queue.absent = answer.absent
+            queue.absent, queue.missing = answer.absent, answer.missing
+            if answer.missing:
+                self._permits.warn_of_missing()
             queue.units_busy(self.target, self._asked_on, self._heard, answer.retry_in)
         return answer
 
@@ -158,12 +160,12 @@ class PermitWaiter(Waiter):
 
 
 class PermitQueue(LocalQueue[Hold]):
-    """The tasks of one client that wait for one semaphore, and the permits others have.
+    """The tasks of one client that wait for one semaphore.
 
     Attributes:
-        holds: What tasks of this client hold, by permit id, oldest first.
         number_known: The client has changed the number of permits, or was warned of it.
         absent: When Redis last said "busy", there was no such semaphore.
+        missing: When Redis last said "busy", some permits were neither free nor taken.
     """
 
     __slots__ = (
@@ -172,7 +174,7 @@ class PermitQueue(LocalQueue[Hold]):
         "_busy_units",
         "_busy_until",
         "absent",
-        "holds",
+        "missing",
         "number_known",
     )
 
@@ -183,16 +185,11 @@ class PermitQueue(LocalQueue[Hold]):
     def start_over(self) -> None:
         """Reset everything after the event loop was closed: nothing in it continues."""
         super().start_over()
-        self.absent = False
-        self.holds: dict[bytes, Hold] = {}
+        self.absent = self.missing = False
         self._busy_channel: Channel | None = None
         self._busy_messages = 0
         self._busy_units = 0
         self._busy_until = 0.0
-
-    def needed(self, present: float) -> bool:
-        """Whether tasks wait, hold or must yield at the loop time `present`."""
-        return bool(self.holds) or super().needed(present)
 
     @property
     def is_ahead(self) -> bool:
@@ -233,9 +230,3 @@ class PermitQueue(LocalQueue[Hold]):
             return None
         left = self._busy_until - running_loop().time()
         return left if left > 0 else None
-
-    def check(self) -> None:
-        """Raise `AssertionError` if an invariant does not hold; for tests."""
-        if any(not waiter.future.done() for waiter in self.waiters):
-            assert self.asking, "somebody waits, and nobody asks"
-        assert all(hold.state == "held" for hold in self.holds.values())

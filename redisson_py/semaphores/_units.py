@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from redisson_py._engine.hold import Hold
-from redisson_py._engine.ownership import Release
-from redisson_py._engine.partial_release import answer_lowered
+from redisson_py._engine.partial_release import judge_of_lowered
+from redisson_py._engine.releasing import Judge, hear, hear_alone, judge_of_release
 from redisson_py._engine.server import Call
 from redisson_py._loop import Task
 from redisson_py._time import now
-from redisson_py.errors import NotHeldError, RedissonError
+from redisson_py.errors import LeaseLostError, NotHeldError, RedissonError
 from redisson_py.semaphores._ownership import PermitOwnership
 from redisson_py.semaphores.permit import Permit
 
@@ -37,18 +37,19 @@ async def release_units(ownership: PermitOwnership, task: Task, units: int) -> N
             f"{ownership!r}: {units} to be given back, but this client has taken"
             f" {units - left} outside of blocks; only add_permits makes more"
         )
-    releases = [(permit, _begin(ownership, permit, part)) for permit, part in chosen]
-    problem: RedissonError | None = None
     let_go_at = now()
-    try:
-        for permit, release in releases:
-            try:
-                await _finish(ownership, permit, release)
-            except RedissonError as error:
-                problem = problem or error
-    finally:
-        for permit, _ in releases:
-            permit._tell_released(let_go_at)
+    begun = [_begin(ownership, permit, part, let_go_at) for permit, part in chosen]
+    problem: RedissonError | None = None
+    for number, each in enumerate(begun):
+        try:
+            await _finish(each)
+        except RedissonError as error:
+            problem = problem or error
+        except BaseException:
+            for release in begun[number + 1 :]:
+                if isinstance(release, tuple):
+                    hear_alone(*release)
+            raise
     if problem is not None:
         raise problem
 
@@ -58,7 +59,7 @@ def _candidates(ownership: PermitOwnership, task: Task) -> Iterator[Permit]:
     lost = [permit for permit in ownership.unreported.get(task, ()) if not permit._told]
     held = [
         permit
-        for hold in ownership.permit_queue.holds.values()
+        for hold in ownership.all_holds()
         for permit in hold.live
         if isinstance(permit, Permit) and permit._block is None
     ]
@@ -73,25 +74,31 @@ def _task_of(permit: Permit) -> Task | None:
     return hold.task()
 
 
-def _begin(ownership: PermitOwnership, permit: Permit, units: int) -> Release | Call | None:
-    """Send the release of units of a permit, or pass them on; return what to await."""
+Begun = tuple[Call, Judge] | LeaseLostError | None
+"""A release under way and what judges its answer, or the loss before it; None: it was passed on."""
+
+
+def _begin(ownership: PermitOwnership, permit: Permit, units: int, let_go_at: float) -> Begun:
+    """Send the release of units of a permit, or pass them on."""
     hold = permit._hold
     if permit._state == "held" and units < hold.units:
         hold.units_fell(units)
-        return ownership.lower(hold)
+        call = ownership.lower(hold)
+        return call, judge_of_lowered(ownership, hold, permit, call, let_go_at)
     permit._settle()
     hold.drop(permit)
-    return ownership.begin_release(hold) if permit._state == "released" else None
+    if permit._state == "lost":
+        return permit._loss()
+    release = ownership.begin_release(hold)
+    if release is None:
+        permit._tell_released(let_go_at)
+        return None
+    return release[0], judge_of_release(ownership, hold, permit, release)
 
 
-async def _finish(
-    ownership: PermitOwnership, permit: Permit, release: Release | Call | None
-) -> None:
+async def _finish(begun: Begun) -> None:
     """Wait for the answer to a release; raise if the permit was lost before."""
-    hold = permit._hold
-    if isinstance(release, tuple):
-        await ownership.finish_release(hold, permit, release)
-    elif release is not None:
-        await answer_lowered(ownership, hold, permit, release)
-    elif permit._state == "lost":
-        raise permit._loss()
+    if isinstance(begun, tuple):
+        await hear(*begun)
+    elif begun is not None:
+        raise begun

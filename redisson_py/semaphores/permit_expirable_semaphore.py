@@ -16,13 +16,14 @@ from redisson_py._commands.permit_expirable_semaphore import (
 )
 from redisson_py._engine.block import HoldBlock
 from redisson_py._engine.hold import Hold
+from redisson_py._engine.releasing import when_answered
 from redisson_py._keys import Name
 from redisson_py._loop import Future
 from redisson_py._numbers import EXACT_LIMIT, check_whole
 from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.inspecting import seconds
 from redisson_py._time import Duration, check_lease_time, check_timeout, milliseconds
-from redisson_py.errors import LeaseLostError, NotHeldError, RedissonError
+from redisson_py.errors import LeaseLostError, NotHeldError
 from redisson_py.semaphores._ownership import PermitOwnership
 from redisson_py.semaphores.permit import Permit
 from redisson_py.semaphores.semaphore_like import SemaphoreLike, SemaphoreSnapshot
@@ -179,7 +180,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
             if not isinstance(theirs, PermitOwnership) or theirs.place != self._ownership.place:
                 raise NotHeldError(f"{self!r} has no such permit: {permit!r} is another's")
             return permit
-        hold = self._ownership.permit_queue.holds.get(bytes.fromhex(permit_id))
+        hold = self._ownership.hold_of(bytes.fromhex(permit_id))
         return None if hold is None else self._ownership.permit_of(hold)
 
     async def _change_foreign(self, permit: bytes) -> bool:
@@ -339,26 +340,17 @@ class PermitExpirableSemaphore(SemaphoreLike):
     async def _release_all(self, ids: list[str]) -> int:
         """Give back all of these, or none; return how many."""
         raw = [bytes.fromhex(permit_id) for permit_id in ids]
-        held = self._ownership.permit_queue.holds
-        own = [held[each] for each in raw if each in held]
+        own = [hold for each in raw if (hold := self._ownership.hold_of(each)) is not None]
         script, values = self._commands.release_ids(raw)
         started = self._receipts.start(script, **values)
         # A renewal after the release would find nothing and report a loss.
         for hold in own:
             hold.suspend()
-        started[1].future.add_done_callback(lambda done: self._all_released(own, done))
-        try:
-            return int(await self._receipts.answer(started))
-        except RedissonError:
-            raise
-        except BaseException:
-            # Cancelled: it is carried out all the same.
-            for hold in own:
-                self._ownership.released_by_id(hold)
-            raise
+        when_answered(started[1], lambda done: self._all_released(own, done))
+        return int(await self._receipts.answer(started))
 
     def _all_released(self, own: list[Hold], done: Future[int]) -> None:
-        released = not done.cancelled() and done.exception() is None and done.result() > 0
+        released = done.exception() is None and done.result() > 0
         for hold in own:
             # Without an answer it is unknown; the next renewal will tell.
             hold.resume()

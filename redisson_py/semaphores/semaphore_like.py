@@ -143,6 +143,8 @@ class SemaphoreLike(ABC):
             what = f"had not {units} free within {seconds:g} s"
             if self._permits is None and self._ownership.permit_queue.absent:
                 what += ": it was never given permits: call try_set_permits or pass permits="
+            elif self._ownership.permit_queue.missing:
+                what += f": {self._ownership.commands.missing}"
             raise AcquireTimeoutError(f"{self.kind} {self.name!r} {what}")
         return permits
 
@@ -285,7 +287,7 @@ class SemaphoreLike(ABC):
     ) -> SemaphoreSnapshot:
         """Return a snapshot, with the holders of owner, units and seconds left described."""
         ownership = self._ownership
-        describer = Describer(self._context, ownership.permit_queue.holds.values())
+        describer = Describer(self._context, ownership.all_holds())
         holders = [await describer.holder(*row) for row in rows]
         for place, permit_id in enumerate(permit_ids):
             if holders[place].host is None:

@@ -22,9 +22,13 @@ from anyio.from_thread import BlockingPortal
 
 from redisson_py import ClientClosedError
 from redisson_py import Redisson as AsyncRedisson
+from redisson_py._forks import no_fork
 
 #: Seconds for which an exiting interpreter waits for the thread to end after its clients closed.
 _LAST_WAIT = 5.0
+
+#: Seconds for which a thread waits for the event loop to start. It takes milliseconds.
+_LONGEST_START = 30.0
 
 
 class LoopThread:
@@ -46,7 +50,11 @@ class LoopThread:
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="redisson_py.sync", daemon=True)
         self._thread.start()
-        self._ready.wait()
+        if not self._ready.wait(_LONGEST_START):
+            raise RuntimeError(
+                f"the thread of redisson_py.sync did not start within {_LONGEST_START:g} s;"
+                " perhaps this process was forked while another thread imported what it needs"
+            )
         if self._failure is not None:
             raise self._failure
 
@@ -87,9 +95,6 @@ class LoopThread:
             self._thread.join(_LAST_WAIT)
 
 
-#: Held while the thread starts, and by every fork. Otherwise a child could wait for ever for a
-#: module that its parent's thread was importing. Reentrant, because a signal handler may call this.
-_starting = threading.RLock()
 _running: LoopThread | None = None
 _exiting = False
 #: The threads of parent processes. Never collected: their cleanup would touch what the parent uses.
@@ -113,12 +118,12 @@ def start() -> LoopThread:
 
     Raises:
         ClientClosedError: The interpreter is exiting.
-        RuntimeError: `threading` is patched.
+        RuntimeError: `threading` is patched, or the thread does not start.
     """
     global _running
     if _running is not None:
         return _running
-    with _starting:
+    with no_fork():
         if _exiting:
             raise ClientClosedError("the interpreter is exiting")
         if _running is None:
@@ -129,7 +134,7 @@ def start() -> LoopThread:
 
 def close_at_exit(client: AsyncRedisson) -> None:
     """Have a client closed when the interpreter exits."""
-    with _starting:
+    with no_fork():
         _clients.add(client)
 
 
@@ -150,13 +155,12 @@ def _forked() -> None:
     if _running is not None:
         _of_parents.append(_running)
     _running = None
-    _starting.release()
 
 
 def _exit() -> None:
     """Close all clients and stop the thread, when no other non-daemon thread is left."""
     global _exiting
-    with _starting:
+    with no_fork():
         _exiting = True
         clients = list(_clients)
     if _running is None:
@@ -171,7 +175,5 @@ def _exit() -> None:
     _running.stop()
 
 
-os.register_at_fork(
-    before=_starting.acquire, after_in_parent=_starting.release, after_in_child=_forked
-)
+os.register_at_fork(after_in_child=_forked)
 atexit.register(_exit)

@@ -23,10 +23,15 @@ W = TypeVar("W", bound="Wrapper")
 Of = Callable[[Any], Any]
 
 _making = threading.RLock()
-# The child of a fork must not find it locked by a thread that it does not have.
-os.register_at_fork(
-    before=_making.acquire, after_in_parent=_making.release, after_in_child=_making.release
-)
+
+
+def _forked() -> None:
+    global _making
+    # A thread of the parent may have it. No fork waits for that: it may call a name mapper.
+    _making = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def shape_of(each: Any) -> Any:

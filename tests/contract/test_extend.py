@@ -12,7 +12,7 @@ from redisson_py._time import now
 from redisson_py.locks.lock_like import LockLike
 from tests.contract.conftest import Servers, central_locks, single, timed
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.redis_server import Permit
+from tests.fixtures.redis_server import Permit, ProxyFactory
 from tests.support.kinds import MakeLock
 from tests.support.leases import assert_left, renewed_at_once
 from tests.support.streams import answered
@@ -127,15 +127,17 @@ async def test_a_loss_while_a_re_entry_is_on_its_way_leaves_nothing(
 
 
 async def test_a_hold_whose_partial_release_was_cancelled_is_not_passed(
-    clients: ClientFactory, redis: Redis
+    clients: ClientFactory, redis: Redis, proxy: ProxyFactory
 ) -> None:
-    """A late duplicate of it may still travel under this owner."""
-    client = clients(turn=60)
+    """Until its answer is there, a late duplicate of it may still travel under this owner."""
+    link = await proxy()
+    client = clients(link.url, turn=60)
     lock = client.get_lock("k")
     outer, inner = await lock.acquire(), await lock.acquire()
-    await cancelled_at_once(inner.release())
     waiting = asyncio.create_task(lock.acquire())
     await until_waiting(client, 1)
+    link.delay(0.2, direction="down")
+    await cancelled_at_once(inner.release())
     await outer.release()
     lease = await waiting
     assert lease.owner != outer.owner

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError, NotHeldError, Redisson
 from redisson_py._time import now
@@ -12,7 +13,7 @@ from redisson_py.locks.lock_like import LockLike
 from tests.contract.conftest import Servers, over, reentrant, single_reentrant
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support.kinds import KINDS, Kind, MakeLock
+from tests.support.kinds import KINDS, Kind, MakeLock, reason_of
 from tests.support.leases import assert_left
 
 #: The fair lock brings its own; for it too, the option is all there is.
@@ -156,6 +157,28 @@ async def test_reentry_counts_from_before_it_was_asked_for(
         assert inner.remaining <= 30 - 0.6
         link.pass_through()
         await inner.release()
+
+
+@single_reentrant
+async def test_a_lease_that_was_over_before_it_came_is_not_returned(
+    kind: Kind, make_lock: MakeLock, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+) -> None:
+    link = await proxy()
+    lock = make_lock(clients(link.url))
+    # It subscribes to nothing and asks for nothing else meanwhile.
+    link.delay(0.3, direction="down")
+    with pytest.raises(LeaseLostError) as first:
+        await lock.acquire(lease_time=0.2)
+    async with lock as outer:
+        with pytest.raises(LeaseLostError) as inner:
+            await lock.acquire(lease_time=0.2)
+        assert not outer.lost
+        link.pass_through()
+        # What the server had granted was given back.
+        await lock.locked()
+        assert list((await kind.owners(redis)).values()) == [1]
+        assert lock.statistics().held_leases == 1
+        assert reason_of(first.value) == reason_of(inner.value) == "ended"
 
 
 @refusing

@@ -58,7 +58,7 @@ async def test_an_outage_is_one_warning_and_one_line_when_it_is_over(
     records: Records,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stream, "pause_before", lambda attempt: 0.01)
+    monkeypatch.setattr(stream, "pause_before", lambda attempt, longest=0.0: 0.01)
     link = await proxy()
     client = clients(link.url, listener=told)
     where = f"{link.host}:{link.port}"

@@ -7,12 +7,15 @@ its end frees the lock at once.
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from redisson_py import ConnectionLostError, LeaseLostError, NotHeldError, RedissonError
+from redisson_py._engine.hold import MOST_ENDED
 from tests.support.kinds import DISTINCT_LOCKS, Party, Stage, reason_of
 from tests.support.waiting import until, until_async
 
@@ -201,3 +204,29 @@ async def test_a_refused_reentry_beside_a_release_leaves_no_count(stage: Stage) 
         await releasing
     await until_counted(party, 1)
     await outer.release()
+
+
+@pytest.mark.more
+async def test_leases_that_ended_are_not_kept_as_long_as_the_outer_one(stage: Stage) -> None:
+    """A task that lets its inner acquisitions run out reports none of them (issue 31)."""
+    party = stage.party()
+    outer = await party.thing.acquire()
+    inner: list[weakref.ref[Any]] = []
+    while len(inner) < 3 * MOST_ENDED:
+        # A busy machine may need longer than that for one.
+        with suppress(RedissonError):
+            inner.append(weakref.ref(await party.thing.acquire(lease_time=SHORT)))
+    await until(lambda: party.thing.statistics().held_leases == 1)
+
+    def kept() -> int:
+        gc.collect()
+        return sum(lease() is not None for lease in inner)
+
+    # A composite gives back what is left of its members first.
+    await until(lambda: kept() == MOST_ENDED)
+    for _ in range(MOST_ENDED):
+        with pytest.raises(LeaseLostError):
+            await party.thing.release()
+    assert not outer.lost
+    await party.thing.release()
+    await stage.assert_nothing_held(party)

@@ -176,7 +176,8 @@ class Server:
         match step.verb:
             case "acquire":
                 args = [_keys.tombstone(KEY, mark), version_key, WRITERS, mark, step.holds]
-                reply = self._run(f"{step.side}_lock.acquire", 4, *args, lease_ms, 0, 0, 0)
+                args += [lease_ms, 0, 0, 0, *([CHANNEL] if step.side == "write" else [])]
+                reply = self._run(f"{step.side}_lock.acquire", 4, *args)
                 return {None: "granted", -2: "lost", -3: "void"}.get(reply, "busy")
             case "release":
                 tombstone_ms = FOR_EVER * UNIT if step.tombstone else 0
@@ -190,7 +191,7 @@ class Server:
                 name = "read_lock.renew" if step.side == "read" else "lock.renew"
                 (reply,) = self._run(name, 1, lease_ms, mark)
             case "set_lease":
-                args = [version_key, mark, lease_ms, 0, 0]
+                args = [version_key, mark, lease_ms, 0, 0, CHANNEL]
                 reply = self._run(f"{step.side}_lock.set_lease", 2, *args)
             case _:
                 self.redis.delete(b"receipt")

@@ -149,7 +149,9 @@ class TestDeadHeads:
         await fair.acquire(A, lease_ms=10 * LEASE)
         for owner in (B, C, D):
             await fair.acquire(owner, alive_ms=20 * LEASE)
-        assert await fair.acquire(D, alive_ms=20 * LEASE) == about(10 * LEASE)
+        # Only the first asks when the lease ends.
+        assert await fair.acquire(B, alive_ms=20 * LEASE) == about(10 * LEASE)
+        assert await fair.acquire(D, alive_ms=20 * LEASE) == about(20 * LEASE)
         await fair.set_moment(B, 1, fair.waiters)
         await fair.set_moment(C, 10_000, fair.waiters)
         assert await fair.acquire(D) == about(10_000)
@@ -167,6 +169,16 @@ class TestDeadHeads:
         assert await fair.acquire(D) == -1
         assert await fair.queued() == [B, C, D]
         await fair.release(A)
+
+    async def test_who_waits_behind_one_of_redissons_asks_when_the_lease_ends(
+        self, fair: FairScripts
+    ) -> None:
+        await fair.acquire(A, lease_ms=10 * LEASE)
+        await fair.java_tries(B)
+        assert await fair.acquire(C) == about(10 * LEASE)
+        assert await fair.acquire(D) == about(LEASE), "until C may be found dead"
+        await fair.release(A)
+        await fair.redis.delete(fair.queue, fair.timeouts, fair.waiters)
 
     @pytest.mark.parametrize(("lease_ms", "told"), [(LEASE // 4, [b"0"]), (LEASE // 2, [])])
     async def test_the_new_head_is_told_of_a_lease_that_ends_before_it_would_ask(

@@ -127,6 +127,7 @@ async def of_fenced_lock(scripts: Scripts, redis: Redis) -> list[Step]:
             token=lock.token_key,
             owner=A,
             lease_ms=GREAT,
+            channel=lock.channel,
             idle_ms=GREAT,
             **versioned,
         )

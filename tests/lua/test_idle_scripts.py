@@ -177,6 +177,7 @@ class TestTokens:
                 token=fenced.token_key,
                 owner=owner,
                 lease_ms=lease_ms,
+                channel=fenced.channel,
                 idle_ms=IDLE,
                 **fenced.versioned(owner, 0, 0),
             )

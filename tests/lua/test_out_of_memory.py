@@ -13,8 +13,9 @@ from redisson_py.testing import EmbeddedServer
 from tests.fixtures.redis_server import started_server
 from tests.lua.test_golden_vectors import listening
 from tests.support.scripts.any_lock import LOCKS, AnyLock, rivals
-from tests.support.scripts.barrier import BROKEN, RELEASED, WAITING, BarrierScripts
+from tests.support.scripts.barrier import BROKEN, RELEASED, VOID, WAITING, BarrierScripts
 from tests.support.scripts.calls import LEASE, TOMBSTONE, A, B, C, Scripts, everything
+from tests.support.scripts.expirable import ExpirableScripts
 from tests.support.scripts.fair import FairScripts
 from tests.support.scripts.latch import LatchScripts
 from tests.support.scripts.lock import LockScripts
@@ -163,20 +164,14 @@ async def test_what_finds_nothing_leaves_its_tombstone_and_its_receipt(
     assert {*await everything(redis)} == {any_lock.tombstone(B), any_lock.receipt()}
 
 
-async def test_a_partial_release_is_carried_out_from_redis_7_on(
-    lock: LockScripts, redis: Redis
-) -> None:
-    await lock.acquire(A)
-    await lock.acquire(A, 2)
-    before = await everything(redis)
+@release_kinds
+async def test_one_hold_of_several_is_given_back(any_lock: AnyLock, redis: Redis) -> None:
+    await any_lock.acquire(A)
+    await any_lock.acquire(A, 2)
     await fill(redis)
-    if lock.scripts.modern:
-        assert await lock.release(A, 1) == 0
-        assert await lock.holds() == {A: 1}
-    else:
-        with pytest.raises(ResponseError, match=FULL):
-            await lock.release(A, 1)
-        assert await everything(redis) == before
+    assert await any_lock.release(A, 1) == 0
+    assert await any_lock.holds() == {A: 1}
+    assert await any_lock.release(A) == 1
 
 
 async def test_a_change_with_a_version_is_carried_out(lock: LockScripts, redis: Redis) -> None:
@@ -302,18 +297,46 @@ async def test_a_latch_is_read_and_deleted(latch: LatchScripts, redis: Redis) ->
     assert await latch.value() is None
 
 
-async def test_a_count_down_in_part_is_carried_out_or_refused_as_a_whole(
+async def test_a_count_down_that_opens_nothing_is_carried_out_once(
     latch: LatchScripts, redis: Redis
 ) -> None:
     await latch.set(3)
     await fill(redis)
-    before = await everything(redis)
-    if latch.scripts.modern:
-        assert await latch.down() == 2
-        return
-    with pytest.raises(ResponseError, match=FULL):
-        await latch.down()
-    assert await everything(redis) == before
+    assert await latch.down(calls=7) == 2
+    assert await latch.down(calls=7) == 2
+    assert await latch.count() == 2
+
+
+async def test_some_of_the_units_are_given_back(semaphore: SemaphoreScripts, redis: Redis) -> None:
+    await semaphore.acquire(A, 3)
+    await fill(redis)
+    assert await semaphore.release(A, 2) == 0
+    assert await semaphore.value() == 3
+    assert await semaphore.held() == {A: 2}
+
+
+async def test_numbers_of_permits_are_changed(
+    semaphore: SemaphoreScripts, scripts: Scripts, redis: Redis
+) -> None:
+    await fill(redis)
+    assert await semaphore.add(2) == 7
+    assert await semaphore.set(9, replaces=1) == 1
+    assert await semaphore.drain() == 9
+    assert await semaphore.remove() == 1
+    permits = ExpirableScripts(scripts)
+    assert await permits.set(3, "client-b") == 1
+    assert await permits.add(2, "client-b") == 5
+    assert await permits.set(4, "client-b", replaces=1) == 1
+    assert await permits.release_all(b"p" * 16, "client-b") == 0
+
+
+async def test_a_party_that_never_came_leaves_its_mark(
+    barrier: BarrierScripts, redis: Redis
+) -> None:
+    await fill(redis)
+    assert await barrier.leave("a") == -1
+    assert (await barrier.wait("a")).state == VOID
+    assert await barrier.abort() == 1
 
 
 async def test_parties_come_and_are_let_go(barrier: BarrierScripts, redis: Redis) -> None:

@@ -171,15 +171,3 @@ class TestFullServer:
         await fill(redis)
         assert await plain.available() == 3
         assert await expirable.available() == [3, 0]
-
-    async def test_what_writes_first_needs_redis_7(
-        self, plain: SemaphoreScripts, redis: Redis
-    ) -> None:
-        await fill(redis)
-        if plain.scripts.modern:
-            assert await plain.add(2) == 4
-            return
-        before = await everything(redis)
-        with pytest.raises(ResponseError, match=r"OOM|maxmemory"):
-            await plain.add(2)
-        assert await everything(redis) == before

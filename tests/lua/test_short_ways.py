@@ -219,7 +219,7 @@ async def test_the_release_of_a_plain_hold_refuses_a_bad_lease(
         (
             "semaphore of 3",
             {"get": 2, "exists": 1, "pttl": 1, "time": 1, "incrby": 2, "zadd": 1, "hset": 1}
-            | {"hget": 1, "zcard": 1, "publish": 1, "del": 1},
+            | {"hget": 1, "publish": 1, "hdel": 1, "zrem": 1},
         ),
     ],
 )

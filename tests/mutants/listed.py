@@ -142,8 +142,8 @@ MUTANTS = (
         "wake-up not passed on",
         "a woken waiter that is cancelled wakes the next",
         "redisson_py/_engine/wakeups.py",
-        "        if seat.woken:",
-        "        if False:",
+        "        if seat.woken:\n            self._pass_on",
+        "        if False:\n            self._pass_on",
         ("tests/unit/test_wakeup_schedules.py",),
     ),
     Mutant(

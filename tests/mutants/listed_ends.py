@@ -58,9 +58,7 @@ ENDS = (
         "permits released without an answer are watched",
         "what was given back is not renewed",
         "redisson_py/semaphores/permit_expirable_semaphore.py",
-        "            # Cancelled: it is carried out all the same.\n"
-        "            for hold in own:\n"
-        "                self._ownership.released_by_id(hold)\n",
+        "            if released:\n                self._ownership.released_by_id(hold)\n",
         "",
         (f"{_EDGES}::test_permits_released_without_an_answer_are_not_renewed",),
     ),

@@ -115,6 +115,32 @@ class TestMending:
         await waiting
 
 
+class TestShortLeases:
+    @pytest.mark.parametrize("lease_time", [0.01, 0.05])
+    async def test_a_party_lives_until_it_looks_again_however_short_its_lease(
+        self, clients: ClientFactory, redis: Redis, lease_time: float
+    ) -> None:
+        """A waiter looks again after 50 ms at the earliest. A busy machine may break a round."""
+        client = clients(lease_time=lease_time)
+        barrier = get_barrier(client, parties=2)
+        for _ in range(20):
+            await barrier.reset()
+            first = asyncio.create_task(barrier.wait())
+            await until_listening(client)
+            await until_async(lambda: _looked_again(redis, barrier), 30)
+            outcomes = await asyncio.gather(first, barrier.wait(0), return_exceptions=True)
+            if sorted(map(str, outcomes)) == ["0", "1"]:
+                return
+        pytest.fail(f"no round was passed: {outcomes}")
+
+
+async def _looked_again(redis: Redis, barrier: CyclicBarrier) -> bool:
+    """Return whether the first party has looked again after longer than its lease, or is broken."""
+    ends: Any = await redis.zrange(barrier._commands.arrivals, 0, -1, withscores=True)
+    came = int((await redis.hget(barrier.key, "generation")) or 0) / 1000
+    return not ends or float(ends[0][1]) - came > 500
+
+
 class TestReleasedParties:
     @pytest.mark.parametrize("verb", ["abort", "reset"])
     async def test_they_are_not_reached_and_those_of_the_next_round_are(

@@ -53,7 +53,9 @@ class TestErrorReplies:
             return error(text)
 
         # The deadline falls into a pause, not between a question and its answer.
-        monkeypatch.setattr(stream, "pause_before", lambda attempt: 0.001 if attempt < 3 else 60)
+        monkeypatch.setattr(
+            stream, "pause_before", lambda attempt, longest=0.0: 0.001 if attempt < 3 else 60
+        )
         peer.otherwise = again_and_again
         asked = 0
         for _ in range(3):

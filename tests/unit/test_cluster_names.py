@@ -44,7 +44,7 @@ def owned(commands: Any) -> Iterable[bytes]:
     for owner in OWNERS:
         field = commands.field(owner)
         wish = SimpleNamespace(**vars(WISH), owner=owner, field=field)
-        hold = SimpleNamespace(owner=owner, batch=None, field=field)
+        hold = SimpleNamespace(owner=owner, batch=None, field=field, units=1)
         yield commands.request_channel(owner)
         yield from keys_of(commands.acquire(wish))
         yield from keys_of(commands.undo(wish, 9000, 1, 9000))

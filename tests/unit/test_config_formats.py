@@ -35,7 +35,7 @@ def parsed(folder: Path, name: str, text: str | bytes) -> dict[str, Any]:
         ("A.YAML", "a:\nb: null\nc: ~\nd: Null\n", [None] * 4),
         (
             "a.yaml",
-            "a: [x, 1]\nb: {c: 1}\nc: &x [1]\nd: *x\n",
+            "a: [x, 1]\nb: {c: 1}\nc: &x [1]\nd: [1]\n",
             [["x", "1"], {"c": "1"}, ["1"], ["1"]],
         ),
         (
@@ -55,6 +55,11 @@ def parsed(folder: Path, name: str, text: str | bytes) -> dict[str, Any]:
             [{"b": []}, 1.5, "ä", ""],
         ),
         ("a.toml", "a = '0123'\nb = true\nc = 3\nd = ['x']\n", ["0123", True, 3, ["x"]]),
+        (
+            "a.toml",
+            f"a = {['10.0.0.1:1'] * 40}\nb = '{'.b' * 60}'\nc = 1.5 # {'.c' * 60}\nd = 1\n",
+            [["10.0.0.1:1"] * 40, ".b" * 60, 1.5, 1],
+        ),
     ],
 )
 def test_what_is_read(tmp_path: Path, name: str, text: str, table: Any) -> None:
@@ -73,7 +78,12 @@ def test_what_is_read(tmp_path: Path, name: str, text: str, table: Any) -> None:
         ("a.yaml", "a: 1\na: canary", "line 2: a is there twice"),
         ("a.yaml", "b: {a: 1, a: canary}", "line 1: a is there twice"),
         ("a.yaml", "? [canary]\n: 1", "line 1: a name must be text"),
-        ("a.yaml", "a: &a [*a]", "values are nested too deeply"),
+        ("a.yaml", "a: &a [*a]", "line 1: an alias refers to this value: write it out there"),
+        ("a.yaml", "a: 1\nb: &canary 2\nc: *canary\n", "line 2: an alias refers to this value"),
+        ("a.toml", "a" + ".a" * 60 + " = 1", "values are nested too deeply"),
+        ("a.toml", "a = '1'\n['a'" + '."b"' * 60 + "]", "values are nested too deeply"),
+        ("a.toml", """x = {a = \'\'\'\n"\'\'\', b""" + ".b" * 60 + " = 1}", "values are nested"),
+        ("a.json", " " * 2**20 + "{}", "the file is longer than 1,048,576 bytes"),
         ("a.yaml", "a: " + "[" * 100 + "]" * 100, "values are nested too deeply"),
         ("a.yaml", "", "names and values are expected at the top"),
         ("a.yaml", "canary", "names and values are expected at the top"),

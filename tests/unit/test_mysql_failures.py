@@ -12,7 +12,7 @@ CLOSED = "Transport does not expose socket instance"
 MISSING = "'cryptography' package is required for sha256_password or caching_sha2_password"
 
 
-@pytest.mark.parametrize(("text", "verdict"), [(CLOSED, "reconnect"), (MISSING, "refused")])
+@pytest.mark.parametrize(("text", "verdict"), [(CLOSED, "lost"), (MISSING, "wrong")])
 def test_a_connection_that_was_closed_while_it_was_made_is_no_refusal(
     text: str, verdict: str
 ) -> None:

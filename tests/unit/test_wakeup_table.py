@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from redisson_py._answers import ALL
-from redisson_py._commands.wakes import lock_wakes
+from redisson_py._commands.wakes import lock_wakes, read_write_wakes
 from redisson_py._engine.wakeups import Seat, Table
 
 
@@ -222,19 +222,35 @@ def test_a_wake_up_on_an_empty_channel_is_nobodys() -> None:
     assert not late.woken, "it has not asked yet, and will"
 
 
-def test_the_end_of_a_hold_wakes_all_that_wait_for_its_lock_and_no_others() -> None:
+def test_an_early_end_wakes_all_that_wait_for_the_lock_in_its_queue_too_and_no_others() -> None:
     table = Table()
-    seats, others = join(table, 2), join(table, 1, b"cd") + join(table, 1, b"c:1")
-    table.hold_ended(b"c")
-    assert woken(seats) == [True, True]
+    seats = join(table, 2) + join(table, 1, b"c:1") + join(table, 1, b"c:2")
+    others = join(table, 1, b"cd") + join(table, 1, b"cd:1")
+    table.ended_early(b"c")
+    assert woken(seats) == [True, True, True, True]
     assert woken(others) == [False, False]
-    table.hold_ended(b"nobody waits")
+    table.ended_early(b"nobody waits")
 
 
-def test_the_end_of_a_hold_wakes_each_channel_of_its_queue_and_no_others() -> None:
+def test_who_sits_by_other_rules_does_not_use_up_a_message() -> None:
+    def first_two(message: int) -> int:
+        return 2
+
+    def nobody(message: int) -> int:
+        return 0
+
     table = Table()
-    seats = join(table, 1, b"c:1") + join(table, 1, b"c:2")
-    others = join(table, 1, b"cd:1") + join(table, 1, b"c")
-    table.hold_of_queue_ended(b"c")
-    assert woken(seats) == [True, True]
-    assert woken(others) == [False, False]
+    idle, _ = table.join(b"c", nobody)
+    seats = [*join(table, 2), *[table.join(b"c", first_two)[0] for _ in range(3)]]
+    table.message(b"c", b"0")
+    assert woken([idle, *seats]) == [False, True, False, True, True, False]
+
+
+def test_a_wake_up_is_passed_on_to_one_that_follows_the_same_rule() -> None:
+    table = Table()
+    first, _ = table.join(b"c", lock_wakes)
+    other, _ = table.join(b"c", read_write_wakes)
+    next_one, _ = table.join(b"c", lock_wakes)
+    first.wake()
+    table.leave(first, now=0.0)
+    assert woken([other, next_one]) == [False, True]

@@ -12,6 +12,7 @@ import contextlib
 import random
 import socket
 import struct
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, final
@@ -137,6 +138,12 @@ class Connections:
         self._used: set[_Connection] = set()
         self._lost = False
         self._closed = False
+        #: A query and the byte of its command must be shorter, as the latest connection was told.
+        self._packet = sys.maxsize
+
+    def takes(self, query: str) -> bool:
+        """Return whether the server takes a query of that length, as far as is known."""
+        return len(query.encode()) + 1 < self._packet
 
     async def run(self, query: str, deadline: float, about: str, *, urgent: bool = False) -> Answer:
         """Send a query, and again after a failure that passes, until there is an answer.
@@ -153,6 +160,11 @@ class Connections:
         """
         resent = False
         pause = _FIRST_PAUSE
+        if not self.takes(query):
+            raise BackendError(
+                f"{self._title} at {self._target.where} takes no query as long as that for {about}:"
+                f" its max_allowed_packet must be {len(query.encode()) + 2} at least"
+            )
         told: Failure | None = None
         while True:
             found = await self._attempt(query, deadline, resent, urgent)
@@ -160,11 +172,14 @@ class Connections:
                 self._trouble.over()
                 return found
             resent = resent or found.maybe_done
-            self._trouble.note(found.error, found.text, away=found.unreached, done=resent)
+            refused = found.verdict != "lost"
+            self._trouble.note(
+                found.error, found.text, away=found.unreached, done=resent, refused=refused
+            )
             # The last attempt is often too short: what was told before says more.
             told = found if told is None or not isinstance(found.error, TimeoutError) else told
             left = deadline - _time.now()
-            if found.verdict == "refused" or left <= 0:
+            if found.verdict == "wrong" or left <= 0:
                 break
             await asyncio.sleep(min(left, pause * random.uniform(0.5, 1)))
             pause = min(pause * 2, _LONGEST_PAUSE)
@@ -202,7 +217,7 @@ class Connections:
             return Answer(changed, rows, before, resent)
         except Exception as error:  # the driver lets errors of many kinds out
             failure = failure_of(error, progress)
-            self._lost = self._lost or failure.verdict == "reconnect"
+            self._lost = self._lost or failure.breaks or not progress.written
             if isinstance(error, TimeoutError):
                 self._suspect()
             return failure
@@ -239,7 +254,7 @@ class Connections:
         """Keep a connection whose server has only refused the first statement; end any other."""
         if (
             isinstance(error, MySQLError)
-            and failure_of(error, progress).verdict != "reconnect"
+            and not failure_of(error, progress).breaks
             and not progress.done
             and connection.usable
         ):
@@ -275,7 +290,7 @@ class Connections:
         driver = await asyncmy.connect(**options)
         connection = _Connection(driver)
         try:
-            await connection.run(sql.SETTINGS, Progress())
+            _, ((self._packet,),) = await connection.run(sql.SETTINGS, Progress())
         except BaseException:
             connection.abort()
             raise
@@ -286,8 +301,6 @@ class Connections:
 
     def _error(self, failure: Failure, about: str, maybe_held: bool) -> BackendError:
         server = f"{self._title} at {self._target.where}"
-        if not maybe_held and failure.read_only:
-            return BackendError(f"{server} is read-only: {about} needs the primary server")
-        if not maybe_held and failure.verdict == "refused":
+        if not maybe_held and failure.verdict == "wrong":
             return BackendError(f"{server} refused {about}: {failure.text}")
         return self._trouble.no_answer(maybe_held=maybe_held)

@@ -5,36 +5,27 @@ from __future__ import annotations
 import re
 import ssl
 from dataclasses import dataclass
-from typing import Literal, final
+from typing import final
 
 from asyncmy.errors import InterfaceError, MySQLError
 
+from redisson_py._stores.mysql import codes
+from redisson_py._stores.mysql.codes import Verdict
 from redisson_py._stores.mysql.sql import TABLE
 
-Verdict = Literal["again", "reconnect", "refused"]
-
-#: Undone by the server, which will take it again: a deadlock, a row or a table locked for too long
-#: (an `ALTER TABLE`), a row that another transaction has changed, also on another node.
-_UNDONE = (1213, 1205, 1020, 3101)
-#: Not carried out by this server now; maybe soon, or by the one that answers to its address then:
-#: too many connections, a limit of the user, a node that left its Galera cluster, a server that is
-#: read-only.
-READ_ONLY = (1290, 1836, 1792)
-_USER_LIMITS = (1203, 1226)
-_NOT_NOW = (1040, *_USER_LIMITS, 1047, *READ_ONLY)
-#: The connection was gone before the query was written.
-_NOT_WRITTEN = (2006,)
-#: By the driver: no connection, one that ended, an answer to something else.
-_LOST = (2003, 2013, 2014)
-#: The connection ended, or the server ended the query, before there was an answer.
-_UNKNOWN = (1053, 1152, 1158, 1159, 1160, 1161, 1180, 1184, 1317, 1927, 1969, 3024, 4031, *_LOST)
 #: The login was refused. The server's text tells the user's name.
-_LOGIN = (1044, 1045, 1049, 1130, 1251, 1698, 1820, 1862, 2059)
+_LOGIN = (1044, 1045, 1049, 1130, 1251, 1698, 1820, 1862, 2059, 3118, 4151)
+#: A limit of the user; its text tells the name, and then the limit.
+_USER_LIMITS = (1203, 1226)
+#: A node without its cluster, and a server that an operator took out of service.
+_AWAY = (1047, 3032)
+#: Its text tells the user's name, and why in parentheses at its end.
+_ABORTED = 1184
 _NO_TABLE, _NO_COLUMN = 1146, 1054
 #: A command on a table or a column.
 _DENIED = (1142, 1143)
-#: A user in the server's texts, with or without a host.
-_USER = re.compile(r"( to)? user:? '.*?'(@'[^']*')?", re.IGNORECASE)
+#: The name of a user in the server's texts may have quotes in it: nothing says where it ends.
+_USER = re.compile(r"(\s+(to|for))?\s*\buser:?\s.*", re.IGNORECASE | re.DOTALL)
 _MAKE_IT = "run the SQL that redisson_py.mysql.schema_sql() returns"
 
 
@@ -59,7 +50,7 @@ class Failure:
 
     Attributes:
         error: The driver's error, or `TimeoutError`.
-        verdict: Whether to send it again, on this connection or on a new one, or not at all.
+        verdict: What it means: see `codes`.
         maybe_done: Whether some of it may have been carried out, now or later.
         unreached: No connection could be made.
     """
@@ -75,9 +66,9 @@ class Failure:
         return _code(self.error)
 
     @property
-    def read_only(self) -> bool:
-        """Whether the server takes no writes."""
-        return self.code in READ_ONLY
+    def breaks(self) -> bool:
+        """Whether the connection is of no more use, or there was none."""
+        return self.verdict in ("elsewhere", "lost")
 
     @property
     def text(self) -> str:
@@ -95,12 +86,17 @@ class Failure:
                     f" of redisson_py needs: if nothing is locked, drop it, and {_MAKE_IT}"
                 )
             case code if code in _DENIED:
-                return f"{self._said} ({code}): SELECT, INSERT and UPDATE on {TABLE} are needed"
+                return f"SELECT, INSERT and UPDATE on {TABLE} are needed ({code})"
             case code if code in _USER_LIMITS:
-                limit = re.search(r"'(max_\w+)'", self._said)
-                return f"the limit {limit[1] if limit else 'of the user'} is reached ({code})"
+                limits = re.findall(r"'(max_\w+)'", str(self.error.args[1]))
+                return f"the limit {limits[-1] if limits else 'of the user'} is reached ({code})"
+            case code if self.verdict == "elsewhere" and code not in _AWAY:
+                return f"it is read-only, and this needs the primary server ({code})"
             case code if code in _LOGIN:
                 return f"the login was refused ({code})"
+            case code if code == _ABORTED:
+                why = str(self.error.args[1]).rpartition("(")[2].rstrip(")")
+                return f"it aborted the connection: {why} ({code})"
             case 0 if isinstance(self.error, TimeoutError):
                 return "no answer in time"
             case 0:
@@ -123,18 +119,15 @@ def failure_of(error: Exception, progress: Progress) -> Failure:
         missing = isinstance(error, RuntimeError) and "package" in str(error)
         refused = missing and not progress.written
         unreached = not (refused or progress.written)
-        return Failure(error, "refused" if refused else "reconnect", progress.written, unreached)
+        return Failure(error, "wrong" if refused else "lost", progress.written, unreached)
     if isinstance(error.__cause__, ssl.SSLCertVerificationError):
-        return Failure(error, "refused", False)
-    if code in _UNDONE:
-        return Failure(error, "again", progress.done > 0)
-    if code in _NOT_NOW:
-        return Failure(error, "reconnect", progress.done > 0)
-    if code in _NOT_WRITTEN or isinstance(error, InterfaceError):
-        return Failure(error, "reconnect", progress.done > 0)
-    if code in _UNKNOWN or code == 0:
-        return Failure(error, "reconnect", progress.written, not progress.written)
-    return Failure(error, "refused", progress.done > 0)
+        return Failure(error, "wrong", False)
+    if code == codes.NOT_WRITTEN or isinstance(error, InterfaceError):
+        return Failure(error, "lost", progress.done > 0)
+    verdict = codes.verdict_of(code) if code else "lost"
+    if verdict == "lost":
+        return Failure(error, verdict, progress.written, not progress.written)
+    return Failure(error, verdict, progress.done > 0)
 
 
 def _code(error: BaseException) -> int:

@@ -44,15 +44,23 @@ CREATE TABLE IF NOT EXISTS {TABLE} (
 ) ENGINE=InnoDB COMMENT='Locks of redisson_py. A row whose expires and refused_until \
 have passed may be deleted at any time.'"""
 
-#: Sent on each new connection. `READ COMMITTED` would not work with a binary log of statements.
+#: Sent on each new connection; the answer is how long a query may be. `READ COMMITTED` would not
+#: work with a binary log of statements.
 SETTINGS = (
     "SET SESSION autocommit = 1, sql_mode = 'STRICT_ALL_TABLES', innodb_lock_wait_timeout = 1,"
     " lock_wait_timeout = 1, sql_select_limit = 18446744073709551615,"
     " character_set_results = utf8mb4;"
-    " SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE"
+    " SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ WRITE;"
+    " SELECT GREATEST(@@SESSION.max_allowed_packet, @@SESSION.net_buffer_length)"
 )
 
 PING = "SELECT 1"
+
+#: A row if a view has the name of the table: it runs functions of whoever made it, with the rights
+#: of whoever uses it, even if that reads no row.
+IS_VIEW = f"""\
+SELECT 1 FROM information_schema.tables
+WHERE table_schema = DATABASE() AND table_name = '{TABLE}' AND table_type <> 'BASE TABLE'"""
 
 #: Whether the table is there, with all its columns, and may be read.
 CHECK = (

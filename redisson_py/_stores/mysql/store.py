@@ -19,7 +19,6 @@ from redisson_py._stores.contract import (
 from redisson_py._stores.mysql import sql
 from redisson_py._stores.mysql.address import Target, read_url
 from redisson_py._stores.mysql.connections import Answer, Connections
-from redisson_py._stores.mysql.failures import READ_ONLY
 from redisson_py._stores.trouble import Trouble
 from redisson_py.errors import BackendError, ConnectionLostError
 
@@ -35,7 +34,9 @@ _MOST_RENEWALS: Final = 200
 _REMEMBERED: Final = 10_000
 _MICRO: Final = 1_000_000
 #: Table not there; not allowed to make it.
-_NO_TABLE, _NOT_ALLOWED = 1146, (1142, 1044, 1227, 1290, 1836)
+_NO_TABLE, _NOT_ALLOWED = 1146, (1142, 1044, 1227)
+#: What a query is for, in errors.
+_RELEASE: Final = "a release"
 
 
 @final
@@ -145,47 +146,46 @@ class MySQLStore:
         """End a hold, or the wait of an owner. One round trip, and two if it did not hold."""
         self._polls.pop(owner, None)
         if unsure or owner in self._uncertain:
-            answer = await self._release(sql.give_back_unsure(name, owner), deadline)
+            answer = await self._run(sql.give_back_unsure(name, owner), deadline, _RELEASE)
             self._uncertain.pop(owner, None)
             held = bool(answer.rows and answer.rows[0][0])
             return None if answer.resent and not held else int(held)
-        answer = await self._release(sql.give_back(name, owner), deadline)
+        answer = await self._run(sql.give_back(name, owner), deadline, _RELEASE)
         if answer.changed:
             return 1
         # Maybe an earlier call had no answer, but was carried out.
         resent = answer.resent
-        answer = await self._release(sql.has_released(name, owner), deadline)
+        answer = await self._run(sql.has_released(name, owner), deadline, _RELEASE)
         held = bool(answer.rows and answer.rows[0][0])
         # The row remembers only some that gave back last.
         return None if resent and not held else int(held)
-
-    async def _release(self, query: str, deadline: float) -> Answer:
-        try:
-            return await self._run(query, deadline, "a release")
-        except BackendError as error:
-            if isinstance(error, ConnectionLostError) or _code(error) not in READ_ONLY:
-                raise
-            # It is made again: the primary may be there soon.
-            raise self.trouble.no_answer(maybe_held=False) from error
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
         """Renew holds, two hundred in one round trip; an exact lease takes two by itself."""
         rest = [each for each in batch if not each.exact or each.lease == 0]
         kept: dict[Renewal, float] = {}
         for start in range(0, len(rest), _MOST_RENEWALS):
-            some = rest[start : start + _MOST_RENEWALS]
-            answer = await self._run(sql.renew(some), deadline, "a renewal", urgent=True)
-            found = {(key, owner, token): left for key, owner, token, left, _ in answer.rows}
-            for each in some:
-                left = found.get((sql.hash_of(each.name), each.owner, each.token))
-                if left is not None:
-                    kept[each] = answer.before + left / _MICRO
+            kept |= await self._renew(rest[start : start + _MOST_RENEWALS], deadline)
         for each in batch:
             if each.exact and each.lease > 0:
                 until = await self._set_lease(each, deadline)
                 if until is not None:
                     kept[each] = until
         return [kept.get(each) for each in batch]
+
+    async def _renew(self, some: Sequence[Renewal], deadline: float) -> dict[Renewal, float]:
+        query, half = sql.renew(some), len(some) // 2
+        if half and self._connections is not None and not self._connections.takes(query):
+            first = await self._renew(some[:half], deadline)
+            return first | await self._renew(some[half:], deadline)
+        answer = await self._run(query, deadline, "a renewal", urgent=True)
+        found = {(key, owner, token): left for key, owner, token, left, _ in answer.rows}
+        kept: dict[Renewal, float] = {}
+        for each in some:
+            left = found.get((sql.hash_of(each.name), each.owner, each.token))
+            if left is not None:
+                kept[each] = answer.before + left / _MICRO
+        return kept
 
     async def _set_lease(self, renewal: Renewal, deadline: float) -> float | None:
         """Set an exact lease; return until when the hold is kept, or None if it is not there.
@@ -246,6 +246,7 @@ class MySQLStore:
         return max(_SHORTEST_POLL, min(interval * random.uniform(0.5, 1), remaining))
 
     async def _check_table(self, deadline: float) -> None:
+        await self._refuse_view(deadline)
         try:
             await self._run(sql.CHECK, deadline, "a look at its table")
         except BackendError as error:
@@ -261,6 +262,15 @@ class MySQLStore:
             raise BackendError(
                 f"{error}\nSomebody who may must make the table once:\n{schema_sql()};"
             ) from error.__cause__
+        await self._refuse_view(deadline)
+
+    async def _refuse_view(self, deadline: float) -> None:
+        answer = await self._run(sql.IS_VIEW, deadline, "a look at its table")
+        if answer.rows:
+            raise BackendError(
+                f"{self.title} at {self.where}: {sql.TABLE} is no table but a view, which may run"
+                " the code of whoever made it"
+            )
 
     async def _run(
         self, query: str, deadline: float, about: str, *, urgent: bool = False

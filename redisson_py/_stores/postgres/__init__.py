@@ -1,9 +1,8 @@
-"""Holds in PostgreSQL: the store, a guard for transactions, and the SQL of the table."""
+"""Holds in PostgreSQL: the store, and the SQL of the table."""
 
 from __future__ import annotations
 
-from redisson_py._stores.postgres.guard import guard
 from redisson_py._stores.postgres.sql import schema_sql
 from redisson_py._stores.postgres.store import PostgresStore
 
-__all__ = ["PostgresStore", "guard", "schema_sql"]
+__all__ = ["PostgresStore", "schema_sql"]

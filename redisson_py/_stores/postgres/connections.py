@@ -17,7 +17,7 @@ from typing import Any, Final, final
 import asyncpg
 
 from redisson_py._loop import is_closed, tear_off_transport
-from redisson_py._stores.postgres.refusals import is_read_only, kind_of, refusal
+from redisson_py._stores.postgres.refusals import reason, refusal, verdict_of
 from redisson_py._stores.trouble import Trouble
 from redisson_py._stores.turns import Turns
 from redisson_py._time import now
@@ -73,7 +73,7 @@ class Target:
             try:
                 return await self._connect(url, patience / len(self.urls))
             except Exception as error:
-                if kind_of(error) == "refused":
+                if verdict_of(error) == "wrong":
                     raise
         return await self._connect(self.urls[-1], patience / len(self.urls))
 
@@ -166,20 +166,22 @@ class Connections:
                 finally:
                     self._turns.end()
             except Exception as error:
-                kind = "refused" if isinstance(error, final) else kind_of(error)
-                if kind == "refused" and not repeated:
+                verdict = "wrong" if isinstance(error, final) else verdict_of(error)
+                if verdict == "wrong" and not repeated:
                     raise refusal(error, self._target.where) from error
-                lost = kind == "lost"
+                lost = verdict == "lost"
                 # Without a turn the server was not asked.
                 self._interrupted = self._interrupted or (lost and turn)
                 repeated = repeated or (lost and written)
                 # What the server says may name the user.
-                why = "" if lost else str(refusal(error, self._target.where))
-                self._trouble.note(error, why, away=lost and not written, done=repeated)
+                said = isinstance(error, asyncpg.PostgresError) or not lost
+                why = reason(error) if said else ""
+                away = lost and not written
+                self._trouble.note(error, why, away=away, done=repeated, refused=not lost)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 wait = pause * random.uniform(0.5, 1.0)
-                if kind == "refused" or self._closed or now() + wait >= deadline:
-                    raise self._failure(error, repeated) from error
+                if verdict == "wrong" or self._closed or now() + wait >= deadline:
+                    raise self._trouble.no_answer(maybe_held=repeated) from error
                 await asyncio.sleep(wait)
             else:
                 self._trouble.over()
@@ -202,11 +204,6 @@ class Connections:
         for connection in [*self._busy, *(connection for _, connection in self._idle)]:
             abandon(connection)
         self._idle.clear()
-
-    def _failure(self, error: Exception, repeated: bool) -> Exception:
-        if is_read_only(error) and not repeated:
-            return refusal(error, self._target.where)
-        return self._trouble.no_answer(maybe_held=repeated)
 
     async def _connection(self, deadline: float) -> asyncpg.Connection:
         while self._idle:
@@ -262,11 +259,7 @@ class Connections:
 
 def _keeps_connection(error: BaseException) -> bool:
     """Return whether the server has only refused a question, and will take the next one."""
-    return (
-        isinstance(error, asyncpg.PostgresError)
-        and not is_read_only(error)
-        and kind_of(error) != "lost"
-    )
+    return isinstance(error, asyncpg.PostgresError) and verdict_of(error) in ("wrong", "later")
 
 
 def _patience(deadline: float) -> float:

@@ -7,11 +7,11 @@ from typing import Any
 
 import asyncpg
 
-from redisson_py._stores.postgres.sql import GUARD, TABLE
+from redisson_py._stores.postgres.sql import TABLE
 from redisson_py.errors import BackendError
 
 
-async def guard(connection: Any, name: str, owner: str, token: int) -> bool:
+async def guard(connection: Any, statement: str, name: str, owner: str, token: int) -> bool:
     """Keep others from being granted a hold until the user's transaction ends.
 
     It locks the row of the hold FOR KEY SHARE: renewals and the release pass, a grant to another
@@ -23,6 +23,7 @@ async def guard(connection: Any, name: str, owner: str, token: int) -> bool:
 
     Args:
         connection: An asyncpg connection inside a transaction, to the database of the locks.
+        statement: `sql.GUARD` about the table of the locks.
         name: The name.
         owner: The owner of the hold.
         token: The first of its fencing tokens.
@@ -32,7 +33,7 @@ async def guard(connection: Any, name: str, owner: str, token: int) -> bool:
 
     Raises:
         RuntimeError: The connection is not inside a transaction.
-        BackendError: The connection sees no table of locks.
+        BackendError: The database of the connection has no table of these locks.
     """
     if not connection.is_in_transaction():
         raise RuntimeError(
@@ -41,10 +42,10 @@ async def guard(connection: Any, name: str, owner: str, token: int) -> bool:
         )
     digest = hashlib.sha256(name.encode()).digest()
     try:
-        row = await connection.fetchrow(GUARD, digest, owner, token)
+        row = await connection.fetchrow(statement, digest, owner, token)
     except asyncpg.UndefinedTableError as error:
         raise BackendError(
-            f"the connection of this transaction sees no table {TABLE}: it must be to the database"
-            " and the search_path of the locks"
+            f"the database of this transaction has no table {TABLE} of these locks: it must be"
+            " theirs"
         ) from error
     return row is not None

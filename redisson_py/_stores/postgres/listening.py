@@ -9,7 +9,8 @@ afterwards misses no release. Whenever that was interrupted, all waiters ask aga
 
 A pooler in transaction mode takes LISTEN and delivers nothing. So each connection proves itself
 with a message of our own, sent by another one. While there is none that delivers, nothing is heard,
-and the store has its waiters poll.
+and the store has its waiters poll. So it is while the server has no room for messages, or nearly
+none: the next release may be one that cannot ring.
 """
 
 from __future__ import annotations
@@ -28,15 +29,16 @@ import asyncpg
 
 from redisson_py._loop import end_task
 from redisson_py._stores.contract import Bell
+from redisson_py._stores.postgres import sql
 from redisson_py._stores.postgres.connections import Target, abandon
 from redisson_py._time import now
-from redisson_py.errors import BackendError
+from redisson_py.errors import BackendError, ConnectionLostError
 
 #: Seconds for which a waiter is kept while its LISTEN is not in force yet; then it polls.
 _PATIENCE: Final = 1.0
 #: Seconds without an answer after which a connection counts as dead.
 _SILENCE: Final = 5.0
-#: Seconds between two signs of life.
+#: Seconds between two signs of life, which say how full the queue for notifications is.
 _INTERVAL: Final = 10.0
 #: Seconds after which another connection is tried where messages are not delivered.
 _DEAF_PAUSE: Final = 30.0
@@ -187,7 +189,10 @@ class Listening:
             await self._forget(connection)
             if self._suspect:
                 self._suspect = False
-                await _bounded(connection, connection.execute("SELECT 1"))
+                if await self._is_crowded(connection):
+                    self._deaf = True
+                    self._bell.ring_all()
+                    return
             try:
                 async with asyncio.timeout(_INTERVAL):
                     await self._changed.wait()
@@ -217,13 +222,26 @@ class Listening:
             heard.set()
 
         await _bounded(connection, connection.add_listener(channel, hear))
-        await self._notify(channel)
+        if await self._is_crowded(connection):
+            return False
+        try:
+            await self._notify(channel)
+        except BackendError as error:
+            if isinstance(error, ConnectionLostError):
+                raise
+            return False
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE):
                 await heard.wait()
         if heard.is_set():
             await _bounded(connection, connection.remove_listener(channel, hear))
         return heard.is_set()
+
+    async def _is_crowded(self, connection: asyncpg.Connection) -> bool:
+        """Ask for a sign of life; return whether the next release may be unable to ring."""
+        # Not prepared: a pooler may send the two halves of that to two servers.
+        status: str = await _bounded(connection, connection.execute(sql.IS_CROWDED))
+        return status == "SELECT 1"
 
     def _ended(self, _connection: object) -> None:
         self._changed.set()
@@ -234,10 +252,10 @@ class Listening:
             self._bell.ring(name)
 
 
-async def _bounded(connection: asyncpg.Connection, statement: Awaitable[Any]) -> None:
-    """Await a statement; a connection that is silent for too long ends, and this raises."""
+async def _bounded(connection: asyncpg.Connection, statement: Awaitable[Any]) -> Any:
+    """Return the result of a statement; if it takes too long, end its connection, and raise."""
     timer = asyncio.get_running_loop().call_later(_SILENCE, connection.terminate)
     try:
-        await statement
+        return await statement
     finally:
         timer.cancel()

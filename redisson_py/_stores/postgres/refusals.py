@@ -1,38 +1,23 @@
-"""What an error of asyncpg means to a caller."""
+"""What an error of asyncpg means to a caller: by its SQLSTATE, if it is the server's."""
 
 from __future__ import annotations
 
 import ssl
-from typing import Final, Literal
+from typing import Final
 
 from asyncpg import exceptions
 
+from redisson_py._stores.postgres import codes
+from redisson_py._stores.postgres.codes import Verdict
 from redisson_py._stores.postgres.sql import TABLE
 from redisson_py.errors import BackendError, UnsupportedServerError
 
-#: "lost": no answer, a new connection may help. "again": refused for this moment only, and nothing
-#: was changed. "refused": for good.
-Kind = Literal["lost", "again", "refused"]
-
+#: No answer, or asyncpg's own words for a connection that is closed or out of step.
 _LOST: Final = (
     OSError,  # also TimeoutError
     EOFError,
-    exceptions.PostgresConnectionError,
-    exceptions.AdminShutdownError,
-    exceptions.CrashShutdownError,
-    exceptions.CannotConnectNowError,
     exceptions.InternalClientError,
-    exceptions.TargetServerAttributeNotMatched,
-)
-_AGAIN: Final = (
-    exceptions.SerializationError,
-    exceptions.DeadlockDetectedError,
-    exceptions.QueryCanceledError,
-    exceptions.TooManyConnectionsError,
-    # A `lock_timeout` of the role, while somebody has locked the row or the table.
-    exceptions.LockNotAvailableError,
-    # A server that has just become a standby, until the primary is found.
-    exceptions.ReadOnlySQLTransactionError,
+    exceptions.InterfaceError,
 )
 _CREDENTIALS: Final = (
     exceptions.InvalidAuthorizationSpecificationError,
@@ -43,62 +28,93 @@ _POOLED: Final = (
     exceptions.DuplicatePreparedStatementError,
 )
 _MAKE_IT: Final = "run the SQL that redisson_py.postgres.schema_sql() returns"
+#: PgBouncer has one code for all that it says by itself, 08P01; of these texts nothing passes.
+_PARAMETER: Final = "unsupported startup parameter"
+_UNKNOWN: Final = ("no such database", "no such user", "bouncer config error")
 
 
-def kind_of(error: BaseException) -> Kind:
+def verdict_of(error: BaseException) -> Verdict:
     """Return what to do about an error."""
-    if isinstance(error, _AGAIN):
-        return "again"
+    if isinstance(error, exceptions.PostgresError):
+        if isinstance(error, exceptions.ProtocolViolationError) and str(error).startswith(
+            (_PARAMETER, *_UNKNOWN)
+        ):
+            return "wrong"
+        return codes.verdict_of(_code(error))
     if isinstance(error, exceptions.ClientConfigurationError | ssl.SSLCertVerificationError):
-        return "refused"
-    # asyncpg's own errors are about a connection that is closed or out of step.
-    if isinstance(error, (*_LOST, exceptions.InterfaceError)):
-        return "lost"
-    return "refused"
+        return "wrong"
+    return "lost" if isinstance(error, _LOST) else "wrong"
 
 
-def is_read_only(error: BaseException | None) -> bool:
-    """Return whether the server takes no writes."""
-    return isinstance(error, exceptions.ReadOnlySQLTransactionError)
+def spoils_bell(error: BaseException) -> bool:
+    """Return whether a statement may have failed because of its NOTIFY alone.
+
+    The queue is full, its files cannot be written, or the role may not use it.
+    """
+    return isinstance(error, exceptions.PostgresError) and _code(error).startswith(
+        ("42501", "53", "54", "58")
+    )
 
 
 def refusal(error: BaseException, where: str) -> BackendError:
     """Return the error for the caller, in one line. It says nothing of the URL but the address."""
-    at = f"PostgreSQL at {where}"
+    kind = UnsupportedServerError if _is_other_table(error) else BackendError
+    return kind(f"PostgreSQL at {where}: {reason(error)}")
+
+
+def reason(error: BaseException) -> str:
+    """Return what PostgreSQL said, in one line, without the user and the password."""
     if isinstance(error, _CREDENTIALS):
-        return BackendError(f"{at} refuses the user or the password")
+        return "it refuses the user or the password"
     if isinstance(error, exceptions.TooManyConnectionsError):
-        return BackendError(
-            f"{at} has no connection left, or its role or database has none: raise the limit, or"
+        return (
+            "it has no connection left, or its role or database has none: raise the limit, or"
             " lower `connections`"
         )
     if isinstance(error, exceptions.InvalidCatalogNameError):
-        return BackendError(f"{at} has no database of that name")
+        return "it has no database of that name"
     if isinstance(error, exceptions.ClientConfigurationError):
-        return BackendError(f"asyncpg refuses the settings of the connection to {where}")
+        return "asyncpg refuses the settings of the connection"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return BackendError(f"the certificate of {at} is refused: {error.verify_message}")
+        return f"its certificate is refused: {error.verify_message}"
     if isinstance(error, exceptions.UndefinedTableError):
-        return BackendError(f"{at} has no table {TABLE} (any more): {_MAKE_IT}")
-    if isinstance(error, exceptions.UndefinedColumnError):
-        return UnsupportedServerError(
-            f"the table {TABLE} of {at} is not the one that this version of redisson_py needs: if"
-            f" nothing is locked, drop it, and {_MAKE_IT}"
+        return f"it has no table {TABLE} (any more): {_MAKE_IT}"
+    if _is_other_table(error):
+        return (
+            f"the table {TABLE} is not the one that this version of redisson_py needs: if nothing"
+            f" is locked, drop it, and {_MAKE_IT}"
         )
     if isinstance(error, _POOLED):
-        return BackendError(
-            f"a pooler in front of {at} does not keep prepared statements: pass"
-            " statement_cache_size=0"
+        return (
+            "a pooler in front of it does not keep prepared statements: pass statement_cache_size=0"
         )
-    if isinstance(error, exceptions.InsufficientPrivilegeError):
-        return BackendError(
-            f"{at}: {_in_one_line(error)}. The role needs SELECT, INSERT and UPDATE on the table"
-            f" {TABLE}"
+    if isinstance(error, exceptions.ProtocolViolationError):
+        return _reason_of_pooler(_in_one_line(error))
+    if not isinstance(error, exceptions.PostgresError):
+        return type(error).__name__
+    said = _in_one_line(error)
+    if isinstance(error, exceptions.InsufficientPrivilegeError) and TABLE in said:
+        return f"{said}. The role needs SELECT, INSERT and UPDATE on the table {TABLE}"
+    return f"{said} ({_code(error)})"
+
+
+def _reason_of_pooler(said: str) -> str:
+    if said.startswith(_PARAMETER):
+        return (
+            f"a pooler in front of it refuses an argument of the URL: {said}. Set it for the role"
+            " instead (ALTER ROLE ... SET ...)"
         )
-    if isinstance(error, exceptions.PostgresError):
-        code = getattr(error, "sqlstate", None)
-        return BackendError(f"{at}: {_in_one_line(error)} ({code})")
-    return BackendError(f"{at}: {type(error).__name__}")
+    if said.startswith(_UNKNOWN):
+        return "a pooler in front of it knows no such database, or no such user"
+    return f"{said.partition(' for user ')[0]} (08P01)"
+
+
+def _is_other_table(error: BaseException) -> bool:
+    return isinstance(error, exceptions.UndefinedColumnError)
+
+
+def _code(error: exceptions.PostgresError) -> str:
+    return str(getattr(error, "sqlstate", None) or "XX000")
 
 
 def _in_one_line(error: BaseException) -> str:

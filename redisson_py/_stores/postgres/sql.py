@@ -14,6 +14,7 @@ Rules of these statements, which the tests check one by one:
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 from redisson_py._options import TOMBSTONE
@@ -24,6 +25,7 @@ WAITER_TIME: Final = 60.0
 #: Milliseconds for which an ask that wants to register waits for a row that somebody has locked.
 LOCK_WAIT_MS: Final = 200
 
+#: The table in the constants of this module; `in_schema` says which one is meant.
 TABLE: Final = "redisson_py_locks"
 
 _COMMENT: Final = f"""
@@ -53,19 +55,32 @@ def schema_sql() -> str:
     return "\n".join([_CREATE, *comments])
 
 
+@cache
+def in_schema(statement: str, schema: str) -> str:
+    """Return a statement about the table of one schema."""
+    quoted = schema.replace('"', '""')
+    return statement.replace(TABLE, f'"{quoted}".{TABLE}')
+
+
+@cache
+def without_bell(statement: str) -> str:
+    """Return a statement that frees a row as one that rings for nobody."""
+    return statement.replace(_RING, _CHANNEL)
+
+
 # Half of each page stays free: a new version of a row fits beside the old one, so that no index
 # entry is written (HOT). That needs that no column but `id` is ever indexed.
 _CREATE: Final = f"""\
 CREATE TABLE IF NOT EXISTS {TABLE} (
-    id bytea PRIMARY KEY,
-    name text NOT NULL,
-    owner text,
-    token bigint NOT NULL,
-    tokens bigint NOT NULL,
-    expires timestamptz NOT NULL,
-    waiting_until timestamptz,
-    freed_by text,
-    refused jsonb
+    id pg_catalog.bytea PRIMARY KEY,
+    name pg_catalog.text NOT NULL,
+    owner pg_catalog.text,
+    token pg_catalog.int8 NOT NULL,
+    tokens pg_catalog.int8 NOT NULL,
+    expires pg_catalog.timestamptz NOT NULL,
+    waiting_until pg_catalog.timestamptz,
+    freed_by pg_catalog.text,
+    refused pg_catalog.jsonb
 ) WITH (fillfactor = 50);"""
 
 #: Fails if the table is missing, is another one, or must not be read.
@@ -75,16 +90,67 @@ FROM {TABLE} WHERE false"""
 
 PING: Final = "SELECT 1"
 
-_NOW: Final = "statement_timestamp()"
+#: Operators of PostgreSQL's own. Each expression with two of them has parentheses: written so, they
+#: all bind equally.
+_EQ, _NE, _LT, _LE, _GT = (f"OPERATOR(pg_catalog.{each})" for each in ("=", "<>", "<", "<=", ">"))
+_PLUS, _MINUS, _TIMES = (f"OPERATOR(pg_catalog.{each})" for each in "+-*")
+_CONCAT, _HAS_KEY = (f"OPERATOR(pg_catalog.{each})" for each in ("||", "?"))
+
+#: search_path (null: that of the connection), table -> its schemas in their order: whether the
+#: table is there, its owner, and whether we may trust them.
+#:
+#: The owner of a table can have code run by each role that writes it: triggers, rules, defaults.
+#: Who created it where everybody may create is trusted if the schema, the database or the server
+#: is theirs, or if we have their rights, unless we have those of all.
+LOCATE: Final = f"""
+WITH path AS MATERIALIZED (
+    SELECT pg_catalog.current_schemas(false) AS names
+    WHERE pg_catalog.set_config('search_path',
+        coalesce($1::pg_catalog.text, pg_catalog.current_setting('search_path')), true) IS NOT NULL
+)
+SELECT schema.nspname::pg_catalog.text AS schema, found.oid IS NOT NULL AS there,
+    owner.rolname::pg_catalog.text AS owner,
+    owner.rolsuper OR owner.oid {_EQ} schema.nspowner
+        OR pg_catalog.pg_has_role(owner.oid, 'USAGE')
+            AND pg_catalog.current_setting('is_superuser') {_EQ} 'off'::pg_catalog.text
+        OR owner.oid {_EQ} (SELECT datdba FROM pg_catalog.pg_database
+            WHERE datname {_EQ} pg_catalog.current_database())
+        OR NOT EXISTS (SELECT FROM pg_catalog.aclexplode(schema.nspacl) AS granted
+            WHERE granted.grantee {_EQ} 0::pg_catalog.oid
+                AND granted.privilege_type {_EQ} 'CREATE'::pg_catalog.text) AS trusted
+FROM path, pg_catalog.unnest(path.names) WITH ORDINALITY AS listed (name, place)
+JOIN pg_catalog.pg_namespace AS schema ON schema.nspname {_EQ} listed.name
+LEFT JOIN pg_catalog.pg_class AS found
+    ON found.relnamespace {_EQ} schema.oid AND found.relname {_EQ} $2::pg_catalog.name
+LEFT JOIN pg_catalog.pg_roles AS owner ON owner.oid {_EQ} found.relowner
+ORDER BY listed.place"""
+
+_ID: Final = "$1::pg_catalog.bytea"
+_CHANNEL: Final = "$2::pg_catalog.text"
+_OWNER: Final = "$3::pg_catalog.text"
+
+_NOW: Final = "pg_catalog.statement_timestamp()"
 _EPOCH: Final = f"extract(epoch FROM {_NOW})"
-_MICROSECONDS: Final = f"floor({_EPOCH} * 1000000)::bigint"
-_UNTIL_LEASE: Final = f"{_NOW} + make_interval(secs => $4::float8)"
-_REMAINING: Final = f"extract(epoch FROM expires - {_NOW})::float8"
+
+
+def _microseconds(epoch: str) -> str:
+    return f"pg_catalog.floor({epoch} {_TIMES} 1000000)::pg_catalog.int8"
+
+
+def _in(seconds: object) -> str:
+    """Return the moment in so many seconds."""
+    return f"({_NOW} {_PLUS} pg_catalog.make_interval(secs => {seconds}))"
+
+
+_UNTIL_LEASE: Final = _in("$4::pg_catalog.float8")
+_REMAINING: Final = f"extract(epoch FROM expires {_MINUS} {_NOW})::pg_catalog.float8"
 #: The tombstones of a row `t` that are still needed.
 _NEEDED: Final = f"""
 CASE WHEN t.refused IS NOT NULL THEN (
-    SELECT jsonb_object_agg(each.key, each.value) FROM jsonb_each(t.refused) AS each
-    WHERE each.value::float8 > {_EPOCH}) END"""
+    SELECT pg_catalog.jsonb_object_agg(each.key, each.value)
+    FROM pg_catalog.jsonb_each(t.refused) AS each
+    WHERE each.value::pg_catalog.float8 {_GT} {_EPOCH}::pg_catalog.float8) END"""
+_IS_REFUSED: Final = f"coalesce(refused {_HAS_KEY} {_OWNER}, false)"
 
 #: id, name, owner, lease, tokens, waits -> whether it was granted now, and the row.
 #:
@@ -94,44 +160,44 @@ CASE WHEN t.refused IS NOT NULL THEN (
 ASK: Final = f"""
 WITH granted AS (
     UPDATE {TABLE} AS t
-    SET owner = $3::text, token = greatest(t.token + t.tokens, {_MICROSECONDS}),
-        tokens = $5::bigint, expires = {_UNTIL_LEASE}
-    WHERE t.id = (
+    SET owner = {_OWNER},
+        token = greatest(t.token {_PLUS} t.tokens, {_microseconds(_EPOCH)}),
+        tokens = $5::pg_catalog.int8, expires = {_UNTIL_LEASE}
+    WHERE t.id {_EQ} (
         SELECT id FROM {TABLE}
-        WHERE id = $1::bytea AND (owner IS NULL OR expires <= {_NOW})
-            AND NOT coalesce(refused ? $3::text, false)
+        WHERE id {_EQ} {_ID} AND (owner IS NULL OR expires {_LE} {_NOW}) AND NOT {_IS_REFUSED}
         FOR UPDATE SKIP LOCKED)
     RETURNING true AS granted, owner, token, tokens, expires, refused
 ), inserted AS (
     INSERT INTO {TABLE} (id, name, owner, token, tokens, expires)
-    SELECT $1::bytea, $2::text, $3::text, {_MICROSECONDS}, $5::bigint, {_UNTIL_LEASE}
+    SELECT {_ID}, $2::pg_catalog.text, {_OWNER}, {_microseconds(_EPOCH)}, $5::pg_catalog.int8,
+        {_UNTIL_LEASE}
     WHERE NOT EXISTS (SELECT FROM granted)
-        AND NOT EXISTS (SELECT FROM {TABLE} WHERE id = $1::bytea)
+        AND NOT EXISTS (SELECT FROM {TABLE} WHERE id {_EQ} {_ID})
     ON CONFLICT (id) DO NOTHING
     RETURNING true, owner, token, tokens, expires, refused
 ), registered AS (
     UPDATE {TABLE} AS t
-    SET waiting_until = {_NOW} + make_interval(secs => {WAITER_TIME})
-    WHERE $6::boolean AND t.id = $1::bytea AND t.owner IS DISTINCT FROM $3::text
+    SET waiting_until = {_in(WAITER_TIME)}
+    WHERE $6::pg_catalog.bool AND t.id {_EQ} {_ID} AND (t.owner {_EQ} {_OWNER}) IS NOT TRUE
         AND NOT EXISTS (SELECT FROM granted)
-        AND coalesce(t.waiting_until < {_NOW} + make_interval(secs => {WAITER_TIME / 2}), true)
-        AND set_config('lock_timeout', '{LOCK_WAIT_MS}', true) IS NOT NULL
+        AND coalesce(t.waiting_until {_LT} {_in(WAITER_TIME / 2)}, true)
+        AND pg_catalog.set_config('lock_timeout', '{LOCK_WAIT_MS}', true) IS NOT NULL
     RETURNING false, owner, token, tokens, expires, refused
 ), seen AS (
     SELECT false, owner, token, tokens, expires, refused FROM {TABLE}
-    WHERE id = $1::bytea AND NOT EXISTS (SELECT FROM granted)
+    WHERE id {_EQ} {_ID} AND NOT EXISTS (SELECT FROM granted)
         AND NOT EXISTS (SELECT FROM registered)
 )
-SELECT granted, owner, token, tokens, {_REMAINING} AS remaining,
-    coalesce(refused ? $3::text, false) AS refused
+SELECT granted, owner, token, tokens, {_REMAINING} AS remaining, {_IS_REFUSED} AS refused
 FROM (
     TABLE granted UNION ALL TABLE inserted UNION ALL TABLE registered UNION ALL TABLE seen
 ) AS answer"""
 
 #: The row as it was, locked: what an UPDATE returns is the row as it is afterwards.
 _BEFORE: Final = f"""
-SELECT id, owner, expires, waiting_until, freed_by FROM {TABLE} WHERE id = $1::bytea"""
-_RING: Final = "pg_notify($2::text, '')"
+SELECT id, owner, expires, waiting_until, freed_by FROM {TABLE} WHERE id {_EQ} {_ID}"""
+_RING: Final = f"pg_catalog.pg_notify({_CHANNEL}, '')"
 _FREED: Final = f"""
 owner = NULL, expires = least(t.expires, {_NOW}), waiting_until = NULL, refused = {_NEEDED}"""
 
@@ -139,28 +205,30 @@ owner = NULL, expires = least(t.expires, {_NOW}), waiting_until = NULL, refused 
 GIVE_BACK: Final = f"""
 WITH freed AS (
     UPDATE {TABLE} AS t
-    SET {_FREED}, freed_by = CASE WHEN t.expires > {_NOW} THEN t.owner END
-    FROM ({_BEFORE} AND owner = $3::text FOR NO KEY UPDATE) AS before
-    WHERE t.id = before.id
+    SET {_FREED}, freed_by = CASE WHEN t.expires {_GT} {_NOW} THEN t.owner END
+    FROM ({_BEFORE} AND owner {_EQ} {_OWNER} FOR NO KEY UPDATE) AS before
+    WHERE t.id {_EQ} before.id
     RETURNING before.expires, before.waiting_until)
-SELECT expires > {_NOW} AS held, coalesce(waiting_until > {_NOW}, false) AS wanted,
-    CASE WHEN waiting_until > {_NOW} THEN {_RING} END FROM freed
+SELECT expires {_GT} {_NOW} AS held, coalesce(waiting_until {_GT} {_NOW}, false) AS wanted,
+    CASE WHEN waiting_until {_GT} {_NOW} THEN {_RING} END FROM freed
 UNION ALL
 SELECT true, false, NULL FROM {TABLE}
-WHERE id = $1::bytea AND freed_by = $3::text AND NOT EXISTS (SELECT FROM freed)"""
+WHERE id {_EQ} {_ID} AND freed_by {_EQ} {_OWNER} AND NOT EXISTS (SELECT FROM freed)"""
 
 #: id, channel, owner, token -> whether it was held; no row: it was not. Late, it ends no other
 #: hold. A token alone may repeat, if its row was deleted and the server's clock set back.
 FORCE_RELEASE: Final = f"""
 WITH freed AS (
     UPDATE {TABLE} AS t SET {_FREED}, freed_by = NULL
-    FROM ({_BEFORE} AND owner = $3::text AND token = $4::bigint FOR NO KEY UPDATE) AS before
-    WHERE t.id = before.id
+    FROM ({_BEFORE} AND owner {_EQ} {_OWNER} AND token {_EQ} $4::pg_catalog.int8
+        FOR NO KEY UPDATE) AS before
+    WHERE t.id {_EQ} before.id
     RETURNING before.expires, before.waiting_until)
-SELECT expires > {_NOW} AS held, CASE WHEN waiting_until > {_NOW} THEN {_RING} END FROM freed"""
+SELECT expires {_GT} {_NOW} AS held, coalesce(waiting_until {_GT} {_NOW}, false) AS wanted,
+    CASE WHEN waiting_until {_GT} {_NOW} THEN {_RING} END FROM freed"""
 
-_MINE: Final = f"t.owner = $3::text AND t.expires > {_NOW}"
-_OTHERS: Final = f"t.owner <> $3::text AND t.expires > {_NOW}"
+_MINE: Final = f"(t.owner {_EQ} {_OWNER} AND t.expires {_GT} {_NOW})"
+_OTHERS: Final = f"(t.owner {_NE} {_OWNER} AND t.expires {_GT} {_NOW})"
 
 #: id, channel, owner, name -> whether it held. The owner is refused from then on.
 #:
@@ -170,37 +238,48 @@ _OTHERS: Final = f"t.owner <> $3::text AND t.expires > {_NOW}"
 GIVE_BACK_UNSURE: Final = f"""
 WITH before AS ({_BEFORE} FOR NO KEY UPDATE), freed AS (
     INSERT INTO {TABLE} AS t (id, name, owner, token, tokens, expires, refused)
-    VALUES ($1::bytea, $4::text, NULL, 0, 0, {_NOW},
-        jsonb_build_object($3::text, {_EPOCH} + {TOMBSTONE}))
+    VALUES ({_ID}, $4::pg_catalog.text, NULL, 0, 0, {_NOW},
+        pg_catalog.jsonb_build_object({_OWNER}, {_EPOCH} {_PLUS} {TOMBSTONE}))
     ON CONFLICT (id) DO UPDATE SET
         owner = CASE WHEN {_OTHERS} THEN t.owner END,
         expires = CASE WHEN {_OTHERS} THEN t.expires ELSE {_NOW} END,
         waiting_until = CASE WHEN {_OTHERS} THEN t.waiting_until END,
         freed_by = CASE WHEN {_MINE} THEN t.owner ELSE t.freed_by END,
-        refused = coalesce({_NEEDED}, '{{}}') || excluded.refused)
-SELECT coalesce({_MINE} OR t.freed_by = $3::text, false) AS held,
-    CASE WHEN t.id IS NULL OR t.waiting_until > {_NOW} AND ({_OTHERS}) IS NOT TRUE
+        refused = coalesce({_NEEDED}, '{{}}'::pg_catalog.jsonb) {_CONCAT} excluded.refused)
+SELECT coalesce({_MINE} OR t.freed_by {_EQ} {_OWNER}, false) AS held,
+    CASE WHEN t.id IS NULL OR t.waiting_until {_GT} {_NOW} AND {_OTHERS} IS NOT TRUE
         THEN {_RING} END
 FROM (VALUES (1)) AS once LEFT JOIN before AS t ON true"""
 
+#: The holds of `RENEW` and `CONFIRM`. Arrays of text: for those of other types asyncpg asks the
+#: server what they are, in SQL with bare names.
 _ENTRIES: Final = """
-unnest($1::bytea[], $2::text[], $3::bigint[], $4::float8[], $5::bigint[])
-    AS entry (id, owner, token, lease, seen)"""
+(
+    SELECT pg_catalog.decode(given.id, 'hex') AS id, given.owner,
+        given.token::pg_catalog.int8 AS token, given.lease::pg_catalog.float8 AS lease,
+        given.seen::pg_catalog.int8 AS seen
+    FROM ROWS FROM (
+        pg_catalog.unnest($1::pg_catalog.text[]), pg_catalog.unnest($2::pg_catalog.text[]),
+        pg_catalog.unnest($3::pg_catalog.text[]), pg_catalog.unnest($4::pg_catalog.text[]),
+        pg_catalog.unnest($5::pg_catalog.text[])
+    ) AS given (id, owner, token, lease, seen)
+) AS entry"""
 _SAME_HOLD: Final = f"""
-t.id = entry.id AND t.owner = entry.owner AND t.token = entry.token AND t.expires > {_NOW}"""
-_END: Final = "(extract(epoch FROM t.expires) * 1000000)::bigint"
+t.id {_EQ} entry.id AND t.owner {_EQ} entry.owner AND t.token {_EQ} entry.token
+AND t.expires {_GT} {_NOW}"""
+_END: Final = f"(extract(epoch FROM t.expires) {_TIMES} 1000000)::pg_catalog.int8"
 _KEPT: Final = f"t.id, t.owner, t.token, {_REMAINING} AS remaining, {_END} AS seen"
 
-#: ids, owners, tokens, leases, ends -> the holds that are there, with what remains and their ends.
+#: ids in hexadecimal, owners, tokens, leases, ends, all as text -> the holds that are there, with
+#: what remains and their ends.
 #:
 #: With an end that was seen the lease is set, longer or shorter, unless that has changed since:
 #: then there is no row. So a request that comes late undoes none that was made after it.
 RENEW: Final = f"""
 UPDATE {TABLE} AS t
 SET expires = CASE WHEN entry.seen IS NULL
-    THEN greatest(t.expires, {_NOW} + make_interval(secs => entry.lease))
-    ELSE {_NOW} + make_interval(secs => entry.lease) END
-FROM {_ENTRIES} WHERE {_SAME_HOLD} AND {_END} = coalesce(entry.seen, {_END})
+    THEN greatest(t.expires, {_in("entry.lease")}) ELSE {_in("entry.lease")} END
+FROM {_ENTRIES} WHERE {_SAME_HOLD} AND {_END} {_EQ} coalesce(entry.seen, {_END})
 RETURNING {_KEPT}"""
 
 #: The same without a change, whatever is given as leases and ends.
@@ -211,10 +290,18 @@ FROM {_ENTRIES} JOIN {TABLE} AS t ON {_SAME_HOLD}"""
 #: id -> the holder, if there is one.
 LOOK: Final = f"""
 SELECT owner, token, {_REMAINING} AS remaining FROM {TABLE}
-WHERE id = $1::bytea AND owner IS NOT NULL AND expires > {_NOW}"""
+WHERE id {_EQ} {_ID} AND owner IS NOT NULL AND expires {_GT} {_NOW}"""
 
 #: id, owner, token -> a row if they hold it. In the user's transaction.
 GUARD: Final = f"""
 SELECT 1 FROM {TABLE}
-WHERE id = $1::bytea AND owner = $2::text AND token = $3::bigint AND expires > clock_timestamp()
+WHERE id {_EQ} {_ID} AND owner {_EQ} $2::pg_catalog.text AND token {_EQ} $3::pg_catalog.int8
+    AND expires {_GT} pg_catalog.clock_timestamp()
 FOR KEY SHARE"""
+
+#: channel -> rings.
+NOTIFY: Final = "SELECT pg_catalog.pg_notify($1::pg_catalog.text, '')"
+
+#: -> a row if the queue for notifications is half full, when PostgreSQL itself warns. To ask makes
+#: room in it: a queue that was full stays full when all have read it, until somebody asks.
+IS_CROWDED: Final = f"SELECT 1 WHERE pg_catalog.pg_notification_queue_usage() {_GT} 0.5"

@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -34,9 +33,11 @@ from redisson_py._stores.contract import (
 )
 from redisson_py._stores.postgres import sql
 from redisson_py._stores.postgres.connections import Answer, Connections, Target
+from redisson_py._stores.postgres.freeing import Freeing
+from redisson_py._stores.postgres.guard import guard
 from redisson_py._stores.postgres.listening import Listening, channel_of
-from redisson_py._stores.postgres.refusals import is_read_only
-from redisson_py._stores.postgres.url import check_url, database_of
+from redisson_py._stores.postgres.table import prepare_table
+from redisson_py._stores.postgres.url import check_url, database_of, search_path_of
 from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
@@ -85,10 +86,14 @@ class PostgresStore:
         _check_count("statement_cache_size", statement_cache_size, 0)
         urls, self.where = check_url(url)
         self._database: Final = database_of(url)
+        self._search_path: Final = search_path_of(url)
+        #: Where the table is, once that is known.
+        self._schema = ""
         self.trouble: Trouble = Trouble(f"{self.title} at {self.where}")
         self._target: Final = Target(urls, self.where, statement_cache_size)
         self._most: Final = connections
         self._connections: Connections | None = None
+        self._freeing: Freeing | None = None
         self._listening: Listening | None = None
         self._bell: Bell | None = None
         #: Owners of which a copy of a request may still arrive, the oldest first.
@@ -107,9 +112,12 @@ class PostgresStore:
         await self.stop()
         self._bell = bell
         self._connections = Connections(self._target, self._most, self.trouble, self._recovered)
+        self._freeing = Freeing(self._connections, self.where)
         self._listening = Listening(self._target, self._notify, bell)
         try:
-            await self._prepare_table(self._connections, deadline)
+            self._schema = await prepare_table(
+                self._connections, self._search_path, self.where, deadline
+            )
         except BaseException:
             await self.stop()
             raise
@@ -117,7 +125,7 @@ class PostgresStore:
     async def stop(self) -> None:
         """Disconnect."""
         listening, self._listening = self._listening, None
-        connections, self._connections = self._connections, None
+        connections, self._connections, self._freeing = self._connections, None, None
         if listening is not None:
             await listening.stop()
         if connections is not None:
@@ -126,7 +134,7 @@ class PostgresStore:
     def leave_behind(self) -> None:
         """Disconnect without waiting: the event loop was closed, or ends now."""
         listening, self._listening = self._listening, None
-        connections, self._connections = self._connections, None
+        connections, self._connections, self._freeing = self._connections, None, None
         if listening is not None:
             listening.leave_behind()
         if connections is not None:
@@ -135,6 +143,10 @@ class PostgresStore:
     async def ping(self, deadline: float) -> None:
         """Return when the server has answered."""
         await self._fetch(sql.PING, (), deadline)
+
+    async def guard(self, connection: Any, name: str, owner: str, token: int) -> bool:
+        """Bind a transaction of the user's to a hold; see `guard.guard`."""
+        return await guard(connection, sql.in_schema(sql.GUARD, self._schema), name, owner, token)
 
     def keys(self, name: str, kind: Kind = "lock") -> tuple[str]:
         """Return where a lock is kept: each name by itself, in its database."""
@@ -179,13 +191,7 @@ class PostgresStore:
         statement = sql.GIVE_BACK
         if unsure or owner in self._repeated:
             statement, arguments = sql.GIVE_BACK_UNSURE, (*arguments, name)
-        try:
-            answer = await self._fetch(statement, arguments, deadline)
-        except BackendError as error:
-            if isinstance(error, ConnectionLostError) or not is_read_only(error.__cause__):
-                raise
-            # It is made again: a primary may be there soon.
-            raise self.trouble.no_answer(maybe_held=False) from error
+        answer = await self._free(statement, arguments, deadline)
         self._repeated.pop(owner, None)
         if not answer.value or not answer.value[0]["held"]:
             # The row remembers only who gave back last.
@@ -208,6 +214,9 @@ class PostgresStore:
             exact = [each for each in exact if _hold_of(each) in seen]
             # One is not set if another request of its owner came in between: once more.
             kept |= (changed := await self._renew(sql.RENEW, exact, seen, deadline))
+            for hold, now_kept in changed.items():
+                if now_kept.end < seen[hold].end:
+                    await self._ring(hold[0])
             exact = [each for each in exact if _hold_of(each) not in changed]
         found = [kept.get(_hold_of(each)) for each in batch]
         return [None if each is None else each.until for each in found]
@@ -230,7 +239,7 @@ class PostgresStore:
         if (holder := state.holder) is None:
             return False
         arguments = _id(name), channel_of(name), holder.owner, holder.token
-        answer = await self._fetch(sql.FORCE_RELEASE, arguments, deadline)
+        answer = await self._free(sql.FORCE_RELEASE, arguments, deadline)
         # A request without an answer may have ended it.
         return answer.repeated or bool(answer.value and answer.value[0]["held"])
 
@@ -281,12 +290,12 @@ class PostgresStore:
             return {}
         names = {_id(each.name): each.name for each in part}
         ends = [seen.get(_hold_of(each)) for each in part]
-        arguments: list[list[Any]] = [
-            [_id(each.name) for each in part],
+        arguments: list[list[str | None]] = [
+            [_id(each.name).hex() for each in part],
             [each.owner for each in part],
-            [each.token for each in part],
-            [float(each.lease) for each in part],
-            [None if each is None else each.end for each in ends],
+            [str(each.token) for each in part],
+            [str(float(each.lease)) for each in part],
+            [None if each is None else str(each.end) for each in ends],
         ]
         answer = await self._fetch(statement, arguments, deadline, urgent=True)
         return {
@@ -307,28 +316,22 @@ class PostgresStore:
     ) -> Answer:
         if self._connections is None:
             raise _stopped()
-        return await self._connections.fetch(statement, arguments, deadline, final, urgent=urgent)
+        located = sql.in_schema(statement, self._schema)
+        return await self._connections.fetch(located, arguments, deadline, final, urgent=urgent)
+
+    async def _free(self, statement: str, arguments: Sequence[object], deadline: float) -> Answer:
+        if self._freeing is None:
+            raise _stopped()
+        located = sql.in_schema(statement, self._schema)
+        return await self._freeing.free(located, arguments, deadline)
+
+    async def _ring(self, name: str) -> None:
+        """Have who waits ask again, because a lease ends sooner than they were told."""
+        with contextlib.suppress(BackendError):
+            await self._notify(channel_of(name))
 
     async def _notify(self, channel: str) -> None:
-        await self._fetch("SELECT pg_notify($1::text, '')", (channel,), now() + 5.0)
-
-    async def _prepare_table(self, connections: Connections, deadline: float) -> None:
-        try:
-            await connections.fetch(sql.CHECK, (), deadline)
-            return
-        except BackendError as error:
-            if not isinstance(error.__cause__, asyncpg.UndefinedTableError):
-                raise
-        try:
-            await connections.run(_create, deadline)
-        except BackendError as error:
-            if not isinstance(error.__cause__, asyncpg.InsufficientPrivilegeError):
-                raise
-            raise BackendError(
-                f"PostgreSQL at {self.where}: this role may not create the table {sql.TABLE}. Run"
-                f" as one that may, and grant SELECT, INSERT and UPDATE on it:\n{sql.schema_sql()}"
-            ) from error.__cause__
-        await connections.fetch(sql.CHECK, (), deadline)
+        await self._fetch(sql.NOTIFY, (channel,), now() + 5.0, (asyncpg.PostgresError,))
 
     def _remember(self, owner: str) -> None:
         self._repeated[owner] = None
@@ -340,17 +343,6 @@ class PostgresStore:
             self._listening.suspect()
         if self._bell is not None:
             asyncio.get_running_loop().call_soon(self._bell.ring_all)
-
-
-async def _create(connection: asyncpg.Connection) -> None:
-    # Another client may create it at this moment: that is as good, and said in four ways.
-    with contextlib.suppress(
-        asyncpg.DuplicateTableError,
-        asyncpg.DuplicateObjectError,
-        asyncpg.UniqueViolationError,
-        asyncpg.InternalServerError,
-    ):
-        await connection.execute(sql.schema_sql())
 
 
 def _check_count(what: str, count: object, least: int) -> None:

@@ -14,6 +14,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 _PORT: Final = 5432
 _NAME: Final = re.compile(r"[A-Za-z_][\w.]*")
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[\w.%/-]*)(?::(\d*))?")
+_SEARCH_PATH: Final = "search_path"
 _SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 _SSL_FILES: Final = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
 _ESCAPE: Final = "a user name or password with : / ? # [ ] @ or % in it must be percent-encoded"
@@ -44,6 +45,9 @@ def check_url(url: object) -> tuple[tuple[str, ...], str]:
             raise ValueError("the URL has as many ports as hosts, or one port for all of them")
         pairs = zip(names, ports, strict=True)
         addresses = [_address(f"{name}:{port}" if port else name) for name, port in pairs]
+    # The store looks for its table along it: as a parameter of the connection poolers refuse it.
+    arguments = [each for each in parts.query.split("&") if _name(each) != _SEARCH_PATH]
+    parts = parts._replace(query="&".join(arguments))
     # asyncpg has one timeout for all hosts: the first would have the time of the second.
     urls = tuple(parts._replace(netloc=user + at + each).geturl() for each in hosts.split(","))
     return urls, ", ".join(addresses)
@@ -56,6 +60,15 @@ def database_of(url: str) -> str:
     named = unquote(parts.path[1:]) or options.get("dbname") or options.get("database")
     user = unquote(parts.username or "") or options.get("user") or os.getenv("PGUSER")
     return named or os.getenv("PGDATABASE") or user or ""
+
+
+def _name(argument: str) -> str:
+    return unquote(argument.partition("=")[0])
+
+
+def search_path_of(url: str) -> str | None:
+    """Return the search_path that a checked URL has, or None."""
+    return _options(urlsplit(url.strip()).query).get(_SEARCH_PATH)
 
 
 def _split(text: str) -> SplitResult:

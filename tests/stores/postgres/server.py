@@ -24,6 +24,8 @@ from tests.fixtures.redis_server import unavailable
 
 HOST = "127.0.0.1"
 DATABASE = "postgres"
+#: A database of PgBouncer, for which it cannot log in.
+LOCKED = "locked"
 #: Where Debian keeps the binaries of PostgreSQL 15.
 _DEBIAN_15 = Path("/usr/lib/postgresql/15/bin")
 _START_TIME = 60.0
@@ -193,7 +195,8 @@ def running_pgbouncer(server: PostgresServer) -> Iterator[int]:
     try:
         settings = folder / "pgbouncer.ini"
         settings.write_text(
-            f"[databases]\n* = host={HOST} port={server.port} user=postgres dbname={DATABASE}\n"
+            f"[databases]\n{DATABASE} = host={HOST} port={server.port} user=postgres\n"
+            f"{LOCKED} = host={HOST} port={server.port} user=secretive dbname={DATABASE}\n"
             f"[pgbouncer]\nlisten_addr = {HOST}\nlisten_port = {port}\nauth_type = any\n"
             "unix_socket_dir =\npool_mode = transaction\ndefault_pool_size = 4\n"
         )

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import asyncpg
 import pytest
 
-from redisson_py._stores.postgres import guard, sql
+from redisson_py._stores.postgres import PostgresStore, sql
 from redisson_py._stores.postgres.listening import channel_of
 from redisson_py._stores.postgres.store import LOCKED
 from redisson_py.errors import BackendError, NotHeldError
@@ -43,21 +43,21 @@ async def test_a_takeover_waits_for_the_users_commit(server: PostgresServer) -> 
     ):
         hold = await granted(one, "guarded", "a:1", lease=2)
         async with raw.transaction():
-            assert await guard(raw, "guarded", "a:1", hold.token)
+            assert await one.guard(raw, "guarded", "a:1", hold.token)
             await until_over(raw, "guarded")
             # The lease is over, but its place is not free.
             for waits in (False, True):
                 assert await busy(other, "guarded", "b:1", waits=waits) == LOCKED
         assert (await granted(other, "guarded", "b:1")).token > hold.token
         async with raw.transaction():
-            assert not await guard(raw, "guarded", "a:1", hold.token)
+            assert not await one.guard(raw, "guarded", "a:1", hold.token)
 
 
 async def test_renewals_pass_a_guard(server: PostgresServer) -> None:
     async with started(server.url) as store, connected(server.url) as raw:
         hold = await granted(store, "renewed", "a:1", lease=5)
         async with raw.transaction():
-            assert await guard(raw, "renewed", "a:1", hold.token)
+            assert await store.guard(raw, "renewed", "a:1", hold.token)
             (kept,) = await store.renew([renewal("renewed", "a:1", hold.token, 60)], soon())
             assert kept is not None
             assert kept > hold.until + 50
@@ -72,7 +72,7 @@ async def test_a_waiter_is_rung_for_although_a_guard_is_open(server: PostgresSer
     async with started(server.url) as store, connected(server.url) as raw:
         hold = await granted(store, "waited", "a:1")
         async with raw.transaction():
-            assert await guard(raw, "waited", "a:1", hold.token)
+            assert await store.guard(raw, "waited", "a:1", hold.token)
             # It registers beside the guard, and does not wait for it.
             assert await busy(store, "waited", "b:1", waits=True) > 1
             assert await store.give_back("waited", "a:1", False, soon())
@@ -84,7 +84,7 @@ async def test_a_lease_that_is_over_is_not_guarded(server: PostgresServer) -> No
     async with started(server.url) as store, connected(server.url) as raw:
         hold = await granted(store, "over", "a:1", lease=0.1)
         await until_over(raw, "over")
-        assert not await guard_in(raw, "over", "a:1", hold.token)
+        assert not await guard_in(store, raw, "over", "a:1", hold.token)
 
 
 async def test_a_guard_waits_for_a_takeover_and_fails(server: PostgresServer) -> None:
@@ -102,24 +102,26 @@ async def test_a_guard_waits_for_a_takeover_and_fails(server: PostgresServer) ->
         assert freed["held"]
         (row,) = await forcing.fetch(sql.ASK, id_of("changed"), "changed", "b:1", 30.0, 1, False)
         assert row["granted"]
-        asking = asyncio.create_task(guard_in(raw, "changed", "a:1", hold.token))
+        asking = asyncio.create_task(guard_in(store, raw, "changed", "a:1", hold.token))
         await until_blocked(look)
         await transaction.commit()
         assert not await asking
 
 
-async def guard_in(connection: asyncpg.Connection, name: str, owner: str, token: int) -> bool:
+async def guard_in(
+    store: PostgresStore, connection: asyncpg.Connection, name: str, owner: str, token: int
+) -> bool:
     async with connection.transaction():
-        return await guard(connection, name, owner, token)
+        return await store.guard(connection, name, owner, token)
 
 
 async def test_a_guard_knows_owner_and_token(server: PostgresServer) -> None:
     async with started(server.url) as store, connected(server.url) as raw:
         hold = await granted(store, "known", "a:1")
         async with raw.transaction():
-            assert not await guard(raw, "known", "a:1", hold.token - 1)
-            assert not await guard(raw, "known", "b:1", hold.token)
-            assert not await guard(raw, "unknown", "a:1", hold.token)
+            assert not await store.guard(raw, "known", "a:1", hold.token - 1)
+            assert not await store.guard(raw, "known", "b:1", hold.token)
+            assert not await store.guard(raw, "unknown", "a:1", hold.token)
             # Nothing is locked by a guard that failed.
             await store.give_back("known", "a:1", False, soon())
             await granted(store, "known", "b:1")
@@ -129,7 +131,7 @@ async def test_a_guarded_row_is_not_deleted(server: PostgresServer) -> None:
     async with started(server.url) as store, connected(server.url) as raw:
         hold = await granted(store, "kept", "a:1", lease=2)
         async with raw.transaction(), connected(server.url) as cleaner:
-            assert await guard(raw, "kept", "a:1", hold.token)
+            assert await store.guard(raw, "kept", "a:1", hold.token)
             await until_over(raw, "kept")
             await cleaner.execute("SET lock_timeout = '50ms'")
             with pytest.raises(asyncpg.LockNotAvailableError):
@@ -140,14 +142,17 @@ async def test_a_guard_outside_of_a_transaction_is_refused(server: PostgresServe
     async with started(server.url) as store, connected(server.url) as raw:
         hold = await granted(store, "outside", "a:1")
         with pytest.raises(RuntimeError, match=r"connection\.transaction"):
-            await guard(raw, "outside", "a:1", hold.token)
+            await store.guard(raw, "outside", "a:1", hold.token)
 
 
 async def test_a_guard_in_another_database_is_refused(server: PostgresServer) -> None:
-    async with connected(server.url_of("postgres", "template1")) as raw:
-        with pytest.raises(BackendError, match="search_path"):
+    async with (
+        started(server.url) as store,
+        connected(server.url_of("postgres", "template1")) as raw,
+    ):
+        with pytest.raises(BackendError, match="has no table redisson_py_locks"):
             async with raw.transaction():
-                await guard(raw, "elsewhere", "a:1", 1)
+                await store.guard(raw, "elsewhere", "a:1", 1)
 
 
 async def test_a_guarded_lock_is_not_passed_on_before_the_commit(server: PostgresServer) -> None:

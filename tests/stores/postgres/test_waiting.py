@@ -52,6 +52,19 @@ async def test_a_release_rings_for_those_that_wait(server: PostgresServer) -> No
         assert bell.names == ["rings", "rings"]
 
 
+async def test_a_lease_that_ends_sooner_than_it_was_said_rings(server: PostgresServer) -> None:
+    bell = Bell()
+    async with started(server.url) as one, started(server.url, bell) as other:
+        async with connected(server.url) as raw:
+            await granted(one, "sooner", "a:1")
+            token = (await row_of(raw, "sooner"))["token"]
+        await busy(other, "sooner", "b:1", waits=True)
+        await one.renew([renewal("sooner", "a:1", token, 300, exact=True)], soon())
+        await one.renew([renewal("sooner", "a:1", token, 5, exact=True)], soon())
+        await bell.wait()
+        assert bell.names == ["sooner"]
+
+
 async def test_a_wait_that_ended_is_not_rung_for(server: PostgresServer) -> None:
     bell = Bell()
     async with started(server.url) as one, started(server.url, bell) as other:
@@ -246,12 +259,12 @@ async def test_a_first_connection_lost_halfway_has_missed_something(
     """It listened to one of two names, whose waiter sleeps, when it was lost."""
     bounded, statements, bell = listening._bounded, 0, Bell()
 
-    async def lost(connection: asyncpg.Connection, statement: Awaitable[object]) -> None:
+    async def lost(connection: asyncpg.Connection, statement: Awaitable[object]) -> object:
         nonlocal statements
         statements += 1
-        if statements == 4:
+        if statements == 5:
             connection.terminate()
-        await bounded(connection, statement)
+        return await bounded(connection, statement)
 
     monkeypatch.setattr(listening, "_bounded", lost)
     async with started(server.url) as one, started(server.url, bell) as other:

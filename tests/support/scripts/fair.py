@@ -154,6 +154,22 @@ class FairScripts(LockScripts):
         """Give up, as a waiter does whose time is up or who is cancelled."""
         return await self.release(owner, tombstone_ms=TOMBSTONE, wait_ms=wait_ms)
 
+    async def set_lease(
+        self, owner: str = A, lease_ms: Arg = LEASE, *, version: Arg = 0, version_ms: Arg = 0
+    ) -> int:
+        """Set what is left of the lease."""
+        return int(
+            await self.scripts.run(
+                "fair_lock.set_lease",
+                lock=self.key,
+                **self.line,
+                owner=owner,
+                lease_ms=lease_ms,
+                channel=self.channel,
+                **self.versioned(owner, version, version_ms),
+            )
+        )
+
     async def force_release(self, request: str = "r1", receipt_ms: Arg = TOMBSTONE) -> int:
         """Free the lock whoever has it."""
         return int(

@@ -126,6 +126,7 @@ class LockScripts:
                 lock=self.key,
                 owner=owner,
                 lease_ms=lease_ms,
+                channel=self.channel,
                 **self.versioned(owner, version, version_ms),
             )
         )

@@ -94,6 +94,7 @@ class PermitScripts:
         values = self.versioned(field, version, version_ms)
         values |= {"counter": self.key, "counts": self.side, "idle_ms": idle_ms}
         values |= {"permits": self.permits, "field": field, "lease_ms": lease_ms}
+        values["channel"] = self.channel
         return int(await self.scripts.run("permit.set_lease", **values))
 
     def versioned(self, field: bytes | str, version: Arg, version_ms: Arg) -> dict[str, Arg]:
@@ -156,6 +157,7 @@ class SemaphoreScripts(PermitScripts):
         owner: str = A,
         units: Arg = 0,
         *,
+        had: Arg = 1,
         tombstone_ms: Arg = 0,
         version: Arg = 0,
         version_ms: Arg = 0,
@@ -168,6 +170,7 @@ class SemaphoreScripts(PermitScripts):
             tombstone=self.tombstone(owner),
             owner=owner,
             units=units,
+            had_units=had,
             channel=self.channel,
             tombstone_ms=tombstone_ms,
             **self.versioned(owner, version, version_ms),

@@ -60,6 +60,11 @@ class SideScripts:
         waits: Arg = 0,
     ) -> int | None:
         """Ask for a hold count; `waits`: a reader yields, a writer counts as waiting (in ms)."""
+        values: dict[str, Arg] = (
+            {"yields": waits}
+            if self.side == "read"
+            else {"alive_ms": waits, "channel": self.channel}
+        )
         reply: int | None = await self.scripts.run(
             f"{self.side}_lock.acquire",
             lock=self.key,
@@ -69,7 +74,7 @@ class SideScripts:
             holds=holds,
             lease_ms=lease_ms,
             **self.versioned(owner, version, version_ms),
-            **{"yields" if self.side == "read" else "alive_ms": waits},
+            **values,
         )
         return reply
 
@@ -126,6 +131,7 @@ class SideScripts:
                 lock=self.key,
                 owner=self.field(owner),
                 lease_ms=lease_ms,
+                channel=self.channel,
                 **self.versioned(owner, version, version_ms),
             )
         )

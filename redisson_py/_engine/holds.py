@@ -1,0 +1,78 @@
+"""Which holds there are: the one list of a client.
+
+A hold is in it from its grant until it is released or lost, whatever becomes of its task: also
+while the local queue passes it on and no task has it, and after its task has ended. Everything that
+asks which holds there are asks here: renewal, forced releases, closing, statistics, inspection.
+Which of them a task has is another question, which `TaskHolds` answers.
+
+A hold without units has nothing on the server, and is not in it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from redisson_py._engine.hold import Hold
+
+
+class Holds(dict["Hold", None]):
+    """All holds in force of one client, oldest first; only its watchdog changes it.
+
+    Attributes:
+        first: The first hold on a key. Most keys never have another.
+        more: Those that began while there was one, by their fields.
+    """
+
+    __slots__ = ("first", "more")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first: dict[bytes, Hold] = {}
+        self.more: dict[bytes, dict[bytes, Hold]] = {}
+
+    def on(self, key: bytes) -> list[Hold]:
+        """Return the holds on a key, of all kinds, oldest first."""
+        first = [self.first[key]] if key in self.first else []
+        return [*first, *self.more.get(key, {}).values()]
+
+    def find(self, key: bytes, field: bytes) -> Hold | None:
+        """Return the hold on a key that has this field on the server."""
+        first = self.first.get(key)
+        if first is not None and first.field == field:
+            return first
+        return self.more.get(key, {}).get(field)
+
+    def add(self, hold: Hold) -> None:
+        """Add a hold that begins."""
+        self[hold] = None
+        key = hold.ownership.commands.key
+        if key in self.first or key in self.more:
+            self.more.setdefault(key, {})[hold.field] = hold
+        else:
+            self.first[key] = hold
+
+    def remove(self, hold: Hold) -> None:
+        """Remove a hold that is over."""
+        del self[hold]
+        key = hold.ownership.commands.key
+        if self.first.get(key) is hold:
+            del self.first[key]
+        else:
+            more = self.more[key]
+            del more[hold.field]
+            if not more:
+                del self.more[key]
+
+    def clear(self) -> None:
+        """Remove all."""
+        super().clear()
+        self.first.clear()
+        self.more.clear()
+
+    def check(self) -> None:
+        """Raise `AssertionError` if an invariant does not hold; for tests."""
+        found = [hold for key in self.first.keys() | self.more.keys() for hold in self.on(key)]
+        assert set(found) == self.keys(), "a hold is not found on its key, or one that is over is"
+        assert len(found) == len(self)
+        assert all(self.more.values())

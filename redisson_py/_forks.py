@@ -1,0 +1,74 @@
+"""What a fork waits for: imports of this package, and of what a client needs.
+
+The child of a fork has one thread. A lock that another thread of its parent had stays taken in it
+for ever, and each module has such a lock while it is imported. So modules of this package import
+what they need at their top, or inside `no_fork`, before the first use of a client; a fork waits
+until that is done.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from importlib import _bootstrap, import_module
+from typing import Any
+
+#: Seconds for which a fork waits. What it waits for may need something that its thread has.
+LONGEST_WAIT = 10.0
+
+#: Seconds between two looks for imports.
+_PAUSE = 0.001
+
+#: Reentrant, because a signal handler may call what holds it, and what holds it may fork.
+_lock = threading.RLock()
+
+
+@contextmanager
+def no_fork() -> Generator[None]:
+    """Let no other thread fork during this block; it may be entered again inside."""
+    with _lock:
+        yield
+
+
+def _wait() -> None:
+    until = time.monotonic() + LONGEST_WAIT
+    _lock.acquire(timeout=LONGEST_WAIT)
+    while _others_import() and time.monotonic() < until:
+        _go_on()
+        time.sleep(_PAUSE)
+        _lock.acquire(timeout=LONGEST_WAIT)
+
+
+def _others_import() -> bool:
+    """Return whether another thread imports a module of this package."""
+    # A private name of Python: the locks of the modules that are being imported. There is none yet
+    # in `sys.modules` of a module whose package is imported first.
+    found: dict[str, Any] = _bootstrap._module_locks  # type: ignore[attr-defined]
+    locks = [
+        lock() for name, lock in list(found.items()) if name.partition(".")[0] == "redisson_py"
+    ]
+    return any(
+        lock is not None and lock.owner not in (None, threading.get_ident()) for lock in locks
+    )
+
+
+def _go_on() -> None:
+    # It may have waited in vain.
+    with suppress(RuntimeError):
+        _lock.release()
+
+
+def _forked() -> None:
+    global _lock
+    # A thread of the parent may have it. A block that this thread is in releases the other one.
+    _lock = threading.RLock()
+
+
+# These two have hooks of their own. Registered while a fork waits for an import, they would be
+# called only after it, to release locks that they had not acquired.
+for _name in ("concurrent.futures.thread", "logging"):
+    import_module(_name)
+os.register_at_fork(before=_wait, after_in_parent=_go_on, after_in_child=_forked)

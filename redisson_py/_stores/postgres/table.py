@@ -1,0 +1,73 @@
+"""Finds the table of locks, or makes it."""
+
+from __future__ import annotations
+
+import contextlib
+
+import asyncpg
+
+from redisson_py._stores.postgres import sql
+from redisson_py._stores.postgres.connections import Connections
+from redisson_py.errors import BackendError
+
+
+async def prepare_table(
+    connections: Connections, search_path: str | None, where: str, deadline: float
+) -> str:
+    """Return the schema of the table, the first one of that name along the search_path.
+
+    Args:
+        connections: To the database.
+        search_path: The one that the URL has; None: that of the role.
+        where: The address for people.
+        deadline: When to give up.
+
+    Raises:
+        BackendError: There is none, and the role may not make it; or it is not to be trusted.
+        ConnectionLostError: The server did not answer.
+    """
+    answer = await connections.fetch(sql.LOCATE, (search_path, sql.TABLE), deadline)
+    path = answer.value
+    if not path:
+        raise BackendError(
+            f"PostgreSQL at {where}: of the schemas of the search_path, none is there that this"
+            " role may use"
+        )
+    found = next((each for each in path if each["there"]), None)
+    if found is None:
+        schema: str = path[0]["schema"]
+        await _make(connections, schema, where, deadline)
+    else:
+        schema = found["schema"]
+        if not found["trusted"]:
+            raise BackendError(
+                f"PostgreSQL at {where}: everybody may create objects in the schema {schema!r}, and"
+                f" the role {found['owner']!r}, which need not be trusted, owns the table"
+                f" {sql.TABLE} there: it could have its code run by this role. Make the owner of"
+                " the schema or of the database its owner (ALTER TABLE ... OWNER TO ...), or put"
+                " the table into a schema of its own"
+            )
+    await connections.fetch(sql.in_schema(sql.CHECK, schema), (), deadline)
+    return schema
+
+
+async def _make(connections: Connections, schema: str, where: str, deadline: float) -> None:
+    async def create(connection: asyncpg.Connection) -> None:
+        # Another client may create it at this moment: that is as good, and said in four ways.
+        with contextlib.suppress(
+            asyncpg.DuplicateTableError,
+            asyncpg.DuplicateObjectError,
+            asyncpg.UniqueViolationError,
+            asyncpg.InternalServerError,
+        ):
+            await connection.execute(sql.in_schema(sql.schema_sql(), schema))
+
+    try:
+        await connections.run(create, deadline)
+    except BackendError as error:
+        if not isinstance(error.__cause__, asyncpg.InsufficientPrivilegeError):
+            raise
+        raise BackendError(
+            f"PostgreSQL at {where}: this role may not create the table {sql.TABLE}. Run as one"
+            f" that may, and grant SELECT, INSERT and UPDATE on it:\n{sql.schema_sql()}"
+        ) from error.__cause__

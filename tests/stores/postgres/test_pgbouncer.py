@@ -1,0 +1,65 @@
+"""Behind PgBouncer in transaction mode, which refuses what it does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from redisson_py._stores.postgres import PostgresStore
+from redisson_py.errors import BackendError, ConnectionLostError
+from tests.stores.postgres.scene import Bell, connected, granted, id_of, soon, started
+from tests.stores.postgres.server import DATABASE, LOCKED, PostgresServer, running_pgbouncer
+
+
+@pytest.fixture(scope="module")
+def port(server: PostgresServer) -> Iterator[int]:
+    with running_pgbouncer(server) as port:
+        yield port
+
+
+async def test_a_search_path_in_the_url_names_the_schema(server: PostgresServer, port: int) -> None:
+    async with connected(server.url) as raw:
+        await raw.execute('CREATE SCHEMA "Locks, ours"')
+        for at in (port, server.port):
+            url = server.url_of("postgres", port=at)
+            path = "%22Locks%2C+ours%22,public"
+            async with started(f"{url}?search_path={path}", statement_cache_size=0) as store:
+                await granted(store, f"k{at}", "a:1")
+            owner = 'SELECT owner FROM "Locks, ours".redisson_py_locks WHERE id = $1'
+            assert await raw.fetchval(owner, id_of(f"k{at}")) == "a:1"
+        async with started(server.url_of("postgres", port=port), statement_cache_size=0):
+            assert await raw.fetchval("SELECT to_regclass('public.redisson_py_locks')")
+
+
+@pytest.mark.parametrize(
+    ("database", "arguments", "told"),
+    [
+        (DATABASE, "?statement_timeout=500", "unsupported startup parameter: statement_timeout"),
+        (DATABASE, "?options=-c%20search_path%3Dlocks", "unsupported startup parameter: options"),
+        ("nowhere", "", "knows no such database"),
+    ],
+)
+async def test_what_it_refuses_is_told_at_once(
+    server: PostgresServer, port: int, database: str, arguments: str, told: str
+) -> None:
+    url = server.url_of("secretive", database, port)
+    with pytest.raises(BackendError, match=told) as caught:
+        await PostgresStore(url + arguments).start(Bell(), soon())
+    assert not isinstance(caught.value, ConnectionLostError)
+    for secret in ("secretive", "nowhere"):
+        assert secret not in str(caught.value)
+
+
+async def test_no_user_of_it_is_told(server: PostgresServer, port: int) -> None:
+    """It repeats what PostgreSQL says of the user as whom it logs in."""
+    async with connected(server.url) as admin:
+        await admin.execute("CREATE ROLE secretive LOGIN PASSWORD 'unknown to it'")
+    with pytest.raises(ConnectionLostError, match="password authentication failed") as caught:
+        await PostgresStore(server.url_of("app", LOCKED, port)).start(Bell(), soon(2))
+    assert "secretive" not in str(caught.value)
+
+
+async def test_a_schema_that_is_not_there_is_told(server: PostgresServer) -> None:
+    with pytest.raises(BackendError, match="none is there that this role may use"):
+        await PostgresStore(f"{server.url}?search_path=nowhere").start(Bell(), soon())

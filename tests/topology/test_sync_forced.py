@@ -1,0 +1,30 @@
+"""`sync_replicas` and a forced release: the master has granted it, replicas have not yet."""
+
+from __future__ import annotations
+
+import asyncio
+
+from tests.fixtures.client import ClientFactory
+from tests.support.waiting import until_async
+from tests.topology.conftest import Pair
+
+
+async def test_a_forced_release_finds_a_grant_that_replicas_have_not_confirmed(
+    pair: Pair, clients: ClientFactory
+) -> None:
+    """The master forgets it before its own client has heard of it."""
+    client = clients(pair.url, sync_replicas=1, sync_timeout=30, command_timeout=30)
+    other = clients(pair.url)
+    async with client.get_lock("first"):
+        pass
+    await pair.freeze()
+    acquiring = asyncio.create_task(client.get_lock("k").acquire())
+    await until_async(pair.blocked)
+    assert await client.get_lock("k").force_release()
+    taken = await other.get_lock("k").acquire(timeout=0)
+    await pair.servers.thaw(pair.replicas[0])
+    lease = await acquiring
+    # No renewal is due by now.
+    async with asyncio.timeout(5):
+        await lease.wait_lost()
+    await taken.release()
