@@ -22,6 +22,7 @@ class Model:
     away: int = 0
     held: dict[Any, int] = field(default_factory=dict)
     over: set[Any] = field(default_factory=set)
+    endless: set[Any] = field(default_factory=set)
     gone: set[Any] = field(default_factory=set)
     heard: list[int] = field(default_factory=list)
     served: dict[str, tuple[int, Any]] = field(default_factory=dict)
@@ -34,6 +35,7 @@ class Model:
         """What was taken from a semaphore that is gone counts no more."""
         self.held.clear()
         self.over.clear()
+        self.endless.clear()
 
     def make(self, units: int) -> None:
         self.void()
@@ -44,7 +46,14 @@ class Model:
 
     def drop(self, mark: Any) -> int:
         self.over.discard(mark)
+        self.endless.discard(mark)
         return self.held.pop(mark, 0)
+
+    def ends_sooner(self, mark: Any) -> bool:
+        """Whether a lease set now ends sooner than what was there."""
+        endless = mark in self.endless
+        self.endless.discard(mark)
+        return endless
 
     def reclaim(self, reclaims: int) -> int:
         assert self.value is not None
@@ -208,6 +217,9 @@ class Permits(Model):
         return self.value
 
     def update_lease(self, mark: bytes) -> int:
-        if self.value is not None and self.reclaim(100):
-            self.tell(self.value)
-        return int(self.value is not None and mark in self.held and mark not in self.over)
+        if self.value is None:
+            return 0
+        alive = mark in self.held and mark not in self.over
+        back, sooner = self.reclaim(100), int(alive and self.ends_sooner(mark))
+        self.tell(max(self.value, sooner) if back else sooner)
+        return int(alive)

@@ -141,6 +141,7 @@ class Machine(RuleBasedStateMachine, Generic[M, S]):
         mark = data.draw(st.sampled_from(sorted(self.model.held.keys() - self.model.over)))
         self.go(self.scripts.end(mark))
         self.model.over.add(mark)
+        self.model.endless.discard(mark)
 
     @precondition(lambda self: self.model.held)
     @rule(data=st.data(), sets=st.booleans())
@@ -150,6 +151,8 @@ class Machine(RuleBasedStateMachine, Generic[M, S]):
         # What was taken from a semaphore that is gone is void.
         there = self.model.value is not None and mark not in self.model.over
         assert self.go(doing) == int(there)
+        if sets and there and self.model.ends_sooner(mark):
+            self.model.tell(1)
 
     @invariant()
     def the_server_has_what_the_model_has(self) -> None:
@@ -361,6 +364,7 @@ class PermitsMachine(Machine[Permits, ExpirableScripts]):
         assert self.model.value is not None
         self.model.value -= 1
         self.model.held[permit] = 1
+        self.model.endless.add(permit)
 
     @precondition(lambda self: self.model.value is not None and self.model.held)
     @rule(data=st.data())
