@@ -17,7 +17,7 @@ from importlib import _bootstrap, import_module
 from typing import Any
 
 #: Seconds for which a fork waits. What it waits for may need something that its thread has.
-LONGEST_WAIT = 10.0
+LONGEST_WAIT = 30.0
 
 #: Seconds between two looks for imports.
 _PAUSE = 0.001
