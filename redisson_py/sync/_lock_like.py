@@ -127,7 +127,8 @@ class LockLike(Holdable):
 
         Raises:
             NotHeldError: The current thread has no hold.
-            LeaseLostError: It had one and lost it, or the key was overwritten; raised once.
+            LeaseLostError: It had one and lost it, or the key was overwritten; raised once. Of
+                leases that ended inside another hold, the newest 100 are reported.
             ReleaseFailedError: The server did not answer for `command_timeout`. The release is
                 repeated until the lease has run out.
             BackendError: The server refused: no permission.
