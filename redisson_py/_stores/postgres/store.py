@@ -17,6 +17,7 @@ import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, Self, final
 
 import asyncpg
@@ -327,7 +328,7 @@ class PostgresStore:
 
     async def _ring(self, name: str) -> None:
         """Have who waits ask again, because a lease ends sooner than they were told."""
-        with contextlib.suppress(BackendError):
+        with suppress(BackendError, asyncpg.PostgresError):
             await self._notify(channel_of(name))
 
     async def _notify(self, channel: str) -> None:
