@@ -92,6 +92,7 @@ class Lease:
         "_state",
         "_token",
         "_told",
+        "_unreleased",
         "_wanted",
     )
 
@@ -113,6 +114,8 @@ class Lease:
         self._reason: Reason = "taken"
         #: It was released, or its loss was reported: no call may use it any more.
         self._told = False
+        #: Why its release failed, if it did. Not the error, whose traceback has this lease.
+        self._unreleased = ""
         self._ended_at: float | None = None
         self._lost_waiters: list[Future[None]] | None = None
         #: The `async with` block that it belongs to.
@@ -218,18 +221,18 @@ class Lease:
         If its end has passed and the server still has it, it may be released without an error.
 
         Raises:
-            NotHeldError: It was released already.
+            NotHeldError: It was released already, or its release failed: the text says which.
             LeaseLostError: It was lost before; nothing is held.
             ReleaseFailedError: The server did not answer for `command_timeout`. The release is
                 repeated until the lease has run out.
         """
         if self._told:
-            raise NotHeldError(f"{self._hold.ownership.kind} {self.name!r} was released already")
+            raise self._over()
         await give_back(self)
 
     async def __aenter__(self) -> Self:
         if self._told:
-            raise NotHeldError(f"{self._hold.ownership.kind} {self.name!r} was released already")
+            raise self._over()
         self.check()
         Block(None).begin(self, current_task())
         return self
@@ -250,6 +253,20 @@ class Lease:
         await block.exit(kind, error, trace)
 
     # For the library.
+
+    def _over(self) -> NotHeldError:
+        """Return the error of a call that needs it, after its release or its reported loss."""
+        if self._unreleased:
+            text = f"cannot be released again; before, {self._unreleased}"
+        elif self._state == "lost":
+            text = f"was lost before ({self._reason}), which was reported then"
+        else:
+            text = "was released already"
+        return NotHeldError(f"{self._hold.ownership.kind} {self.name!r} {text}")
+
+    def _release_failed(self, why: str) -> None:
+        """Record that the server refused its release, or did not answer it."""
+        self._unreleased = why
 
     def _lose(self, reason: Reason) -> bool:
         """Mark it lost and cancel its block; return whether it was held."""

@@ -201,12 +201,13 @@ class Ownership:
         try:
             reply = await call.future
         except RefusedError as error:
+            lease._release_failed(f"the server refused that: {error}")
             raise self.refusal(hold, lease, call, error) from error
         except ConnectionLostError as error:
             if not was_valid:
                 lease._lose_late(lease._overdue_reason)
                 raise lease._loss() from error
-            raise release_failed(self, error) from error
+            raise release_failed(self, lease, error) from error
         finally:
             self.left(reply, own_message)
         if reply or not self.commands.was_lost(reply):

@@ -54,9 +54,10 @@ async def answer_lowered(
     try:
         reply = await call.future
     except RefusedError as error:
+        lease._release_failed(f"the server refused that: {error}")
         raise ownership.refusal(hold, lease, call, error) from error
     except ConnectionLostError as error:
-        raise release_failed(ownership, error) from error
+        raise release_failed(ownership, lease, error) from error
     # If sent twice, the lease that the first copy set may have ended before the second came.
     ended = call.uncertain and was_valid and now() >= hold.ends_at
     if reply is None and not ended:
@@ -64,10 +65,10 @@ async def answer_lowered(
         raise lease._loss()
 
 
-def release_failed(ownership: Ownership, error: ConnectionLostError) -> ReleaseFailedError:
-    """Return the error of a release that got no answer."""
-    return ReleaseFailedError(
-        f"the release of {ownership!r} got no answer ({error}); it is repeated until its lease"
-        " ends",
-        maybe_held=True,
-    )
+def release_failed(
+    ownership: Ownership, lease: Lease, error: ConnectionLostError
+) -> ReleaseFailedError:
+    """Return the error of a release that got no answer, and record it for the next one."""
+    why = f"got no answer ({error}); it is repeated until its lease ends"
+    lease._release_failed(f"the release {why}")
+    return ReleaseFailedError(f"the release of {ownership!r} {why}", maybe_held=True)

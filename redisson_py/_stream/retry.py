@@ -1,45 +1,12 @@
-"""When to ask again, and how soon."""
+"""How soon to ask again."""
 
 from __future__ import annotations
 
 import random
-import re
 
-#: Error replies that mean "not executed, ask again": the server starts, fails over, or is busy.
-TRY_AGAIN = (
-    "READONLY",
-    "LOADING",
-    "BUSY",
-    "MASTERDOWN",
-    "CLUSTERDOWN",
-    "TRYAGAIN",
-    "NOREPLICAS",
-)
-#: How Redis 6.2 wraps the error of a command that a script called.
-_IN_SCRIPT = re.compile(r"ERR Error running script .*: -(?=[A-Z]+ )")
-#: Error replies while a slot moves key by key; a call for one of the keys may be served.
-_MOVING = ("TRYAGAIN", "ASK ")
-#: The slot left, or began to leave, before a script used a key whose name it computes.
-_NOT_LOCAL = " non local key "
 _LONGEST_PAUSE = 1.0
 #: Seconds after which a subscription is asked for again that somebody must allow first.
 UNTIL_ALLOWED = 5.0
-
-
-def is_try_again(text: str) -> bool:
-    """Return whether an error reply means "not executed, ask again"."""
-    wrapped = _IN_SCRIPT.match(text)
-    return text.startswith(TRY_AGAIN, wrapped.end() if wrapped else 0) or _NOT_LOCAL in text
-
-
-def is_moving(text: str) -> bool:
-    """Return whether an error reply says that some keys of a call may be elsewhere already."""
-    return text.startswith(_MOVING) or _NOT_LOCAL in text
-
-
-def is_half_done(text: str) -> bool:
-    """Return whether an error reply may have ended a script after it had changed something."""
-    return _NOT_LOCAL in text
 
 
 def pause_before(attempt: int) -> float:
