@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from redisson_py._engine.block import Block, give_back
-from redisson_py._engine.hold import REASONS, Hold, Reason, State, lease_for, tell_lost
+from redisson_py._engine.hold import Hold, Reason, State, lease_for, lost_error, tell_lost
 from redisson_py._keys import Name
 from redisson_py._listener import AcquiredEvent, ReleasedEvent, Teller, new_acquisition
 from redisson_py._loop import Future, current_task, fail, new_future, wake
@@ -114,8 +114,7 @@ class Lease:
         self._reason: Reason = "taken"
         #: It was released, or its loss was reported: no call may use it any more.
         self._told = False
-        #: Why its release failed, if it did. Not the error, whose traceback has this lease.
-        self._unreleased = ""
+        self._unreleased = ""  # why its release failed, if it did
         self._ended_at: float | None = None
         self._lost_waiters: list[Future[None]] | None = None
         #: The `async with` block that it belongs to.
@@ -256,12 +255,9 @@ class Lease:
 
     def _over(self) -> NotHeldError:
         """Return the error of a call that needs it, after its release or its reported loss."""
+        text = "was lost, as was reported" if self._state == "lost" else "was released already"
         if self._unreleased:
-            text = f"cannot be released again; before, {self._unreleased}"
-        elif self._state == "lost":
-            text = f"was lost before ({self._reason}), which was reported then"
-        else:
-            text = "was released already"
+            text = f"cannot be released again: {self._unreleased}"
         return NotHeldError(f"{self._hold.ownership.kind} {self.name!r} {text}")
 
     def _release_failed(self, why: str) -> None:
@@ -394,17 +390,6 @@ class FencedLease(Lease):
         """The fencing token: greater than that of every earlier holder. No I/O."""
         assert self._token is not None
         return self._token
-
-
-def lost_error(ownership: Released, owner: str, held_for: float, reason: Reason) -> LeaseLostError:
-    """Return the error for a loss."""
-    return LeaseLostError(
-        f"{ownership.kind} {ownership.name!r} was lost after {held_for:.3f} s ({REASONS[reason]})",
-        ownership.name,
-        owner,
-        held_for,
-        reason,
-    )
 
 
 def tell_acquired(teller: Teller, lease: Lease, waited: float) -> None:

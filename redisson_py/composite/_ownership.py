@@ -23,7 +23,7 @@ from redisson_py.composite._gather import Gather
 from redisson_py.composite._hold import CompositeHold, CompositeLease
 from redisson_py.composite._member import extend_all, release_all, release_pending
 from redisson_py.composite._snapshot import JointSnapshot
-from redisson_py.errors import ConnectionLostError, NotHeldError, RedissonError
+from redisson_py.errors import BackendError, ConnectionLostError, NotHeldError, RedissonError
 from redisson_py.locks.lock_like import LockLike
 
 #: Seconds to wait for the other servers after enough have answered a query.
@@ -174,9 +174,8 @@ class CompositeOwnership:
         hold = lease._hold
         assert isinstance(lease, CompositeLease)
         assert isinstance(hold, CompositeHold)
-        was_lost = lease._state == "lost"
+        was_lost, let_go_at = lease._state == "lost", now()
         lease._settle()
-        let_go_at = now()
         try:
             if hold.state == "held" and not was_lost and not hold.live:
                 await self.release_hold(hold, lease)
@@ -185,6 +184,9 @@ class CompositeOwnership:
             if hold.state != "held" and not hold.known_leases():
                 self.forget(hold)
             await self.release_members(lease, was_lost)
+        except BackendError as error:
+            lease._release_failed(str(error))
+            raise
         finally:
             lease._tell_released(let_go_at)
 
