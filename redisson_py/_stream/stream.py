@@ -256,20 +256,25 @@ class Stream:
         """Send a plain command that gives up after `seconds`."""
         return self.send(Call(args, running_loop().time() + seconds, must=must, key=key))
 
-    def subscribe(self, channel: bytes) -> None:
-        """Listen to a channel; it takes effect before whatever is sent next."""
-        self._subscription("SUBSCRIBE", channel)
+    def subscribe(self, channel: bytes) -> Call | None:
+        """Listen to a channel; it takes effect before whatever is sent next.
+
+        Return the command; None without a connection: the next one subscribes to what is needed.
+        """
+        return self._subscription("SUBSCRIBE", channel)
 
     def unsubscribe(self, channel: bytes) -> None:
         """Stop listening to a channel."""
         self._subscription("UNSUBSCRIBE", channel)
 
-    def _subscription(self, word: str, channel: bytes) -> None:
+    def _subscription(self, word: str, channel: bytes) -> Call | None:
         # While there is no connection there is nothing to do: `on_connected` subscribes.
         if not self.ready:
-            return
+            return None
         word = "S" + word if self._dialect is _SHARDED else word
-        self._send_subscription(Call((word, channel), 0, must=True, channel=channel))
+        call = Call((word, channel), 0, must=True, channel=channel)
+        self._send_subscription(call)
+        return call
 
     def _send_subscription(self, call: Call) -> None:
         self.send(call)
