@@ -49,6 +49,7 @@ class AcquireRequest:
         heard_busy_at: When the server last told the caller "busy", in loop time.
         undone: An undo was sent.
         call: The call under way.
+        checks: The server must say whether this client may also release it.
     """
 
     __slots__ = (
@@ -57,6 +58,7 @@ class AcquireRequest:
         "_wait_ms",
         "asked_at",
         "call",
+        "checks",
         "deadline",
         "fails_fast",
         "field",
@@ -107,6 +109,7 @@ class AcquireRequest:
         self.undone: bool = False
         self.fails_fast: bool = False
         self.heard_busy_at: float = 0.0
+        self.checks: bool = False
         self.version: int = 0
         self.version_ms: int = 0
         self.call: Call | None = None
@@ -175,6 +178,8 @@ class AcquireRequest:
             if call.uncertain:
                 self.uncertain = True
         self.answered()
+        if self.checks:
+            self.ownership.context.permitted.add(self.ownership.commands.kind)
         if self._given_up is not None:
             # The undo was sent before this task handled the answer.
             raise self._given_up
@@ -225,8 +230,10 @@ class AcquireRequest:
         ownership, field = self.ownership, self.field
         commands, context, plain = ownership.commands, ownership.context, ownership.plain
         self.asked_at = self.sent_at = now()
+        self.checks = commands.kind not in context.permitted
         if (
             plain is not None
+            and not self.checks
             and self.target == 1
             and not self.version
             and self.lease_time == plain.lease_time
@@ -278,6 +285,8 @@ class AcquireRequest:
             self.sent_at = answer.sent_at
         del pending[self]
         self.call = None
+        if self.checks:
+            self.ownership.context.permitted.add(self.ownership.commands.kind)
         return answer
 
     def undo(self) -> None:

@@ -1,0 +1,20 @@
+-- An error, if this user may not do what ends a hold: who could acquire and not release would keep
+-- others out for a lease. `needs` are the commands, and behind a colon the channel. Before Redis 7
+-- nobody can be asked, and only the channel is tried: a 2 there wakes nobody.
+local function lacks(needs, key)
+  local commands, channel = string.match(needs, '^([^:]*):(.*)$')
+  local missing
+  if not redis.acl_check_cmd then
+    local refused = redis.pcall('PUBLISH', channel, '2')
+    missing = type(refused) == 'table' and 'PUBLISH to ' .. channel
+  elseif not redis.acl_check_cmd('PUBLISH', channel, '0') then
+    missing = 'PUBLISH to ' .. channel
+  else
+    for command in string.gmatch(commands, '%a+') do
+      if not redis.acl_check_cmd(command, key, '0') then
+        missing = command
+      end
+    end
+  end
+  return missing and redis.error_reply('NOPERM a release needs what this user may not do: ' .. missing)
+end
