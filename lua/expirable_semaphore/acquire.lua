@@ -24,10 +24,11 @@ local counter, permits, tombstone = KEYS[1], KEYS[2], KEYS[3]
 local ids, units, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
 local start_units, reclaims, channel = integer(ARGV[4]), whole(ARGV[5], 1), ARGV[6]
 local idle_ms = whole(ARGV[7], 0)
+local needs = ARGV[8]
 
-if ARGV[8] ~= '' then
+if needs ~= '' then
 --! include lib.lacks
-  local refused = lacks(ARGV[8], KEYS[1])
+  local refused = lacks(needs, counter)
   if refused then
     return refused
   end

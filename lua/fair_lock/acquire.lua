@@ -27,10 +27,11 @@ local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local wait_ms, alive_ms = ARGV[4], ARGV[5]
 local places, channel = ARGV[6], ARGV[7]
 local version, version_ms = ARGV[8], ARGV[9]
+local needs = ARGV[10]
 
-if ARGV[10] ~= '' then
+if needs ~= '' then
 --! include lib.lacks
-  local refused = lacks(ARGV[10], KEYS[1])
+  local refused = lacks(needs, lock)
   if refused then
     return refused
   end

@@ -19,10 +19,11 @@ local lock, tombstone, token, version_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, holds = ARGV[1], whole(ARGV[2], 1)
 local lease_ms, tokens = whole(ARGV[3], 1), whole(ARGV[4], 1)
 local version, version_ms, idle_ms = whole(ARGV[5], 0), whole(ARGV[6], 0), whole(ARGV[7], 0)
+local needs = ARGV[8]
 
-if ARGV[8] ~= '' then
+if needs ~= '' then
 --! include lib.lacks
-  local refused = lacks(ARGV[8], KEYS[1])
+  local refused = lacks(needs, lock)
   if refused then
     return refused
   end

@@ -4,17 +4,20 @@
 local function lacks(needs, key)
   local commands, channel = string.match(needs, '^([^:]*):(.*)$')
   local missing
+  if not channel then
+    return redis.error_reply('ERR needs must be commands, a colon and a channel')
+  end
   if not redis.acl_check_cmd then
     local refused = redis.pcall('PUBLISH', channel, '2')
     missing = type(refused) == 'table' and 'PUBLISH to ' .. channel
   elseif not redis.acl_check_cmd('PUBLISH', channel, '0') then
     missing = 'PUBLISH to ' .. channel
   else
-    for command in string.gmatch(commands, '%a+') do
+    string.gsub(commands, '%a+', function(command)
       if not redis.acl_check_cmd(command, key, '0') then
         missing = command
       end
-    end
+    end)
   end
   return missing and redis.error_reply('NOPERM a release needs what this user may not do: ' .. missing)
 end

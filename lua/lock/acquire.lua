@@ -19,10 +19,11 @@ local version, version_ms = whole(ARGV[4], 0), whole(ARGV[5], 0)
 -- To make text of a number again costs a tenth of a grant.
 local lease = lease_ms
 lease_ms = whole(lease_ms, 1)
+local needs = ARGV[6]
 
-if ARGV[6] ~= '' then
+if needs ~= '' then
 --! include lib.lacks
-  local refused = lacks(ARGV[6], KEYS[1])
+  local refused = lacks(needs, lock)
   if refused then
     return refused
   end

@@ -16,10 +16,11 @@ local counter, permits, counts, tombstone = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, units, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local start_units, reclaims, channel = ARGV[4], ARGV[5], ARGV[6]
 local idle_ms = ARGV[7]
+local needs = ARGV[8]
 
-if ARGV[8] ~= '' then
+if needs ~= '' then
 --! include lib.lacks
-  local refused = lacks(ARGV[8], KEYS[1])
+  local refused = lacks(needs, counter)
   if refused then
     return refused
   end

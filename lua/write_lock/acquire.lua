@@ -14,10 +14,11 @@
 local lock, tombstone, version_key, writers = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local version, version_ms, alive_ms = ARGV[4], ARGV[5], ARGV[6]
+local needs = ARGV[7]
 
-if ARGV[7] ~= '' then
+if needs ~= '' then
 --! include lib.lacks
-  local refused = lacks(ARGV[7], KEYS[1])
+  local refused = lacks(needs, lock)
   if refused then
     return refused
   end

@@ -69,6 +69,10 @@ def release_failed(
     ownership: Ownership, lease: Lease, error: ConnectionLostError
 ) -> ReleaseFailedError:
     """Return the error of a release that got no answer, and record it for the next one."""
-    why = f"got no answer ({error}); it is repeated until its lease ends"
-    lease._release_failed(f"the release {why}")
-    return ReleaseFailedError(f"the release of {ownership!r} {why}", maybe_held=True)
+    failed = ReleaseFailedError(
+        f"the release of {ownership!r} got no answer ({error}); it is repeated until its lease"
+        " ends",
+        maybe_held=True,
+    )
+    lease._release_failed(str(failed))
+    return failed
