@@ -3,21 +3,22 @@
 -- nobody can be asked, and only the channel is tried: a 2 there wakes nobody.
 local function lacks(needs, key)
   local commands, channel = string.match(needs, '^([^:]*):(.*)$')
-  local missing
   if not channel then
     return redis.error_reply('ERR needs must be commands, a colon and a channel')
   end
+  local publish = "'publish' command on the channel " .. channel
+  local missing
   if not redis.acl_check_cmd then
     local refused = redis.pcall('PUBLISH', channel, '2')
-    missing = type(refused) == 'table' and 'PUBLISH to ' .. channel
+    missing = type(refused) == 'table' and publish
   elseif not redis.acl_check_cmd('PUBLISH', channel, '0') then
-    missing = 'PUBLISH to ' .. channel
+    missing = publish
   else
     string.gsub(commands, '%a+', function(command)
-      if not redis.acl_check_cmd(command, key, '0') then
-        missing = command
+      if not redis.acl_check_cmd(command, key) then
+        missing = "'" .. string.lower(command) .. "' command"
       end
     end)
   end
-  return missing and redis.error_reply('NOPERM a release needs what this user may not do: ' .. missing)
+  return missing and redis.error_reply('NOPERM a release needs permission to run the ' .. missing)
 end

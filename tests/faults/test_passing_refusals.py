@@ -19,7 +19,7 @@ from tests.support.waiting import until, until_async, until_waiting
 
 SINGLE = {name: kind for name, kind in KINDS.items() if kind.servers == 1}
 #: Seconds that a call without a timeout waits for the server.
-PATIENCE = 0.3
+PATIENCE = 1.0
 
 each_kind = pytest.mark.parametrize("kind", SINGLE.values(), ids=SINGLE)
 

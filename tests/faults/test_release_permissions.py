@@ -40,7 +40,7 @@ async def test_a_user_without_channels_acquires_nothing(
     client = clients(await allow("allkeys", "allcommands", "resetchannels"))
     refused = await assert_all_or_nothing(kind, client)
     assert "NOPERM a release needs" in refused
-    assert "PUBLISH to redisson_" in refused
+    assert "'publish' command on the channel redisson_" in refused
     await (await kind.rival_of(clients()).acquire(timeout=0)).release()
 
 
