@@ -97,11 +97,15 @@ _IN_SCRIPT = re.compile(r"ERR Error running script .*: -(?=[A-Z]+ )")
 _REPEATED = frozenset({Meaning.LATER, Meaning.ELSEWHERE, Meaning.MOVING})
 
 
+def unwrapped(text: str) -> str:
+    """Return an error reply as it was said to a script, if one passed it on."""
+    wrapped = _IN_SCRIPT.match(text)
+    return text if wrapped is None else text[wrapped.end() :]
+
+
 def meaning_of(text: str) -> Meaning:
     """Return what an error reply means; one that nobody knows may be about one of its keys."""
-    wrapped = _IN_SCRIPT.match(text)
-    said = text if wrapped is None else text[wrapped.end() :]
-    code, _, words = said.partition(" ")
+    code, _, words = unwrapped(text).partition(" ")
     for row in TABLE:
         if row.code == code and row.words in words:
             return row.meaning

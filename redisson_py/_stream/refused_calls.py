@@ -13,6 +13,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator
 
+from redisson_py._error_replies import unwrapped
 from redisson_py._loop import Timer, call_later
 from redisson_py._stream.call import Call
 from redisson_py._stream.retry import pause_before
@@ -106,7 +107,8 @@ class RefusedCalls:
 
     def _tell(self, reason: str) -> None:
         """Log a refusal once, and again only when it is another one, or after a quiet time."""
-        present, code = now(), reason.partition(" ")[0]
+        reason, present = unwrapped(reason), now()
+        code = reason.partition(" ")[0]
         if code != self._said or present - self._refused_at > _QUIET:
             log.warning("Redis at %s refuses for now: %s", self._where, reason)
         self._said, self._refused_at = code, present
