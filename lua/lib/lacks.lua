@@ -6,19 +6,20 @@ local function lacks(needs, key)
   if not channel then
     return redis.error_reply('ERR needs must be commands, a colon and a channel')
   end
-  local publish = "'publish' command on the channel " .. channel
-  local missing
+  local publish, missing = 'PUBLISH', nil
   if not redis.acl_check_cmd then
     local refused = redis.pcall('PUBLISH', channel, '2')
     missing = type(refused) == 'table' and publish
-  elseif not redis.acl_check_cmd('PUBLISH', channel, '0') then
+  elseif not redis.acl_check_cmd(publish, channel, '0') then
     missing = publish
   else
     string.gsub(commands, '%a+', function(command)
       if not redis.acl_check_cmd(command, key) then
-        missing = "'" .. string.lower(command) .. "' command"
+        missing = command
       end
     end)
   end
-  return missing and redis.error_reply('NOPERM a release needs permission to run the ' .. missing)
+  local where = missing == publish and ' on the channel ' .. channel or ''
+  return missing and redis.error_reply("NOPERM a release needs permission to run the '"
+    .. string.lower(missing) .. "' command" .. where)
 end

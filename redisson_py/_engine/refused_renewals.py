@@ -34,10 +34,14 @@ class _Refusal:
 
 
 class RefusedRenewals:
-    """The holds that the server refuses to renew."""
+    """The holds that the server refuses to renew.
+
+    Attributes:
+        holds: The last refusal of each. Mostly there are none, and then nothing need be asked.
+    """
 
     def __init__(self) -> None:
-        self._refusals: dict[Hold, _Refusal] = {}
+        self.holds: dict[Hold, _Refusal] = {}
         #: The refusals of all holds that were logged.
         self._said: set[str] = set()
         #: Refusals of keys that will be logged: an error with each text, and its new holds.
@@ -45,8 +49,8 @@ class RefusedRenewals:
 
     def batch(self, hold: Hold, most: int) -> int:
         """Return how many holds like this one may be asked for together."""
-        refusal = self._refusals.get(hold)
-        alone = refusal is not None and refusal.of_key and len(self._refusals) <= _ONE_BY_ONE
+        refusal = self.holds.get(hold)
+        alone = refusal is not None and refusal.of_key and len(self.holds) <= _ONE_BY_ONE
         return 1 if alone else most
 
     def is_of_one(self, holds: Sequence[Hold], error: RefusedError) -> bool:
@@ -55,9 +59,7 @@ class RefusedRenewals:
         return (
             len(holds) > 1
             and error.concerns_key
-            and any(
-                (known := self._refusals.get(hold)) is None or known.text != text for hold in holds
-            )
+            and any((known := self.holds.get(hold)) is None or known.text != text for hold in holds)
         )
 
     def add(self, holds: Sequence[Hold], error: RefusedError, why: str) -> int:
@@ -70,9 +72,9 @@ class RefusedRenewals:
         """
         text, new = str(error), []
         for hold in holds:
-            refusal = self._refusals.get(hold)
+            refusal = self.holds.get(hold)
             if refusal is None or refusal.text != text:
-                refusal = self._refusals[hold] = _Refusal(text, error.concerns_key)
+                refusal = self.holds[hold] = _Refusal(text, error.concerns_key)
                 new.append(hold)
             else:
                 refusal.times += 1
@@ -81,18 +83,18 @@ class RefusedRenewals:
         elif text not in self._said:
             self._said.add(text)
             _say(holds, why)
-        return self._refusals[holds[0]].times
+        return self.holds[holds[0]].times
 
     def renewed(self, hold: Hold) -> None:
         """Note that the server has renewed a hold: what it refused before is news from now on."""
-        refusal = self._refusals.pop(hold, None)
+        refusal = self.holds.pop(hold, None)
         if refusal is not None:
             self._said.discard(refusal.text)
 
     def forget(self, hold: Hold) -> None:
         """Note that a hold is over."""
-        self._refusals.pop(hold, None)
-        if not self._refusals:
+        self.holds.pop(hold, None)
+        if not self.holds:
             self._said.clear()
 
     def tell(self) -> None:

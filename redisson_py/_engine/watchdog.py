@@ -121,7 +121,8 @@ class Watchdog:
         if hold in self.holds:
             del self.holds[hold]
             self._schedule.forget(hold)
-            self._refused.forget(hold)
+            if self._refused.holds:
+                self._refused.forget(hold)
             if self._at_once:
                 self._at_once.pop(hold, None)
 
@@ -275,7 +276,7 @@ class Watchdog:
             plain = hold.renewed and hold.parent is None and not hold.max_held
             lease_time = self.lease_time if plain else self._lease_of(hold)
             commands = hold.ownership.commands
-            most = self._refused.batch(hold, BATCH)
+            most = self._refused.batch(hold, BATCH) if self._refused.holds else BATCH
             groups[commands.renew_script, group(commands.key), lease_time, most].append(hold)
         for (_, _, lease_time, most), holds in groups.items():
             for start in range(0, len(holds), most):
@@ -361,7 +362,8 @@ class Watchdog:
         for hold, renewed in zip(holds, done.result(), strict=True):
             if hold not in self.holds:
                 continue
-            self._refused.renewed(hold)
+            if self._refused.holds:
+                self._refused.renewed(hold)
             if not renewed:
                 self.lose(hold, "taken")
             elif lease_time and hold.ends_at <= present:
