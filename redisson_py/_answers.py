@@ -15,11 +15,14 @@ class RefusedError(BackendError):
         where: The address of the server, if there are several.
         means_gone: It means that the hold it is about is not there.
         means_moving: It means that another server may carry out parts of the request.
+        concerns_key: Without some of its keys the request might be carried out; if not, the same
+            request is refused whatever its keys are.
     """
 
     where: str = ""
     means_gone: bool = False
     means_moving: bool = False
+    concerns_key: bool = True
 
 
 @dataclass(frozen=True, slots=True)

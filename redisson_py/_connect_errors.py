@@ -7,6 +7,7 @@ import ssl
 
 import redis.exceptions
 
+from redisson_py._error_replies import is_try_again
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
 
 __all__ = ["connect_error", "was_cut"]
@@ -99,7 +100,7 @@ def _meaning(error: Exception, where: str, password: object, announced: bool) ->
             return UnsupportedServerError(
                 f"the server at {where} does not speak RESP3 (Redis 6.2 or newer is needed): {text}"
             )
-        if not said.startswith(("LOADING", "BUSY", "MASTERDOWN")):
+        if not is_try_again(said):
             return BackendError(f"Redis at {where} refused the connection: {text}")
     return ConnectionLostError(f"no connection to Redis at {where}: {text}", maybe_held=False)
 

@@ -119,7 +119,9 @@ class BackendError(RedissonError):
 
 
 class ConnectionLostError(BackendError):
-    """Raised when the server gave no answer in time, or none but that it does not serve for now.
+    """Raised when the server gave no answer in time, or refused everybody until then.
+
+    The text quotes such a refusal: it loads its data, cannot save it, lacks replicas.
 
     Attributes:
         maybe_held: Whether the request may have been executed. A grant without an answer is
@@ -141,8 +143,7 @@ class ReleaseFailedError(ConnectionLostError):
 class ScriptError(BackendError):
     """Raised when Redis answers a script with an error. The script changed nothing.
 
-    Examples: wrong type of key, out of memory, missing permission, disk full. `message` is the
-    text of Redis.
+    Examples: wrong type of key, out of memory, missing permission. `message` is the text of Redis.
 
     Attributes:
         script: Name and version of the script, such as `lock.acquire v1`.

@@ -11,7 +11,6 @@ from redisson_py._stores.client import StoreClient, StoreOptions
 from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock, lock_ownership
-from redisson_py.errors import NotHeldError
 from redisson_py.locks.lock_of import LockOf
 
 with needs("postgres"):
@@ -50,7 +49,7 @@ async def _guard(lease: Lease, connection: Any) -> None:
 def _refuse_released(lease: Lease) -> None:
     if lease._state == "released":
         # Its hold may be that of another task by now.
-        raise NotHeldError(f"{lease._hold.ownership.kind} {lease.name!r} was released already")
+        raise lease._over()
 
 
 @final

@@ -45,7 +45,7 @@ class BareStream(TaskSide, asyncio.Protocol):
         """Connect and load the scripts."""
         # The arguments below stand for these; a script that takes others must show here.
         common = ("lock", "tombstone", "version_key", "owner", "holds", "lease_ms")
-        assert _ACQUIRE.keys + _ACQUIRE.args == (*common, *_VERSION)
+        assert _ACQUIRE.keys + _ACQUIRE.args == (*common, *_VERSION, "needs")
         assert _RELEASE.keys + _RELEASE.args == (*common, "channel", "tombstone_ms", *_VERSION)
         self._reader = hiredis.Reader(notEnoughData=_NOTHING)
         self._waiting: deque[asyncio.Future[Any]] = deque()
@@ -107,7 +107,7 @@ class BareStream(TaskSide, asyncio.Protocol):
             return b"*%d\r\n" % (7 + len(rest)) + _plain(head) + owned + _plain(tail)
 
         return _Forms(
-            form(self.acquire_sha, b"1", b"30000", b"0", b"0"),
+            form(self.acquire_sha, b"1", b"30000", b"0", b"0", b""),
             form(self.release_sha, b"0", b"30000", channel, b"0", b"0", b"0"),
             len(tombstone),
             len(version),

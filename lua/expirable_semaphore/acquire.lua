@@ -1,7 +1,7 @@
 --! script   expirable_semaphore.acquire
 --! version  8
 --! keys     counter:string permits:zset tombstone:string
---! args     ids:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int
+--! args     ids:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int needs:str
 --! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore | -5 = busy, and nobody has what is missing
 --! retry    safe: states the ids it wants, so twice is the same as once
 
@@ -25,6 +25,15 @@ local counter, permits, tombstone = KEYS[1], KEYS[2], KEYS[3]
 local ids, units, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
 local start_units, reclaims, channel = integer(ARGV[4]), whole(ARGV[5], 1), ARGV[6]
 local idle_ms = whole(ARGV[7], 0)
+local needs = ARGV[8]
+
+if needs ~= '' then
+--! include lib.lacks
+  local refused = lacks(needs, counter)
+  if refused then
+    return refused
+  end
+end
 
 if not (units and lease_ms and start_units and reclaims and idle_ms and #ids == 16 * units) then
   return redis.error_reply('ERR ids must be units times 16 bytes, the rest whole numbers')

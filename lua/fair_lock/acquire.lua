@@ -1,7 +1,7 @@
 --! script   fair_lock.acquire
 --! version  6
 --! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset version_key:string
---! args     owner:str holds:int lease_ms:int wait_ms:int alive_ms:int places:int channel:str version:int version_ms:int
+--! args     owner:str holds:int lease_ms:int wait_ms:int alive_ms:int places:int channel:str version:int version_ms:int needs:str
 --! returns  nil = granted | int >= 0 = busy, milliseconds after which asking again can help | -1 = busy, no lease | -2 = lost | -3 = void
 --! retry    safe: states the hold count it wants, and an owner stands in the queue once
 
@@ -28,6 +28,15 @@ local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local wait_ms, alive_ms = ARGV[4], ARGV[5]
 local places, channel = ARGV[6], ARGV[7]
 local version, version_ms = ARGV[8], ARGV[9]
+local needs = ARGV[10]
+
+if needs ~= '' then
+--! include lib.lacks
+  local refused = lacks(needs, lock)
+  if refused then
+    return refused
+  end
+end
 
 -- The short way: a new owner, a free lock, and nobody waits. It comes before the functions, and
 -- looks at all numbers at once, because each of these costs nearly as much as a command.

@@ -1,7 +1,7 @@
 --! script   fenced_lock.acquire
 --! version  6
 --! keys     lock:hash tombstone:string token:string version_key:string
---! args     owner:str holds:int lease_ms:int tokens:int version:int version_ms:int idle_ms:int
+--! args     owner:str holds:int lease_ms:int tokens:int version:int version_ms:int idle_ms:int needs:str
 --! returns  array: 1, first token (0 on re-entry) = granted | 0, ms = busy (-1 = no lease) | -2, 0 = lost | -3, 0 = void
 --! retry    safe: states the hold count it wants; a repetition reads the range it took, or takes another if that is gone
 
@@ -19,6 +19,15 @@ local lock, tombstone, token, version_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, holds = ARGV[1], whole(ARGV[2], 1)
 local lease_ms, tokens = whole(ARGV[3], 1), whole(ARGV[4], 1)
 local version, version_ms, idle_ms = whole(ARGV[5], 0), whole(ARGV[6], 0), whole(ARGV[7], 0)
+local needs = ARGV[8]
+
+if needs ~= '' then
+--! include lib.lacks
+  local refused = lacks(needs, lock)
+  if refused then
+    return refused
+  end
+end
 
 if not (holds and lease_ms and tokens and version and version_ms and idle_ms) then
   return redis.error_reply('ERR holds, lease_ms and tokens must be positive integers')

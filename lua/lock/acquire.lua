@@ -1,7 +1,7 @@
 --! script   lock.acquire
---! version  5
+--! version  6
 --! keys     lock:hash tombstone:string version_key:string
---! args     owner:str holds:int lease_ms:int version:int version_ms:int
+--! args     owner:str holds:int lease_ms:int version:int version_ms:int needs:str
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
 --! retry    safe: states the hold count it wants, so twice is the same as once
 
@@ -19,6 +19,15 @@ local version, version_ms = whole(ARGV[4], 0), whole(ARGV[5], 0)
 -- To make text of a number again costs a tenth of a grant.
 local lease = lease_ms
 lease_ms = whole(lease_ms, 1)
+local needs = ARGV[6]
+
+if needs ~= '' then
+--! include lib.lacks
+  local refused = lacks(needs, lock)
+  if refused then
+    return refused
+  end
+end
 
 if not (holds and lease_ms and version and version_ms) then
   return redis.error_reply('ERR holds and lease_ms must be positive integers')

@@ -1,7 +1,7 @@
 --! script   read_lock.acquire
---! version  6
+--! version  7
 --! keys     lock:hash tombstone:string version_key:string writers:zset
---! args     owner:str holds:int lease_ms:int version:int version_ms:int yields:int
+--! args     owner:str holds:int lease_ms:int version:int version_ms:int yields:int needs:str
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
 --! retry    safe: states the hold count it wants, so twice is the same as once
 --! computes lease keys of readers, and their index
@@ -21,6 +21,15 @@
 local lock, tombstone, version_key, writers = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local version, version_ms, yields = ARGV[4], ARGV[5], ARGV[6]
+local needs = ARGV[7]
+
+if needs ~= '' then
+--! include lib.lacks
+  local refused = lacks(needs, lock)
+  if refused then
+    return refused
+  end
+end
 
 -- The short way: a new owner and a free lock. It comes before most functions, because these and
 -- looking at numbers cost about as much as commands.

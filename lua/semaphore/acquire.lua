@@ -1,7 +1,7 @@
 --! script   semaphore.acquire
 --! version  9
 --! keys     counter:string permits:zset counts:hash tombstone:string
---! args     owner:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int
+--! args     owner:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int needs:str
 --! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore | -5 = busy, and nobody of ours has what is missing
 --! retry    safe: an owner that has units already is given no more
 
@@ -16,6 +16,15 @@ local counter, permits, counts, tombstone = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, units, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local start_units, reclaims, channel = ARGV[4], ARGV[5], ARGV[6]
 local idle_ms = ARGV[7]
+local needs = ARGV[8]
+
+if needs ~= '' then
+--! include lib.lacks
+  local refused = lacks(needs, counter)
+  if refused then
+    return refused
+  end
+end
 
 -- The short way: enough units, nobody has any, and the counter has no expiry. It comes before the
 -- functions, and looks at all numbers at once, because each of these costs nearly as much as a

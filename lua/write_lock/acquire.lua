@@ -1,7 +1,7 @@
 --! script   write_lock.acquire
 --! version  6
 --! keys     lock:hash tombstone:string version_key:string writers:zset
---! args     owner:str holds:int lease_ms:int version:int version_ms:int alive_ms:int channel:str
+--! args     owner:str holds:int lease_ms:int version:int version_ms:int alive_ms:int channel:str needs:str
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
 --! retry    safe: states the hold count it wants, so twice is the same as once
 
@@ -16,7 +16,15 @@
 local lock, tombstone, version_key, writers = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local version, version_ms, alive_ms = ARGV[4], ARGV[5], ARGV[6]
-local channel = ARGV[7]
+local channel, needs = ARGV[7], ARGV[8]
+
+if needs ~= '' then
+--! include lib.lacks
+  local refused = lacks(needs, lock)
+  if refused then
+    return refused
+  end
+end
 
 -- The short way, see read_lock.acquire.
 local plain = holds == '1' and version == '0' and version_ms == '0'

@@ -6,6 +6,7 @@ from typing import Any
 
 from redisson_py import _keys
 from redisson_py._answers import GIVEN_UP, GRANTED, LOST, UNKNOWN_WAIT, Answer, Busy, Granted
+from redisson_py._commands.needs import needs
 from redisson_py._commands.replies import decode, seconds_left
 from redisson_py._commands.request import REDISSON_WAIT_MS, Field, Wish
 from redisson_py._commands.wakes import lock_wakes
@@ -124,6 +125,7 @@ class LockCommands:
             lease_ms=wish.lease_ms,
             version=wish.version,
             version_ms=wish.version_ms,
+            needs=needs(self, wish),
         )
 
     def answer(self, reply: Any, wish: Wish) -> Answer:
@@ -252,6 +254,7 @@ class FencedLockCommands(LockCommands):
             version=wish.version,
             version_ms=wish.version_ms,
             idle_ms=self.idle_ms,
+            needs=needs(self, wish),
         )
 
     def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes:
@@ -338,6 +341,7 @@ class FairLockCommands(LockCommands):
             channel=self.channel,
             version=wish.version,
             version_ms=wish.version_ms,
+            needs=needs(self, wish),
         )
 
     def answer(self, reply: Any, wish: Wish) -> Answer:

@@ -42,6 +42,7 @@ class _PlainWish:
     once: bool = False
     version: int = 0
     version_ms: int = 0
+    checks: bool = False
     wait_ms: int = 0
 
     @property

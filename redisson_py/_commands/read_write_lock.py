@@ -7,6 +7,7 @@ from typing import Any
 from redisson_py import _keys
 from redisson_py._answers import Answer, Busy
 from redisson_py._commands.lock import LockCommands
+from redisson_py._commands.needs import needs
 from redisson_py._commands.request import Wish
 from redisson_py._commands.wakes import read_write_wakes, yielding_reader_wakes
 from redisson_py._scripts import source
@@ -73,6 +74,7 @@ class _SideCommands(LockCommands):
             lease_ms=wish.lease_ms,
             version=wish.version,
             version_ms=wish.version_ms,
+            needs=needs(self, wish),
             **how,
         )
 

@@ -19,6 +19,7 @@ class Wish(Protocol):
         once: It does not wait, so Redis need not remember it.
         version: The version of this change to a live hold; 0 for the request of a new owner.
         version_ms: Milliseconds for which Redis remembers the version; 0: not at all.
+        checks: It is refused if the user may not do what a release needs.
     """
 
     @property
@@ -35,6 +36,8 @@ class Wish(Protocol):
     def version(self) -> int: ...
     @property
     def version_ms(self) -> int: ...
+    @property
+    def checks(self) -> bool: ...
     @property
     def wait_ms(self) -> int:
         """How long it may wait in a queue in Redis, in milliseconds; 0: its time is not limited."""

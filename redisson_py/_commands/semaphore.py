@@ -6,6 +6,7 @@ from typing import Any
 
 from redisson_py import _keys
 from redisson_py._answers import Answer
+from redisson_py._commands.needs import needs
 from redisson_py._commands.replies import decode
 from redisson_py._commands.request import Field, Wish
 from redisson_py._commands.wakes import permit_wakes
@@ -136,6 +137,7 @@ class SemaphoreCommands:
             reclaims=RECLAIMS,
             channel=self.channel,
             idle_ms=self.idle_ms,
+            needs=needs(self, wish),
         )
 
     def answer(self, reply: Any, wish: Wish) -> Answer:

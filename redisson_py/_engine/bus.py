@@ -14,25 +14,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Protocol
 
 from redisson_py._answers import Wakes
-from redisson_py._engine.server import Source, Sources
+from redisson_py._engine.server import Source, Sources, Subscription
 from redisson_py._engine.wakeups import Channel, Seat, Table
 from redisson_py._loop import Future, Timer, call_later, new_future, running_loop, wake
 
 #: Seconds a channel stays subscribed after its last waiter left, so that a hot lock does not
 #: subscribe and unsubscribe at every hand-off.
 LINGER = 1.0
-
-
-class Subscription(Protocol):
-    """A SUBSCRIBE or UNSUBSCRIBE on its way."""
-
-    @property
-    def channel(self) -> bytes | None: ...
-    @property
-    def subscribes(self) -> bool: ...
 
 
 class Sleeper:
@@ -149,14 +139,23 @@ class Bus:
         for channel in self._concerned(concerns):
             self.table.wake(channel)
 
-    def gone(self, name: bytes, stream: Source) -> bool:
+    def gone(self, name: bytes, stream: Source, refused: Subscription | None = None) -> bool:
         """Note that a server ended or refused a subscription; return whether it is still needed.
 
         If so, the router finds the slot's present node and calls `recover`.
+
+        Args:
+            name: The channel.
+            stream: The stream to that server.
+            refused: The command that the server refused; None if it ended the subscription.
         """
         channel = self.table.channel(name)
         if channel is None or channel.stream is not stream:
             # It is already subscribed on another stream.
+            return False
+        last = channel.subscription
+        if last is not None and (last is not refused if refused else not last.is_over):
+            # Late news of an earlier subscription: the slot left and came back.
             return False
         channel.stream = None
         if not channel.seats:
@@ -169,6 +168,8 @@ class Bus:
         channel = self.table.channel(call.channel)
         if channel is None or channel.stream is not stream:
             return not call.subscribes
+        if call.subscribes and channel.subscription is not call:
+            return False
         if call.subscribes:
             # Requests behind the refused SUBSCRIBE may have been answered: as in `resubscribe`.
             self.table.wake(channel)
@@ -188,7 +189,8 @@ class Bus:
         if before is not None and before is not stream:
             before.unsubscribe(channel.name)
         channel.stream = stream
-        stream.subscribe(channel.name)
+        # None was sent if there is no connection, or if another one still has the last.
+        channel.subscription = stream.subscribe(channel.name) or channel.subscription
 
     def start_over(self) -> None:
         """Forget all subscriptions, and the event loop of the timer."""

@@ -253,6 +253,8 @@ class Context:
     registry: Registry = field(default_factory=Registry)
     pending: dict[Pending, None] = field(default_factory=dict)
     """The requests that were not answered."""
+    permitted: set[str] = field(default_factory=set[str])
+    """The kinds of which the server has said that this client may release them."""
     waiters: Counter[bytes] = field(default_factory=lambda: Counter[bytes]())
     """How many tasks wait for something outside a queue, by kind and key."""
 

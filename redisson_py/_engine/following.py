@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from redisson_py._engine.bus import Bus
-from redisson_py._engine.server import Source, Sources
+from redisson_py._engine.server import Source, Sources, Subscription
 from redisson_py._engine.watchdog import Watchdog
 
 
@@ -34,9 +34,9 @@ class Followers:
         """Wake the waiters of keys whose connection to the master is down."""
         self._bus.wake(concerns)
 
-    def gone(self, stream: Source, channel: bytes) -> bool:
-        """Note that a server ended a subscription; return whether it is still needed."""
-        return self._bus.gone(channel, stream)
+    def gone(self, stream: Source, channel: bytes, refused: Subscription | None = None) -> bool:
+        """Note that a server ended or refused a subscription; return whether it is needed."""
+        return self._bus.gone(channel, stream, refused)
 
     def recover(self) -> None:
         """Subscribe again to channels whose subscription a server ended."""

@@ -36,9 +36,10 @@ from typing import TYPE_CHECKING, Literal, Self, TypeVar, final
 from redisson_py._listener import LossReason, LostEvent, Teller
 from redisson_py._owner import TaskRef
 from redisson_py._time import KEPT_LESS, now
+from redisson_py.errors import LeaseLostError
 
 if TYPE_CHECKING:
-    from redisson_py._engine.lease import Lease
+    from redisson_py._engine.lease import Lease, Released
     from redisson_py._engine.ownership import Ownership
     from redisson_py._engine.server import Call
 
@@ -711,6 +712,17 @@ class LeaseRef(weakref.ref["Lease"]):
         self = super().__new__(cls, lease)
         self.acquisition = lease._number()
         return self
+
+
+def lost_error(ownership: Released, owner: str, held_for: float, reason: Reason) -> LeaseLostError:
+    """Return the error for a loss."""
+    return LeaseLostError(
+        f"{ownership.kind} {ownership.name!r} was lost after {held_for:.3f} s ({REASONS[reason]})",
+        ownership.name,
+        owner,
+        held_for,
+        reason,
+    )
 
 
 def tell_lost(

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from redisson_py._engine.block import Block, give_back
-from redisson_py._engine.hold import REASONS, Hold, Reason, State, lease_for, tell_lost
+from redisson_py._engine.hold import Hold, Reason, State, lease_for, lost_error, tell_lost
 from redisson_py._keys import Name
 from redisson_py._listener import AcquiredEvent, ReleasedEvent, Teller, new_acquisition
 from redisson_py._loop import Future, current_task, fail, new_future, wake
@@ -91,6 +91,7 @@ class Lease:
         "_state",
         "_token",
         "_told",
+        "_unreleased",
         "_wanted",
     )
 
@@ -112,6 +113,7 @@ class Lease:
         self._reason: Reason = "taken"
         #: It was released, or its loss was reported: no call may use it any more.
         self._told = False
+        self._unreleased = ""  # why its release failed, if it did
         self._ended_at: float | None = None
         self._lost_waiters: list[Future[None]] | None = None
         #: The `async with` block that it belongs to.
@@ -217,18 +219,18 @@ class Lease:
         If its end has passed and the server still has it, it may be released without an error.
 
         Raises:
-            NotHeldError: It was released already.
+            NotHeldError: It was released already, or its release failed: the text says which.
             LeaseLostError: It was lost before; nothing is held.
             ReleaseFailedError: The server did not answer for `command_timeout`. The release is
                 repeated until the lease has run out.
         """
         if self._told:
-            raise NotHeldError(f"{self._hold.ownership.kind} {self.name!r} was released already")
+            raise self._over()
         await give_back(self)
 
     async def __aenter__(self) -> Self:
         if self._told:
-            raise NotHeldError(f"{self._hold.ownership.kind} {self.name!r} was released already")
+            raise self._over()
         self.check()
         Block(None).begin(self, current_task())
         return self
@@ -249,6 +251,17 @@ class Lease:
         await block.exit(kind, error, trace)
 
     # For the library.
+
+    def _over(self) -> NotHeldError:
+        """Return the error of a call that needs it, after its release or its reported loss."""
+        text = "was lost, as was reported" if self._state == "lost" else "was released already"
+        if self._unreleased:
+            text = f"cannot be released again: {self._unreleased}"
+        return NotHeldError(f"{self._hold.ownership.kind} {self.name!r} {text}")
+
+    def _release_failed(self, why: str) -> None:
+        """Record that the server refused its release, or did not answer it."""
+        self._unreleased = why
 
     def _lose(self, reason: Reason) -> bool:
         """Mark it lost and cancel its block; return whether it was held."""
@@ -288,7 +301,7 @@ class Lease:
             self._state = "released"
 
     def _unsettle(self) -> None:
-        self._state, self._told = "held", False
+        self._state, self._told, self._unreleased = "held", False, ""
 
     def _close(self, error: BaseException) -> None:
         """End it because its client closes, and stop its block."""
@@ -379,17 +392,6 @@ class FencedLease(Lease):
         """The fencing token: greater than that of every earlier holder. No I/O."""
         assert self._token is not None
         return self._token
-
-
-def lost_error(ownership: Released, owner: str, held_for: float, reason: Reason) -> LeaseLostError:
-    """Return the error for a loss."""
-    return LeaseLostError(
-        f"{ownership.kind} {ownership.name!r} was lost after {held_for:.3f} s ({REASONS[reason]})",
-        ownership.name,
-        owner,
-        held_for,
-        reason,
-    )
 
 
 def tell_acquired(teller: Teller, lease: Lease, waited: float) -> None:

@@ -61,11 +61,12 @@ def judge_of_lowered(
     def judge(done: Future[int | None]) -> BaseException | None:
         problem = error = done.exception()
         if isinstance(error, RefusedError):
+            lease._release_failed(f"the server refused that: {error}")
             problem = ownership.refusal(hold, lease, call, error)
             if not call.uncertain:
                 hold.release_refused(lease)
         elif isinstance(error, ConnectionLostError):
-            problem = release_failed(ownership, error)
+            problem = release_failed(ownership, lease, error)
         elif error is None:
             # If sent twice, the lease that the first copy set may have ended before the second.
             ended = call.uncertain and was_valid and now() >= hold.ends_at

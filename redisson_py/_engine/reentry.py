@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from redisson_py._answers import Granted
 from redisson_py._engine import waiting
-from redisson_py._engine.hold import Hold, lease_end
-from redisson_py._engine.lease import Lease, lost_error, tell_acquired
+from redisson_py._engine.hold import Hold, lease_end, lost_error
+from redisson_py._engine.lease import Lease, tell_acquired
 from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
 from redisson_py._time import now
 

@@ -89,9 +89,10 @@ def _judge(
             lease._lose_late("taken" if was_valid else lease._overdue_reason)
             problem = lease._loss()
     elif isinstance(error, RefusedError):
+        lease._release_failed(f"the server refused that: {error}")
         problem = ownership.refusal(hold, lease, call, error)
     elif isinstance(error, ConnectionLostError) and was_valid:
-        problem = release_failed(ownership, error)
+        problem = release_failed(ownership, lease, error)
     elif isinstance(error, ConnectionLostError):
         lease._lose_late(lease._overdue_reason)
         problem = lease._loss()
@@ -106,10 +107,14 @@ def caused_by(problem: BaseException | None, cause: BaseException | None) -> Bas
     return problem
 
 
-def release_failed(ownership: Ownership, error: ConnectionLostError) -> ReleaseFailedError:
-    """Return the error of a release that got no answer."""
-    return ReleaseFailedError(
+def release_failed(
+    ownership: Ownership, lease: Lease, error: ConnectionLostError
+) -> ReleaseFailedError:
+    """Return the error of a release that got no answer, and record it for the next one."""
+    failed = ReleaseFailedError(
         f"the release of {ownership!r} got no answer ({error}); it is repeated until its lease"
         " ends",
         maybe_held=True,
     )
+    lease._release_failed(str(failed))
+    return failed

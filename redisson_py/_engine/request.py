@@ -50,6 +50,7 @@ class AcquireRequest:
         undone: An undo was sent.
         overtaken: A forced release was answered before it, so its grant may be gone already.
         call: The call under way.
+        checks: The server must say whether this client may also release it.
     """
 
     __slots__ = (
@@ -58,6 +59,7 @@ class AcquireRequest:
         "_wait_ms",
         "asked_at",
         "call",
+        "checks",
         "deadline",
         "fails_fast",
         "field",
@@ -110,6 +112,7 @@ class AcquireRequest:
         self.overtaken: bool = False
         self.fails_fast: bool = False
         self.heard_busy_at: float = 0.0
+        self.checks: bool = False
         self.version: int = 0
         self.version_ms: int = 0
         self.call: Call | None = None
@@ -178,6 +181,8 @@ class AcquireRequest:
             if call.uncertain:
                 self.uncertain = True
         self.answered()
+        if self.checks:
+            self.ownership.context.permitted.add(self.ownership.commands.kind)
         if self._given_up is not None:
             # The undo was sent before this task handled the answer.
             raise self._given_up
@@ -229,8 +234,10 @@ class AcquireRequest:
         commands, context, plain = ownership.commands, ownership.context, ownership.plain
         self.asked_at = self.sent_at = now()
         self.overtaken = False
+        self.checks = commands.kind not in context.permitted
         if (
             plain is not None
+            and not self.checks
             and self.target == 1
             and not self.version
             and self.lease_time == plain.lease_time
@@ -283,6 +290,8 @@ class AcquireRequest:
             self.sent_at = answer.sent_at
         del pending[self]
         self.call = None
+        if self.checks:
+            self.ownership.context.permitted.add(self.ownership.commands.kind)
         return answer
 
     def undo(self) -> None:

@@ -67,10 +67,26 @@ def lease_from(call: Call, sent_at: float) -> float:
     return sent_at if call.counts_from is None else min(sent_at, call.counts_from)
 
 
+class Subscription(Protocol):
+    """A SUBSCRIBE or UNSUBSCRIBE on its way."""
+
+    @property
+    def channel(self) -> bytes | None: ...
+    @property
+    def subscribes(self) -> bool: ...
+    @property
+    def is_over(self) -> bool:
+        """Whether it was answered, or its connection broke."""
+        ...
+
+
 class Source(Protocol):
     """Where the messages of a channel come from."""
 
-    def subscribe(self, channel: bytes, /) -> object: ...
+    def subscribe(self, channel: bytes, /) -> Subscription | None:
+        """Listen to a channel; return the command, if one was sent."""
+        ...
+
     def unsubscribe(self, channel: bytes, /) -> object: ...
 
 

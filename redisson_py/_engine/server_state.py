@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 
 from redisson_py._engine.context import TaskHolds
-from redisson_py._engine.hold import Hold, Reason
+from redisson_py._engine.hold import Hold, Reason, lost_error
 from redisson_py._engine.hold_watch import HoldWatch
-from redisson_py._engine.lease import Lease, lost_error
+from redisson_py._engine.lease import Lease
 from redisson_py._engine.lease_extension import set_needed_lease
 from redisson_py._engine.local_queue import Waiter
 from redisson_py._engine.not_held import not_held

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from redisson_py._answers import Wakes
-from redisson_py._engine.server import Source
+from redisson_py._engine.server import Source, Subscription
 
 
 class Seat:
@@ -53,9 +53,10 @@ class Channel:
         messages: The number of messages since it was subscribed.
         empty_since: The time at which its last seat left, or None.
         stream: The stream on which it was subscribed last, or None.
+        subscription: The last SUBSCRIBE that was sent for it.
     """
 
-    __slots__ = ("empty_since", "messages", "name", "seats", "stream")
+    __slots__ = ("empty_since", "messages", "name", "seats", "stream", "subscription")
 
     def __init__(self, name: bytes) -> None:
         self.name: bytes = name
@@ -63,6 +64,7 @@ class Channel:
         self.messages: int = 0
         self.empty_since: float | None = None
         self.stream: Source | None = None
+        self.subscription: Subscription | None = None
 
 
 class Table:

@@ -4,10 +4,10 @@ One timer serves all leases of a client. It never sleeps longer than a second wh
 held, because the event loop's clock stops while the machine is suspended and a lease does not.
 
 A renewal without an answer is unknown, not lost: it is repeated, sooner. Only the server ("not the
-owner") and the local clock decide a loss. A batch that the server refuses is split, so that one
-refused key does not cost the others their leases. The timer's callback marks losses and cancels
-blocks without a task in between, so after the event loop was blocked a loss comes before any task
-that has to be woken in the same turn.
+owner") and the local clock decide a loss. A batch that the server refuses because of a key is
+halved, so that one refused key does not cost the others their leases. The timer's callback marks
+losses and cancels blocks without a task in between, so after the event loop was blocked a loss
+comes before any task that has to be woken in the same turn.
 
 A server that was unreachable may have lost its data, or another server may have replaced it. So on
 a new connection, or after keys have moved to another master, all holds there are checked at once
@@ -20,6 +20,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
+import random
 from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ from redisson_py._engine.hold import Hold, Reason, lease_end
 from redisson_py._engine.holds import Holds
 from redisson_py._engine.late_renewals import tell_late_renewal
 from redisson_py._engine.long_waits import warn_of_long_waits
+from redisson_py._engine.refused_renewals import RefusedRenewals
 from redisson_py._engine.schedule import LeaseSchedule
 from redisson_py._engine.server import Call, Executor, lease_from
 from redisson_py._loop import Timer, call_later
@@ -94,6 +96,7 @@ class Watchdog:
         self._at_once: dict[Hold, None] = {}
         #: The holds of each unanswered batch.
         self._unanswered: dict[Future[list[int]], list[Hold]] = {}
+        self._refused = RefusedRenewals()
         self.renewals: int = 0
         self._counts = counts or Counts()
 
@@ -130,6 +133,8 @@ class Watchdog:
                 # As `Holds.remove`, without the cost of a call.
                 del holds[hold], holds.first[hold.ownership.commands.key]
             self._schedule.forget(hold)
+            if self._refused.holds:
+                self._refused.forget(hold)
             if self._at_once:
                 self._at_once.pop(hold, None)
 
@@ -192,6 +197,7 @@ class Watchdog:
         self.holds.clear()
         self._at_once.clear()
         self._unanswered.clear()
+        self._refused = RefusedRenewals()
         self._schedule = LeaseSchedule(self.lease_time / 3)
 
     def _arm(self, moment: float) -> None:
@@ -214,6 +220,7 @@ class Watchdog:
             log.warning("the event loop was blocked, or the machine asleep, for %.3f s", late)
         following = -math.inf
         try:
+            self._refused.tell()
             for hold in self._schedule.take_ended(moment):
                 self.end_overdue(hold)
             if self._at_once:
@@ -274,7 +281,7 @@ class Watchdog:
 
     def _ask(self, taken: list[Hold], moment: float) -> None:
         """Renew holds, or check that they are there."""
-        groups: defaultdict[tuple[object, int, float], list[Hold]] = defaultdict(list)
+        groups: defaultdict[tuple[object, int, float, int], list[Hold]] = defaultdict(list)
         group = self._executor.router.group
         for hold in taken:
             task = hold.task()
@@ -287,10 +294,11 @@ class Watchdog:
             plain = hold.renewed and hold.parent is None and not hold.max_held
             lease_time = self.lease_time if plain else self._lease_of(hold)
             commands = hold.ownership.commands
-            groups[commands.renew_script, group(commands.key), lease_time].append(hold)
-        for (_, _, lease_time), holds in groups.items():
-            for start in range(0, len(holds), BATCH):
-                self._renew(holds[start : start + BATCH], lease_time, moment)
+            most = self._refused.batch(hold, BATCH) if self._refused.holds else BATCH
+            groups[commands.renew_script, group(commands.key), lease_time, most].append(hold)
+        for (_, _, lease_time, most), holds in groups.items():
+            for start in range(0, len(holds), most):
+                self._renew(holds[start : start + most], lease_time, moment)
 
     def _lease_of(self, hold: Hold) -> float:
         """Return the lease to renew a hold to; 0 only checks that it is there."""
@@ -346,8 +354,7 @@ class Watchdog:
             for some in of_keys.values():
                 self._renew(some, lease_time, now(), again=True)
             return
-        if refused is not None and len(holds) > 1:
-            # The server refuses one of them; split the batch so that the rest is renewed.
+        if refused is not None and self._refused.is_of_one(holds, refused):
             middle = len(holds) // 2
             self._renew(holds[:middle], lease_time, now())
             self._renew(holds[middle:], lease_time, now())
@@ -356,15 +363,12 @@ class Watchdog:
             for hold in self._executor.denied(call, holds):
                 # Replicas did not confirm the renewals, but the master said that these are gone.
                 self.lose(hold, "taken")
-            # Without an answer they are repeated, and the outage has a log record of its own.
-            log.log(
-                logging.DEBUG if refused is None else logging.WARNING,
-                "%d leases could not be renewed yet, of them %s %r: %s",
-                len(holds),
-                holds[0].ownership.kind,
-                holds[0].ownership.name,
-                error if refused is None else call.refusal(refused),
-            )
+            if refused is not None:
+                why = str(call.refusal(refused))
+                self._retry(holds, self._refused.add(holds, refused, why))
+                return
+            # The outage has a log record of its own.
+            log.debug("%d leases could not be renewed yet: %s", len(holds), error)
             self._retry(holds)
             return
         self.renewals += lease_time > 0
@@ -376,6 +380,8 @@ class Watchdog:
         for hold, renewed in zip(holds, done.result(), strict=True):
             if hold not in self.holds:
                 continue
+            if self._refused.holds:
+                self._refused.renewed(hold)
             if not renewed:
                 self.lose(hold, "taken")
             elif lease_time and hold.ends_at <= present:
@@ -388,9 +394,12 @@ class Watchdog:
                     self._counts.late_renewals += 1
                 hold.renewal_confirmed(ends_at, lease_until)
 
-    def _retry(self, holds: list[Hold]) -> None:
-        """Ask again soon about holds whose renewal had no usable answer."""
-        retry_at = now() + self.lease_time / 30
+    def _retry(self, holds: list[Hold], refused: int = 0) -> None:
+        """Ask again about holds whose renewal had no usable answer; later, the more refusals."""
+        pause = self.lease_time / 30
+        if refused:
+            pause = min(pause * 2.0**refused, self.lease_time / 6) * random.uniform(0.5, 1.0)
+        retry_at = now() + pause
         for hold in holds:
             if hold in self.holds and hold.asked_after:
                 self._schedule.put(hold, retry_at)

@@ -30,7 +30,6 @@ from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.locks import StoreLock, StoreView, name_of
 from redisson_py._stores.requests import OwnedSpecial, Special
 from redisson_py._time import Duration
-from redisson_py.errors import NotHeldError
 from redisson_py.locks.lock_of import LockOf
 
 #: What was seen counts again for as long as this, in seconds, while the store watches it: the
@@ -140,7 +139,7 @@ class Leadership(FencedLease):
 
     def _refuse_released(self) -> None:
         if self._state == "released":
-            raise NotHeldError(f"{self._hold.ownership.kind} {self.name!r} was released already")
+            raise self._over()
 
 
 def _candidacy(

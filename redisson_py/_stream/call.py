@@ -12,8 +12,8 @@ import hiredis
 
 from redisson_py._answers import RefusedError
 from redisson_py._dialect import Dialect
+from redisson_py._error_replies import Meaning, is_moving, meaning_of
 from redisson_py._loop import Future
-from redisson_py._stream.retry import is_moving
 from redisson_py.errors import BackendError, ConnectionLostError, ScriptError
 
 Arg = bytes | str | int
@@ -78,6 +78,7 @@ class ReplyError(RefusedError):
         super().__init__(without_user(text))
         self.means_gone: bool = "WRONGTYPE" in text
         self.means_moving: bool = is_moving(text)
+        self.concerns_key: bool = meaning_of(text) is Meaning.KEY
 
 
 class Call:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
+from redisson_py._stream.call import Call
 from redisson_py._stream.stream import Stream
 from redisson_py._stream.topology import Opener, Topology
 from redisson_py._stream.wire import Traffic
@@ -97,8 +98,8 @@ class Followers(Protocol):
         """Note that keys have another master, or a new connection to it."""
         ...
 
-    def gone(self, stream: Stream, channel: bytes) -> bool:
-        """Note that a server has ended a subscription; return whether it is still needed."""
+    def gone(self, stream: Stream, channel: bytes, refused: Call | None = None) -> bool:
+        """Note that a server ended, or refused, a subscription; return whether it is needed."""
         ...
 
     def recover(self) -> None:

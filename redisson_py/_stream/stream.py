@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from redisson_py._dialect import Dialect
+from redisson_py._error_replies import Meaning, is_half_done, is_moving, is_try_again, meaning_of
 from redisson_py._loop import (
     Future,
     Timer,
@@ -45,14 +46,8 @@ from redisson_py._stream.call import (
 from redisson_py._stream.deadlines import Deadlines
 from redisson_py._stream.handshake import dialect_of, is_master
 from redisson_py._stream.health import Health
-from redisson_py._stream.retry import (
-    UNTIL_ALLOWED,
-    is_half_done,
-    is_moving,
-    is_try_again,
-    longest_pause,
-    pause_before,
-)
+from redisson_py._stream.refused_calls import RefusedCalls
+from redisson_py._stream.retry import UNTIL_ALLOWED, longest_pause, pause_before
 from redisson_py._stream.room import Room
 from redisson_py._stream.settings import StreamSettings
 from redisson_py._stream.topology import (
@@ -108,6 +103,7 @@ class Stream:
         self._backlog: dict[Call, None] = {}
         #: Calls that Redis could not serve yet, and its reason.
         self._delayed: dict[Call, tuple[Timer, str]] = {}
+        self._refused_calls = RefusedCalls(settings.opener.where, self._send_again)
         self._loads: dict[str, int] = {}
         #: For each script that Redis refused to load: the number of that load, and the error reply.
         self._load_errors: dict[str, tuple[int, str]] = {}
@@ -200,7 +196,7 @@ class Stream:
     @property
     def idle(self) -> bool:
         """Whether no call is under way."""
-        return not (self.waiting or self._backlog or self._delayed)
+        return not (self.waiting or self._backlog or self._delayed or self._refused_calls)
 
     async def room(self, deadline: float) -> None:
         """Wait until the transport takes more.
@@ -260,20 +256,25 @@ class Stream:
         """Send a plain command that gives up after `seconds`."""
         return self.send(Call(args, running_loop().time() + seconds, must=must, key=key))
 
-    def subscribe(self, channel: bytes) -> None:
-        """Listen to a channel; it takes effect before whatever is sent next."""
-        self._subscription("SUBSCRIBE", channel)
+    def subscribe(self, channel: bytes) -> Call | None:
+        """Listen to a channel; it takes effect before whatever is sent next.
+
+        Return the command; None without a connection: the next one subscribes to what is needed.
+        """
+        return self._subscription("SUBSCRIBE", channel)
 
     def unsubscribe(self, channel: bytes) -> None:
         """Stop listening to a channel."""
         self._subscription("UNSUBSCRIBE", channel)
 
-    def _subscription(self, word: str, channel: bytes) -> None:
+    def _subscription(self, word: str, channel: bytes) -> Call | None:
         # While there is no connection there is nothing to do: `on_connected` subscribes.
         if not self.ready:
-            return
+            return None
         word = "S" + word if self._dialect is _SHARDED else word
-        self._send_subscription(Call((word, channel), 0, must=True, channel=channel))
+        call = Call((word, channel), 0, must=True, channel=channel)
+        self._send_subscription(call)
+        return call
 
     def _send_subscription(self, call: Call) -> None:
         self.send(call)
@@ -544,13 +545,14 @@ class Stream:
         A call that was written to an open connection is answered there, and a call without a
         deadline concerns this connection only; both stay.
         """
-        waiting = (*self._backlog, *self._delayed)
+        waiting = (*self._backlog, *self._delayed, *self._refused_calls)
         taken = [call for call in waiting if call.deadline and leaves(call.key)]
         for call in taken:
             self._backlog.pop(call, None)
             timer, _ = self._delayed.pop(call, (None, ""))
             if timer is not None:
                 timer.cancel()
+            self._refused_calls.drop(call)
             self._deadlines.release(call)
         return taken
 
@@ -636,6 +638,7 @@ class Stream:
             timer.cancel()
         self._backlog.clear()
         self._delayed.clear()
+        self._refused_calls.clear()
         for call in calls:
             error = ConnectionLostError(text, maybe_held=call.maybe_executed)
             error.__cause__ = cause
@@ -667,6 +670,7 @@ class Stream:
             timer.cancel()
         self._backlog.clear()
         self._delayed.clear()
+        self._refused_calls.clear()
         for call in calls:
             # Each gets its own: raising an error changes it, which other tasks must not see.
             call.fail(told_again(error))
@@ -719,6 +723,7 @@ class Stream:
     def _refused(self, call: Call, error: ReplyError) -> None:
         """Handle an error reply: send the call again where that helps, else fail it."""
         text = str(error)
+        meaning = meaning_of(text)
         if not is_half_done(text):
             call.refusals += 1
         if self._fails_over:
@@ -727,10 +732,15 @@ class Stream:
             self._not_asked(call, error) or self._topology.redirected(self, call, error)
         ):
             return
-        if text.startswith("NOSCRIPT") and call.script is not None:
+        if meaning is Meaning.NO_SCRIPT and call.script is not None:
             self._reload(call, call.script)
         elif call.splits and is_moving(text):
             call.fail(error)
+        elif call.deadline and (
+            meaning is Meaning.LATER or (meaning is Meaning.FULL and call.until)
+        ):
+            self._postponed(call, text)
+            self._refused_calls.add(call, text)
         elif is_try_again(text) and call.deadline:
             self.delay(call, text)
             if "READONLY" in text:
@@ -808,20 +818,27 @@ class Stream:
         pause = pause_before(call.errors, longest_pause(reply, len(self._delayed)))
         reason = reason or reply
         self._delayed[call] = call_later(pause, lambda: self._end_pause(call)), reason
+        self._postponed(call, reason)
+
+    def _postponed(self, call: Call, reason: str) -> None:
+        """Note that a call was refused, and waits here to be sent again."""
         call.why_not = f"it was not ready: {reason}"
         call.errors += 1
         self._deadlines.add(call)
         # Until now it may have been a call of another stream.
         self._deadlines.rearm()
 
-    def _end_pause(self, call: Call) -> None:
-        timer, _ = self._delayed.pop(call)
-        timer.cancel()
+    def _send_again(self, call: Call) -> None:
         if self._topology is not None:
             self._deadlines.release(call)
             self._topology.send_again(call)
         elif call.wanted and not self._closed:
             self.send(call)
+
+    def _end_pause(self, call: Call) -> None:
+        timer, _ = self._delayed.pop(call)
+        timer.cancel()
+        self._send_again(call)
 
     def end_pauses(self, concerns: Callable[[bytes], bool]) -> None:
         """Send the calls for some keys at once that wait for Redis to be ready for them."""
@@ -830,22 +847,9 @@ class Stream:
 
     # Deadlines.
 
-    def _end_pause(self, call: Call) -> None:
-        timer, _ = self._delayed.pop(call)
-        timer.cancel()
-        if self._topology is not None:
-            self._deadlines.release(call)
-            self._topology.send_again(call)
-        elif call.wanted and not self._closed:
-            self.send(call)
-
-    def end_pauses(self, concerns: Callable[[bytes], bool]) -> None:
-        """Send the calls for some keys at once that wait for Redis to be ready for them."""
-        for call in [each for each in self._delayed if concerns(each.key)]:
-            self._end_pause(call)
-
     def _under_way(self) -> list[Call]:
-        return [*(self._wire.in_flight if self._wire else ()), *self._backlog, *self._delayed]
+        in_flight = self._wire.in_flight if self._wire else ()
+        return [*in_flight, *self._backlog, *self._delayed, *self._refused_calls]
 
     def _sent_since(self) -> Iterable[Call]:
         """Yield the calls in flight that were written since the last call of this, newest first."""
@@ -860,6 +864,7 @@ class Stream:
         timer, reason = self._delayed.pop(call, (None, ""))
         if timer is not None:
             timer.cancel()
+        if reason := reason or self._refused_calls.reason(call):
             text = f"Redis at {self._opener.where} was not ready in time: {reason}"
             call.give_up(ConnectionLostError(text, maybe_held=call.maybe_executed))
         else:
@@ -877,5 +882,6 @@ class Stream:
                 self.send(call)
             return
         call.must = False
+        self._refused_calls.drop(call)
         if self._backlog.pop(call, self) is None:
             self.traffic.evicted += 1

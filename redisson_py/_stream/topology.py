@@ -65,8 +65,11 @@ class Topology(Protocol):
         """The connection of a stream broke, or could not be opened: others may serve its keys."""
         ...
 
-    def gone(self, stream: Stream, channel: bytes) -> None:
-        """A server stopped sending messages of a channel, because its slot moved."""
+    def gone(self, stream: Stream, channel: bytes, refused: Call | None = None) -> None:
+        """A server sends no messages of a channel, because its slot moved.
+
+        It ended the subscription, or `refused` it.
+        """
         ...
 
     async def confirm(self, stream: Stream) -> None:

@@ -338,9 +338,9 @@ class ClusterRouter:
             self.send_again(call)
         self.ask()
 
-    def gone(self, stream: Stream, channel: bytes) -> None:
-        """A node has ended a subscription: its slot moved."""
-        if self._followers.gone(stream, channel):
+    def gone(self, stream: Stream, channel: bytes, refused: Call | None = None) -> None:
+        """A node has ended or refused a subscription: its slot moved."""
+        if self._followers.gone(stream, channel, refused):
             self._homeless = True
         self.ask()
 
@@ -361,7 +361,7 @@ class ClusterRouter:
             self._cut_off.add(address)
             self.ask()
             if call.channel is not None and call.subscribes:
-                self.gone(stream, call.channel)
+                self.gone(stream, call.channel, call)
                 return True
         return False
 
@@ -379,7 +379,7 @@ class ClusterRouter:
             return True
         if call.channel is not None:
             # It is subscribed again here, or with the next map.
-            self.gone(stream, call.channel)
+            self.gone(stream, call.channel, call)
             self._serve_at(redirect.slot, redirect.address)
             return True
         self.ask()

@@ -23,9 +23,9 @@ import re
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Literal
 
+from redisson_py._error_replies import is_try_again
 from redisson_py._loop import Future, running_loop
 from redisson_py._stream.call import Call, ReplyError, shortened
-from redisson_py._stream.retry import is_try_again
 from redisson_py._stream.settings import StreamSettings
 from redisson_py._stream.stream import Stream
 from redisson_py._stream.unconfirmed import Unconfirmed
@@ -50,9 +50,6 @@ _SHORTEST_WAIT_SHARE = 0.25
 #: A replica that has all of the master's data, and how much of what followed it has confirmed.
 _ONLINE = re.compile(r"^slave\d+:.*\bstate=online,offset=(\d+)", re.MULTILINE)
 _NOTHING_FOLLOWED = re.compile(r"^master_repl_offset:0\s*$", re.MULTILINE)
-
-#: Error replies to WAIT of a server that is not, or no longer, the master.
-_NO_MASTER = re.compile(r"UNBLOCKED|replica instances")
 
 
 def count_replicas(replication: str) -> int:
@@ -275,7 +272,7 @@ class ConfirmingStream(Stream):
     def _not_waited(self, error: ReplyError) -> None:
         """Redis refuses WAIT, or has broken it off."""
         text = str(error)
-        if is_try_again(text) or _NO_MASTER.search(text):
+        if is_try_again(text):
             # Nobody knows which replicas have it: all of it is asked for again, at the new master.
             self._demoted = True
             self.abort(text)

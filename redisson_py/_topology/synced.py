@@ -157,13 +157,11 @@ class SyncedStream(Stream):
         # Only renewals ask for it.
         self.grants.gather()
 
-    def subscribe(self, channel: bytes) -> None:
+    def subscribe(self, channel: bytes) -> Call | None:
         """Listen to a channel; it takes effect before requests for what the channel is about."""
         if channel.startswith(_NO_GRANTS):
-            if self._new is not self.grants:
-                super().subscribe(channel)
-        elif self._new is not self:
-            self.grants.subscribe(channel)
+            return None if self._new is self.grants else super().subscribe(channel)
+        return None if self._new is self else self.grants.subscribe(channel)
 
     def unsubscribe(self, channel: bytes) -> None:
         """Stop listening to a channel."""
@@ -258,8 +256,8 @@ class _ForGrants:
     def went_down(self, stream: Stream) -> None:
         self._topology.went_down(self._stream)
 
-    def gone(self, stream: Stream, channel: bytes) -> None:
-        self._topology.gone(self._stream, channel)
+    def gone(self, stream: Stream, channel: bytes, refused: Call | None = None) -> None:
+        self._topology.gone(self._stream, channel, refused)
 
     async def confirm(self, stream: Stream) -> None:
         await self._topology.confirm(self._stream)

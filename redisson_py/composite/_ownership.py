@@ -183,9 +183,8 @@ class CompositeOwnership:
         hold = lease._hold
         assert isinstance(lease, CompositeLease)
         assert isinstance(hold, CompositeHold)
-        was_lost = lease._state == "lost"
+        was_lost, let_go_at = lease._state == "lost", now()
         lease._settle()
-        let_go_at = now()
         if hold.state == "held" and not was_lost and not hold.live:
             await self.release_hold(hold, lease, let_go_at)
             return

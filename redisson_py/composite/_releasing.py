@@ -10,6 +10,7 @@ from redisson_py._engine.releasing import report
 from redisson_py.composite._gather import Gather
 from redisson_py.composite._hold import CompositeHold, CompositeLease
 from redisson_py.composite._member import release_all, release_pending
+from redisson_py.errors import BackendError
 
 if TYPE_CHECKING:
     from redisson_py.composite._ownership import CompositeOwnership
@@ -54,4 +55,9 @@ def _judge(
     if not was_lost and len(members) - len(gone) - len(found_lost) < ownership.needed:
         lease._lose_late(found_lost[-1]._reason if found_lost else "taken")
         was_lost = True
-    return lease._loss() if was_lost else ownership.failure(releases)
+    if was_lost:
+        return lease._loss()
+    failure = ownership.failure(releases)
+    if isinstance(failure, BackendError):
+        lease._release_failed(str(failure))
+    return failure

@@ -15,8 +15,8 @@ from redisson_py._commands.permit_expirable_semaphore import PermitExpirableSema
 from redisson_py._commands.plain import plain_calls
 from redisson_py._commands.semaphore import SemaphoreCommands
 from redisson_py._engine import waiting
-from redisson_py._engine.hold import Hold, Reason
-from redisson_py._engine.lease import Lease, lost_error, tell_acquired
+from redisson_py._engine.hold import Hold, Reason, lost_error
+from redisson_py._engine.lease import Lease, tell_acquired
 from redisson_py._engine.ownership import Begun, Ownership
 from redisson_py._engine.reentry import STALE_GRANTS
 from redisson_py._engine.releasing import when_answered

@@ -26,12 +26,13 @@ from redisson_py._options import LONGEST_COMMAND_TIMEOUT
 from redisson_py._scripts import source
 from redisson_py._scripts.source import Script
 from redisson_py._stream.retry import pause_before
-from redisson_py.errors import LeaseLostError, ScriptError
+from redisson_py.errors import LeaseLostError
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.leases import assert_ends_in_time, renew_now
+from tests.support.sick_server import unable_to_save
 from tests.support.stragglers import Stragglers
 from tests.support.streams import stream_of
 from tests.support.waiting import set_safety_poll, until, until_async, until_listening
@@ -214,27 +215,17 @@ async def test_server_that_cannot_save_grants_nothing_and_the_holder_is_told(  #
     clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
 ) -> None:
     client = clients(own_server.url, lease_time=4)
-    # Where the snapshot should go there is a folder: saving fails as on a full disk.
-    await admin.config_set("save", "3600 1")
-    (own_server.directory / "dump.rdb" / "full").mkdir(parents=True)
     lease = await client.get_lock("k").acquire()
-    await admin.bgsave()
-    await until_async(lambda: cannot_save(admin))
-    with pytest.raises(ScriptError, match="MISCONF"):
-        await client.get_lock("other").acquire()
-    with pytest.raises(LeaseLostError):
-        async with lease:
-            await assert_ends_in_time(lease, admin, "k")
-            await asyncio.sleep(30)
-    assert not await admin.exists("other")
-    # Saves no more, and may write again.
-    await admin.config_set("save", "")
+    async with unable_to_save(own_server):
+        with pytest.raises(ConnectionLostError, match="MISCONF"):
+            await client.get_lock("other").acquire(timeout=0.3)
+        with pytest.raises(LeaseLostError):
+            async with lease:
+                await assert_ends_in_time(lease, admin, "k")
+                await asyncio.sleep(30)
+        assert not await admin.exists("other")
     async with client.get_lock("k").hold(timeout=10):
         pass
-
-
-async def cannot_save(redis: Redis) -> bool:
-    return bool((await redis.info("persistence"))["rdb_last_bgsave_status"] == "err")
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])

@@ -176,7 +176,7 @@ class Server:
         match step.verb:
             case "acquire":
                 args = [_keys.tombstone(KEY, mark), version_key, WRITERS, mark, step.holds]
-                args += [lease_ms, 0, 0, 0, *([CHANNEL] if step.side == "write" else [])]
+                args += [lease_ms, 0, 0, 0, *([CHANNEL] if step.side == "write" else []), ""]
                 reply = self._run(f"{step.side}_lock.acquire", 4, *args)
                 return {None: "granted", -2: "lost", -3: "void"}.get(reply, "busy")
             case "release":

@@ -150,8 +150,8 @@ MUTANTS = (
         "not subscribed again",
         "waiters hear of releases after a reconnection",
         "redisson_py/_engine/bus.py",
-        "        stream.subscribe(channel.name)\n",
-        "        if before is None:\n            stream.subscribe(channel.name)\n",
+        "        channel.subscription = stream.subscribe(channel.name) or",
+        "        channel.subscription = None if before else stream.subscribe(channel.name) or",
         ("tests/stream/test_stream_servers.py",),
     ),
     Mutant(

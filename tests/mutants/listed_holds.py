@@ -204,7 +204,7 @@ HOLDS = (
         "a refused batch is not split",
         "a key that Redis refuses costs no other its lease",
         _WATCHDOG,
-        "if refused is not None and len(holds) > 1:",
+        "if refused is not None and self._refused.is_of_one(holds, refused):",
         "if False:",
         (
             "tests/lifecycle/test_watchdog_edges.py::test_a_key_that_redis_refuses_costs_no_other_lease",

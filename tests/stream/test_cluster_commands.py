@@ -57,7 +57,7 @@ class TestScripts:
         ]
 
     async def test_a_script_that_tells_nobody_is_sent_as_it_was_packed(self) -> None:
-        script = load("lock.acquire")
+        script = load("lock.renew")
         call = Call(script.head + b"the rest", 0, script)
         assert call.pack(Dialect.SHARDED) is call.args
 

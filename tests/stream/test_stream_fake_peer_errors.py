@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from redisson_py._stream import stream
+from redisson_py._stream import refused_calls, stream
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
 from tests.stream.conftest import TalkFactory
@@ -22,13 +22,13 @@ NOT_YET = (
     "ERR Script attempted to access a non local key in a cluster node script: 1",
     "NOREPLICAS Not enough good replicas to write.",
     "CLUSTERDOWN The cluster is down",
+    "MISCONF Errors writing to the AOF file: No space left on device",
 )
 FINAL = (
     "ERR unknown command",
     "WRONGTYPE Operation against a key holding the wrong kind of value",
     "OOM command not allowed when used memory > 'maxmemory'.",
     "NOPERM User app has no permissions to run the 'get' command",
-    "MISCONF Errors writing to the AOF file: No space left on device",
     "NOAUTH Authentication required.",
 )
 
@@ -53,9 +53,10 @@ class TestErrorReplies:
             return error(text)
 
         # The deadline falls into a pause, not between a question and its answer.
-        monkeypatch.setattr(
-            stream, "pause_before", lambda attempt, longest=0.0: 0.001 if attempt < 3 else 60
-        )
+        for module in (stream, refused_calls):
+            monkeypatch.setattr(
+                module, "pause_before", lambda attempt, longest=0.0: 0.001 if attempt < 3 else 60
+            )
         peer.otherwise = again_and_again
         asked = 0
         for _ in range(3):

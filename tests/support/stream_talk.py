@@ -53,7 +53,7 @@ class Around:
     def went_down(self, stream: Stream) -> None:
         """Do nothing."""
 
-    def gone(self, stream: Stream, channel: bytes) -> None:
+    def gone(self, stream: Stream, channel: bytes, refused: Call | None = None) -> None:
         """Remember a channel."""
         self._ended.append(channel)
 

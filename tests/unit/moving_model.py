@@ -60,6 +60,16 @@ class Waiter:
         self._seat.__exit__(None, None, None)
 
 
+class Subscription:
+    """A SUBSCRIBE on its way."""
+
+    subscribes = True
+
+    def __init__(self, channel: bytes) -> None:
+        self.channel = channel
+        self.is_over = False
+
+
 class Stream:
     """One connection at a time to one node: what is on its way in each direction."""
 
@@ -73,9 +83,12 @@ class Stream:
         self.replies: deque[tuple[str, Any, Any]] = deque()
         self.unanswered: list[Waiter] = []
 
-    def subscribe(self, channel: bytes) -> None:
-        if self.ready:
-            self.requests.append(("subscribe", channel))
+    def subscribe(self, channel: bytes) -> Subscription | None:
+        if not self.ready:
+            return None
+        subscription = Subscription(channel)
+        self.requests.append(("subscribe", subscription))
+        return subscription
 
     def unsubscribe(self, channel: bytes) -> None:
         if self.ready:
@@ -93,6 +106,9 @@ class Stream:
 
     def break_down(self) -> None:
         self.ready = False
+        for _, each, *_ in (*self.requests, *self.replies):
+            if isinstance(each, Subscription):
+                each.is_over = True
         for what in (self.requests, self.replies, self.subscribed):
             what.clear()
         self.world.bus.wake(lambda channel: self.world.stream_for(channel) is self)
@@ -111,10 +127,11 @@ class Stream:
         if word == "unsubscribe":
             self.subscribed.discard(what)
             return
-        slot = CHANNELS.index(what) if word == "subscribe" else what.slot
+        slot = CHANNELS.index(what.channel) if word == "subscribe" else what.slot
         here = world.owners[slot] == self.number
         if word == "subscribe" and (here or not world.sharded):
-            self.subscribed.add(what)
+            self.subscribed.add(what.channel)
+            self.replies.append(("subscribed", what, None))
         elif word == "subscribe":
             self.replies.append(("not subscribed", what, world.owners[slot]))
         elif not here:
@@ -129,8 +146,13 @@ class Stream:
         world = self.world
         if word == "message":
             world.bus.table.message(what, b"0")
-        elif word in ("gone", "not subscribed"):
+        elif word == "subscribed":
+            what.is_over = True
+        elif word == "gone":
             world.asks_for_map |= world.bus.gone(what, cast("Any", self))
+        elif word == "not subscribed":
+            what.is_over = True
+            world.asks_for_map |= world.bus.gone(what.channel, cast("Any", self), what)
         else:
             self.unanswered.remove(what)
             if word == "moved":

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from redisson_py._commands.wakes import lock_wakes
 from redisson_py._engine import bus as bus_module
 from redisson_py._engine.bus import LINGER, Bus
+from redisson_py._engine.server import Subscription
 from redisson_py._engine.wakeups import Channel, Table
 from tests.unit.fakes import FakeClock
 from tests.unit.moving_model import CHANNELS, World
+from tests.unit.moving_model import Subscription as ModelSubscription
 from tests.unit.wakeup_model import random_schedule
 
 SCHEDULES = st.lists(st.integers(0, 2**16), min_size=10, max_size=80)
@@ -88,16 +90,54 @@ class StaysSubscribed(Bus):
 class IgnoresTheServersEnd(Bus):
     """Sabotaged: what the server has ended counts as subscribed."""
 
-    def gone(self, name: bytes, stream: Any) -> bool:
+    def gone(self, name: bytes, stream: Any, refused: Subscription | None = None) -> bool:
         return False
 
 
 class LetsLateNewsCount(Bus):
     """Sabotaged: what the old place says late counts for the new one."""
 
-    def gone(self, name: bytes, stream: Any) -> bool:
+    def gone(self, name: bytes, stream: Any, refused: Subscription | None = None) -> bool:
         channel = self.table.channel(name)
-        return super().gone(name, stream if channel is None else cast("Any", channel.stream))
+        now = stream if channel is None else cast("Any", channel.stream)
+        return super().gone(name, now, refused)
+
+
+class TakesAnyRefusalForTheLast(Bus):
+    """Sabotaged: the refusal of an earlier subscription counts for the last one there."""
+
+    def gone(self, name: bytes, stream: Any, refused: Subscription | None = None) -> bool:
+        channel = self.table.channel(name)
+        if channel is not None and refused is not None:
+            refused = channel.subscription
+        return super().gone(name, stream, refused)
+
+
+class TakesAnyEndForTheLast(Bus):
+    """Sabotaged: that the server ended an earlier subscription counts for the last one there."""
+
+    def gone(self, name: bytes, stream: Any, refused: Subscription | None = None) -> bool:
+        channel = self.table.channel(name)
+        if channel is not None and refused is None:
+            channel.subscription = None
+        return super().gone(name, stream, refused)
+
+
+#: A slot moves from a node and back, while the first subscription there is refused, or ends.
+LATE_REFUSAL = [1, 10, 4, 11, 8, 9, 0, 0, 19, 0, 1, 0, 0, 0, 1, 7, 13, 6, 15, 1, 2, 20, 0, 16]
+LATE_END = [1, 12, 0, 1, 0, 0, 12, 5, 0, 0, 0, 14, 8]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "sabotaged"),
+    [(LATE_REFUSAL, TakesAnyRefusalForTheLast), (LATE_END, TakesAnyEndForTheLast)],
+)
+def test_late_news_of_an_earlier_subscription_on_the_same_node(
+    schedule: list[int], sabotaged: type[Bus]
+) -> None:
+    play(True, schedule)
+    with pytest.raises(Failed):
+        play(True, schedule, sabotaged)
 
 
 @pytest.mark.parametrize(
@@ -125,9 +165,16 @@ class Node:
 
     def __init__(self) -> None:
         self.log: list[tuple[str, bytes]] = []
+        self.subscriptions: list[ModelSubscription] = []
 
-    def subscribe(self, channel: bytes) -> None:
+    def subscribe(self, channel: bytes) -> ModelSubscription:
         self.log.append(("subscribe", channel))
+        self.subscriptions.append(ModelSubscription(channel))
+        return self.subscriptions[-1]
+
+    def answer(self) -> None:
+        for each in self.subscriptions:
+            each.is_over = True
 
     def unsubscribe(self, channel: bytes) -> None:
         self.log.append(("unsubscribe", channel))
@@ -149,8 +196,8 @@ class Places:
         self.places[channel] = node
         self.bus.resubscribe(lambda each: each == channel)
 
-    def gone(self, node: Node) -> bool:
-        return self.bus.gone(CHANNEL, cast("Any", node))
+    def gone(self, node: Node, refused: Subscription | None = None) -> bool:
+        return self.bus.gone(CHANNEL, cast("Any", node), refused)
 
 
 @pytest.fixture
@@ -193,6 +240,24 @@ async def test_a_lingering_channel_moves_too_and_is_left_where_it_is(
     assert not places.bus.table.channels
 
 
+async def test_a_late_refusal_leaves_the_later_subscription_alone(places: Places) -> None:
+    with places.bus.listen(CHANNEL, lock_wakes):
+        pass
+    places.move(CHANNEL, places.there)
+    places.move(CHANNEL, places.here)
+    first, second = places.here.subscriptions
+    assert not places.gone(places.here, first)
+    assert not places.bus.put_off(cast("Any", places.here), first)
+    assert CHANNEL in places.bus.table.channels
+    # The server ended the first one; the second is not answered yet.
+    assert not places.gone(places.here)
+    assert CHANNEL in places.bus.table.channels
+    assert places.bus.put_off(cast("Any", places.here), second)
+    assert not places.gone(places.here, second), "nobody sits there"
+    assert CHANNEL not in places.bus.table.channels
+    places.bus.close()
+
+
 async def test_a_subscription_ended_by_the_server_is_renewed_while_it_has_a_seat(
     places: Places,
 ) -> None:
@@ -201,12 +266,14 @@ async def test_a_subscription_ended_by_the_server_is_renewed_while_it_has_a_seat
         assert not places.gone(places.there), "that was left before"
         places.bus.recover()
         assert not sleeper.seat.woken
+        places.here.answer()
         assert places.gone(places.here)
         places.places[CHANNEL] = places.there
         places.bus.recover()
         assert sleeper.seat.woken
     assert places.here.log == [("subscribe", CHANNEL)], "nothing is there to unsubscribe"
     assert places.there.log == [("subscribe", CHANNEL)]
+    places.there.answer()
     assert not places.gone(places.there), "nobody needs it"
     assert not places.bus.table.channels
     places.bus.close()

@@ -24,7 +24,13 @@ from redisson_py._scripts.source import Arg
 NAMES = st.text("ab{}", min_size=1, max_size=8)
 OWNERS = [f"01234567-89ab-cdef-0123-456789abcdef:{number}" for number in (1, 2, 17)]
 WISH: Any = SimpleNamespace(
-    target=1, lease_ms=9000, once=False, version=1, version_ms=9000, wait_ms=9000
+    target=1,
+    lease_ms=9000,
+    once=False,
+    version=1,
+    version_ms=9000,
+    wait_ms=9000,
+    checks=True,
 )
 
 

@@ -41,7 +41,7 @@ OWNERS = ["0:9", "0:10", "c2a2d3a4-0000-0000-0000-000000000000:123456789012345"]
 class Wish:
     """The request of a new owner that waits without a timeout, and its hold."""
 
-    target, lease_ms, once, version, version_ms = 1, 30_000, False, 0, 0
+    target, lease_ms, once, version, version_ms, checks = 1, 30_000, False, 0, 0, False
     units = 1
     wait_ms = REDISSON_WAIT_MS
 

@@ -90,7 +90,7 @@ class FakeExecutor:
                 if self.refused.isdisjoint(renewal.keys):
                     await renewal.answer(*[1] * len(renewal.owners))
                 else:
-                    await renewal.fail(ReplyError("NOPERM"))
+                    await renewal.fail(ReplyError("NOPERM No permissions to access a key"))
 
 
 class Setup:

@@ -52,6 +52,8 @@ end
 redis = setmetatable({
   call = call, pcall = pcall_, error_reply = error_reply,
   status_reply = function(text) return {ok = text} end,
+  -- Everybody may do everything here.
+  acl_check_cmd = function() return true end,
 }, {__index = function(_, name) unsupported('redis.' .. name) end})
 
 local compile = loadstring

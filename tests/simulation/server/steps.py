@@ -164,6 +164,8 @@ class Steps:
         match name:
             case "owner" | "field":
                 return owner
+            case "needs":
+                return b""
             case "channel":
                 return choose(_CHANNELS)
             case "id":

@@ -47,6 +47,8 @@ class Scripts:
     async def run(self, name: str, **values: Arg) -> Any:
         """Run a script; `values` are named as in its header."""
         script = load(name)
+        if "needs" in script.args:
+            values = {"needs": "", **values}
         assert {*values} == {*script.keys, *script.args}
         args = [values[name] for name in script.keys + script.args]
         return await self._evalsha(script, (len(script.keys), *args))
