@@ -247,10 +247,10 @@ ZOOKEEPER = (
         "ZooKeeper's semaphore mutex keeps the gate",
         "a grant is answered after the gate was left",
         _SEMAPHORES,
-        "            until = _until(session, wish, began)\n"
+        "            until = self._until(session, wish, began)\n"
         "            await self._leave_gate(session, wish, deadline)\n"
         "            return Granted",
-        "            until = _until(session, wish, began)\n            return Granted",
+        "            until = self._until(session, wish, began)\n            return Granted",
         (f"{_SEMAPHORE_TESTS}::test_one_task_holds_it_and_cannot_enter_again",),
     ),
     Mutant(
