@@ -830,20 +830,6 @@ class Stream:
 
     # Deadlines.
 
-    def _end_pause(self, call: Call) -> None:
-        timer, _ = self._delayed.pop(call)
-        timer.cancel()
-        if self._topology is not None:
-            self._deadlines.release(call)
-            self._topology.send_again(call)
-        elif call.wanted and not self._closed:
-            self.send(call)
-
-    def end_pauses(self, concerns: Callable[[bytes], bool]) -> None:
-        """Send the calls for some keys at once that wait for Redis to be ready for them."""
-        for call in [each for each in self._delayed if concerns(each.key)]:
-            self._end_pause(call)
-
     def _under_way(self) -> list[Call]:
         return [*(self._wire.in_flight if self._wire else ()), *self._backlog, *self._delayed]
 
