@@ -17,6 +17,7 @@ from redisson_py._loop import Timer, call_later
 if TYPE_CHECKING:
     from redisson_py._engine.context import Context
     from redisson_py._engine.local_queue import LocalQueue, Waiter
+    from redisson_py._engine.server import Commands
 
 #: Seconds before the first look at a queue, and most between two; each pause doubles. Whoever is
 #: its first at two looks waits long: where holds go from task to task faster, nobody listens.
@@ -29,18 +30,18 @@ class HoldWatch:
 
     Args:
         context: The parts of the client.
-        channel: The channel on which a forced release is announced.
+        commands: Names the lock, and the channel on which a forced release is announced.
         queue: The local queue, in which somebody waits.
 
     Attributes:
         seat: Its seat on the channel while it listens.
     """
 
-    __slots__ = ("_channel", "_context", "_first", "_pause", "_queue", "_timer", "seat")
+    __slots__ = ("_commands", "_context", "_first", "_pause", "_queue", "_timer", "seat")
 
-    def __init__(self, context: Context, channel: bytes, queue: LocalQueue[Any]) -> None:
+    def __init__(self, context: Context, commands: Commands, queue: LocalQueue[Any]) -> None:
         self._context: Context = context
-        self._channel: bytes = channel
+        self._commands: Commands = commands
         self._queue: LocalQueue[Any] = queue
         self._first: Waiter | None = None
         self._pause: float = _FIRST_LOOK
@@ -53,24 +54,27 @@ class HoldWatch:
         if first is None:
             queue.end_watch()
         elif first is self._first and queue.hold is not None:
-            self.seat = self._context.bus.take_seat(self._channel, _every_message, self._heard)
+            channel = self._commands.channel
+            self.seat = self._context.bus.take_seat(channel, _every_message, self._heard)
             # It may have been released before SUBSCRIBE arrived.
-            self._context.watchdog.ask_about(queue.hold)
+            self._check_hold()
         else:
             self._first = first
             self._pause = min(2 * self._pause, _LONGEST_PAUSE)
             self._timer = call_later(self._pause, self._look)
 
     def _heard(self) -> None:
-        queue = self._queue
-        if queue.hold is not None:
-            self._context.watchdog.ask_about(queue.hold)
+        self._check_hold()
         if self.seat is not None:
             self.seat.arm()
-            if next(iter(queue.waiters), None) is not self._first:
+            if next(iter(self._queue.waiters), None) is not self._first:
                 self._stop_listening()
                 self._pause = _FIRST_LOOK
                 self._timer = call_later(self._pause, self._look)
+
+    def _check_hold(self) -> None:
+        key = self._commands.key
+        self._context.watchdog.ask_now(lambda each: each == key)
 
     def end(self) -> None:
         """Stop for good."""

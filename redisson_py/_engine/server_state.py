@@ -119,7 +119,7 @@ class ServerState(Ownership):
         queue = self.queue
         assert queue is not None
         if queue.watch is None and self.context.bus.subscribes:
-            queue.watch = HoldWatch(self.context, self.commands.channel, queue)
+            queue.watch = HoldWatch(self.context, self.commands, queue)
         return queue.join(waiter)
 
     def statistics(self) -> PrimitiveStatistics:

@@ -173,12 +173,6 @@ class Watchdog:
         if self._at_once:
             self._arm(now())
 
-    def ask_about(self, hold: Hold) -> None:
-        """Check one hold at once, because it may have been released by force."""
-        if hold in self.holds and not self._closed:
-            self._at_once[hold] = None
-            self._arm(now())
-
     def lose(self, hold: Hold, reason: Reason) -> None:
         """End a hold that is gone, and tell its holder."""
         hold.lose(reason)
