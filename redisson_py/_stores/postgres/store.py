@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
