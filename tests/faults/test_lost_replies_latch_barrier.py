@@ -184,7 +184,7 @@ async def test_calls_answered_with_busy_are_all_carried_out_in_any_order(
     await latch.try_set_count(100)
     async with busy_with_a_script(own_server):
         counting = [asyncio.create_task(latch.count_down()) for _ in range(50)]
-        await until(lambda: len(stream_of(client)._delayed) == 50)
+        await until(partial(_are_sent_back, client, 50))
     assert sorted(await asyncio.gather(*counting)) == [*range(50, 100)]
     assert await latch.count() == 50
 
@@ -208,7 +208,8 @@ async def test_calls_that_are_cancelled_while_they_are_sent_back_all_count(
 
 
 def _are_sent_back(client: Redisson, count: int) -> bool:
-    return len(stream_of(client)._delayed) == count
+    refused = [call for call in stream_of(client)._under_way() if call.errors]
+    return len(refused) == count
 
 
 async def _is_left(latch: CountDownLatch, count: int) -> bool:

@@ -138,6 +138,7 @@ def innards(client: Redisson) -> dict[str, int]:
         "backlog": len(stream._backlog),
         "in flight": len(wire.in_flight) if wire else 0,
         "delayed": len(stream._delayed),
+        "refused": len(stream._refused_calls),
         "deadlines": len(stream._deadlines),
         "waiting for room": len(stream._room.waiting),
         "pending requests": len(context.pending),

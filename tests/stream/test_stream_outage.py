@@ -119,7 +119,7 @@ async def test_a_call_that_is_sent_again_hides_no_deadline(talk: Talk, peer: Fak
     peer.otherwise = SILENCE
     peer.plan.append(error("NOREPLICAS Not enough good replicas to write."))
     again = talk.call("SET", "again", "1")
-    await peer.until(lambda: bool(talk.stream._delayed) or len(peer.commands) > 1)
+    await peer.until(lambda: bool(talk.stream._refused_calls) or len(peer.commands) > 1)
     short = talk.call("SET", "short", "1", seconds=0.3)
     await peer.until(lambda: peer.count(b"SET") == 3)
     async with asyncio.timeout(PATIENT / 2):
