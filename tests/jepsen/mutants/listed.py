@@ -115,7 +115,13 @@ SABOTAGES = (
         "semaphore capacity",
     ),
     Sabotage(
-        listed("a semaphore's short way minds no other holder"),
+        sabotage(
+            "a semaphore's short way gives back one unit more than was taken",
+            "never more units taken than there are",
+            "lua/semaphore/release.lua",
+            "redis.pcall('INCRBY', counter, held)",
+            "redis.pcall('INCRBY', counter, held + 1)",
+        ),
         _plan("semaphore", seconds=3),
         "semaphore capacity",
     ),
