@@ -111,11 +111,16 @@ async def test_leases_of_reentries(
         JavaLocks(lock=await redisson.get("getLock", "of-java")),
         OurLocks(tasks, lock=client.get_lock("of-us")),
     )
+    sooner = ("redisson_lock__channel:{N}", "0")
     assert differences(java, ours) == {
         # A re-entry never shortens what the outer hold relies on.
         "a shorter lease": {"N": (({"A": "2"}, 200), ({"A": "2"}, 600))},
         # Redisson's lock object remembers the last lease it was asked for; ours what is left needs.
-        "the longer one ended": {"N": (({"A": "2"}, 900), ({"A": "2"}, 600))},
+        # And who waits is told that the lease ends sooner.
+        "the longer one ended": {
+            "N": (({"A": "2"}, 900), ({"A": "2"}, 600)),
+            "messages": (None, [sooner]),
+        },
     }
 
 
@@ -289,6 +294,8 @@ async def test_read_lock(
     assert differences(java, ours) == {
         # We refuse to release what is not held without asking; Redisson asks, and wakes waiters.
         "a let go": {"messages": ([last, woken], [last])},
+        # Writers wait for the longest of the readers: we tell them that it has left.
+        "b let go": {"messages": (None, [last])},
         "nobody reads": {"messages": ([last], None)},
         # Our reader that was forced out takes its leases away, and finds nothing to let go.
         "a was forced out": {"messages": ([last], [last, last])},
