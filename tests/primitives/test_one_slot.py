@@ -45,7 +45,8 @@ async def fenced_lock(client: Redisson, name: Any) -> None:
 
 async def fair_lock(client: Redisson, name: Any) -> None:
     it = client.get_fair_lock(name)
-    async with it:
+    async with it as lease:
+        await lease.extend(20)
         waiting = asyncio.create_task(it.try_acquire(timeout=0.5))
         assert not await waiting
         await it.inspect()
