@@ -91,6 +91,10 @@ class RefusedCalls:
     def _try(self) -> None:
         """Send some again; this is called once more, and sends more, unless they are refused."""
         self._timer = None
+        if self._tried and not any(call.future.done() for call in self._tried):
+            # A slow server has not answered yet: silence does not mean that it takes them.
+            self._timer = call_later(_TAKEN, self._try)
+            return
         if self._tried:
             self._attempt = 0
             self._number *= _FASTER

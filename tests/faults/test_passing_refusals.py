@@ -161,6 +161,26 @@ async def test_a_refusal_is_logged_once_and_so_is_its_end(
     assert over == f"Redis at {where} does again what it refused"
 
 
+async def test_a_slow_server_is_not_taken_for_one_that_serves_again(
+    clients: ClientFactory, own_server: EmbeddedServer, link: FaultProxy
+) -> None:
+    client = clients(link.url, command_timeout=30, lease_time=600)
+    await client.ping()
+    async with unable_to_save(own_server):
+        names = [f"k{number}" for number in range(300)]
+        tasks = [asyncio.create_task(client.get_lock(name).acquire(timeout=60)) for name in names]
+        (refused,) = refused_calls(client)
+        await until(lambda: len(refused) == len(names))
+        link.hold()
+        await until(lambda: len(refused) < len(names))
+        # Much longer than a server that serves again would need for the first.
+        await asyncio.sleep(0.5)
+        assert len(refused) == len(names) - 1
+        link.release_held()
+    for task in tasks:
+        await (await task).release()
+
+
 async def test_the_text_of_a_second_release_is_true(
     clients: ClientFactory, own_server: EmbeddedServer
 ) -> None:
