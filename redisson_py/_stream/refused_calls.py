@@ -73,7 +73,8 @@ class RefusedCalls:
             self._timer = call_later(pause_before(self._attempt), self._try)
 
     def drop(self, call: Call) -> None:
-        """Forget a call that is over, or that waits elsewhere."""
+        """Forget a call that is over, or that another server has now."""
+        self._tried.discard(call)
         if self._calls.pop(call, "") and not (self._calls or self._tried):
             self._stop()
 
