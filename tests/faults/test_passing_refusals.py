@@ -79,6 +79,24 @@ def refused_calls(client: Redisson) -> list[RefusedCalls]:
 
 
 @each_kind
+async def test_a_refused_acquire_that_was_given_up_leaves_nothing_to_undo(
+    kind: Kind, sick_client: Redisson, own_server: EmbeddedServer
+) -> None:
+    thing = kind.one(sick_client)
+    await (await thing.acquire()).release()
+    async with unable_to_save(own_server):
+        with pytest.raises(ConnectionLostError, match="MISCONF"):
+            await thing.acquire(timeout=0.2)
+        waiting = asyncio.create_task(thing.acquire(timeout=60))
+        await until_waiting_for_the_server(sick_client)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        calls = refused_calls(sick_client)
+        await until(lambda: not any(call.wanted for each in calls for call in each))
+
+
+@each_kind
 async def test_a_refused_undo_is_repeated_until_it_is_done(
     kind: Kind, sick_client: Redisson, own_server: EmbeddedServer, link: FaultProxy
 ) -> None:
