@@ -57,7 +57,6 @@ def judge_of_lowered(
 
     `was_valid`: the hold was not lost when the release was sent, at `let_go_at`.
     """
-
     # Asked now: who was cancelled has left its block when the answer comes.
     alone = lease._block is None and lease._composite is None
 
