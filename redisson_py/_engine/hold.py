@@ -407,11 +407,11 @@ class Hold:
     def release_refused(self, lease: Lease) -> None:
         """Take back a released lease, because the server has refused to lower the count.
 
-        So a second release gives back this lease, and not the one around it. A block that ends, or
-        a composite, would not release it again: then the next change of the hold lowers the count.
+        So a second release gives back this lease, and not the one around it. Not for a block that
+        ends, or a composite, which would not release it again: there the next change of the hold
+        lowers the count.
         """
-        composed = lease._block is not None or lease._composite is not None
-        if self.state == "held" and lease._state == "released" and not composed:
+        if self.state == "held" and lease._state == "released":
             lease._unsettle()
             self.add_lease(lease)
 

@@ -57,13 +57,15 @@ def judge_of_lowered(
 
     `was_valid`: the hold was not lost when the release was sent, at `let_go_at`.
     """
+    # Asked now: who was cancelled has left its block when the answer comes.
+    alone = lease._block is None and lease._composite is None
 
     def judge(done: Future[int | None]) -> BaseException | None:
         problem = error = done.exception()
         if isinstance(error, RefusedError):
             lease._release_failed(f"the server refused that: {error}")
             problem = ownership.refusal(hold, lease, call, error)
-            if not call.uncertain:
+            if alone and not call.uncertain:
                 hold.release_refused(lease)
         elif isinstance(error, ConnectionLostError):
             problem = release_failed(ownership, lease, error)

@@ -299,10 +299,11 @@ class AcquireRequest:
         call = self.call
         if call is None and not self._queued:
             return
-        never_sent = call is not None and call.sends == 0 and not call.wanted
+        never = call is not None and not (call.maybe_executed or call.wanted)
         queued, self._queued = self._queued, False
         self.answered()
-        if never_sent and not queued:
+        if never and not queued:
+            # Never sent, or refused each time.
             return
         self.undone = True
         try:

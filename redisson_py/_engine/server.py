@@ -38,6 +38,11 @@ class Call(Protocol):
         ...
 
     @property
+    def maybe_executed(self) -> bool:
+        """Whether it was sent at least once without being refused."""
+        ...
+
+    @property
     def splits(self) -> bool:
         """Whether it fails at once where requests for single keys would be served."""
         ...

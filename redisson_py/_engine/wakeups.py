@@ -19,6 +19,7 @@ Invariants:
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 
 from redisson_py._answers import Wakes
@@ -77,6 +78,8 @@ class Table:
 
     def __init__(self) -> None:
         self.channels: dict[bytes, Channel] = {}
+        #: Those of single owners in a queue on the server, by the channel of the lock.
+        self._of_one: defaultdict[bytes, dict[Channel, None]] = defaultdict(dict)
         self.wakeups: int = 0
 
     @property
@@ -91,6 +94,7 @@ class Table:
     def start_over(self) -> None:
         """Forget all channels: nobody waits, and the connection is gone."""
         self.channels.clear()
+        self._of_one.clear()
 
     def join(
         self, name: bytes, wakes: Wakes, on_wake: Callable[[], object] = lambda: None
@@ -100,6 +104,8 @@ class Table:
         is_new = channel is None
         if channel is None:
             channel = self.channels[name] = Channel(name)
+            if (common := _common(name)) is not None:
+                self._of_one[common][channel] = None
         channel.empty_since = None
         seat = Seat(channel, wakes, on_wake)
         channel.seats[seat] = None
@@ -140,10 +146,10 @@ class Table:
 
         Its waiters are on its channel, and on those of single owners in a queue on the server.
         """
-        start = name + b":"
-        for channel in self.channels.values():
-            if channel.name == name or channel.name.startswith(start):
-                self.wake(channel)
+        if (common := self.channels.get(name)) is not None:
+            self.wake(common)
+        for channel in self._of_one.get(name, ()):
+            self.wake(channel)
 
     def wake_all(self) -> None:
         """Wake all seats of all channels."""
@@ -167,6 +173,10 @@ class Table:
     def drop(self, channel: Channel) -> None:
         """Forget a channel without seats."""
         del self.channels[channel.name]
+        if (common := _common(channel.name)) is not None:
+            del self._of_one[common][channel]
+            if not self._of_one[common]:
+                del self._of_one[common]
 
     def expired(self, before: float) -> list[Channel]:
         """Drop the channels whose last seat left before a moment; UNSUBSCRIBE must be sent."""
@@ -193,3 +203,9 @@ class Table:
     def _wake(self, seat: Seat) -> None:
         self.wakeups += 1
         seat.wake()
+
+
+def _common(name: bytes) -> bytes | None:
+    """Return the channel of the lock, if this one may be an owner's: an owner has one colon."""
+    parts = name.rsplit(b":", 2)
+    return parts[0] if len(parts) == 3 else None

@@ -174,6 +174,11 @@ class StoreCall:
         """Whether it still makes sense to send it."""
         return self.must or not self.future.done()
 
+    @property
+    def maybe_executed(self) -> bool:
+        """Whether the store was asked at all."""
+        return self.sends > 0
+
     def refusal(self, error: RefusedError) -> BackendError:
         """Return the error for the caller."""
         return error.error if isinstance(error, StoreRefusedError) else error

@@ -73,7 +73,8 @@ class RefusedCalls:
             self._timer = call_later(pause_before(self._attempt), self._try)
 
     def drop(self, call: Call) -> None:
-        """Forget a call that is over, or that waits elsewhere."""
+        """Forget a call that is over, or that another server has now."""
+        self._tried.discard(call)
         if self._calls.pop(call, "") and not (self._calls or self._tried):
             self._stop()
 
@@ -91,6 +92,10 @@ class RefusedCalls:
     def _try(self) -> None:
         """Send some again; this is called once more, and sends more, unless they are refused."""
         self._timer = None
+        if self._tried and not any(call.future.done() for call in self._tried):
+            # A slow server has not answered yet: silence does not mean that it takes them.
+            self._timer = call_later(_TAKEN, self._try)
+            return
         if self._tried:
             self._attempt = 0
             self._number *= _FASTER

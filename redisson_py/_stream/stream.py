@@ -582,6 +582,7 @@ class Stream:
     def let_go(self, call: Call) -> None:
         """Forget the deadline of a call that was refused here and is sent elsewhere."""
         self._deadlines.release(call)
+        self._refused_calls.drop(call)
 
     @property
     def may_rest(self) -> bool:

@@ -79,6 +79,24 @@ def refused_calls(client: Redisson) -> list[RefusedCalls]:
 
 
 @each_kind
+async def test_a_refused_acquire_that_was_given_up_leaves_nothing_to_undo(
+    kind: Kind, sick_client: Redisson, own_server: EmbeddedServer
+) -> None:
+    thing = kind.one(sick_client)
+    await (await thing.acquire()).release()
+    async with unable_to_save(own_server):
+        with pytest.raises(ConnectionLostError, match="MISCONF"):
+            await thing.acquire(timeout=0.2)
+        waiting = asyncio.create_task(thing.acquire(timeout=60))
+        await until_waiting_for_the_server(sick_client)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        calls = refused_calls(sick_client)
+        await until(lambda: not any(call.wanted for each in calls for call in each))
+
+
+@each_kind
 async def test_a_refused_undo_is_repeated_until_it_is_done(
     kind: Kind, sick_client: Redisson, own_server: EmbeddedServer, link: FaultProxy
 ) -> None:
@@ -159,6 +177,26 @@ async def test_a_refusal_is_logged_once_and_so_is_its_end(
     refused, over = [record.getMessage() for record in caplog.records]
     assert refused.startswith(f"Redis at {where} refuses for now: MISCONF ")
     assert over == f"Redis at {where} does again what it refused"
+
+
+async def test_a_slow_server_is_not_taken_for_one_that_serves_again(
+    clients: ClientFactory, own_server: EmbeddedServer, link: FaultProxy
+) -> None:
+    client = clients(link.url, command_timeout=30, lease_time=600)
+    await client.ping()
+    async with unable_to_save(own_server):
+        names = [f"k{number}" for number in range(300)]
+        tasks = [asyncio.create_task(client.get_lock(name).acquire(timeout=60)) for name in names]
+        (refused,) = refused_calls(client)
+        await until(lambda: len(refused) == len(names))
+        link.hold()
+        await until(lambda: len(refused) < len(names))
+        # Much longer than a server that serves again would need for the first.
+        await asyncio.sleep(0.5)
+        assert len(refused) == len(names) - 1
+        link.release_held()
+    for task in tasks:
+        await (await task).release()
 
 
 async def test_the_text_of_a_second_release_is_true(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson, ScriptError
+from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import Permit
 from tests.support.leases import renewed_at_once
@@ -85,3 +87,28 @@ async def test_units_that_were_refused_can_be_given_back_again(
     assert (permit.units, await redis.get("semaphore")) == (3, b"2")
     await permit.release()
     assert await redis.get("semaphore") == b"5"
+
+
+@pytest.mark.parametrize("kind", LOCKS)
+async def test_an_inner_block_that_is_cancelled_at_its_end_leaves_nothing_either(
+    kind: str, clients: ClientFactory, allow: Permit, redis: Redis
+) -> None:
+    make, command = LOCKS[kind]
+    async with FaultProxy.in_front_of(await allow()) as link:
+        client = clients(link.url)
+        lock = make(client)
+        task = asyncio.current_task()
+        assert task is not None
+        outer, inner = await lock.acquire(), await lock.acquire()
+        await allow(command)
+        link.hold()
+        with pytest.raises(asyncio.CancelledError):
+            async with inner:
+                asyncio.get_running_loop().call_later(0, task.cancel)
+        task.uncancel()
+        link.release_held()
+        await client.ping()
+        assert client.statistics().held_leases == 1
+        await allow()
+        await outer.release()
+        assert await count(redis) == 0 == client.statistics().held_leases

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from redisson_py._answers import ALL
 from redisson_py._commands.wakes import lock_wakes, read_write_wakes
-from redisson_py._engine.wakeups import Seat, Table
+from redisson_py._engine.wakeups import Channel, Seat, Table
 
 
 def join(table: Table, count: int, channel: bytes = b"c") -> list[Seat]:
@@ -224,12 +226,32 @@ def test_a_wake_up_on_an_empty_channel_is_nobodys() -> None:
 
 def test_an_early_end_wakes_all_that_wait_for_the_lock_in_its_queue_too_and_no_others() -> None:
     table = Table()
-    seats = join(table, 2) + join(table, 1, b"c:1") + join(table, 1, b"c:2")
-    others = join(table, 1, b"cd") + join(table, 1, b"cd:1")
+    seats = join(table, 2) + join(table, 1, b"c:id:1") + join(table, 1, b"c:id:2")
+    others = join(table, 1, b"cd") + join(table, 1, b"cd:id:1")
     table.ended_early(b"c")
     assert woken(seats) == [True, True, True, True]
     assert woken(others) == [False, False]
     table.ended_early(b"nobody waits")
+    for seat in seats:
+        table.leave(seat, now=0.0)
+    table.expired(before=1.0)
+    table.ended_early(b"c")
+
+
+def test_an_early_end_costs_the_same_however_many_other_channels_there_are() -> None:
+    table = Table()
+    for number in range(1000):
+        join(table, 1, b"d%d" % number)
+    seen: list[bytes] = []
+
+    class Watched(dict[bytes, Channel]):
+        def values(self) -> Any:
+            seen.extend(self)
+            return super().values()
+
+    table.channels = Watched(table.channels)
+    table.ended_early(b"d7")
+    assert not seen
 
 
 def test_who_sits_by_other_rules_does_not_use_up_a_message() -> None:
