@@ -45,9 +45,9 @@ class CyclicBarrier(Wrapper):
     Promised: a wait arrives exactly once, whatever happens to the connection; nobody is let go
     before all have come; a party that dies breaks the barrier within one lease of its client
     (`lease_time`, or 0.3 s if that is longer), since a waiting one keeps its arrival alive by
-    looking again. A lock of the same name is not affected, and does not affect it. Everything in
-    Redis expires, except the mark of `abort`: the keys of a round with its parties, and a small
-    key of each wait after a minute, two leases, or a minute after the wait's own timeout,
+    looking again. A lock of the same name is not affected, and does not affect it. Everything
+    in Redis expires, except the mark of `abort`: the keys of a round with its parties, and a
+    small key of each wait after a minute, two leases, or a minute after the wait's own timeout,
     whichever is latest.
 
     Not promised: that a wait that ends in the moment of release by an interruption, or by the

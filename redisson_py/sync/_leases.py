@@ -115,7 +115,7 @@ class Lease(LeaseWrapper):
         If its end has passed and the server still has it, it may be released without an error.
 
         Raises:
-            NotHeldError: It was released already.
+            NotHeldError: It was released already, or its release failed: the text says which.
             LeaseLostError: It was lost before; nothing is held.
             ReleaseFailedError: The server did not answer for `command_timeout`. The release is
                 repeated until the lease has run out.
