@@ -20,6 +20,7 @@ from redis.asyncio.connection import AbstractConnection
 
 from redisson_py._addresses import Address, write_address
 from redisson_py._connect_errors import connect_error, was_cut
+from redisson_py._forks import first_tls, no_fork
 from redisson_py._limits import BoundedReader
 from redisson_py._loop import tear_off_transport
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
@@ -146,7 +147,8 @@ class Connector:
     async def _connect(self) -> AbstractConnection:
         connection = self.connection_class(**self.settings)
         try:
-            await connection.connect()  # type: ignore[no-untyped-call]  # redis-py's
+            with first_tls(isinstance(connection, SSLConnection)):
+                await connection.connect()  # type: ignore[no-untyped-call]  # redis-py's
         except Exception as error:
             password = self.settings.get("password")
             problem = connect_error(error, self.where, password, self.announced)
@@ -200,12 +202,14 @@ class Connector:
 
 def _client_hello() -> bytes:
     """Return the first message of a TLS client."""
-    context, out = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), ssl.MemoryBIO()
-    # No certificate is checked: only the first byte of the answer matters.
-    context.check_hostname = False
-    tls = context.wrap_bio(ssl.MemoryBIO(), out)
-    with suppress(ssl.SSLWantReadError):
-        tls.do_handshake()
+    out = ssl.MemoryBIO()
+    with no_fork():
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        # No certificate is checked: only the first byte of the answer matters.
+        context.check_hostname = False
+        tls = context.wrap_bio(ssl.MemoryBIO(), out)
+        with suppress(ssl.SSLWantReadError):
+            tls.do_handshake()
     return out.read()
 
 

@@ -1,9 +1,14 @@
-"""What a fork waits for: imports of this package, and of what a client needs.
+"""What a fork waits for: imports of this package and of what a client needs, and the first TLS.
 
 The child of a fork has one thread. A lock that another thread of its parent had stays taken in it
-for ever, and each module has such a lock while it is imported. So modules of this package import
-what they need at their top, or inside `no_fork`, before the first use of a client; a fork waits
-until that is done.
+for ever.
+
+- Each module has such a lock while it is imported. So modules of this package import what they need
+  at their top, or inside `no_fork`, before the first use of a client.
+- OpenSSL has some, which Python's lock does not protect. It has them longest while it makes its
+  first context and its first connection: that is inside `no_fork`, or `first_tls` where it awaits.
+
+A fork waits until that is done.
 """
 
 from __future__ import annotations
@@ -19,11 +24,18 @@ from typing import Any
 #: Seconds for which a fork waits. What it waits for may need something that its thread has.
 LONGEST_WAIT = 30.0
 
-#: Seconds between two looks for imports.
+#: Seconds for which it waits for a connection: the server may be silent.
+LONGEST_CONNECT = 2.0
+
+#: Seconds between two looks at what other threads do.
 _PAUSE = 0.001
 
 #: Reentrant, because a signal handler may call what holds it, and what holds it may fork.
 _lock = threading.RLock()
+
+#: The thread of each attempt to open the first connection with TLS.
+_connecting: dict[object, int] = {}
+_has_connected = False
 
 
 @contextmanager
@@ -33,13 +45,40 @@ def no_fork() -> Generator[None]:
         yield
 
 
+@contextmanager
+def first_tls(uses: bool) -> Generator[None]:
+    """Let no other thread fork while this block opens the first connection, if it uses TLS.
+
+    The block may await.
+    """
+    global _has_connected
+    if _has_connected or not uses:
+        yield
+        return
+    attempt = object()
+    with no_fork():
+        _connecting[attempt] = threading.get_ident()
+    try:
+        yield
+        _has_connected = True
+    finally:
+        _connecting.pop(attempt, None)
+
+
 def _wait() -> None:
-    until = time.monotonic() + LONGEST_WAIT
+    start = time.monotonic()
     _lock.acquire(timeout=LONGEST_WAIT)
-    while _others_import() and time.monotonic() < until:
+    while (waited := time.monotonic() - start) < LONGEST_WAIT and (
+        _others_import() or (waited < LONGEST_CONNECT and _others_connect())
+    ):
         _go_on()
         time.sleep(_PAUSE)
         _lock.acquire(timeout=LONGEST_WAIT)
+
+
+def _others_connect() -> bool:
+    """Return whether another thread opens the first connection with TLS."""
+    return any(thread != threading.get_ident() for thread in list(_connecting.values()))
 
 
 def _others_import() -> bool:
@@ -65,6 +104,7 @@ def _forked() -> None:
     global _lock
     # A thread of the parent may have it. A block that this thread is in releases the other one.
     _lock = threading.RLock()
+    _connecting.clear()
 
 
 # These two have hooks of their own. Registered while a fork waits for an import, they would be

@@ -174,7 +174,7 @@ def _of_node(file: str, node: yaml.Node | None, seen: set[int]) -> object:
     import yaml
 
     if node is not None and id(node) in seen:
-        # A few lines of aliases of aliases are millions of values. Redisson's parser takes none.
+        # A few lines of aliases of aliases are millions of values.
         line = node.start_mark.line + 1
         raise ValueError(f"{file}: line {line}: an alias refers to this value: write it out there")
     seen.add(id(node))

@@ -159,7 +159,8 @@ class LockLike(ABC):
 
         Raises:
             AcquireTimeoutError: It stayed busy for `timeout` seconds. Nothing is held.
-            ConnectionLostError: The server did not answer. What may be held is given back as soon
+            ConnectionLostError: The server did not answer, or refused everybody, until `timeout`
+                was over; without one, for `command_timeout`. What may be held is given back as soon
                 as it answers, and ends with its lease in any case.
             LeaseLostError: The task held it already and has lost it, or three grants in a row
                 came too late to be used.

@@ -63,8 +63,9 @@ class PermitExpirableSemaphore(SemaphoreLike):
 
         Raises:
             AcquireTimeoutError: No permit was free within `timeout` seconds.
-            ConnectionLostError: Redis did not answer. What may be held is given back as soon as it
-                answers, and ends with its lease in any case.
+            ConnectionLostError: Redis did not answer, or refused everybody, until `timeout` was
+                over; without one, for `command_timeout`. What may be held is given back as soon as
+                it answers, and ends with its lease in any case.
             LeaseLostError: Three grants in a row came too late to be used.
             ScriptError: Redis refused: wrong type of key, out of memory, no permission.
             ClientClosedError: The client was closed.

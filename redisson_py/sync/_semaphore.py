@@ -128,8 +128,9 @@ class Semaphore(SemaphoreLike):
         Raises:
             AcquireTimeoutError: `n` permits were not free within `timeout` seconds; the text says
                 if the semaphore was never given permits, or if some of them are missing.
-            ConnectionLostError: Redis did not answer. What may be held is given back as soon as it
-                answers, and ends with its lease in any case.
+            ConnectionLostError: Redis did not answer, or refused everybody, until `timeout` was
+                over; without one, for `command_timeout`. What may be held is given back as soon as
+                it answers, and ends with its lease in any case.
             LeaseLostError: Three grants in a row came too late to be used.
             ScriptError: Redis refused: wrong type of key, out of memory, no permission.
             ClientClosedError: The client was closed.

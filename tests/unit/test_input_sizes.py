@@ -65,7 +65,6 @@ SHAPES = {
         ".".join(["a"] * (MILLION // 2)) + " = 1",
         "values are nested too deeply",
     ),
-    "quotes of TOML": ("a.toml", '"\\' * (MILLION // 2), "this is no TOML"),
     "variables without an end": ("a.json", '{"a": "' + "${a:-" * (MILLION // 5) + '"}', "read"),
     "a long name above many": (
         "a.json",
@@ -81,8 +80,6 @@ SHAPES = {
         f"redis://:{'p' * (MILLION // 2)}@" + ",".join(f"h{n}" for n in range(MILLION // 16)),
         "read",
     ),
-    "values of YAML": ("a.yaml", "a: [" + "x, " * (MILLION // 30) + "x]\n", "read"),
-    "brackets of YAML": ("a.yaml", "a: " + "[" * MILLION, "values are nested too deeply"),
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any, final
 from urllib.parse import parse_qsl, unquote
 
 from redisson_py._addresses import write_address
+from redisson_py._forks import no_fork
 from redisson_py._url import address_in, split
 from redisson_py._url_arguments import ESCAPE, attempt
 
@@ -151,9 +152,10 @@ def _tls(arguments: dict[str, str]) -> ssl.SSLContext | None:
 
 def _loaded(arguments: dict[str, str]) -> ssl.SSLContext | None:
     try:
-        context = ssl.create_default_context(cafile=arguments.get("ssl_ca_certs"))
-        if "ssl_certfile" in arguments:
-            context.load_cert_chain(arguments["ssl_certfile"], arguments.get("ssl_keyfile"))
+        with no_fork():
+            context = ssl.create_default_context(cafile=arguments.get("ssl_ca_certs"))
+            if "ssl_certfile" in arguments:
+                context.load_cert_chain(arguments["ssl_certfile"], arguments.get("ssl_keyfile"))
     except OSError:
         return None
     return context

@@ -21,6 +21,7 @@ import asyncmy
 from asyncmy.errors import MySQLError
 
 from redisson_py import _time
+from redisson_py._forks import first_tls
 from redisson_py._loop import is_closed, tear_off_transport
 from redisson_py._stores.mysql import sql
 from redisson_py._stores.mysql.address import Target
@@ -287,7 +288,8 @@ class Connections:
             "autocommit": None,  # the settings below say it
             "connect_timeout": _CONNECT_TIME,
         }
-        driver = await asyncmy.connect(**options)
+        with first_tls(self._target.tls is not None):
+            driver = await asyncmy.connect(**options)
         connection = _Connection(driver)
         try:
             _, ((self._packet,),) = await connection.run(sql.SETTINGS, Progress())

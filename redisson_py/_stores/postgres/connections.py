@@ -16,6 +16,7 @@ from typing import Any, Final, final
 
 import asyncpg
 
+from redisson_py._forks import first_tls
 from redisson_py._loop import is_closed, tear_off_transport
 from redisson_py._stores.postgres.refusals import reason, refusal, verdict_of
 from redisson_py._stores.trouble import Trouble
@@ -79,14 +80,16 @@ class Target:
 
     async def _connect(self, url: str, patience: float) -> asyncpg.Connection:
         seconds: Any = patience  # asyncpg's own type is that of its default, int
-        return await asyncpg.connect(
-            url,
-            timeout=seconds,
-            statement_cache_size=self.statement_cache_size,
-            max_cached_statement_lifetime=0,
-            # A standby cannot keep locks.
-            target_session_attrs="primary",
-        )
+        # It makes a context for TLS before it knows whether the server speaks it.
+        with first_tls(True):
+            return await asyncpg.connect(
+                url,
+                timeout=seconds,
+                statement_cache_size=self.statement_cache_size,
+                max_cached_statement_lifetime=0,
+                # A standby cannot keep locks.
+                target_session_attrs="primary",
+            )
 
 
 @final

@@ -21,6 +21,7 @@ from kazoo.exceptions import (
     UnimplementedError,
 )
 
+from redisson_py._forks import no_fork
 from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
 from redisson_py.errors import BackendError
@@ -272,8 +273,9 @@ def _check_files(tls: dict[str, str] | None) -> None:
     """Read the files for TLS once: kazoo would take a bad one for a lost connection."""
     try:
         if tls is not None:
-            context = ssl.create_default_context(cafile=tls.get("ca"))
-            if "certfile" in tls:
-                context.load_cert_chain(tls["certfile"], tls["keyfile"])
+            with no_fork():
+                context = ssl.create_default_context(cafile=tls.get("ca"))
+                if "certfile" in tls:
+                    context.load_cert_chain(tls["certfile"], tls["keyfile"])
     except (OSError, ssl.SSLError) as error:
         raise BackendError(f"a file for TLS with ZooKeeper cannot be read: {error}") from error

@@ -51,6 +51,7 @@ from kazoo.protocol.serialization import Exists
 from kazoo.protocol.states import EventType, KazooState, WatchedEvent
 from kazoo.retry import KazooRetry
 
+from redisson_py._forks import first_tls
 from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
 
@@ -133,6 +134,7 @@ class Session:
         self._loop: Final = asyncio.get_running_loop()
         # kazoo's threads have context variables of their own.
         self._context: Final = copy_context()
+        self._uses_tls: Final = target.tls is not None
         tls: dict[str, Any] = (
             {} if target.tls is None else {"use_ssl": True, "check_hostname": True, **target.tls}
         )
@@ -264,7 +266,8 @@ class Session:
             # what we have seen may be gone: the servers lost their data, or got older ones back.
             self._client.last_zxid = 0
         try:
-            read_timeout, connect_timeout = self._connect(*where)
+            with first_tls(self._uses_tls):
+                read_timeout, connect_timeout = self._connect(*where)
         except Exception as error:
             self._post(self._failed, error)
             raise
