@@ -136,7 +136,8 @@ class ConnectionLostError(BackendError):
 class ReleaseFailedError(ConnectionLostError):
     """Raised when a release got no answer: the work is done, and was protected while it ran.
 
-    The release is repeated in the background until its lease has run out.
+    The release is repeated in the background until its lease has run out. Raised as well when the
+    server carried it out only after that.
     """
 
 

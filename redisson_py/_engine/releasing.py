@@ -16,6 +16,7 @@ from redisson_py._answers import RefusedError
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.server import Call
 from redisson_py._loop import Future
+from redisson_py._time import now
 from redisson_py.errors import ClientClosedError, ConnectionLostError, ReleaseFailedError
 
 if TYPE_CHECKING:
@@ -85,9 +86,12 @@ def _judge(
     if error is None:
         sure = not (reply is None and call.uncertain and was_valid)
         if not reply and ownership.commands.was_lost(reply) and sure:
-            # If it was over by the clock when this was sent, the reason is not "taken".
-            lease._lose_late("taken" if was_valid else lease._overdue_reason)
-            problem = lease._loss()
+            if was_valid and now() >= hold.ends_at:
+                problem = _too_late(ownership, lease)
+            else:
+                # If it was over by the clock when this was sent, the reason is not "taken".
+                lease._lose_late("taken" if was_valid else lease._overdue_reason)
+                problem = lease._loss()
     elif isinstance(error, RefusedError):
         lease._release_failed(f"the server refused that: {error}")
         problem = ownership.refusal(hold, lease, call, error)
@@ -105,6 +109,19 @@ def caused_by(problem: BaseException | None, cause: BaseException | None) -> Bas
     if problem is not None and problem is not cause:
         problem.__cause__ = cause
     return problem
+
+
+def _too_late(ownership: Ownership, lease: Lease) -> ReleaseFailedError:
+    """Return the error of a release that found nothing, when its lease could have ended meanwhile.
+
+    The lease was in force when its holder let go of it, so that is no loss.
+    """
+    failed = ReleaseFailedError(
+        f"the release of {ownership!r} was not carried out before its lease ended",
+        maybe_held=False,
+    )
+    lease._release_failed(str(failed))
+    return failed
 
 
 def release_failed(

@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from redisson_py import ConnectionLostError, NotHeldError, Redisson, ReleaseFailedError, ScriptError
 from redisson_py._stream.refused_calls import RefusedCalls
+from redisson_py._time import now
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.support.kinds import KINDS, Kind
@@ -52,6 +53,25 @@ async def test_a_refused_release_is_repeated_until_it_is_done(
         with pytest.raises(NotHeldError, match=r"cannot be released again: .* until its lease"):
             await lease.release()
     await assert_free(kind, sick_client)
+
+
+@pytest.mark.parametrize("name", ["lock", "fair_lock", "read_lock", "expirable_semaphore"])
+async def test_a_release_that_comes_after_the_end_of_its_lease_is_no_loss(
+    name: str, clients: ClientFactory, own_server: EmbeddedServer, link: FaultProxy
+) -> None:
+    client = clients(link.url, command_timeout=30, lease_time=600)
+    async with unable_to_save(own_server) as admin:
+        await admin.config_set("stop-writes-on-bgsave-error", "no")
+        # Of a hold whose grant was asked for twice, a release is repeated for the client's lease.
+        link.cut_after_execution(b"EVALSHA")
+        lease = await KINDS[name].one(client).acquire(lease_time=1)
+        over = now() + 1
+        await admin.config_set("stop-writes-on-bgsave-error", "yes")
+        assert not lease.lost
+        releasing = asyncio.create_task(lease.release())
+        await until(lambda: now() > over)
+    with pytest.raises(ReleaseFailedError):
+        await releasing
 
 
 @each_kind
