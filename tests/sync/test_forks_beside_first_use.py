@@ -97,7 +97,7 @@ def test_a_call_does_not_wait_for_ever_for_an_import_of_the_thread(server_url: s
     try:
         lock.locked()
     except RuntimeError as error:
-        print(str(error).split(":")[0])
+        print(str(error).split(";")[0])
     """
     text = "the thread of redisson_py.sync did not start within 0.1 s"
     assert run(code, server_url) == (0, [text], "")
