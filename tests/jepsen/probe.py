@@ -50,7 +50,8 @@ return {names, leases}
 
 
 #: The owners of holds, and of units and places in queues that still count. Those that died stay
-#: until somebody comes, and Redisson's times of a queue say nothing of life.
+#: until somebody comes, Redisson's times of a queue say nothing of life, and who came last to a
+#: barrier is only remembered.
 _OWNERS = """
 local found, time = {}, redis.call('TIME')
 local present = string.format('(%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
@@ -59,7 +60,7 @@ for _, key in ipairs(redis.call('keys', '*')) do
     local ours = string.find(key, ':redisson_py:', 1, true)
     if kind == 'hash' and not ours then
         found[#found + 1] = {key, redis.call('hkeys', key)}
-    elseif kind == 'zset' and ours then
+    elseif kind == 'zset' and ours and not string.find(key, ':released', ours, true) then
         found[#found + 1] = {key, redis.call('zrangebyscore', key, present, '+inf')}
     end
 end
@@ -68,16 +69,20 @@ return found
 
 
 #: The rounds that barriers remember, each with the moment in milliseconds until which somebody may
-#: ask for it, and named after the microsecond in which it began, or one of the next.
+#: ask for it, and named after the microsecond in which it began, or one of the next. The other
+#: members are the owners that came last.
 _ROUNDS = """
 local found = {}
 for _, key in ipairs(redis.call('keys', '*:redisson_py:released')) do
-    local rounds, newest, over = redis.call('zrange', key, 0, -1, 'withscores'), 0, 0
-    for place = 1, #rounds, 2 do newest = math.max(newest, tonumber(rounds[place])) end
-    for place = 2, #rounds, 2 do
-        if tonumber(rounds[place]) + 1 < newest / 1000 then over = over + 1 end
+    local members, newest, number, over = redis.call('zrange', key, 0, -1, 'withscores'), 0, 0, 0
+    for place = 1, #members, 2 do newest = math.max(newest, tonumber(members[place]) or 0) end
+    for place = 1, #members, 2 do
+        if tonumber(members[place]) then
+            number = number + 1
+            if tonumber(members[place + 1]) + 1 < newest / 1000 then over = over + 1 end
+        end
     end
-    found[#found + 1] = {key, #rounds / 2, over}
+    found[#found + 1] = {key, number, over}
 end
 return found
 """
