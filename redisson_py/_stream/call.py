@@ -14,6 +14,7 @@ from redisson_py._answers import RefusedError
 from redisson_py._dialect import Dialect
 from redisson_py._error_replies import Meaning, is_moving, meaning_of
 from redisson_py._loop import Future
+from redisson_py._stream.unconfirmed import Unconfirmed
 from redisson_py.errors import BackendError, ConnectionLostError, ScriptError
 
 Arg = bytes | str | int
@@ -214,8 +215,9 @@ class Call:
 
     def unattended(self) -> Future[Any]:
         """Return the future of the answer; another one if a cancelled caller has cancelled it."""
-        if self.future.cancelled():
-            self.future = Future()
+        future = self.future
+        if future.cancelled():
+            self.future = future.again() if isinstance(future, Unconfirmed) else Future()
         return self.future
 
     def fail(self, error: BaseException) -> None:

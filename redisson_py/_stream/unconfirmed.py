@@ -52,6 +52,15 @@ class Unconfirmed(Future[Any]):
         """Pass the answer on: the replicas have it."""
         if self.is_held:
             super().set_result(self.reply)
+        self.gated = False
+
+    def again(self) -> Unconfirmed:
+        """Return another one for the same answer, whose caller was cancelled."""
+        other = Unconfirmed(self._gives)
+        other.gated, other.since = self.gated, self.since
+        if self.reply is not _NOTHING:
+            other.set_result(self.reply)
+        return other
 
     def begin(self, gated: bool, present: float) -> None:
         """Note that the call is written; the time of the replicas may have begun before that."""
