@@ -52,6 +52,9 @@ async def test_what_is_granted_can_be_kept_and_released(
     missing: str,
     clients: ClientFactory,
     allow: Allow,  # noqa: F811
+    server_choice: str,
 ) -> None:
+    if server_choice == "redis62":
+        pytest.skip("scripts of Redis 6.2 cannot ask what a user may do")
     client = clients(await allow(*all_but(missing)), command_timeout=1)
     await assert_all_or_nothing(kind, client)
