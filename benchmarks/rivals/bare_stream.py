@@ -176,7 +176,7 @@ class BareStreamPacking(BareStream):
             self.owners += 1
             owner = f"{self.client_id}:{self.owners}".encode()
             keys = (3, key, tombstones + owner, versions + owner)
-            await put(("EVALSHA", acquire, *keys, owner, 1, 30000, 0, 0))
+            await put(("EVALSHA", acquire, *keys, owner, 1, 30000, 0, 0, b""))
             await put(("EVALSHA", release, *keys, owner, 0, 30000, channel, 0, 0, 0))
             done += 1
         return done
@@ -237,7 +237,7 @@ class _Alternating(AbstractAsyncContextManager[None]):
             seen = stream.messages
             stream.owners += 1
             self._owner = f"{stream.client_id}:{stream.owners}"
-            if await self._call(stream.acquire_sha, 1, 30000, 0, 0) is None:
+            if await self._call(stream.acquire_sha, 1, 30000, 0, 0, b"") is None:
                 return
             await self._messages_beyond(seen)
 
