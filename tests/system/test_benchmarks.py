@@ -105,7 +105,7 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
         assert any(row.startswith(start) for row in table["rows"])
         assert table["title"] in printed.decode()
     assert report.with_name("report-growth.png").exists() == (find_spec("matplotlib") is not None)
-    assert len(said["goals"]) == 37
+    assert len(said["goals"]) == 38
     assert said["goals"]["1 task against redis-py"]["found"]["median"] > 0
     for goal in (
         *("hand-off across two processes", "fair hand-off across two processes"),
