@@ -171,10 +171,11 @@ async def of_read_write_lock(scripts: Scripts, redis: Redis) -> list[Step]:
                 lambda: read.release(A, 0, GREAT, GREAT),
             ]
         steps.append(lambda side=side: side.force_release("r", GREAT))  # type: ignore[misc]
-    # A crowd has an index.
+    # A crowd has an index, which is looked at when the one that leaves has the longest lease.
+    steps.append(lambda: read.acquire("crowd:0", lease_ms=2 * GREAT))
     steps += [
         lambda number=number: read.acquire(f"crowd:{number}", lease_ms=GREAT)  # type: ignore[misc]
-        for number in range(20)
+        for number in range(1, 20)
     ]
     return [*steps, lambda: read.release("crowd:0", 0, GREAT), lambda: read.renew("crowd:1", GREAT)]
 
