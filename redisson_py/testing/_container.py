@@ -64,7 +64,9 @@ class ContainerServer:
         deadline = time.monotonic() + _START_TIMEOUT
         while not probe.is_ready():
             if time.monotonic() > deadline:
-                raise ServerStartError(f"{self.image} did not answer in {_START_TIMEOUT} seconds")
+                raise ServerStartError(
+                    f"{self.image} did not answer within {_START_TIMEOUT} seconds"
+                )
             time.sleep(_LOOK_AGAIN)
 
 
