@@ -178,7 +178,7 @@ def servers_from_client(client: object, client_name: str | None) -> Servers:
         raise TypeError("Redisson takes a redis.asyncio.Redis; Redisson.from_url takes a URL")
     if isinstance(client, Sentinel):
         raise TypeError(
-            "Redisson takes a redis.asyncio.Redis: of a Sentinel, what master_for(service) returns"
+            "Redisson takes a redis.asyncio.Redis: for Sentinel, pass master_for(service)"
         )
     if not isinstance(client, Redis):
         raise TypeError(
@@ -211,15 +211,15 @@ def _of_cluster(client: RedisCluster, client_name: str | None) -> Servers:
 def _of_sentinel(pool: SentinelConnectionPool, client_name: str | None) -> Servers:
     if not pool.is_master:
         raise ValueError(
-            "this client asks replicas, and locks are on the master: pass what"
+            "this client reads from replicas, but locks need the master: pass the client that"
             " Sentinel.master_for returns"
         )
     plain = _MANAGED.get(pool.connection_class)
     if plain is None:
-        raise ValueError("a connection class of its own is not supported for a Sentinel client")
+        raise ValueError("a Sentinel client with a custom connection class is not supported")
     manager = pool.sentinel_manager
     if getattr(manager, "_force_master_ip", None) is not None:
-        raise ValueError("force_master_ip of a Sentinel is not supported: use address_map")
+        raise ValueError("Sentinel's force_master_ip is not supported: use address_map")
     sentinels = [_of_pool(each, client_name) for each in manager.sentinels]
     if not sentinels:
         raise ValueError("the Sentinel client has no sentinels")
@@ -242,7 +242,7 @@ def _of_pool(client: Redis, client_name: str | None) -> Connector:
         not issubclass(pool.connection_class, Connection | UnixDomainSocketConnection)
         or "connection_pool" in pool.connection_kwargs
     ):
-        raise ValueError("the connection class of this client is not supported")
+        raise ValueError("this client's connection class is not supported")
     settings = pool.connection_kwargs
     return _connector(pool.connection_class, settings, client_name, _connect_timeout(settings))
 
@@ -282,17 +282,17 @@ def _connector(
         settings["client_name"] = client_name
     if issubclass(connection_class, SSLConnection):
         if settings.get("ssl_cert_reqs", "required") not in ("required", ssl.CERT_REQUIRED):
-            log.warning("the certificate of the Redis server is not checked, as configured")
+            log.warning("TLS does not check the Redis server's certificate, as configured")
         elif not settings.get("ssl_check_hostname", True):
             log.warning(
-                "the name in the certificate of the Redis server is not checked, as configured"
+                "TLS does not check the name in the Redis server's certificate, as configured"
             )
         if settings.get("ssl_min_version") is None:
             settings["ssl_min_version"] = ssl.TLSVersion.TLSv1_2
     connection = _made(connection_class, settings)
     if connection is None:
         raise ValueError(
-            "redis-py does not take a setting of this client's pool: the client itself fails, too"
+            "redis-py rejects a setting of this client's pool, so the client itself fails, too"
         )
     # redis-py reads a file to find its own version: done once here, not for each connection.
     settings["driver_info"] = connection.driver_info

@@ -510,7 +510,7 @@ class Stream:
         try:
             self._dialect = dialect_of(facts, sharded=self._sharded)
         except UnsupportedServerError as error:
-            raise UnsupportedServerError(f"Redis at {where} cannot be used: {error}") from None
+            raise UnsupportedServerError(f"cannot use Redis at {where}: {error}") from None
 
     def _become_ready(self) -> None:
         self.ready = True

@@ -195,8 +195,8 @@ async def test_a_refusal_is_logged_once_and_so_is_its_end(
     await until_async(lambda: asyncio.sleep(0, len(caplog.records) == 2))
     where = f"{own_server.host}:{own_server.port}"
     refused, over = [record.getMessage() for record in caplog.records]
-    assert refused.startswith(f"Redis at {where} refuses for now: MISCONF ")
-    assert over == f"Redis at {where} does again what it refused"
+    assert refused.startswith(f"Redis at {where} refuses calls for now: MISCONF ")
+    assert over == f"Redis at {where} no longer refuses calls"
 
 
 async def test_a_slow_server_is_not_taken_for_one_that_serves_again(

@@ -64,7 +64,7 @@ async def test_a_line_without_an_end_ends_the_connection_and_is_quoted(
             with pytest.raises(ConnectionLostError):
                 await client.get_lock("k").acquire()
             assert len(peer.links) > 1
-    said = f"what came is no answer: a line of more than {MOST_LINE} bytes that begins with b"
+    said = f"unreadable answer: a line of more than {MOST_LINE} bytes that begins with b"
     assert f"{said}'{kind.decode()}granted, perhaps" in caplog.text
 
 

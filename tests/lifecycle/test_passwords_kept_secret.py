@@ -180,7 +180,7 @@ async def test_a_password_of_a_client_that_cannot_be_encoded(clients: ClientFact
         for password in PASSWORDS:
             pool = ConnectionPool.from_url(peer.url, password=password + "\udcff", encoding="utf-8")
             client = Redisson(Redis(connection_pool=pool))
-            with pytest.raises(BackendError, match="cannot be encoded") as caught:
+            with pytest.raises(BackendError, match="cannot encode") as caught:
                 await client.ping()
             await client.aclose()
             assert not parts_told(password, told(caught.value)), password

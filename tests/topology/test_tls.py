@@ -94,7 +94,11 @@ async def test_a_cluster_that_names_plain_ports(
     cluster = await cluster_factory(KIND, masters=1, replicas=0, tls=good.files, config=config)
     node, plain = cluster.nodes[0], free_port()
     trust = f"?ssl_ca_certs={good.authority}"
-    await refused(clients(cluster.url + trust), f"map of Redis at {node.address}", "port 0")
+    await refused(
+        clients(cluster.url + trust),
+        f"Redis at {node.address} returned an invalid slot map",
+        "port 0",
+    )
     for setting in ("port", "cluster-announce-port"):
         await node.execute("CONFIG", "SET", setting, plain)
     told = (f"Redis at 127.0.0.1:{plain} does not speak TLS", "tls-cluster no")

@@ -135,7 +135,7 @@ async def test_a_server_that_serves_nothing_is_logged_once(
         async with client.get_lock("53200"):
             told = [each.getMessage() for each in caplog.records]
     (begins, ends) = told
-    assert begins.endswith("serves nothing for now: the server is sick (53200)")
+    assert begins.endswith("cannot serve calls for now: the server is sick (53200)")
     assert begins.startswith("PostgreSQL at ")
     assert ends.startswith("connected to PostgreSQL")
 
