@@ -124,7 +124,7 @@ def cluster(**more: Any) -> dict[str, Any]:
             f"nameMapper: {_CLASS}: pass prefix= or",
         ),
         (single(nameMapper={"class": "com.acme.M"}), f"singleServerConfig.nameMapper: {_CLASS}"),
-        (SINGLE | {"credentialsResolver": {"class": "R"}}, f"credentialsResolver: {_CLASS}: for"),
+        (SINGLE | {"credentialsResolver": {"class": "R"}}, f"credentialsResolver: {_CLASS}: to"),
         (
             single(credentialsResolver={"class": "org.redisson.config.EntraIdCredentialsResolver"}),
             f"singleServerConfig.credentialsResolver: {_CLASS}",
