@@ -227,7 +227,7 @@ async def test_stop_and_start_keep_the_port(own_server: EmbeddedServer) -> None:
     await own_server.start()
     assert own_server.port == port
     assert own_server.pid != pid
-    with pytest.raises(RuntimeError, match="runs already"):
+    with pytest.raises(RuntimeError, match="already running"):
         await own_server.start()
 
 
