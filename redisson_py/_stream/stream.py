@@ -772,7 +772,7 @@ class Stream:
         (_, reason), self._unasked = self._unasked, None
         if is_try_again(str(reason)) or not str(error).startswith("MOVED"):
             return False
-        # Otherwise two nodes would send it back and forth for ever.
+        # Otherwise two nodes would send it back and forth forever.
         call.fail(reason)
         return True
 

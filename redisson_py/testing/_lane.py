@@ -52,7 +52,7 @@ class Pace:
 
 @final
 class Lane:
-    """Reads chunks, and writes what it is told to, in order and at a given pace.
+    """Reads chunks, and writes what it is given, in order and at a given pace.
 
     Reading and writing are separate so that a delay is latency, not a lower throughput.
     """

@@ -168,7 +168,7 @@ def test_settings_are_for_all_servers(scheme: str) -> None:
         ("redis+sentinel://h/s/0/1", "database in the URL"),
         ("redis+sentinel://h/s/1?db=2", "two databases"),
         ("redis+sentinel://h/s?sentinel_ssl=perhaps", "sentinel_ssl in the URL must be true or"),
-        ("redis+sentinel://h/s?sentinel_username=", "sentinel_username in the URL must be a non-empty"),
+        ("redis+sentinel://h/s?sentinel_username=", "sentinel_username in the URL must be"),
         ("redis+sentinel://h/s?ssl_ca_certs=c", "ssl_ca_certs in the URL needs rediss://"),
         ("redis+sentinel://h/s?ssl_ca_certs=c&sentinel_ssl=no", "ssl_ca_certs in the URL needs"),
         ("redis+cluster://h?sentinel_ssl=no", "sentinel_ssl in the URL needs redis+sentinel://"),

@@ -18,7 +18,7 @@ from .making import ADMIN, WATCHER
 from .replicas import Replicated
 from .topology import TopologyError, TopologyOptions
 
-#: How often a sentinel is told to fail over, and seconds until it is told again.
+#: How often to ask a Sentinel to fail over, and seconds between.
 _ELECTIONS: Final = 3
 _ELECTION: Final = 10.0
 
