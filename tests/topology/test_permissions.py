@@ -318,7 +318,7 @@ async def test_sentinel(sentinel_factory: SentinelFactory, clients: ClientFactor
     for right, wrong, told in (
         (f"={PASSWORD}", "=wr0ng", f"Sentinel at {first} refused the credentials"),
         (url.partition("?")[2], "", f"Sentinel at {first}"),
-        (f"/{servers.service}?", "/other?", f"Sentinel at {first} knows no 'other'"),
+        (f"/{servers.service}?", "/other?", f"Sentinel at {first} does not know 'other'"),
         (f":{PASSWORD}@", ":wr0ng@", f"Redis at {finder_of(client).where} refused the credentials"),
         (sentinels, server, f"the server at {server} is not a Sentinel"),
     ):

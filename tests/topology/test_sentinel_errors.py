@@ -50,7 +50,7 @@ async def test_an_unknown_service_is_final(scene: Scene) -> None:
     seeker = await scene.seek(*sentinels, service="other")
     told = await refusal(seeker)
     assert not isinstance(told, ConnectionLostError)
-    assert f"Sentinel at {where(sentinels[0])} knows no 'other'" in str(told)
+    assert f"Sentinel at {where(sentinels[0])} does not know 'other'" in str(told)
 
 
 async def test_a_data_server_is_no_sentinel(scene: Scene) -> None:
@@ -120,7 +120,7 @@ async def test_one_that_does_not_know_the_service_yet_may_learn_it(scene: Scene)
     seeker = await scene.seek(first, second, third)
     told = await refusal(seeker, 1.5)
     assert isinstance(told, ConnectionLostError)
-    assert f"Sentinel at {where(first)} knows no 'main'" in str(told)
+    assert f"Sentinel at {where(first)} does not know 'main'" in str(told)
 
 
 async def test_a_replica_is_not_taken_for_the_master(scene: Scene) -> None:

@@ -69,7 +69,7 @@ async def test_a_cluster(
     )
     named = f"rediss+cluster://localhost:{node.port}?ssl_ca_certs={good.authority}"
     await refused(clients(named), f"TLS with Redis at localhost:{node.port}", "localhost")
-    await refused(clients(cluster.url.replace("rediss", "redis")), "127.0.0.1:", "speaks TLS there")
+    await refused(clients(cluster.url.replace("rediss", "redis")), "127.0.0.1:", "speaks TLS")
 
 
 async def test_a_cluster_known_by_names(
@@ -127,4 +127,4 @@ async def test_sentinel(
     await refused(
         clients(f"{named}?ssl_ca_certs={good.authority}"), f"localhost:{first.port}", "localhost"
     )
-    await refused(clients(servers.url.replace("rediss", "redis")), where, "speaks TLS there")
+    await refused(clients(servers.url.replace("rediss", "redis")), where, "speaks TLS")
