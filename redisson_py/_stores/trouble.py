@@ -68,5 +68,5 @@ class Trouble:
         why = f": {self.why}" if self.why else ""
         text = f"no answer from {self._server} in time{why}"
         if self.refused:
-            text = f"{self._server} said no until the time was up{why}"
+            text = f"{self._server} refused until the time was up{why}"
         return ConnectionLostError(text, maybe_held=maybe_held)

@@ -1,6 +1,6 @@
 """What an owner asks for in etcd: its key, and the keys for which that waits.
 
-The keys of locks and elections are told of in `store`. Those of a read-write lock are as Go's
+`store.py` describes the keys of locks and elections. Those of a read-write lock are as Go's
 `RWMutex` keeps them, in `experimental/recipes`; the last part, which Go takes from its clock, is
 the owner:
 

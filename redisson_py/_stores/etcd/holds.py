@@ -143,7 +143,7 @@ class Holds:
         except GivenBackError:
             self._claims.forget(waiter)
             raise BackendError(
-                f"{wish.owner} has given back {wish.name!r}: it cannot ask again"
+                f"{wish.owner} gave {wish.name!r} back and cannot ask again"
             ) from None
         except BackendError as error:
             sent = isinstance(error, ConnectionLostError) and error.maybe_held

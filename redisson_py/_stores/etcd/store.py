@@ -137,7 +137,7 @@ class EtcdStore:
             numbers = tuple(int(each) for each in version.split(".")[:2] if each.isdigit())
             if numbers < _OLDEST_VERSION:
                 raise UnsupportedServerError(
-                    f"etcd at {self.where} has version {version}: 3.4 or newer is needed"
+                    f"etcd at {self.where} is version {version}; 3.4 or newer is required"
                 )
         except BaseException:
             await self._link.close()
@@ -337,7 +337,7 @@ class EtcdStore:
             except ConnectionLostError:
                 pass
             except BackendError:
-                # Those that wait ask again, and are told.
+                # Waiters ask again and receive the error.
                 self._ring_all()
             except Exception:
                 # A defect, of the driver maybe: no reason to let the session end.

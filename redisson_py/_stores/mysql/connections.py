@@ -163,8 +163,8 @@ class Connections:
         pause = _FIRST_PAUSE
         if not self.takes(query):
             raise BackendError(
-                f"{self._title} at {self._target.where} takes no query as long as that for {about}:"
-                f" its max_allowed_packet must be {len(query.encode()) + 2} at least"
+                f"{self._title} at {self._target.where} does not take a query as long as that for"
+                f" {about}: set its max_allowed_packet to at least {len(query.encode()) + 2}"
             )
         told: Failure | None = None
         while True:

@@ -119,7 +119,7 @@ class MySQLStore:
         """Take a hold if it is free. One round trip."""
         query = sql.ask(wish.name, wish.owner, wish.lease, wish.tokens)
         try:
-            answer = await self._run(query, deadline, "a request for a hold")
+            answer = await self._run(query, deadline, "an acquire request")
         except ConnectionLostError as error:
             if error.maybe_held:
                 self._remember(wish.owner)
@@ -136,8 +136,8 @@ class MySQLStore:
         if answer.resent and not wish.waits:
             # The caller would leave without giving back, and the first sending may still arrive.
             raise ConnectionLostError(
-                f"{self.title} at {self.where} lost the answer to a request for a hold, and now the"
-                " name is busy",
+                f"the answer of {self.title} at {self.where} to an acquire request was lost, and"
+                " the name is busy now",
                 maybe_held=True,
             )
         return Busy(self._poll_in(wish, remaining))
@@ -255,12 +255,12 @@ class MySQLStore:
         else:
             return
         try:
-            await self._run(sql.CREATE, deadline, "to make its table")
+            await self._run(sql.CREATE, deadline, "to create its table")
         except BackendError as error:
             if _code(error) not in _NOT_ALLOWED:
                 raise
             raise BackendError(
-                f"{error}\nSomebody who may must make the table once:\n{schema_sql()};"
+                f"{error}\nA user who may create tables must create it once:\n{schema_sql()};"
             ) from error.__cause__
         await self._refuse_view(deadline)
 
@@ -268,8 +268,8 @@ class MySQLStore:
         answer = await self._run(sql.IS_VIEW, deadline, "a look at its table")
         if answer.rows:
             raise BackendError(
-                f"{self.title} at {self.where}: {sql.TABLE} is no table but a view, which may run"
-                " the code of whoever made it"
+                f"{self.title} at {self.where}: {sql.TABLE} is a view, not a table: it could run"
+                " its creator's code"
             )
 
     async def _run(

@@ -59,8 +59,7 @@ class Freeing:
     def _tell(self, error: asyncpg.PostgresError) -> None:
         if not self._silent:
             log.warning(
-                "PostgreSQL at %s takes no NOTIFY: %s; releases go on without, and those that wait"
-                " ask again by themselves",
+                "PostgreSQL at %s refuses NOTIFY: %s; releases work without it, and waiters poll",
                 self._where,
                 reason(error),
             )

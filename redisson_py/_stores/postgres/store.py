@@ -249,8 +249,8 @@ class PostgresStore:
         if isinstance(answer, Busy) and not wish.waits and wish.owner in self._repeated:
             # The caller would leave without giving back, and the first copy may still arrive.
             raise ConnectionLostError(
-                f"{self.title} at {self.where} lost the answer to a request for a hold, and now the"
-                " name is busy",
+                f"the answer of {self.title} at {self.where} to an acquire request was lost, and"
+                " the name is busy now",
                 maybe_held=True,
             )
         return answer
@@ -275,7 +275,7 @@ class PostgresStore:
                     until = answer.sent + row["remaining"]
                     return Granted(until, row["token"], row["tokens"])
                 if row["refused"]:
-                    raise BackendError(f"{wish.name!r}: this owner has given up already")
+                    raise BackendError(f"{wish.owner} gave {wish.name!r} back and cannot ask again")
                 if row["owner"] is not None and row["remaining"] > 0:
                     return Busy(row["remaining"])
         return Busy(LOCKED)

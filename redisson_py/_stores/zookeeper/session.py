@@ -284,7 +284,7 @@ class Session:
         """Look the hosts up, in kazoo's thread, which leaves out those that have no address."""
         found = self._expand()
         if not found:
-            no_address = "no host of the URL has an address"
+            no_address = "no host in the URL has an address"
             self._post(partial(self._trouble.note, OSError(), no_address, away=True))
         return found
 

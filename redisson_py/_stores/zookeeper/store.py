@@ -127,9 +127,9 @@ class ZooKeeperStore:
         if granted < self._least:
             await self._ensemble.stop()
             raise BackendError(
-                f"ZooKeeper at {self.where} grants sessions of {granted:g} s at most, and the"
-                f" lease_time needs {self._least:g} s: choose a shorter one, or raise"
-                " maxSessionTimeout of the servers"
+                f"ZooKeeper at {self.where} grants sessions of at most {granted:g} s, but the"
+                f" lease_time needs {self._least:g} s: shorten lease_time, or raise"
+                " maxSessionTimeout on the servers"
             )
 
     async def stop(self) -> None:
@@ -173,7 +173,7 @@ class ZooKeeperStore:
         async def attempt(session: Session) -> Granted | Busy:
             while True:
                 if key in self._left:
-                    text = f"{wish.owner} has given {wish.name!r} back: it cannot ask again"
+                    text = f"{wish.owner} gave {wish.name!r} back and cannot ask again"
                     raise BackendError(text)
                 asked = self._semaphores if wish.kind == "semaphore" else self._contenders
                 if (answer := await asked.ask(session, wish, deadline)) is not None:
