@@ -291,7 +291,7 @@ async def test_an_old_server_is_refused(
 ) -> None:
     store = EtcdStore.from_url(f"etcd://app:{ESCAPED}@{guarded.address}")
     monkeypatch.setattr("redisson_py._stores.etcd.store._OLDEST_VERSION", (99, 0))
-    with pytest.raises(UnsupportedServerError, match="newer is needed"):
+    with pytest.raises(UnsupportedServerError, match="or newer is required"):
         await store.start(Ringing(), soon())
 
 
