@@ -111,7 +111,7 @@ async def test_nothing_is_granted_under_a_number_below_zero(
     server: ZooKeeperServer, other: KazooClient, kind: Kind
 ) -> None:
     async with opened(server.url) as store:
-        with pytest.raises(BackendError, match=f"for '{directory(kind, 'below')}': its 2,147,483,647"):
+        with pytest.raises(BackendError, match=f"'{directory(kind, 'below')}': its 2,147,483,647"):
             await store.ask(wish(kind, "below"), soon())
         assert other.get_children(directory(kind, "below")) == []
 
