@@ -201,7 +201,7 @@ def owner_of(entry: Message, kind: Kind) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """A read-write lock as etcd had it, in the order of the keys' creation.
+    """A read-write lock as etcd saw it, in the order of the keys' creation.
 
     Attributes:
         writer: The key that writes.

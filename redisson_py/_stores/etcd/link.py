@@ -51,7 +51,7 @@ _FINAL = {
 }
 #: Other members may do what these refuse: learners, and those that have just begun.
 _ELSEWHERE = ("too many requests", "not supported for learner", "not capable")
-#: The last of them is told to those without a token.
+#: Requests without a token get the last of them.
 _OLD_TOKEN = ("invalid auth token", "revision of auth store is old", "user name is empty")
 _NO_LEASE = "requested lease not found"
 _TOO_MANY_OPERATIONS = "too many operations"
@@ -72,7 +72,7 @@ class LeaseEndedError(Exception):
 
 
 class TooManyOperationsError(BackendError):
-    """Raised when etcd takes no transaction with so many operations."""
+    """Raised when etcd rejects a transaction with that many operations."""
 
 
 class _FailedError(Exception):

@@ -112,7 +112,7 @@ class MySQLStore:
         await self._run(sql.PING, deadline, "a ping")
 
     def keys(self, name: str, kind: Kind = "lock") -> tuple[str]:
-        """Return where a lock is kept: each name by itself."""
+        """Return where a lock is kept: each name on its own."""
         return (name,)
 
     async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
@@ -161,7 +161,7 @@ class MySQLStore:
         return None if resent and not held else int(held)
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
-        """Renew holds, two hundred in one round trip; an exact lease takes two by itself."""
+        """Renew holds, two hundred in one round trip; an exact lease takes two of its own."""
         rest = [each for each in batch if not each.exact or each.lease == 0]
         kept: dict[Renewal, float] = {}
         for start in range(0, len(rest), _MOST_RENEWALS):

@@ -34,7 +34,7 @@ class Freeing:
     def __init__(self, connections: Connections, where: str) -> None:
         self._connections: Final = connections
         self._where: Final = where
-        #: The last release had no bell, and that was logged.
+        #: The last release rang no bell, and that was logged.
         self._silent = False
 
     async def free(self, statement: str, arguments: Sequence[object], deadline: float) -> Answer:

@@ -28,7 +28,7 @@ _POOLED: Final = (
     exceptions.DuplicatePreparedStatementError,
 )
 _MAKE_IT: Final = "run the SQL that redisson_py.postgres.schema_sql() returns"
-#: PgBouncer has one code for all that it says by itself, 08P01; of these texts nothing passes.
+#: PgBouncer has one code for its own errors, 08P01; of these texts nothing passes.
 _PARAMETER: Final = "unsupported startup parameter"
 _UNKNOWN: Final = ("no such database", "no such user", "bouncer config error")
 

@@ -221,7 +221,7 @@ class ZooKeeperStore:
         return await self._ensemble.call(attempt, deadline, changes=True)
 
     def _leave(self, key: tuple[str, str], held: bool | None) -> None:
-        """Note that an owner gave back, and what it is told if it asks to give back again."""
+        """Note that an owner gave back, and the answer if it asks to give back again."""
         self._left[key] = held
         if len(self._left) > _REMEMBERED:
             del self._left[next(iter(self._left))]
@@ -312,7 +312,7 @@ class ZooKeeperStore:
     async def force_release(self, name: str, deadline: float, kind: Kind = "lock") -> bool:
         """Delete the contenders that hold it; reads under a write hold go with that.
 
-        The next ones are told by their watches.
+        Their watches wake the next ones.
         """
         contenders, path = self._contenders, self._contenders.path(name)
 
