@@ -282,17 +282,17 @@ def _connector(
         settings["client_name"] = client_name
     if issubclass(connection_class, SSLConnection):
         if settings.get("ssl_cert_reqs", "required") not in ("required", ssl.CERT_REQUIRED):
-            log.warning("TLS does not check the Redis server's certificate, as configured")
+            log.warning("the certificate of the Redis server is not checked, as configured")
         elif not settings.get("ssl_check_hostname", True):
             log.warning(
-                "TLS does not check the name in the Redis server's certificate, as configured"
+                "the name in the certificate of the Redis server is not checked, as configured"
             )
         if settings.get("ssl_min_version") is None:
             settings["ssl_min_version"] = ssl.TLSVersion.TLSv1_2
     connection = _made(connection_class, settings)
     if connection is None:
         raise ValueError(
-            "redis-py rejects a setting of this client's pool, so the client itself fails, too"
+            "redis-py does not take a setting of this client's pool: the client itself fails, too"
         )
     # redis-py reads a file to find its own version: done once here, not for each connection.
     settings["driver_info"] = connection.driver_info
