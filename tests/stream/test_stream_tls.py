@@ -141,7 +141,9 @@ async def test_a_server_that_answers_in_plain_text_is_an_error_at_once(
 
     monkeypatch.setattr(Link, "data_received", plain)
     async with FakePeer() as peer:
-        await refused(clients(url=peer.url.replace("redis:", "rediss:")), "TLS .* its answer is not TLS")
+        await refused(
+            clients(url=peer.url.replace("redis:", "rediss:")), "TLS .* its answer is not TLS"
+        )
         assert len(peer.links) == 1
 
 
