@@ -50,7 +50,7 @@ async def test_the_error_quotes_the_reply() -> None:
         peer.otherwise = scripted(bulk(b"granted, honestly"))  # type: ignore[assignment]
         async with Redisson.from_url(peer.url, command_timeout=1) as client:
             with pytest.raises(
-                ConnectionLostError, match="unexpected answer to .* b'granted, honestly'"
+                ConnectionLostError, match=r"unexpected answer to .* b'granted, honestly'"
             ):
                 await client.get_lock("k").acquire()
 
