@@ -54,8 +54,8 @@ class SemaphoreCommands:
     records_all = False
     """Whether Redisson's clients record what they take as well."""
     missing = (
-        "no client of this library has a permit, and too few are free; if Redisson's clients have"
-        " none either, records have vanished: call set_permits"
+        "No client of this library holds a permit, and too few are free. If Redisson's clients"
+        " hold none either, Redis has lost records: call set_permits"
     )
     """What a request is told that waits for permits which nobody of ours has."""
 

@@ -1,4 +1,4 @@
-"""What Redis says about a lock, and the ownership of locks on Redis."""
+"""What Redis reports about a lock, and the ownership of locks on Redis."""
 
 from __future__ import annotations
 
