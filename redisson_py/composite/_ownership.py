@@ -149,7 +149,7 @@ class CompositeOwnership:
         if hold.state == "lost":
             release_all(leases)
             known = hold.known_leases()
-            raise known[-1]._loss() if known else NotHeldError(f"{self!r} was lost meanwhile")
+            raise known[-1]._loss() if known else NotHeldError(f"{self!r} was lost in the meantime")
         lease = hold.add_lease(leases)
         if lease.lost:
             # Granted, but over before it could be used.
@@ -328,8 +328,8 @@ class CompositeOwnership:
                 if not isinstance(error, ConnectionLostError) and isinstance(error, Exception):
                     raise error
             raise ConnectionLostError(
-                f"{self!r}: {answered} of {len(self.members)} servers answered in time,"
-                f" {self.needed} are needed",
+                f"{self!r}: only {answered} of {len(self.members)} servers answered in time,"
+                f" but {self.needed} must answer",
                 maybe_held=False,
             )
         return list(looks.results.values())

@@ -15,8 +15,7 @@ from redisson_py.sync._wrapping import Wrapper
 
 @final
 class ReadLock(ServerLock):
-    """The read side of a read-write lock: any number of threads, in all processes, hold it
-    together.
+    """The read side of a read-write lock, which any number of threads hold together.
 
     Returned by `client.get_read_write_lock(name).read_lock()`; see `ReadWriteLock` for when to
     use it and what it promises. Readers are admitted whenever nobody writes, even while a

@@ -87,11 +87,6 @@ SENTENCES = {
         "Is told what the client does: acquisitions, waits, losses, outages; a `Listener`. Its"
         " methods are called in the thread of the event loop, and must not block."
     ),
-    "If cancelled, the client is closed all the same, though Redis may learn of it only by the"
-    " leases.": (
-        "If interrupted, the client is closed all the same, though Redis may learn of it only by"
-        " the leases."
-    ),
 }
 
 #: Word by word, in this order.

@@ -205,7 +205,7 @@ class TestByHand:
 
     async def test_one_of_several_of_other_tasks_is_not_guessed(self, lock: FakeLock) -> None:
         await asyncio.gather(*[asyncio.create_task(lock.__aenter__()) for _ in range(2)])
-        with pytest.raises(RuntimeError, match="other tasks entered .* 2 times"):
+        with pytest.raises(RuntimeError, match=r"other tasks entered .* 2 times"):
             await lock.__aexit__(*EXIT)
         assert lock.states == ["held"] * 2
 
