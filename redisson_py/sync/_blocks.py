@@ -31,7 +31,7 @@ L_co = TypeVar("L_co", covariant=True)
 
 
 class HoldBlock(Generic[L_co]):
-    """A block with options of its own; it may be entered again after it was left.
+    """A block with its own options. It can be entered again after it has ended.
 
     Args:
         source: The lock or semaphore.
@@ -45,13 +45,13 @@ class HoldBlock(Generic[L_co]):
         self._block: Any = None
 
     def __call__(self, func: Callable[P, R]) -> Callable[P, R]:
-        """Return `func` inside such a block at every call, each time with these options.
+        """Return `func` with such a block around every call.
 
-        The name is made from the arguments of the call, as for `@lock`.
+        The name is formatted with the arguments of the call, as for `@lock`.
 
         Raises:
-            TypeError: `func` is no plain function.
-            ValueError: A field names no parameter, or the name is no format string.
+            TypeError: `func` is not a plain function.
+            ValueError: A field names no parameter, or the name is not a format string.
         """
         return decorate(self._source, func, lambda filled: HoldBlock(filled, self._hold))
 

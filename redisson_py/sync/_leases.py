@@ -85,7 +85,7 @@ class Lease(LeaseWrapper):
         lease that is released is never lost: give a timeout where that may happen.
 
         Args:
-            timeout: Seconds to wait; None waits for ever.
+            timeout: Seconds to wait. Default: waits forever.
 
         Raises:
             ClientClosedError: The client was closed meanwhile.
