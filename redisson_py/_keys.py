@@ -55,7 +55,7 @@ def latch_channel(key: bytes) -> bytes:
 
 
 def barrier_channel(key: bytes) -> bytes:
-    """Return the channel on which parties at the barrier at `key` are told to look again."""
+    """Return the channel whose messages make parties of the barrier at `key` ask again."""
     return prefixed(b"redisson_py_barrier", key)
 
 

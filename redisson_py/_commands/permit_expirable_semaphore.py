@@ -67,7 +67,7 @@ class PermitExpirableSemaphoreCommands:
         key: The key of the counter.
         start_units: How many units the first request creates it with; below zero: it creates
             nothing.
-        idle_ms: How long it is kept after the last lease; 0: for ever, or as it was created.
+        idle_ms: How long it is kept after the last lease; 0: forever, or as it was created.
     """
 
     kind = "permit expirable semaphore"

@@ -37,7 +37,7 @@ class SemaphoreCommands:
         key: The key of the counter.
         start_units: How many units the first request creates it with; below zero: it creates
             nothing.
-        idle_ms: How long it is kept after the last lease; 0: for ever, or as it was created.
+        idle_ms: How long it is kept after the last lease; 0: forever, or as it was created.
     """
 
     kind = "semaphore"
@@ -57,7 +57,7 @@ class SemaphoreCommands:
         "No client of this library holds a permit, and too few are free. If Redisson's clients"
         " hold none either, Redis has lost records: call set_permits"
     )
-    """What a request is told that waits for permits which nobody of ours has."""
+    """What the timeout error says if no client of this library holds permits and too few are free."""
 
     def __init__(self, key: bytes, start_units: int, idle_ms: int = 0) -> None:
         self.key = key

@@ -67,7 +67,7 @@ def decorate(
     """Return `func` inside a block that is made for each call, with names from its arguments.
 
     Raises:
-        TypeError: `func` is no coroutine function.
+        TypeError: `func` is not a coroutine function.
         ValueError: A name does not fit the parameters of `func`.
     """
     check_function(func)
@@ -139,7 +139,7 @@ def check_name(name: Name, called: str, parameters: Collection[str]) -> bool:
     """Return whether a name has fields.
 
     Raises:
-        ValueError: It is no format string, or a field names no parameter.
+        ValueError: It is not a format string, or a field names no parameter.
     """
     if isinstance(name, bytes):
         return False

@@ -29,7 +29,7 @@ class TaskOwnership(ServerState):
 
     Args:
         context: The parts of the client.
-        name: The name, as it was given.
+        name: The name, as given.
         commands: The commands of this kind of lock.
         view: Looks at it on the server.
         plain: The calls of an uncontended pair, if they are packed in advance.

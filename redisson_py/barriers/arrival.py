@@ -156,7 +156,7 @@ class Arrival:
         try:
             self._leaving = self._leave()
         except ClientClosedError:
-            # The closing client has undone it already, or its arrival ends by itself.
+            # The closing client has undone it already, or its arrival expires.
             return
 
     def _leave(self) -> Call:

@@ -340,7 +340,7 @@ class CompositeOwnership:
 
 
 class CompositeLock(LockLike):
-    """Base of the locks that are made of others."""
+    """Base of the locks that are made of other locks."""
 
     _ownership: CompositeOwnership  # type: ignore[mutable-override]  # set once
 
@@ -349,7 +349,7 @@ class CompositeLock(LockLike):
 
     @property
     def key(self) -> bytes:
-        """A key made of its members and their servers; it does not exist there."""
+        """A key made from its members and their servers; it does not exist on any server."""
         return self._key
 
     @property
@@ -373,7 +373,7 @@ class CompositeLock(LockLike):
         return type(self)(*members)
 
     async def inspect(self) -> JointSnapshot:
-        """Return the holders of its members, as a snapshot for people. Decide nothing from it."""
+        """Return a snapshot of the members' holders, for people. Decide nothing from it."""
         return await self._ownership.inspect()
 
 

@@ -257,7 +257,7 @@ class QuorumRounds:
             elif isinstance(error, BackendError):
                 refusals.append(error)
             elif isinstance(error, LeaseLostError):
-                # Held by this task until now: the next round asks for it anew.
+                # Held by this task until now: the next round asks for it again.
                 frees.append(0.0)
             else:
                 raise error

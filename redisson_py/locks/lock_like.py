@@ -26,7 +26,7 @@ class Locking(Acquired, Protocol):
     """Acquires and releases a lock for tasks.
 
     Attributes:
-        name: The resource name, as it was given.
+        name: The resource name, as given.
     """
 
     name: Name

@@ -364,7 +364,7 @@ def _check_many(n: object) -> int:
     """Return how many permits to take at once.
 
     Raises:
-        TypeError: It is no int.
+        TypeError: It is not an int.
         ValueError: It is below 1, or more than one script can take.
     """
     units = check_whole(n)

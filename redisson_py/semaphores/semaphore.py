@@ -87,7 +87,7 @@ class Semaphore(SemaphoreLike):
             LeaseLostError: Three grants in a row came too late to be used.
             ScriptError: Redis refused: wrong type of key, out of memory, no permission.
             ClientClosedError: The client was closed.
-            TypeError: `n` is no int, or the timeout no time.
+            TypeError: `n` is not an int, or the timeout is not a time.
             ValueError: A number or time is out of range; nothing was sent.
         """
         units = check_whole(n, "n", 0)

@@ -14,16 +14,16 @@ from redisson_py.sync._lock_like import LockLike
 
 
 class CompositeLock(LockLike):
-    """Base of the locks that are made of others."""
+    """Base of the locks that are made of other locks."""
 
     @property
     def key(self) -> bytes:
-        """A key made of its members and their servers; it does not exist there."""
+        """A key made from its members and their servers; it does not exist on any server."""
         value: bytes = self._shape.key
         return value
 
     def inspect(self) -> JointSnapshot:
-        """Return the holders of its members, as a snapshot for people. Decide nothing from it."""
+        """Return a snapshot of the members' holders, for people. Decide nothing from it."""
         value: JointSnapshot = self._call(lambda own: own.inspect())
         return value
 

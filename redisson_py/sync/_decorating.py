@@ -23,7 +23,7 @@ def decorate(
     """Return `func` inside a block that is made for each call, with names from its arguments.
 
     Raises:
-        TypeError: `func` is no plain function.
+        TypeError: `func` is not a plain function.
         ValueError: A name does not fit the parameters of `func`.
     """
     _check_function(func)
