@@ -57,7 +57,7 @@ class SemaphoreCommands:
         "No client of this library holds a permit, and too few are free. If Redisson's clients"
         " hold none either, Redis has lost records: call set_permits"
     )
-    """What the timeout error says if no client of this library holds permits and too few are free."""
+    """What the timeout error adds if our clients hold no permits and too few are free."""
 
     def __init__(self, key: bytes, start_units: int, idle_ms: int = 0) -> None:
         self.key = key
