@@ -94,8 +94,8 @@ class FencedLock(LockOf[FencedLease], ServerLock):
 
     Not promised: that tokens are consecutive; that Redisson's `getToken` (the last one issued)
     belongs to the holder; or, after Redis lost its data, that a hold passed among this client's
-    tasks has a greater token than one another process got meanwhile: that hold is lost, and the
-    resource refuses it.
+    tasks has a greater token than a new holder in another process: the passed hold is lost, and
+    the resource refuses it.
 
     Cost, cancellation, times and errors: as for `RLock`.
 

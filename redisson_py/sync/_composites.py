@@ -82,9 +82,9 @@ class RedLock(CompositeLock):
     no caller waits for more than a quorum, and a dead or unresponsive server is skipped until
     it answers again. `lease.remaining` counts from before the first request, less an allowance
     for clock drift; a quorum reached after that time does not count. Each member's client
-    renews it, and the lock is lost when fewer than a quorum are left. Grants without a quorum,
-    and released locks, are released on every server, at once or as soon as it answers. Threads
-    of one client are served in order of arrival; processes take turns.
+    renews it, and the lock is lost when fewer than a quorum are left. A lock that no quorum
+    granted, or that is released, is released on every server, at once or as soon as it answers.
+    Threads of one client are served in order of arrival; processes take turns.
 
     Not promised: safety when servers restart without their data within a lease (keep them down
     for that long), when their clocks are stepped, or against a holder that was paused: "Redlock

@@ -71,8 +71,8 @@ class FencedLock(ServerLock):
 
     Not promised: that tokens are consecutive; that Redisson's `getToken` (the last one issued)
     belongs to the holder; or, after Redis lost its data, that a hold passed among this client's
-    threads has a greater token than one another process got meanwhile: that hold is lost, and
-    the resource refuses it.
+    threads has a greater token than a new holder in another process: the passed hold is lost,
+    and the resource refuses it.
 
     Cost, interruption, times and errors: as for `RLock`.
 
