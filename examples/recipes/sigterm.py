@@ -1,5 +1,7 @@
 """SIGTERM, as Kubernetes sends it: finish the job, or give it up in time; release either way."""
 
+# pip install ./redisson_py
+
 import asyncio
 import os
 import signal

@@ -1,5 +1,7 @@
 """At most five calls a second, over all workers: each permit ends by itself after a second."""
 
+# pip install ./redisson_py
+
 import asyncio
 import os
 import time
