@@ -100,9 +100,9 @@ def _page(results: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield (
         "`python -m benchmarks.page` writes this page from"
-        " [one run of `make bench`](../benchmarks/results/baseline.json). Only the ratios carry over"
-        " to other machines; [Benchmarks](../benchmarks/README.md) says what each figure is, and"
-        " how fair each comparison is."
+        " [one run of `make bench`](../benchmarks/results/baseline.json). Only the ratios are true"
+        " elsewhere; [Benchmarks](../benchmarks/README.md) says what each figure is, and how fair"
+        " each comparison is."
     )
     yield ""
     yield from _table(

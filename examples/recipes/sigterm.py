@@ -13,7 +13,7 @@ GRACE = 20.0  # below terminationGracePeriodSeconds, 30 s by default
 
 
 async def work(client: Redisson, stopping: asyncio.Event) -> None:
-    """Do one job after the other, each under its lock, until told to stop."""
+    """Do one job after the other, each under its lock, until asked to stop."""
     while not stopping.is_set():
         async with client.get_lock("job"):
             print("a job begins")
