@@ -69,7 +69,7 @@ class Target:
         return f"<Target {self.where}>"
 
     async def connect(self, patience: float) -> asyncpg.Connection:
-        """Connect to the primary within so many seconds."""
+        """Connect to the primary within that many seconds."""
         for url in self.urls[:-1]:
             try:
                 return await self._connect(url, patience / len(self.urls))

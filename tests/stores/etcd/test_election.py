@@ -152,9 +152,9 @@ async def test_what_is_refused(election: Election, client: Any) -> None:
             async with election.campaign("two"):
                 pytest.fail("it leads twice")
         for value in (17, None, bytearray(b"one")):
-            with pytest.raises(TypeError, match="is a str or bytes"):
+            with pytest.raises(TypeError, match="value must be str or bytes"):
                 election.campaign(value)  # type: ignore[arg-type]
-            with pytest.raises(TypeError, match="is a str or bytes"):
+            with pytest.raises(TypeError, match="value must be str or bytes"):
                 await leadership.proclaim(value)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="max_hold"):
         election.campaign("one", max_hold=0)

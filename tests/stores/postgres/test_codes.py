@@ -130,7 +130,7 @@ async def test_a_server_that_serves_nothing_is_logged_once(
         await client.ping()
         async with sick(server):
             for _ in range(2):
-                with pytest.raises(ConnectionLostError, match="said no until the time was up"):
+                with pytest.raises(ConnectionLostError, match="refused until the time was up"):
                     await client.get_lock("53200").acquire()
         async with client.get_lock("53200"):
             told = [each.getMessage() for each in caplog.records]
