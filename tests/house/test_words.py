@@ -132,7 +132,6 @@ NOT_YET: tuple[str, ...] = (
     "docs/looking.md",
     "docs/operations.md",
     "docs/performance.md",
-    "docs/safety.md",
     "docs/stores.md",
     "docs/testing.md",
     "docs/track-record.md",
