@@ -178,7 +178,7 @@ async def test_renewals_that_fail_in_an_outage_are_no_warnings(
     link.cut()
 
     def failed() -> int:
-        return sum("could not be renewed yet" in line for line in records(logging.DEBUG))
+        return sum("are not renewed yet" in line for line in records(logging.DEBUG))
 
     await until(lambda: failed() >= 3)
     # Now less than a third is left, and enough for a renewal.
