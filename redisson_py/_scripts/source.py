@@ -64,6 +64,7 @@ class Script:
         retry: Why it is safe to repeat.
         may_be_nil: Its reply may be nil.
         least: Its reply may be a number from here on; infinity if it may not.
+        most: Its reply may be a number up to here; minus infinity if it may not.
         literals: The other numbers that its reply may be.
         follows_ask: It declares every key that it touches, so in a cluster it may run on the node
             that a slot is moving to.
@@ -81,6 +82,7 @@ class Script:
     retry: str
     may_be_nil: bool
     least: float
+    most: float
     literals: frozenset[int]
     follows_ask: bool
     wordings: tuple[Wording, ...]
@@ -115,7 +117,7 @@ class Script:
         self.is_batch = bool(keys and args) and keys[-1][-3:] == args[-1][-3:] == "..."
         shape = header.replies
         self._shape = shape
-        self.may_be_nil, self.literals, self.least = shape[:3]
+        self.may_be_nil, self.literals, self.least, self.most = shape[:4]
         if shape.is_array:
             # The numbers are those of its elements.
             self.least, self.literals = math.inf, frozenset()

@@ -170,9 +170,7 @@ class Semaphore(SemaphoreLike):
         should be in all, a warning is logged, once.
         """
         await self._create()
-        free = int(await self._answer(AVAILABLE, self._commands.available()))
-        self._compare(free, free_only=True)
-        return free
+        return int(await self._answer(AVAILABLE, self._commands.available()))
 
     async def try_set_permits(self, n: int, *, lifetime: Duration | None = None) -> bool:
         """Create the semaphore with `n` permits if there is none; return whether it was created.
@@ -199,8 +197,7 @@ class Semaphore(SemaphoreLike):
             if self._commands.idle_ms:
                 raise ValueError("give lifetime or the idle_lifetime of the client, not both")
         script, values = self._commands.make(units, life_ms)
-        made = bool(await self._receipts.run(script, **values))
-        self._created = True
+        made = self._made(await self._receipts.run(script, **values))
         self._ownership.permit_queue.number_known |= made
         return made
 
