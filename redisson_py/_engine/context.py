@@ -265,7 +265,7 @@ class Context:
     """What was warned of that is said once for a name."""
 
     def is_news(self, about: Hashable) -> bool:
-        """Return whether this was not asked before; of thousands of things the oldest are forgotten."""
+        """Return whether this was not asked before; of thousands, the oldest are forgotten."""
         mark = object()
         return self.said.made(about, lambda: mark) is mark
 

@@ -7,7 +7,17 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from redisson_py._answers import GIVEN_UP, GRANTED, LOST, Answer, Busy, Disagrees, Granted, RefusedError, Wakes
+from redisson_py._answers import (
+    GIVEN_UP,
+    GRANTED,
+    LOST,
+    Answer,
+    Busy,
+    Disagrees,
+    Granted,
+    RefusedError,
+    Wakes,
+)
 from redisson_py._engine.waiting import Turn
 from redisson_py._loop import Future, call_later, running_loop
 from redisson_py._options import TOMBSTONE

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -23,6 +24,8 @@ from redisson_py._stream.stream import Stream
 from redisson_py._time import Duration, check_timeout, milliseconds
 from redisson_py.barriers.common import receipt_time
 from redisson_py.errors import AcquireTimeoutError, ConnectionLostError, RedissonError
+
+log: logging.Logger = logging.getLogger("redisson_py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,14 +203,16 @@ class CountDownLatch:
         """
         args = self._starting.count_down(check_whole(n), self._first_count)
         reply = await self._receipts.run(commands.COUNT_DOWN, **args)
-        self._first_count = 0
-        return commands.count_left(reply)
+        left = commands.count_left(reply)
+        # Where it is open now, it is not known what was left before.
+        self._heard(left + n if left else 0)
+        return left
 
     async def count(self) -> int:
         """Return what is left; 0 for an open or unset latch."""
         self._context.check()
         left = await self._count_left(self._first_count)
-        self._first_count = 0
+        self._heard(left)
         return left
 
     async def delete(self) -> bool:
@@ -229,6 +234,28 @@ class CountDownLatch:
         """Return local counters for this name. No I/O. Decide nothing from them."""
         waiters = self._context.waiters[self._waiters_key] + self._queue.waiting
         return PrimitiveStatistics(waiters, held_leases=0)
+
+    def _heard(self, left: int) -> None:
+        """Take the answer to the first call: it has set the count, or warns that there was another.
+
+        A latch that has been counted down has less: only a greater number is surely another one.
+        """
+        wanted, self._first_count = self._first_count, 0
+        if wanted and left > wanted and self._context.is_news(self._waiters_key):
+            log.warning(
+                "%s %r has a count of %d, not %d: a latch that is set keeps its count. To change"
+                " it, call delete() and try_set_count(%d)",
+                *(self.kind, self._name, left, wanted, wanted),
+            )
+
+    def _heard_open(self) -> None:
+        """Say, once for a name, that the first look of a wait found the latch open."""
+        if log.isEnabledFor(logging.DEBUG) and self._context.is_news(b"open " + self._waiters_key):
+            log.debug(
+                "%s %r is open, so wait() returned at once: nobody has set it, or it was counted"
+                " down to zero",
+                *(self.kind, self._name),
+            )
 
     @property
     def _starting(self) -> LatchCommands:
@@ -316,11 +343,13 @@ class _OpenRequest:
         finally:
             if patience is not None:
                 patience.cancel()
-        latch._first_count = 0
+        latch._heard(left)
         if left > 0:
             if self._queue is not None:
                 self._queue.heard_busy()
             return Busy(retry_in=None)
+        if not self.heard_busy_at:
+            latch._heard_open()
         for waiter in others:
             waiter.let_go = wake(waiter.future, LEAVE)
         return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, Self, final
 
+from redisson_py._answers import Disagrees
 from redisson_py._commands.read_write_lock import (
     INSPECT,
     WRITE_SUFFIX,
@@ -59,6 +60,7 @@ class ReadLock(ServerLock):
         commands = kind(context.options.names.key(name, read_write_channel))
         self._prefer: Prefer = prefer
         ownership = ownership_of(context, name, commands, passes=False)
+        ownership.compares = prefer == "readers"
         ownership.writes = context.registry.task_holds(b"write lock:" + commands.key)
         super().__init__(context, commands, ownership)
 
@@ -168,6 +170,8 @@ class ReadWriteLock(TwoSides[ReadLock, WriteLock]):
         super().__init__(
             ReadLock(context, name, prefer=prefer), WriteLock(context, name, prefer=prefer)
         )
+        if context.said.made(("prefer", self.key), lambda: prefer) != prefer:
+            self._read_lock._ownership.disagrees(Disagrees())
 
     async def inspect(self) -> ReadWriteSnapshot:
         """Return the readers and the writer, as a snapshot for people. Decide nothing from it.

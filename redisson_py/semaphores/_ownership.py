@@ -406,9 +406,10 @@ class PermitOwnership(Ownership):
         queue.number_known = True
         if self.context.is_news(self.place):
             log.warning(
-                "%s %r has %d permits, not %d: an existing semaphore keeps its number. To change"
+                "%s %r has %d %s, not %d: an existing semaphore keeps its number. To change"
                 " it, call set_permits(%d) or add_permits(%d)",
-                *(self.kind, self.name, found, wanted, wanted, wanted - found),
+                *(self.kind, self.name, found, "permit" if found == 1 else "permits"),
+                *(wanted, wanted, wanted - found),
             )
 
     def warn_of_missing(self) -> None:
