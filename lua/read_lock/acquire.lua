@@ -37,7 +37,7 @@ end
 local plain = holds == '1' and version == '0' and version_ms == '0'
   and #lease_ms < 16 and string.find(lease_ms, '^[1-9]%d*$')
 local found = plain and (yields == '0' and redis.call('EXISTS', lock, tombstone)
-  or yields ~= '0' and redis.call('EXISTS', lock, tombstone, writers))
+  or (yields == '1' or yields == '2') and redis.call('EXISTS', lock, tombstone, writers))
 if found == 0 then
   local mine = reader_key(lock, owner, 1)
   redis.call('SET', mine, '1', 'PX', lease_ms)

@@ -143,6 +143,7 @@ class SemaphoreScripts(PermitScripts):
         start_units: Arg = -1,
         reclaims: Arg = RECLAIMS,
         idle_ms: Arg = 0,
+        compares: Arg = 0,
     ) -> int | None:
         """Ask for units."""
         reply: int | None = await self.run(
@@ -157,6 +158,7 @@ class SemaphoreScripts(PermitScripts):
             reclaims=reclaims,
             channel=self.channel,
             idle_ms=idle_ms,
+            compares=compares,
         )
         return reply
 
