@@ -78,7 +78,7 @@ class ReadLock(ServerLock):
     async def inspect(self) -> LockSnapshot:
         """Return the readers, as a snapshot for people. Decide nothing from it."""
         found = await _inspect(self)
-        return LockSnapshot(found.readers, (), found.keys)
+        return LockSnapshot(found.readers, None, found.keys)
 
 
 @final
@@ -119,7 +119,7 @@ class WriteLock(ServerLock):
     async def inspect(self) -> LockSnapshot:
         """Return the writer, as a snapshot for people. Decide nothing from it."""
         found = await _inspect(self)
-        return LockSnapshot(() if found.writer is None else (found.writer,), (), found.keys)
+        return LockSnapshot(() if found.writer is None else (found.writer,), None, found.keys)
 
 
 @final
@@ -207,4 +207,4 @@ async def _inspect(side: ReadLock | WriteLock) -> ReadWriteSnapshot:
         elif left != -2:
             readers.append(await describer.holder(owner, holds, seconds(left)))
     holders = (*(() if writer is None else (writer,)), *readers)
-    return ReadWriteSnapshot(holders, (), texts(side._commands.keys), writer, tuple(readers))
+    return ReadWriteSnapshot(holders, None, texts(side._commands.keys), writer, tuple(readers))

@@ -40,7 +40,8 @@ class SemaphoreSnapshot:
     """A semaphore as Redis had it a moment ago.
 
     Attributes:
-        available: The number of free permits; None if there is no such semaphore.
+        available: The number of free permits, with those of dead holders; None if there is no such
+            semaphore.
         holders: The holders and their units, as `holds`; the first hundred by the end of their
             leases. For a plain semaphore these are clients of this library only: Redisson does
             not record its holders. The owner of a permit with an id that Redisson took is that id.

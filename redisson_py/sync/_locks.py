@@ -18,7 +18,10 @@ class ServerLock(LockLike):
     """Base of the locks that one server keeps: what members of a `RedLock` have in common."""
 
     def inspect(self) -> LockSnapshot:
-        """Return the holder, as a snapshot for people. Decide nothing from it."""
+        """Return the holder, as a snapshot for people. Decide nothing from it.
+
+        `waiters` is None: Redis does not record who waits for this kind of lock.
+        """
         value: LockSnapshot = self._call(lambda own: own.inspect())
         return value
 
@@ -147,6 +150,9 @@ class FairLock(ServerLock):
     """
 
     def inspect(self) -> LockSnapshot:
-        """Return the holder, and the waiters in order, as a snapshot. Decide nothing from it."""
+        """Return the holder, and the waiters in order, as a snapshot. Decide nothing from it.
+
+        A waiter that died is left out once it has not asked for its time.
+        """
         value: LockSnapshot = self._call(lambda own: own.inspect())
         return value

@@ -311,7 +311,8 @@ async def test_inspect_names_the_holder(
         assert holder.task == task.get_name()
     snapshot = await lock.inspect()
     assert snapshot.keys[0] == "k"
-    assert snapshot.waiters == ()
+    # Only the queue of a fair lock is known to Redis.
+    assert snapshot.waiters == (() if isinstance(lock, FairLock) else None)
 
 
 @pytest.mark.parametrize("kind", ["lock", "fair_lock"])
