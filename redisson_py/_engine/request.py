@@ -187,7 +187,7 @@ class AcquireRequest:
             queues = self.ownership.commands.queues and not self.once
             self._queued = self._queued or queues or self.maybe_repeated
             self.answered()
-            raise call.refusal(error) from error
+            raise await ownership.context.executor.explain(call, error) from error
         finally:
             if patience is not None:
                 patience.cancel()

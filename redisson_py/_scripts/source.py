@@ -59,6 +59,7 @@ class Script:
 
     Attributes:
         keys: The names of its keys, and `args` those of its arguments.
+        key_types: The types of its keys in Redis.
         ints: Those of the arguments that are numbers; the others are bytes.
         is_batch: The last key and the last argument stand for any number of them.
         retry: Why it is safe to repeat.
@@ -76,6 +77,7 @@ class Script:
 
     version: int
     keys: tuple[str, ...]
+    key_types: tuple[str, ...]
     args: tuple[str, ...]
     ints: frozenset[str]
     is_batch: bool
@@ -114,6 +116,7 @@ class Script:
         count = 1 + len(keys + args)
         self.version, self.retry = header.version, header.retry
         self.keys, self.args, self.ints = keys, args, header.ints
+        self.key_types = header.key_types
         self.is_batch = bool(keys and args) and keys[-1][-3:] == args[-1][-3:] == "..."
         shape = header.replies
         self._shape = shape
@@ -168,6 +171,7 @@ class _Header:
     name: str
     version: int
     keys: tuple[str, ...]
+    key_types: tuple[str, ...]
     args: tuple[str, ...]
     ints: frozenset[str]
     replies: Shape
@@ -259,6 +263,7 @@ def _parse(text: str) -> _Header:
         fields["script"],
         int(fields["version"]),
         tuple(keys),
+        tuple(keys.values()),
         tuple(args),
         frozenset(name for name, kind in args.items() if kind == "int"),
         read_shape(fields["returns"]),
@@ -304,6 +309,7 @@ OUTSIDE = {
     "select",
     "set",
     "subscribe",
+    "type",
     "unsubscribe",
 }
 #: A command in a script.

@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 
 from redisson_py import (
     ClientClosedError,
+    FairLock,
     Lease,
     LeaseLostError,
     NotHeldError,
