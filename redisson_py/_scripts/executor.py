@@ -16,6 +16,9 @@ from redisson_py._stream.unconfirmed import Unconfirmed, denied
 from redisson_py._time import milliseconds
 from redisson_py.errors import BackendError, ScriptError
 
+#: Seconds to wait for the type of a key that was refused.
+_TYPE_PATIENCE = 1.0
+
 
 class Executor:
     """Sends scripts to the node that serves their first key.
@@ -232,4 +235,7 @@ class Executor:
     async def explain(self, call: Call, error: RefusedError) -> ScriptError:
         """Return the error for the caller of a refused call; it says what a wrong key is."""
         refusal = call.refusal(error)
-        return await explained(self, call, refusal) if error.means_gone else refusal
+        return await explained(call, refusal, self._type_of) if error.means_gone else refusal
+
+    async def _type_of(self, key: bytes) -> object:
+        return await self.answer(self.command(key, "TYPE", key, seconds=_TYPE_PATIENCE))

@@ -6,33 +6,29 @@ that is served costs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterator
 
 from redisson_py._scripts.packing import unpacked
 from redisson_py._scripts.source import Script
 from redisson_py._stream.call import Call
 from redisson_py.errors import RedissonError, ScriptError
 
-if TYPE_CHECKING:
-    from redisson_py._scripts.executor import Executor
-
-#: Seconds to wait for the type of a key.
-_PATIENCE = 1.0
 #: The type of key that plain commands need.
 _PLAIN = {"GET": "string", "HEXISTS": "hash", "HGET": "hash"}
 #: What of ours has a key of this type under its bare name.
 _OURS = {"hash": "a lock or another program", "string": "a semaphore, a latch or another program"}
 
 
-async def explained(executor: Executor, call: Call, error: ScriptError) -> ScriptError:
+async def explained(
+    call: Call, error: ScriptError, type_of: Callable[[bytes], Awaitable[object]]
+) -> ScriptError:
     """Return the error of a call that was refused with WRONGTYPE, with what its key is.
 
     It stays as it is if Redis does not say, or the key has changed meanwhile.
     """
     for key, wanted in _keys(call):
         try:
-            found = await executor.answer(executor.command(key, "TYPE", key, seconds=_PATIENCE))
+            found = await type_of(key)
         except RedissonError:
             # Not permitted, or not served any more: what Redis said must do.
             return error

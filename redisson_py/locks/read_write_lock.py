@@ -148,6 +148,8 @@ class ReadWriteLock(TwoSides[ReadLock, WriteLock]):
     processes, until it had its turn or gives up; readers that are in may re-enter, and the writer
     may read. Now readers may wait for ever, for writers without end. Give `prefer` the same value
     wherever the name is used: only readers made with it wait, and only for writers made with it.
+    A client logs one warning if it uses both values for a name, or if such a writer waits when its
+    readers first come in without letting it go first. Else Redis does not show the difference.
     Redisson's protocol has no word for it, so Java's readers are let in as ever, and nobody waits
     for Java's writers. A writer that dies while it waits keeps readers out for 10 s after it last
     asked; it asks every 3 s or so. `try_acquire()` does not wait, and keeps nobody out. A reader

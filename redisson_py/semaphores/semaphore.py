@@ -28,8 +28,8 @@ class Semaphore(SemaphoreLike):
 
     `async with semaphore:` takes one. Any task of this client may release the permit of another.
     With `permits`, the first use makes the semaphore if there is none; an existing one keeps
-    its count. A disagreement is not an error: `available` logs a warning, once, if it finds more
-    permits free than that.
+    its number of permits. If that is another number, the client logs one warning at its first use,
+    with both numbers: `set_permits` or `add_permits` changes it.
 
     Use it to bound how many tasks do something at once. Use `PermitExpirableSemaphore` where a
     permit must be handed to another process, or must end by itself, and `RLock` where only one
@@ -166,8 +166,7 @@ class Semaphore(SemaphoreLike):
     async def available(self) -> int:
         """Return how many permits are free; below zero after `add_permits` of a negative number.
 
-        The permits of dead holders are given back first. If more are free than `permits` says there
-        should be in all, a warning is logged, once.
+        The permits of dead holders are given back first.
         """
         await self._create()
         return int(await self._answer(AVAILABLE, self._commands.available()))

@@ -22,8 +22,9 @@ class PermitExpirableSemaphore(SemaphoreLike):
 
     `with semaphore:` takes one. A client that knows the id of a permit, in another process or
     in Java, can release it or set its lease. With `permits`, the first use makes the semaphore
-    if there is none; an existing one keeps its count. A disagreement is not an error:
-    `available`, `acquired` and `permits` log a warning, once, if they find another number.
+    if there is none; an existing one keeps its number of permits. If that is another number,
+    the client logs one warning at its first use, with both numbers: `set_permits` or
+    `add_permits` changes it.
 
     Use it instead of `Semaphore` where a permit is handed over by its id, or ends by itself:
     with a `lease_time` it is back after that time, even if its holder still works. Without, the

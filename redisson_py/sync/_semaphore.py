@@ -82,8 +82,8 @@ class Semaphore(SemaphoreLike):
 
     `with semaphore:` takes one. Any thread of this client may release the permit of another.
     With `permits`, the first use makes the semaphore if there is none; an existing one keeps
-    its count. A disagreement is not an error: `available` logs a warning, once, if it finds
-    more permits free than that.
+    its number of permits. If that is another number, the client logs one warning at its first
+    use, with both numbers: `set_permits` or `add_permits` changes it.
 
     Use it to bound how many threads do something at once. Use `PermitExpirableSemaphore` where
     a permit must be handed to another process, or must end by itself, and `RLock` where only
@@ -196,8 +196,7 @@ class Semaphore(SemaphoreLike):
     def available(self) -> int:
         """Return how many permits are free; below zero after `add_permits` of a negative number.
 
-        The permits of dead holders are given back first. If more are free than `permits` says there
-        should be in all, a warning is logged, once.
+        The permits of dead holders are given back first.
         """
         value: int = self._call(lambda own: own.available())
         return value

@@ -29,8 +29,8 @@ async def end(redis: Redis, key: str, *members: Any) -> None:
 
 
 async def members(redis: Redis, key: str) -> list[bytes]:
-    found: list[bytes] = await redis.zrange(key, 0, -1)
-    return found
+    found: Any = await redis.zrange(key, 0, -1)
+    return list(found)
 
 
 async def listed(url: str) -> list[dict[str, Any]]:
@@ -118,7 +118,8 @@ class TestFairQueue:
             task = asyncio.create_task(waiter.get_fair_lock("k").acquire())
             await until_waiting(waiter, 1)
             await until_async(lambda: redis.llen(QUEUE))
-            (alive,) = await redis.lrange(QUEUE, 0, -1)
+            queue: Any = await redis.lrange(QUEUE, 0, -1)
+            (alive,) = [owner.decode() for owner in queue]
             ours = [f"{waiter.id}:{number}" for number in range(100, 103)]
             java = [f"{holder.id}:{number}" for number in range(200, 202)]
             await redis.lpush(QUEUE, *ours, *java)
@@ -126,9 +127,9 @@ class TestFairQueue:
             await redis.zadd(TIMEOUTS, dict.fromkeys([*ours, *java], 1000))
             (found,) = await inspected(server_url, "k")
             (shown,) = await listed(server_url)
-            assert (await lock.inspect()).waiters == (alive.decode(),)
+            assert (await lock.inspect()).waiters == (alive,)
             for each in (found, shown):
-                assert [waiter["owner"] for waiter in each["waiters"]] == [alive.decode()]
+                assert [waiter["owner"] for waiter in each["waiters"]] == [alive]
                 assert each["waiters_total"] == 1
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

@@ -1,7 +1,8 @@
 """Keys, values and messages of semaphores are those of Redisson.
 
 What Redisson's own scripts left behind was recorded there. Where it published a negative number
-we publish nothing (18, must not 1). Beside its keys ours has records, a note and receipts of its own.
+we publish nothing (18, must not 1). Beside its keys ours has records, a note and receipts of its
+own.
 """
 
 from __future__ import annotations
