@@ -1,4 +1,4 @@
--- Notes how many permits a semaphore was given, for other_number; without a number, only has the note
+-- Notes how many permits a semaphore was given, for permit_number; without a number, only has the note
 -- last as long as the counter. A user who may not do that does without.
 local function note_number(counter, total, number)
   if number then

@@ -12,7 +12,7 @@
 -- that is not there is made. Clients are told first, then the counter changes: whatever is
 -- refused is refused before a record is written, or undone. A tombstone means this owner has left: see lock.acquire.
 -- For idle_ms see lib/keep, for records that have vanished lua/README.md.
--- With compares > 0 nothing is done if there are other permits than start_units: see lib/other_number.
+-- With compares > 0 nothing is done if there are other permits than start_units: see lib/permit_number.
 local counter, permits, counts, tombstone, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local owner, units, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local start_units, reclaims, channel = ARGV[4], ARGV[5], ARGV[6]
@@ -63,7 +63,7 @@ end
 --! include lib.follow
 --! include lib.keep
 --! include lib.note_number
---! include lib.other_number
+--! include lib.permit_number
 
 units, lease_ms = whole(units, 1), whole(lease_ms, 1)
 start_units, reclaims = integer(start_units), whole(reclaims, 1)
@@ -113,9 +113,12 @@ if not found and start_units < 0 then
   end
   return -4
 end
-local other = found and compares > 0 and other_number(before, counts, total, start_units)
-if other then
-  return -10 - math.max(0, other)
+if found and compares > 0 then
+  local number, noted = permit_number(before, counts, total)
+  number = number < start_units and (noted or start_units) or number
+  if number ~= start_units then
+    return -10 - math.max(0, number)
+  end
 end
 
 local over, back = {}, 0

@@ -12,6 +12,7 @@
 --! include lib.receipt
 --! include lib.leave_receipt
 --! include lib.note_number
+--! include lib.permit_number
 
 -- Adds units, perhaps fewer than none, to those of a semaphore; with `creates` to none where
 -- there is no such semaphore. Unlike Redisson's SET, INCRBY keeps an expiry the key has. What is
@@ -32,10 +33,7 @@ local found = redis.call('GET', counter)
 local value = integer(found or '0')
 local sum = value and integer(string.format('%.0f', value + units))
 local taken = redis.call('ZCARD', permits) + redis.call('HLEN', counts) > 0
-local most, holdings = sum, found and sum and redis.call('HVALS', counts) or {}
-for _, count in ipairs(holdings) do
-  most = most + (whole(count, 1) or 0)
-end
+local most = found and sum and permit_number(sum, counts) or sum
 if not most or not integer(string.format('%.0f', most)) then
   return redis.error_reply('ERR the counter is not a number, or would be too great to be exact')
 end

@@ -15,7 +15,7 @@
 --! include lib.receipt
 --! include lib.leave_receipt
 --! include lib.note_number
---! include lib.other_number
+--! include lib.permit_number
 
 -- Makes a semaphore unless there is one; with life_ms > 0 it is gone after that time. What was
 -- taken from an earlier one of this name is void. With `replaces` an existing one gets as many
@@ -45,10 +45,7 @@ if replaces then
   if not value then
     return redis.error_reply('ERR the counter is not a number, or too great to be exact')
   end
-  local sum, holdings = value, redis.call('HVALS', counts)
-  for _, count in ipairs(holdings) do
-    sum = sum + (whole(count, 1) or 0)
-  end
+  local sum = permit_number(value, counts)
   change = units - sum
   if not (integer(string.format('%.0f', sum)) and integer(string.format('%.0f', value + change))) then
     return redis.error_reply('ERR the number of permits is too great to be exact')
@@ -72,8 +69,9 @@ elseif not found then
 end
 local changed = (not found or change ~= 0) and 1 or 0
 if found and not replaces and integer(found) then
-  local other = other_number(integer(found), counts, total, units)
-  changed = other and -10 - math.max(0, other) or 0
+  local number, noted = permit_number(integer(found), counts, total)
+  number = number < units and (noted or units) or number
+  changed = number ~= units and -10 - math.max(0, number) or 0
 end
 leave_receipt(receipt, calls, string.format('%.0f', changed), receipt_ms)
 if replaces then

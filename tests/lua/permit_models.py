@@ -249,3 +249,10 @@ class Permits(Model):
         back, sooner = self.reclaim(100), int(alive and self.ends_sooner(mark))
         self.tell(max(self.value, sooner) if back else sooner)
         return int(alive)
+
+
+def said(reply: int | None) -> str:
+    """Return what the reply to an acquire means."""
+    if reply is not None and reply <= -10:
+        return str(reply)
+    return {None: "granted", -3: "void"}.get(reply, "busy")

@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 from redis.asyncio import Redis
 
 from redisson_py import _keys
-from tests.lua.permit_models import Model, Permits, Plain
+from tests.lua.permit_models import Model, Permits, Plain, said
 from tests.support.scripts.calls import TOMBSTONE, Scripts, ask
 from tests.support.scripts.expirable import ExpirableScripts
 from tests.support.scripts.permits import NEVER, SemaphoreScripts
@@ -195,13 +195,6 @@ class Machine(RuleBasedStateMachine, Generic[M, S]):
         await self.redis.delete(self.scripts.key, self.scripts.permits, counts)
         await self.pubsub.aclose()
         await self.redis.aclose()
-
-
-def said(reply: int | None) -> str:
-    """Return what the reply to an acquire means."""
-    if reply is not None and reply <= -10:
-        return str(reply)
-    return {None: "granted", -3: "void"}.get(reply, "busy")
 
 
 class PlainMachine(Machine[Plain, SemaphoreScripts]):
