@@ -248,18 +248,18 @@ class CountDownLatch:
         wanted, self._first_count = self._first_count, 0
         if wanted and left > wanted and self._context.is_news(self._waiters_key):
             log.warning(
-                "%s %r has a count of %d, not %d: a latch that is set keeps its count. To change"
+                "latch %r has a count of %d, not %d: a latch that is set keeps its count. To change"
                 " it, call delete() and try_set_count(%d)",
-                *(self.kind, self._name, left, wanted, wanted),
+                *(self._name, left, wanted, wanted),
             )
 
     def _heard_open(self) -> None:
         """Say, once for a name, that the first look of a wait found the latch open."""
         if log.isEnabledFor(logging.DEBUG) and self._context.is_news(b"open " + self._waiters_key):
             log.debug(
-                "%s %r is open, so wait() returned at once: nobody has set it, or it was counted"
+                "latch %r is open, so wait() returned at once: nobody has set it, or it was counted"
                 " down to zero",
-                *(self.kind, self._name),
+                self._name,
             )
 
     @property

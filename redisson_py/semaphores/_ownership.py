@@ -406,9 +406,9 @@ class PermitOwnership(Ownership):
         queue.number_known = True
         if self.context.is_news(self.place):
             log.warning(
-                "%s %r has %d %s, not %d: an existing semaphore keeps its number. To change"
+                "%s %r has %d permit%s, not %d: an existing semaphore keeps its number. To change"
                 " it, call set_permits(%d) or add_permits(%d)",
-                *(self.kind, self.name, found, "permit" if found == 1 else "permits"),
+                *(self.kind, self.name, found, "" if found == 1 else "s"),
                 *(wanted, wanted, wanted - found),
             )
 
