@@ -61,7 +61,7 @@ class PermitOwnership(Ownership):
         if isinstance(commands, SemaphoreCommands):
             self.plain = plain_calls(commands, context.options.lease_time)
         self.receipts = Receipts(context, commands.key)
-        self.compares = commands.start_units >= 0
+        self.compares = commands.start_units >= 0 and not self.permit_queue.number_known
         #: The number of granted requests.
         self.grants = 0
         #: The lost permits of each task that were not reported to it.

@@ -248,14 +248,14 @@ class SemaphoreLike(ABC):
     async def _finish_creating(self, started: Started | None) -> None:
         if started is not None:
             self._made(await self._receipts.answer(started))
+            self._ownership.compares = False
 
     def _made(self, reply: int) -> bool:
         """Return whether the semaphore was created; warn if it was there with other permits."""
         self._created = True
-        ownership, found = self._ownership, other_number(reply)
-        ownership.compares = False
+        found = other_number(reply)
         if found is not None:
-            ownership.disagrees(Disagrees(found))
+            self._ownership.disagrees(Disagrees(found))
         return reply == 1
 
     async def _answer(self, script: Script, args: bytes) -> Any:

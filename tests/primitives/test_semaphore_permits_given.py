@@ -163,6 +163,17 @@ async def test_permits_that_agree_are_no_news(
 
 
 @either
+async def test_another_number_that_was_tried_is_not_the_one_that_is_named(
+    make: Make, clients: ClientFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    await by_acquire(make(clients(), 2))
+    semaphore = make(clients(), 10)
+    assert not await semaphore.try_set_permits(2)
+    await by_acquire(semaphore)
+    assert warnings(caplog) == [warning(semaphore, 2, 10)]
+
+
+@either
 async def test_what_others_have_changed_is_news(
     make: Make, clients: ClientFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
