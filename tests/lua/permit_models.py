@@ -104,7 +104,7 @@ class Plain(Model):
             return "granted"
         if owner in self.gone:
             return "void"
-        if compares and self.value is not None and start >= 0 and (other := self.other(start)):
+        if compares and self.value is not None and (other := self.other(start)):
             return other
         before = self.value or 0
         if self.value is None:
@@ -179,7 +179,7 @@ class Permits(Model):
             return "granted"
         if there or ids[0] in self.gone:
             return "void"
-        if compares and self.value is not None and start >= 0 and (other := self.other(start)):
+        if compares and self.value is not None and (other := self.other(start)):
             return other
         if self.value is None:
             self.void()

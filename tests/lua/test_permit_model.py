@@ -212,11 +212,8 @@ class PlainMachine(Machine[Plain, SemaphoreScripts]):
         self, owner: str, units: int, start: int, reclaims: int, compares: bool = False
     ) -> Step:
         async def really() -> str:
-            compared = int(compares and start >= 0)
-            reply = await self.scripts.acquire(
-                owner, units, start_units=start, reclaims=reclaims, compares=compared
-            )
-            return said(reply)
+            how: Any = {"start_units": start, "reclaims": reclaims, "compares": int(compares)}
+            return said(await self.scripts.acquire(owner, units, **how))
 
         return lambda: self.model.acquire(owner, units, start, reclaims, compares), really
 
@@ -296,11 +293,8 @@ class PermitsMachine(Machine[Permits, ExpirableScripts]):
         self, ids: tuple[bytes, ...], start: int, reclaims: int, compares: bool = False
     ) -> Step:
         async def really() -> str:
-            compared = int(compares and start >= 0)
-            reply = await self.scripts.acquire(
-                b"".join(ids), start_units=start, reclaims=reclaims, compares=compared
-            )
-            return said(reply)
+            how: Any = {"start_units": start, "reclaims": reclaims, "compares": int(compares)}
+            return said(await self.scripts.acquire(b"".join(ids), **how))
 
         return lambda: self.model.acquire(ids, start, reclaims, compares), really
 
