@@ -67,7 +67,19 @@ class GivenUp:
     """The request arrived after it had been undone, and was refused."""
 
 
-Answer = Granted | Busy | Lost | GivenUp
+@dataclass(frozen=True, slots=True)
+class Disagrees:
+    """The server has something else than the request says: nothing was done, ask again.
+
+    Attributes:
+        permits: The number of permits of the semaphore; None: it is about a read-write lock, of
+            which a writer waits that goes before readers.
+    """
+
+    permits: int | None = None
+
+
+Answer = Granted | Busy | Lost | GivenUp | Disagrees
 
 GRANTED, LOST, GIVEN_UP = Granted(), Lost(), GivenUp()
 UNKNOWN_WAIT = Busy(None)

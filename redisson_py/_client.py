@@ -475,6 +475,8 @@ class Redisson:
     def get_semaphore(self, name: Name, permits: int | None = None) -> Semaphore:
         """Return the semaphore `name`; with `permits`, the first use creates it if it is missing.
 
+        An existing semaphore keeps its number of permits: if it has others, one warning says so.
+
         Raises:
             TypeError: The name is neither str nor bytes, or `permits` is not an int.
             ValueError: The name is empty or longer than 4 KiB, or `permits` is negative.
@@ -493,8 +495,10 @@ class Redisson:
     def get_latch(self, name: Name, count: int | None = None) -> CountDownLatch:
         """Return the latch `name`; with `count`, 1 or more, the first use sets it if it is unset.
 
-        A latch that has opened is unset: a job that has a `count` and is delivered twice sets it
-        again. See `CountDownLatch` for what to do instead.
+        Without a count nobody waits at a latch that was never set: `wait()` returns at once. Use
+        `get_latch("job", 3)`, or call `try_set_count(3)` before. A latch that has opened is unset:
+        a job that has a `count` and is delivered twice sets it again. See `CountDownLatch` for what
+        to do instead.
 
         Raises:
             TypeError: The name is neither str nor bytes, or `count` is not an int.
@@ -503,7 +507,7 @@ class Redisson:
         return CountDownLatch(self._context, name, count)
 
     def get_barrier(self, name: Name, parties: int) -> CyclicBarrier:
-        """Return the barrier `name` for a number of parties.
+        """Return the barrier `name` for a number of parties, the same for all of them.
 
         Raises:
             TypeError: The name is neither str nor bytes, or `parties` is not an int.

@@ -142,7 +142,8 @@ class ReleaseFailedError(ConnectionLostError):
 class ScriptError(BackendError):
     """Raised when Redis answers a script with an error. The script changed nothing.
 
-    Examples: wrong type of key, out of memory, missing permission.
+    Examples: wrong type of key, out of memory, missing permission. `message` is the text of Redis;
+    for a wrong type it names the key and its type.
 
     Attributes:
         script: Name and version of the script, such as `lock.acquire v1`.

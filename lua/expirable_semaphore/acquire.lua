@@ -1,8 +1,8 @@
 --! script   expirable_semaphore.acquire
---! version  8
+--! version  9
 --! keys     counter:string permits:zset tombstone:string
---! args     ids:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int needs:str
---! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore | -5 = busy, and nobody has what is missing
+--! args     ids:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int needs:str compares:int
+--! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore | -5 = busy, and nobody has what is missing | int <= -10 = nothing was done: there are other permits than start_units, -10 less this of them
 --! retry    safe: states the ids it wants, so twice is the same as once
 
 --! include lib.whole
@@ -20,11 +20,12 @@
 -- The tombstone stands for the whole list; see lock.acquire. The score of a permit that never
 -- ends is Redisson's 922337203685477. Each id is a command or two, so their number is bounded:
 -- nobody else is served meanwhile. For idle_ms see lib/keep. Redisson's clients record what they
--- take as well, so what nobody has and is not free has vanished.
+-- take as well, so what nobody has and is not free has vanished. With compares > 0 nothing is done if
+-- there are other permits than start_units.
 local counter, permits, tombstone = KEYS[1], KEYS[2], KEYS[3]
 local ids, units, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
 local start_units, reclaims, channel = integer(ARGV[4]), whole(ARGV[5], 1), ARGV[6]
-local idle_ms = whole(ARGV[7], 0)
+local idle_ms, compares = whole(ARGV[7], 0), whole(ARGV[9], 0)
 local needs = ARGV[8]
 
 if needs ~= '' then
@@ -35,7 +36,7 @@ if needs ~= '' then
   end
 end
 
-if not (units and lease_ms and start_units and reclaims and idle_ms and #ids == 16 * units) then
+if not (units and lease_ms and start_units and reclaims and idle_ms and compares and #ids == 16 * units) then
   return redis.error_reply('ERR ids must be units times 16 bytes, the rest whole numbers')
 end
 if units > 10000 then
@@ -47,7 +48,8 @@ local value = integer(found or '0')
 if not value then
   return redis.error_reply('ERR the counter is not a number, or too great to be exact')
 end
-local known = redis.call('ZCARD', permits) > 0
+local taken = redis.call('ZCARD', permits)
+local known = taken > 0
 local there = 0
 if found and known then
   for i = 1, units do
@@ -74,6 +76,9 @@ if not found and start_units < 0 then
     redis.call('DEL', permits)
   end
   return -4
+end
+if found and compares > 0 and value + taken ~= start_units then
+  return -10 - math.max(0, value + taken)
 end
 
 local over, back = {}, 0

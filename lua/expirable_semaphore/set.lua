@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.set
---! version  7
+--! version  8
 --! keys     counter:string permits:zset receipt:string
 --! args     units:int life_ms:int replaces:int reclaims:int channel:str calls:int receipt_ms:int
---! returns  1 = changed | 0 = there is such a semaphore, and replaces is 0 or it has so many
+--! returns  1 = changed | 0 = there is such a semaphore, and it has so many | int <= -10 = there is one, replaces is 0, and it has other permits, -10 less this of them
 --! retry    safe: leaves a receipt, so that a repetition gives the first answer
 
 --! include lib.whole
@@ -41,6 +41,9 @@ if found then
   change = replaces > 0 and units - value - taken or 0
 end
 local changed = (not found or change ~= 0) and 1 or 0
+if found and replaces == 0 and value + taken ~= units then
+  changed = -10 - math.max(0, value + taken)
+end
 
 local over, back = {}, 0
 if found and replaces > 0 then

@@ -1,8 +1,8 @@
 --! script   read_lock.acquire
---! version  7
+--! version  8
 --! keys     lock:hash tombstone:string version_key:string writers:zset
 --! args     owner:str holds:int lease_ms:int version:int version_ms:int yields:int needs:str
---! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
+--! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void | -6 = nothing was done: a writer waits that readers with yields 1 let go first
 --! retry    safe: states the hold count it wants, so twice is the same as once
 --! computes lease keys of readers, and their index
 
@@ -17,7 +17,8 @@
 -- For tombstones and versions see lock.acquire. A read under a write hold has the owner of that
 -- hold, which goes on, so only its version tells a late acquire from a new one.
 -- With `yields` 1 a new reader is not let in while a writer waits that said so (`alive_ms` of
--- write_lock.acquire). Whoever is in already, also as the writer, never yields.
+-- write_lock.acquire). Whoever is in already, also as the writer, never yields. With `yields` 2 it says
+-- that there is such a writer, in place of waiting for it; its client then asks with 0.
 local lock, tombstone, version_key, writers = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local version, version_ms, yields = ARGV[4], ARGV[5], ARGV[6]
@@ -36,7 +37,7 @@ end
 local plain = holds == '1' and version == '0' and version_ms == '0'
   and #lease_ms < 16 and string.find(lease_ms, '^[1-9]%d*$')
 local found = plain and (yields == '0' and redis.call('EXISTS', lock, tombstone)
-  or yields == '1' and redis.call('EXISTS', lock, tombstone, writers))
+  or (yields == '1' or yields == '2') and redis.call('EXISTS', lock, tombstone, writers))
 if found == 0 then
   local mine = reader_key(lock, owner, 1)
   redis.call('SET', mine, '1', 'PX', lease_ms)
@@ -75,7 +76,7 @@ if yields > 0 and holds == 1 then
   local is_in = wait > 0 and redis.call('HMGET', lock, owner, owner .. ':write')
   if is_in and not (is_in[1] or is_in[2]) then
     -- Not longer than the last of the writers that wait counts as alive.
-    return wait
+    return yields == 2 and -6 or wait
   end
 end
 local mine = reader_key(lock, owner, holds)

@@ -1,8 +1,8 @@
 --! script   semaphore.acquire
---! version  9
---! keys     counter:string permits:zset counts:hash tombstone:string
---! args     owner:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int needs:str
---! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore | -5 = busy, and nobody of ours has what is missing
+--! version  10
+--! keys     counter:string permits:zset counts:hash tombstone:string total:string
+--! args     owner:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int needs:str compares:int
+--! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore | -5 = busy, and nobody of ours has what is missing | int <= -10 = nothing was done: there are other permits than start_units, -10 less this of them
 --! retry    safe: an owner that has units already is given no more
 
 -- The counter is Redisson's; beside it, who of us has how many units (`counts`) and until when
@@ -12,11 +12,12 @@
 -- that is not there is made. Clients are told first, then the counter changes: whatever is
 -- refused is refused before a record is written, or undone. A tombstone means this owner has left: see lock.acquire.
 -- For idle_ms see lib/keep, for records that have vanished lua/README.md.
-local counter, permits, counts, tombstone = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+-- With compares > 0 nothing is done if there are other permits than start_units: see lib/permit_number.
+local counter, permits, counts, tombstone, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local owner, units, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local start_units, reclaims, channel = ARGV[4], ARGV[5], ARGV[6]
 local idle_ms = ARGV[7]
-local needs = ARGV[8]
+local needs, compares = ARGV[8], ARGV[9]
 
 if needs ~= '' then
 --! include lib.lacks
@@ -34,7 +35,7 @@ local nobody = redis.call('EXISTS', permits, counts, tombstone) == 0
 local numbers = found and nobody
   and units .. ' ' .. lease_ms .. ' ' .. reclaims .. ' ' .. found .. ' ' .. start_units
 -- So short, none of them has more than fifteen digits.
-if numbers and #numbers < 24 and idle_ms == '0'
+if numbers and #numbers < 24 and idle_ms == '0' and (compares == '0' or found == start_units)
   and string.find(numbers, '^[1-9]%d* [1-9]%d* [1-9]%d* [1-9]%d* %-?[1-9]%d*$')
   and found - units >= 0 and redis.call('PTTL', counter) == -1
 then
@@ -61,12 +62,14 @@ end
 --! include lib.give_back
 --! include lib.follow
 --! include lib.keep
+--! include lib.note_number
+--! include lib.permit_number
 
 units, lease_ms = whole(units, 1), whole(lease_ms, 1)
 start_units, reclaims = integer(start_units), whole(reclaims, 1)
-idle_ms = whole(idle_ms, 0)
+idle_ms, compares = whole(idle_ms, 0), whole(compares, 0)
 
-if not (units and lease_ms and start_units and reclaims and idle_ms) then
+if not (units and lease_ms and start_units and reclaims and idle_ms and compares) then
   return redis.error_reply('ERR units, lease_ms, start_units, reclaims, idle_ms must be numbers')
 end
 
@@ -110,6 +113,13 @@ if not found and start_units < 0 then
   end
   return -4
 end
+if found and compares > 0 then
+  local number, noted = permit_number(before, counts, total)
+  number = number < start_units and (noted or start_units) or number
+  if number ~= start_units then
+    return -10 - math.max(0, number)
+  end
+end
 
 local over, back = {}, 0
 if found and known then
@@ -143,6 +153,9 @@ elseif not found then
   redis.call('SET', counter, string.format('%.0f', start_units))
 end
 keep(counter, permits, idle_ms)
+if not found or idle_ms > 0 then
+  note_number(counter, total, not found and start_units)
+end
 if found or idle_ms > 0 then
   follow(counter, permits, counts, nobody and -1)
 end

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --! script   semaphore.add
---! version  5
---! keys     counter:string permits:zset counts:hash receipt:string
+--! version  6
+--! keys     counter:string permits:zset counts:hash receipt:string total:string
 --! args     units:int creates:int channel:str calls:int receipt_ms:int
 --! returns  int = how many are available now | nil = there is no such semaphore, and creates is 0
 --! retry    safe: leaves a receipt, so that a repetition gives the first answer
@@ -11,11 +11,13 @@
 --! include lib.announce
 --! include lib.receipt
 --! include lib.leave_receipt
+--! include lib.note_number
+--! include lib.permit_number
 
 -- Adds units, perhaps fewer than none, to those of a semaphore; with `creates` to none where
 -- there is no such semaphore. Unlike Redisson's SET, INCRBY keeps an expiry the key has. What is
 -- taken comes back on top, and a counter that is not exact can be read by nobody.
-local counter, permits, counts, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local counter, permits, counts, receipt, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local units, creates, channel = integer(ARGV[1]), whole(ARGV[2], 0), ARGV[3]
 local calls, receipt_ms = whole(ARGV[4], 1), whole(ARGV[5], 1)
 
@@ -31,10 +33,7 @@ local found = redis.call('GET', counter)
 local value = integer(found or '0')
 local sum = value and integer(string.format('%.0f', value + units))
 local taken = redis.call('ZCARD', permits) + redis.call('HLEN', counts) > 0
-local most, holdings = sum, found and sum and redis.call('HVALS', counts) or {}
-for _, count in ipairs(holdings) do
-  most = most + (whole(count, 1) or 0)
-end
+local most = found and sum and permit_number(sum, counts) or sum
 if not most or not integer(string.format('%.0f', most)) then
   return redis.error_reply('ERR the counter is not a number, or would be too great to be exact')
 end
@@ -56,5 +55,11 @@ if not found and taken then
 end
 if changes then
   redis.call('INCRBY', counter, string.format('%.0f', units))
+  local noted = found and redis.call('EXISTS', total) == 1
+  if noted then
+    redis.pcall('INCRBY', total, string.format('%.0f', units))
+  elseif not found then
+    note_number(counter, total, units)
+  end
 end
 return tonumber(reply)

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --! script   semaphore.delete
---! version  3
---! keys     counter:string permits:zset counts:hash receipt:string
+--! version  4
+--! keys     counter:string permits:zset counts:hash receipt:string total:string
 --! args     channel:str calls:int receipt_ms:int
 --! returns  1 = deleted | 0 = there was no such semaphore
 --! retry    safe: leaves a receipt, so that a repetition spares what was made since
@@ -14,7 +14,7 @@
 -- permit that is not there, has waiters look: ours then know that there is no semaphore, those that
 -- bring a number of permits make a new one, and Redisson's wait on. It comes first because it may be
 -- refused, and then nothing has changed.
-local counter, permits, counts, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local counter, permits, counts, receipt, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local channel, calls, receipt_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
 
 if not (calls and receipt_ms) then
@@ -33,6 +33,6 @@ local reply = found and 1 or 0
 if found then
   redis.call('PUBLISH', channel, '1')
 end
-redis.call('DEL', counter, permits, counts)
+redis.call('DEL', counter, permits, counts, total)
 leave_receipt(receipt, calls, string.format('%.0f', reply), receipt_ms)
 return reply

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --! script   semaphore.drain
---! version  5
---! keys     counter:string permits:zset counts:hash receipt:string
+--! version  6
+--! keys     counter:string permits:zset counts:hash receipt:string total:string
 --! args     calls:int receipt_ms:int reclaims:int
 --! returns  int = how many were available, perhaps fewer than none; none are now
 --! retry    safe: leaves a receipt, so that a repetition gives the first answer
@@ -14,7 +14,7 @@
 --! include lib.receipt
 --! include lib.leave_receipt
 
-local counter, permits, counts, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local counter, permits, counts, receipt, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local calls, receipt_ms, reclaims = whole(ARGV[1], 1), whole(ARGV[2], 1), whole(ARGV[3], 1)
 
 if not (calls and receipt_ms and reclaims) then
@@ -45,5 +45,8 @@ give_back(counter, permits, counts, over, back)
 leave_receipt(receipt, calls, string.format('%.0f', value), receipt_ms)
 if value ~= 0 then
   redis.call('INCRBY', counter, string.format('%.0f', 0 - value))
+  if redis.call('EXISTS', total) == 1 then
+    redis.pcall('INCRBY', total, string.format('%.0f', 0 - value))
+  end
 end
 return value

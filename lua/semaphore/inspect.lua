@@ -1,12 +1,16 @@
 --! script   semaphore.inspect
---! version  3
+--! version  4
 --! keys     counter:string permits:zset counts:hash
 --! args     holders:int
 --! returns  array: how many are available ('' = no such semaphore), how many holders there are, then owner, units and ms left in turn
 --! retry    safe: reads only
 
 --! include lib.whole
+--! include lib.integer
 --! include lib.now
+--! include lib.expired
+
+-- Whose lease is over holds nothing: its units count as free, and whoever acquires gives them back.
 
 local counter, permits, counts = KEYS[1], KEYS[2], KEYS[3]
 local holders = whole(ARGV[1], 1)
@@ -15,10 +19,17 @@ if not holders then
   return redis.error_reply('ERR holders must be a positive integer')
 end
 
-local found = {redis.call('GET', counter) or '', redis.call('ZCARD', permits)}
-local present = now()
+local free, present = redis.call('GET', counter), now()
+local last = string.format('%.0f', present)
+local gone = redis.call('ZCOUNT', permits, '-inf', last)
+local value = gone > 0 and integer(free or '')
+if value then
+  local _, units = expired(permits, counts, present, gone)
+  free = string.format('%.0f', value + units)
+end
+local found = {free or '', redis.call('ZCARD', permits) - gone}
 local rows = redis.call(
-  'ZRANGEBYSCORE', permits, '-inf', '+inf', 'WITHSCORES', 'LIMIT', '0', string.format('%.0f', holders)
+  'ZRANGEBYSCORE', permits, '(' .. last, '+inf', 'WITHSCORES', 'LIMIT', '0', string.format('%.0f', holders)
 )
 for i = 1, holders do
   local owner, ends_at = rows[2 * i - 1], rows[2 * i]
@@ -27,6 +38,6 @@ for i = 1, holders do
   end
   found[3 * i] = owner
   found[3 * i + 1] = redis.call('HGET', counts, owner) or '0'
-  found[3 * i + 2] = math.max(0, ends_at - present)
+  found[3 * i + 2] = ends_at - present
 end
 return found

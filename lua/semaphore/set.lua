@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 --! script   semaphore.set
---! version  7
---! keys     counter:string permits:zset counts:hash receipt:string
+--! version  8
+--! keys     counter:string permits:zset counts:hash receipt:string total:string
 --! args     units:int life_ms:int replaces:int reclaims:int channel:str calls:int receipt_ms:int
---! returns  1 = made or changed | 0 = there is such a semaphore, and replaces is 0 or it has so many
+--! returns  1 = made or changed | 0 = there is such a semaphore, and replaces is 0 or it has so many | int <= -10 = there is one, and it has other permits, -10 less this of them
 --! retry    safe: leaves a receipt, so that a repetition gives the first answer
 
 --! include lib.whole
@@ -14,13 +14,15 @@
 --! include lib.give_back
 --! include lib.receipt
 --! include lib.leave_receipt
+--! include lib.note_number
+--! include lib.permit_number
 
 -- Makes a semaphore unless there is one; with life_ms > 0 it is gone after that time. What was
 -- taken from an earlier one of this name is void. With `replaces` an existing one gets as many
 -- units, all told: those that are recorded as taken count, those that Redisson took cannot. A lease
 -- whose units have vanished is void. Its expiry stays. What every holder has must be added up, so
 -- this takes longer the more there are.
-local counter, permits, counts, receipt = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local counter, permits, counts, receipt, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local units, life_ms, replaces = whole(ARGV[1], 0), whole(ARGV[2], 0), whole(ARGV[3], 0)
 local reclaims, channel = whole(ARGV[4], 1), ARGV[5]
 local calls, receipt_ms = whole(ARGV[6], 1), whole(ARGV[7], 1)
@@ -43,12 +45,9 @@ if replaces then
   if not value then
     return redis.error_reply('ERR the counter is not a number, or too great to be exact')
   end
-  local total, holdings = value, redis.call('HVALS', counts)
-  for _, count in ipairs(holdings) do
-    total = total + (whole(count, 1) or 0)
-  end
-  change = units - total
-  if not (integer(string.format('%.0f', total)) and integer(string.format('%.0f', value + change))) then
+  local sum = permit_number(value, counts)
+  change = units - sum
+  if not (integer(string.format('%.0f', sum)) and integer(string.format('%.0f', value + change))) then
     return redis.error_reply('ERR the number of permits is too great to be exact')
   end
   local owners = leases > holders and redis.call('ZRANGE', permits, '0', '-1') or {}
@@ -69,12 +68,18 @@ elseif not found then
   announce(channel, units)
 end
 local changed = (not found or change ~= 0) and 1 or 0
+if found and not replaces and integer(found) then
+  local number, noted = permit_number(integer(found), counts, total)
+  number = number < units and (noted or units) or number
+  changed = number ~= units and -10 - math.max(0, number) or 0
+end
 leave_receipt(receipt, calls, string.format('%.0f', changed), receipt_ms)
 if replaces then
   give_back(counter, permits, counts, over, back)
   if change ~= 0 then
     redis.call('INCRBY', counter, string.format('%.0f', change))
   end
+  note_number(counter, total, units)
 end
 if found then
   return changed
@@ -87,4 +92,5 @@ if life_ms > 0 then
 else
   redis.call('SET', counter, string.format('%.0f', units))
 end
+note_number(counter, total, units)
 return 1

@@ -385,4 +385,4 @@ class FairLockCommands(LockCommands):
 
     def inspect(self) -> bytes:
         """Return the arguments of the script that shows the holder and the queue."""
-        return INSPECT_FAIR.bind(lock=self.key, queue=self._queue_keys["queue"])
+        return INSPECT_FAIR.bind(lock=self.key, **self._queue_keys)

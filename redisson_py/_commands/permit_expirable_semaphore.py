@@ -150,6 +150,7 @@ class PermitExpirableSemaphoreCommands:
             channel=self.channel,
             idle_ms=self.idle_ms,
             needs=needs(self, wish),
+            compares=wish.compares,
         )
 
     def answer(self, reply: Any, wish: Wish) -> Answer:

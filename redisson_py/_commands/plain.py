@@ -43,6 +43,7 @@ class _PlainWish:
     version: int = 0
     version_ms: int = 0
     checks: bool = False
+    compares: bool = False
     wait_ms: int = 0
 
     @property

@@ -99,7 +99,7 @@ class ReadLockCommands(_SideCommands):
 
     def acquire(self, wish: Wish) -> bytes:
         """Return the arguments of the script that asks for a hold."""
-        return self._acquire(wish, yields=self.yields)
+        return self._acquire(wish, yields=1 if self.yields else 2 if wish.compares else 0)
 
 
 class YieldingReadLockCommands(ReadLockCommands):

@@ -11,6 +11,7 @@ from redisson_py._answers import (
     UNKNOWN_WAIT,
     Answer,
     Busy,
+    Disagrees,
 )
 
 
@@ -31,6 +32,11 @@ def seconds_left(milliseconds: int) -> float:
     return (milliseconds + 1) / 1000
 
 
+def other_number(reply: int) -> int | None:
+    """Return how many permits there are, if a reply says that these are others than named."""
+    return -10 - reply if reply <= -10 else None
+
+
 def decode(reply: int | None) -> Answer:
     """Return what the reply of an acquire script without tokens means."""
     if reply is None:
@@ -43,4 +49,8 @@ def decode(reply: int | None) -> Answer:
         return NOT_THERE
     if reply == -5:
         return MISSING
+    if reply == -6:
+        return Disagrees()
+    if (permits := other_number(reply)) is not None:
+        return Disagrees(permits)
     return LOST if reply == -2 else GIVEN_UP

@@ -20,6 +20,7 @@ class Wish(Protocol):
         version: The version of this change to a live hold; 0 for the request of a new owner.
         version_ms: Milliseconds for which Redis remembers the version; 0: not at all.
         checks: It is refused if the user may not do what a release needs.
+        compares: The server says if what the request names is not what is there; see `Disagrees`.
     """
 
     @property
@@ -38,6 +39,8 @@ class Wish(Protocol):
     def version_ms(self) -> int: ...
     @property
     def checks(self) -> bool: ...
+    @property
+    def compares(self) -> bool: ...
     @property
     def wait_ms(self) -> int:
         """How long it may wait in a queue in Redis, in milliseconds; 0: its time is not limited."""

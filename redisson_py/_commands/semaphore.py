@@ -83,9 +83,13 @@ class SemaphoreCommands:
         return _keys.suffixed(self.key, b"redisson_py:units")
 
     @property
+    def _total(self) -> bytes:
+        return _keys.suffixed(self.key, b"redisson_py:total")
+
+    @property
     def keys(self) -> tuple[bytes, ...]:
         """Every key of this semaphore."""
-        return (self.key, self._permits, self._counts)
+        return (self.key, self._permits, self._counts, self._total)
 
     @property
     def renewal_keys(self) -> tuple[bytes, ...]:
@@ -130,6 +134,7 @@ class SemaphoreCommands:
             permits=self._permits,
             counts=self._counts,
             tombstone=_keys.tombstone(self.key, owner),
+            total=self._total,
             owner=owner,
             units=wish.target,
             lease_ms=wish.lease_ms,
@@ -138,6 +143,7 @@ class SemaphoreCommands:
             channel=self.channel,
             idle_ms=self.idle_ms,
             needs=needs(self, wish),
+            compares=wish.compares,
         )
 
     def answer(self, reply: Any, wish: Wish) -> Answer:
@@ -221,6 +227,7 @@ class SemaphoreCommands:
             "counter": self.key,
             "permits": self._permits,
             "counts": self._counts,
+            "total": self._total,
             "units": units,
             "life_ms": life_ms or self.idle_ms,
             "replaces": replaces,
@@ -234,6 +241,7 @@ class SemaphoreCommands:
             "counter": self.key,
             "permits": self._permits,
             "counts": self._counts,
+            "total": self._total,
             "channel": self.channel,
         }
 
@@ -243,6 +251,7 @@ class SemaphoreCommands:
             "counter": self.key,
             "permits": self._permits,
             "counts": self._counts,
+            "total": self._total,
             "units": units,
             "creates": 1,
             "channel": self.channel,
@@ -254,6 +263,7 @@ class SemaphoreCommands:
             "counter": self.key,
             "permits": self._permits,
             "counts": self._counts,
+            "total": self._total,
             "reclaims": RECLAIMS,
         }
 

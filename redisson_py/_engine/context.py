@@ -261,6 +261,14 @@ class Context:
     ownerships: Recent[Hashable, Any] = field(default_factory=lambda: Recent[Hashable, Any]())
     """Of the semaphores used of late, by kind, name and number of permits."""
 
+    said: Recent[Hashable, object] = field(default_factory=lambda: Recent[Hashable, object]())
+    """What was warned of that is said once for a name."""
+
+    def is_news(self, about: Hashable) -> bool:
+        """Return whether this was not asked before; of thousands, the oldest are forgotten."""
+        mark = object()
+        return self.said.made(about, lambda: mark) is mark
+
     @property
     def waits(self) -> bool:
         """Whether tasks wait, in queues or outside, or requests are unanswered."""

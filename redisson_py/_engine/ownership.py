@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from redisson_py._answers import RefusedError
+from redisson_py._answers import Disagrees, RefusedError
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease
@@ -44,9 +44,12 @@ class Ownership:
         name: The name, as given.
         commands: The commands of this kind.
         queue: The queue of this client's waiting tasks; None: each task asks the server itself.
+
+    Attributes:
+        compares: The next request asks whether what this client names is what the server has.
     """
 
-    __slots__ = ("commands", "context", "name", "plain", "queue")
+    __slots__ = ("commands", "compares", "context", "name", "plain", "queue")
 
     def __init__(
         self, context: Context, name: Name, commands: Commands, queue: LocalQueue[Hold] | None
@@ -56,9 +59,14 @@ class Ownership:
         self.commands: Commands = commands
         self.queue: LocalQueue[Hold] | None = queue
         self.plain: PlainCalls | None = None
+        self.compares: bool = False
 
     def __repr__(self) -> str:
         return f"{self.kind} {self.name!r}"
+
+    def disagrees(self, answer: Disagrees) -> None:
+        """Warn that the server has something else than this client names."""
+        raise NotImplementedError
 
     @property
     def kind(self) -> str:

@@ -7,7 +7,17 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from redisson_py._answers import GIVEN_UP, GRANTED, LOST, Answer, Busy, Granted, RefusedError, Wakes
+from redisson_py._answers import (
+    GIVEN_UP,
+    GRANTED,
+    LOST,
+    Answer,
+    Busy,
+    Disagrees,
+    Granted,
+    RefusedError,
+    Wakes,
+)
 from redisson_py._engine.waiting import Turn
 from redisson_py._loop import Future, call_later, running_loop
 from redisson_py._options import TOMBSTONE
@@ -51,6 +61,7 @@ class AcquireRequest:
         overtaken: A forced release was answered before it, so its grant may be gone already.
         call: The call under way.
         checks: The server must say whether this client may also release it.
+        compares: The server must say if it has something else than this client names.
     """
 
     __slots__ = (
@@ -60,6 +71,7 @@ class AcquireRequest:
         "asked_at",
         "call",
         "checks",
+        "compares",
         "deadline",
         "fails_fast",
         "field",
@@ -113,6 +125,7 @@ class AcquireRequest:
         self.fails_fast: bool = False
         self.heard_busy_at: float = 0.0
         self.checks: bool = False
+        self.compares: bool = False
         self.version: int = 0
         self.version_ms: int = 0
         self.call: Call | None = None
@@ -174,7 +187,7 @@ class AcquireRequest:
             queues = self.ownership.commands.queues and not self.once
             self._queued = self._queued or queues or self.maybe_repeated
             self.answered()
-            raise call.refusal(error) from error
+            raise await ownership.context.executor.explain(call, error) from error
         finally:
             if patience is not None:
                 patience.cancel()
@@ -187,13 +200,18 @@ class AcquireRequest:
             # The undo was sent before this task handled the answer.
             raise self._given_up
         answer = self.ownership.commands.answer(reply, self)
+        if self.compares:
+            self.ownership.compares = False
+            if type(answer) is Disagrees:
+                self.ownership.disagrees(answer)
+                return await self.run(deadline)
         if answer is GIVEN_UP and self.reentry is not None:
             if self.reentry.state != "held":
                 # Lost before it came again, which a change of the hold had made void.
                 return LOST
             if self._renumbered(self.reentry):
                 return await self.run(deadline)
-        if answer is GIVEN_UP:
+        if answer is GIVEN_UP or type(answer) is Disagrees:
             raise BackendError(f"{self.ownership!r}: this request was already given up")
         if type(answer) is not Busy:
             if type(answer) is Granted and answer.sent_at is not None:
@@ -235,9 +253,10 @@ class AcquireRequest:
         self.asked_at = self.sent_at = now()
         self.overtaken = False
         self.checks = commands.kind not in context.permitted
+        self.compares = ownership.compares
         if (
             plain is not None
-            and not self.checks
+            and not (self.checks or self.compares)
             and self.target == 1
             and not self.version
             and self.lease_time == plain.lease_time
@@ -292,6 +311,8 @@ class AcquireRequest:
         self.call = None
         if self.checks:
             self.ownership.context.permitted.add(self.ownership.commands.kind)
+        if self.compares:
+            self.ownership.compares = False
         return answer
 
     def undo(self) -> None:

@@ -175,6 +175,10 @@ class Executor(Protocol):
         """Return until when a call waits while the server does not answer, in loop time."""
         ...
 
+    async def explain(self, call: Any, error: RefusedError, /) -> BackendError:
+        """Return the error for the caller of a refused call, with what the server can add to it."""
+        ...
+
     def pack(self, script: Any, args: Any, /) -> Any:
         """Return a call of a script with these arguments, ready to be sent."""
         ...

@@ -34,12 +34,14 @@ class LockSnapshot:
 
     Attributes:
         holders: Its holders: at most one for an exclusive lock.
-        waiters: The waiting owners, where the server records them (only in fair queues).
+        waiters: The owners that wait, in order, where the server records them: for a fair lock of
+            Redis, and in etcd and ZooKeeper. None: it does not, and `statistics()` counts the
+            tasks of this client.
         keys: The keys it uses.
     """
 
     holders: tuple[HolderSnapshot, ...]
-    waiters: tuple[str, ...]
+    waiters: tuple[str, ...] | None
     keys: tuple[str, ...]
 
 

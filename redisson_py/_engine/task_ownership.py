@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
-from redisson_py._answers import Granted
+from redisson_py._answers import Disagrees, Granted
 from redisson_py._engine import waiting
 from redisson_py._engine.context import Context, TaskHolds
 from redisson_py._engine.hold import Hold, lease_end
@@ -22,6 +23,8 @@ from redisson_py._loop import Future, Task
 from redisson_py._owner import TaskKey, reference
 from redisson_py._time import now
 from redisson_py.errors import ConnectionLostError
+
+log: logging.Logger = logging.getLogger("redisson_py")
 
 
 class TaskOwnership(ServerState):
@@ -65,6 +68,16 @@ class TaskOwnership(ServerState):
         self.reads: TaskHolds[Hold] | None = None
         self.reads_waiting_key = b""
         self.writes: TaskHolds[Hold] | None = None
+
+    def disagrees(self, answer: Disagrees) -> None:
+        """Warn, once for a name, that not all say the same of who goes first; for read locks."""
+        if self.context.is_news(("prefer disagrees", self.commands.key)):
+            log.warning(
+                "read-write lock %r is used with prefer='readers' and with prefer='writers':"
+                " readers with 'readers' do not let a waiting writer go first. Use one value for"
+                " a name",
+                self.name,
+            )
 
     # Acquiring.
 

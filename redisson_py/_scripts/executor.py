@@ -6,13 +6,18 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from redisson_py._answers import RefusedError
 from redisson_py._loop import Loop, clock_of
 from redisson_py._scripts.source import Arg, Script
+from redisson_py._scripts.wrong_type import explained
 from redisson_py._stream.call import Call, ReplyError, shortened
 from redisson_py._stream.router import Router
 from redisson_py._stream.unconfirmed import Unconfirmed, denied
 from redisson_py._time import milliseconds
-from redisson_py.errors import BackendError
+from redisson_py.errors import BackendError, ScriptError
+
+#: Seconds to wait for the type of a key that was refused.
+_TYPE_PATIENCE = 1.0
 
 
 class Executor:
@@ -220,10 +225,17 @@ class Executor:
             raise BackendError(f"unexpected answer to {call.name}: {shortened(reply)}")
         return reply
 
-    @staticmethod
-    async def answer(call: Call) -> Any:
+    async def answer(self, call: Call) -> Any:
         """Wait for the reply to a call; errors as for `run`."""
         try:
             return await call.future
         except ReplyError as error:
-            raise call.refusal(error) from error
+            raise await self.explain(call, error) from error
+
+    async def explain(self, call: Call, error: RefusedError) -> ScriptError:
+        """Return the error for the caller of a refused call; it says what a wrong key is."""
+        refusal = call.refusal(error)
+        return await explained(call, refusal, self._type_of) if error.means_gone else refusal
+
+    async def _type_of(self, key: bytes) -> object:
+        return await self.answer(self.command(key, "TYPE", key, seconds=_TYPE_PATIENCE))

@@ -73,3 +73,15 @@ def head(sha: str, count: int) -> bytes:
 def _number(value: int) -> bytes:
     digits = b"%d" % value
     return b"$%d\r\n%b\r\n" % (len(digits), digits)
+
+
+def unpacked(call: bytes) -> list[bytes]:
+    """Return the words of a packed call."""
+    words: list[bytes] = []
+    start = call.index(b"\r\n") + 2
+    while start < len(call):
+        begins = call.index(b"\r\n", start) + 2
+        end = begins + int(call[start + 1 : begins])
+        words.append(call[begins:end])
+        start = end + 2
+    return words

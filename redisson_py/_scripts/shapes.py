@@ -24,6 +24,7 @@ class Shape(NamedTuple):
         may_be_nil: A reply may be nil.
         literals: Numbers that a reply may be.
         least: A reply may be this number or a larger one; infinity if it may not.
+        most: A reply may be this number or a smaller one; minus infinity if it may not.
         is_array: A reply is an array.
         is_anything: A reply may be anything.
     """
@@ -31,6 +32,7 @@ class Shape(NamedTuple):
     may_be_nil: bool = False
     literals: frozenset[int] = frozenset()
     least: float = math.inf
+    most: float = -math.inf
     is_array: bool = False
     is_anything: bool = False
 
@@ -40,12 +42,12 @@ def read_shape(returns: str) -> Shape:
 
     Raises:
         ValueError: It begins with neither `array` nor `any =`, and one of its parts not with
-            `nil =`, `int =`, `int >= 0 =`, `int > 0 =` or a number.
+            `nil =`, `int =`, `int >= 0 =`, `int > 0 =`, `int <= -1 =` or a number.
     """
     if returns.startswith("any ="):
         return Shape(is_anything=True)
     is_array = returns == "array" or returns.startswith("array:")
-    nil, least = False, math.inf
+    nil, least, most = False, math.inf, -math.inf
     literals: set[int] = set()
     if is_array and not returns.startswith("array: for each "):
         return Shape(is_array=True)
@@ -57,11 +59,13 @@ def read_shape(returns: str) -> Shape:
             least = -math.inf
         elif found := re.fullmatch(r"int (>=?) (\d+)", said):
             least = int(found[2]) + (found[1] == ">")
+        elif found := re.fullmatch(r"int <= (-\d+)", said):
+            most = int(found[1])
         elif re.fullmatch(r"-?\d+", said):
             literals.add(int(said))
         else:
             raise ValueError(f"a script header says what it returns, not {part!r}")
-    return Shape(nil, frozenset(literals), least, is_array)
+    return Shape(nil, frozenset(literals), least, most, is_array)
 
 
 def whole(least: float = -math.inf, most: float = math.inf) -> Element:

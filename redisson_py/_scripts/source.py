@@ -59,11 +59,13 @@ class Script:
 
     Attributes:
         keys: The names of its keys, and `args` those of its arguments.
+        key_types: The types of its keys in Redis.
         ints: Those of the arguments that are numbers; the others are bytes.
         is_batch: The last key and the last argument stand for any number of them.
         retry: Why it is safe to repeat.
         may_be_nil: Its reply may be nil.
         least: Its reply may be a number from here on; infinity if it may not.
+        most: Its reply may be a number up to here; minus infinity if it may not.
         literals: The other numbers that its reply may be.
         follows_ask: It declares every key that it touches, so in a cluster it may run on the node
             that a slot is moving to.
@@ -75,12 +77,14 @@ class Script:
 
     version: int
     keys: tuple[str, ...]
+    key_types: tuple[str, ...]
     args: tuple[str, ...]
     ints: frozenset[str]
     is_batch: bool
     retry: str
     may_be_nil: bool
     least: float
+    most: float
     literals: frozenset[int]
     follows_ask: bool
     wordings: tuple[Wording, ...]
@@ -112,10 +116,11 @@ class Script:
         count = 1 + len(keys + args)
         self.version, self.retry = header.version, header.retry
         self.keys, self.args, self.ints = keys, args, header.ints
+        self.key_types = header.key_types
         self.is_batch = bool(keys and args) and keys[-1][-3:] == args[-1][-3:] == "..."
         shape = header.replies
         self._shape = shape
-        self.may_be_nil, self.literals, self.least = shape[:3]
+        self.may_be_nil, self.literals, self.least, self.most = shape[:4]
         if shape.is_array:
             # The numbers are those of its elements.
             self.least, self.literals = math.inf, frozenset()
@@ -166,6 +171,7 @@ class _Header:
     name: str
     version: int
     keys: tuple[str, ...]
+    key_types: tuple[str, ...]
     args: tuple[str, ...]
     ints: frozenset[str]
     replies: Shape
@@ -257,6 +263,7 @@ def _parse(text: str) -> _Header:
         fields["script"],
         int(fields["version"]),
         tuple(keys),
+        tuple(keys.values()),
         tuple(args),
         frozenset(name for name, kind in args.items() if kind == "int"),
         read_shape(fields["returns"]),
@@ -302,6 +309,7 @@ OUTSIDE = {
     "select",
     "set",
     "subscribe",
+    "type",
     "unsubscribe",
 }
 #: A command in a script.

@@ -131,13 +131,13 @@ class State:
 
     Attributes:
         holder: Its holder, if it has one: that writes, where it is a read-write lock.
-        waiters: The owners that wait, in order, where the store knows them.
+        waiters: The owners that wait, in order; None: the store does not know them.
         keys: Where the store keeps it, for people: keys, paths, a table and its row.
         readers: The holders that read.
     """
 
     holder: HolderState | None
-    waiters: tuple[str, ...]
+    waiters: tuple[str, ...] | None
     keys: tuple[str, ...]
     readers: tuple[HolderState, ...] = ()
 

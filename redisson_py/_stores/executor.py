@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from redisson_py._answers import RefusedError
 from redisson_py._loop import Future, Loop, call_later, clock_of, running_loop, wait_until, wake
 from redisson_py._options import LAST_LOOK, SHORTEST_WAIT, Options, grace
 from redisson_py._stores.carrier import Carrier
 from redisson_py._stores.contract import Renewal, Store
 from redisson_py._stores.requests import Ping, Renew, Request, StoreCall, StoreRefusedError
 from redisson_py._stream.outage import Outages
-from redisson_py.errors import ClientClosedError, ConnectionLostError
+from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 
 if TYPE_CHECKING:
     from redisson_py._engine.hold import Hold
@@ -111,6 +112,11 @@ class StoreExecutor:
     def limit(self, deadline: float | None = None) -> float:
         """Return until when a call waits while the store does not answer, in loop time."""
         return self.time() + self.command_timeout if deadline is None else deadline
+
+    @staticmethod
+    async def explain(call: StoreCall, error: RefusedError) -> BackendError:
+        """Return the error for the caller of a refused request."""
+        return call.refusal(error)
 
     @staticmethod
     def pack(script: object, args: Request) -> Request:

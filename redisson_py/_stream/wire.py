@@ -217,7 +217,11 @@ class Wire(asyncio.Protocol):
                         elif reply is None:
                             fits = script.may_be_nil
                         elif kind is int:
-                            fits = reply >= script.least or reply in script.literals
+                            fits = (
+                                reply >= script.least
+                                or reply in script.literals
+                                or reply <= script.most
+                            )
                         else:
                             fits = script.fits(reply, call.args)
                         if not fits:

@@ -86,7 +86,7 @@ class Arrival:
         except ReplyError as error:
             # A refused request changed nothing, unless an earlier one did.
             self._counted_on = call.uncertain or not first
-            raise call.refusal(error) from error
+            raise await self._context.executor.explain(call, error) from error
         # A party that never arrived may still do so by a late duplicate.
         refused = not isinstance(reply, Released | Waiting)
         self._counted_on = isinstance(reply, Waiting) or (refused and call.uncertain and first)
@@ -186,7 +186,8 @@ class Arrival:
         try:
             released = commands.leave_reply(answer.result())
         except ReplyError as error:
-            raise self._leaving.refusal(error) from error
+            executor = self._context.executor
+            raise await executor.explain(self._leaving, error) from error
         return None if released is None else released.position
 
     def give_up(self, error: BaseException) -> None:

@@ -73,7 +73,8 @@ class CyclicBarrier:
 
     The last party to arrive releases all, and the barrier is ready for the next round. `wait`
     returns a position from 0 to parties - 1, each once per round, so that one party can be picked
-    for a task. Parties may be tasks of one client or of many; all must give the same number.
+    for a task. Parties may be tasks of one client or of many. All must give the same number: while
+    parties wait, `wait` raises `ValueError` in one that gives another.
 
     Use it instead of `CountDownLatch` where the tasks that arrive are those that wait, round after
     round.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from typing import Any, final
 
@@ -24,6 +25,8 @@ from redisson_py._time import Duration, check_timeout, milliseconds
 from redisson_py.barriers.common import receipt_time
 from redisson_py.errors import AcquireTimeoutError, ConnectionLostError, RedissonError
 
+log: logging.Logger = logging.getLogger("redisson_py")
+
 
 @dataclass(frozen=True, slots=True)
 class LatchSnapshot:
@@ -44,17 +47,20 @@ class LatchSnapshot:
 class CountDownLatch:
     """A count in Redis, and a wait until it has come to zero, across processes and hosts.
 
-    Set it to the number of jobs, have each job count down when it is done, and wait for all of
-    them. Use it instead of `CyclicBarrier` where the tasks that wait are not those that arrive, or
-    where one of them may arrive more than once. It opens once: to use it again set a new count. An
-    unset latch has the count 0: it is open.
+    A latch that was never set is open: its count is 0, and `wait()` returns at once. So set it to
+    the number of jobs before anybody waits: `client.get_latch("job", 3)`, or `try_set_count(3)`.
+    Each job calls `count_down()` when it is done, and `wait()` returns after the third.
 
-    With `count`, the first call on this object sets the latch if it is unset. A latch that was
-    counted down to zero is unset too, so an object first used after the last count_down must not
-    have a `count`, or it starts another round. Where jobs may be delivered twice, let one
-    coordinator call `try_set_count` with a new name for each run, and give the jobs no count. Each
-    delivery counts down: if it must not, give each job its own latch with the count 1.
-    docs/safety.md has the code.
+    Use it instead of `CyclicBarrier` where the tasks that wait are not those that arrive, or where
+    one of them may arrive more than once. It opens once: to use it again set a new count.
+
+    With `count`, the first call on this object sets the latch if it is unset. If more is left than
+    that, another count was set, and the client logs one warning. If less is left, the latch may
+    have been counted down. A latch that was counted down to zero is unset too, so an object first
+    used after the last count_down must not have a `count`, or it starts another round. Where jobs
+    may be delivered twice, let one coordinator call `try_set_count` with a new name for each run,
+    and give the jobs no count. Each delivery counts down: if it must not, give each job its own
+    latch with the count 1. docs/safety.md has the code.
 
     Promised: each call of count_down counts once, whatever happens to the connection; waiters are
     released when the count is zero, even if the message is lost; 10,000 waiting tasks share one
@@ -102,10 +108,11 @@ class CountDownLatch:
         return self._commands.channel
 
     async def wait(self, timeout: Duration | None = None) -> None:
-        """Wait until the count is zero.
+        """Wait until the count is zero; return at once if the latch was never set.
 
-        At zero it returns after one round trip. All waiters of this client share one subscription
-        and one request after each message. A cancelled wait leaves nothing behind.
+        At zero it returns after one round trip; the first time, a DEBUG record says that the latch
+        was open. All waiters of this client share one subscription and one request after each
+        message. A cancelled wait leaves nothing behind.
 
         Args:
             timeout: Seconds to wait, including connecting and retries; 0 asks once. Default: waits
@@ -202,14 +209,16 @@ class CountDownLatch:
         """
         args = self._starting.count_down(check_whole(n), self._first_count)
         reply = await self._receipts.run(commands.COUNT_DOWN, **args)
-        self._first_count = 0
-        return commands.count_left(reply)
+        left = commands.count_left(reply)
+        # Where it is open now, it is not known what was left before.
+        self._heard(left + n if left else 0)
+        return left
 
     async def count(self) -> int:
         """Return the count that is left; 0 for an open or unset latch."""
         self._context.check()
         left = await self._count_left(self._first_count)
-        self._first_count = 0
+        self._heard(left)
         return left
 
     async def delete(self) -> bool:
@@ -231,6 +240,28 @@ class CountDownLatch:
         """Return local counters for this name. No I/O. Decide nothing from them."""
         waiters = self._context.waiters[self._waiters_key] + self._queue.waiting
         return PrimitiveStatistics(waiters, held_leases=0)
+
+    def _heard(self, left: int) -> None:
+        """Take the answer to the first call: it has set the count, or warns that there was another.
+
+        A latch that has been counted down has less: only a greater number is surely another one.
+        """
+        wanted, self._first_count = self._first_count, 0
+        if wanted and left > wanted and self._context.is_news(self._waiters_key):
+            log.warning(
+                "latch %r has a count of %d, not %d: a latch that is set keeps its count. To change"
+                " it, call delete() and try_set_count(%d)",
+                *(self._name, left, wanted, wanted),
+            )
+
+    def _heard_open(self) -> None:
+        """Say, once for a name, that the first look of a wait found the latch open."""
+        if log.isEnabledFor(logging.DEBUG) and self._context.is_news(b"open " + self._waiters_key):
+            log.debug(
+                "latch %r is open, so wait() returned at once: nobody has set it, or it was counted"
+                " down to zero",
+                self._name,
+            )
 
     @property
     def _starting(self) -> LatchCommands:
@@ -318,11 +349,13 @@ class _OpenRequest:
         finally:
             if patience is not None:
                 patience.cancel()
-        latch._first_count = 0
+        latch._heard(left)
         if left > 0:
             if self._queue is not None:
                 self._queue.heard_busy()
             return Busy(retry_in=None)
+        if not self.heard_busy_at:
+            latch._heard_open()
         for waiter in others:
             waiter.let_go = wake(waiter.future, LEAVE)
         return True

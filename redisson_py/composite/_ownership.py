@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
+from itertools import chain
 from typing import Any, Self, TypeVar
 
 from redisson_py._engine.context import Context, TaskHolds
@@ -295,9 +296,12 @@ class CompositeOwnership:
             for number, member in enumerate(self.members)
         }
         looks.cancel()
+        waiters = [each.waiters for each in found if each.waiters is not None]
+        # Of one that did not answer nothing is known either.
+        known = len(waiters) == len(self.members)
         return JointSnapshot(
             tuple(holder for each in found for holder in each.holders),
-            tuple(waiter for each in found for waiter in each.waiters),
+            tuple(chain.from_iterable(waiters)) if known else None,
             tuple(key for each in found for key in each.keys),
             members,
         )

@@ -29,13 +29,16 @@ class ServerLock(LockLike):
         self._commands = commands
 
     async def inspect(self) -> LockSnapshot:
-        """Return a snapshot of the holder, for people. Decide nothing from it."""
+        """Return a snapshot of the holder, for people. Decide nothing from it.
+
+        `waiters` is None: Redis does not record who waits for this kind of lock.
+        """
         ownership, context = self._ownership, self._context
         context.check()
         left, *fields = await context.executor.run(INSPECT, self.key, lock=self.key)
         describer = Describer(context, ownership.all_holds())
         holders = await describer.holders_of(fields, left)
-        return LockSnapshot(holders, (), texts(self._commands.keys))
+        return LockSnapshot(holders, None, texts(self._commands.keys))
 
 
 @final
@@ -161,7 +164,10 @@ class FairLock(ServerLock):
         return type(self)(self._context, name, reentrant=self._ownership.reentrant)
 
     async def inspect(self) -> LockSnapshot:
-        """Return a snapshot of the holder and the waiters, in order. Decide nothing from it."""
+        """Return a snapshot of the holder and the waiters, in order. Decide nothing from it.
+
+        It leaves out a waiter that died, once that has not asked for its time.
+        """
         context, commands = self._context, self._fair
         context.check()
         left, words, *rest = await context.executor.answer(

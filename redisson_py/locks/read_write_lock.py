@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Literal, Self, final
 
+from redisson_py._answers import Disagrees
 from redisson_py._commands.read_write_lock import (
     INSPECT,
     WRITE_SUFFIX,
@@ -59,6 +60,7 @@ class ReadLock(ServerLock):
         commands = kind(context.options.names.key(name, read_write_channel))
         self._prefer: Prefer = prefer
         ownership = ownership_of(context, name, commands, passes=False)
+        ownership.compares = prefer == "readers"
         ownership.writes = context.registry.task_holds(b"write lock:" + commands.key)
         super().__init__(context, commands, ownership)
 
@@ -76,7 +78,7 @@ class ReadLock(ServerLock):
     async def inspect(self) -> LockSnapshot:
         """Return a snapshot of the readers, for people. Decide nothing from it."""
         found = await _inspect(self)
-        return LockSnapshot(found.readers, (), found.keys)
+        return LockSnapshot(found.readers, None, found.keys)
 
 
 @final
@@ -117,7 +119,7 @@ class WriteLock(ServerLock):
     async def inspect(self) -> LockSnapshot:
         """Return a snapshot of the writer, for people. Decide nothing from it."""
         found = await _inspect(self)
-        return LockSnapshot(() if found.writer is None else (found.writer,), (), found.keys)
+        return LockSnapshot(() if found.writer is None else (found.writer,), None, found.keys)
 
 
 @final
@@ -145,11 +147,14 @@ class ReadWriteLock(TwoSides[ReadLock, WriteLock]):
     With `prefer="writers"` a waiting writer keeps new readers out, in all processes, until it has
     had its turn or gives up; current readers may re-enter, and the writer may read. Now an endless
     series of writers keeps readers out forever. Set the same `prefer` wherever the name is used:
-    only readers that set it wait, and only for writers that set it. Redisson's protocol does not
-    have this, so Java's readers are admitted as before, and nobody waits for Java's writers. A
-    writer that dies while it waits keeps readers out for 10 s after its last request; it asks about
-    every 3 s. `try_acquire()` does not wait, and keeps nobody out. A reader must not wait for
-    another task that starts to read: with a writer in between, all three wait forever.
+    only readers that set it wait, and only for writers that set it. A client logs one warning if it
+    uses both values for a name, or if such a writer waits when its readers first enter without
+    letting it go first; Redis shows no other difference.
+    Redisson's protocol does not have this, so Java's readers are admitted as before, and nobody
+    waits for Java's writers. A writer that dies while it waits keeps readers out for 10 s after its
+    last request; it asks about every 3 s. `try_acquire()` does not wait, and keeps nobody out. A
+    reader must not wait for another task that starts to read: with a writer in between, all three
+    wait forever.
 
     A task that writes may read, and keeps reading after it releases the write side; a task that
     only reads gets `RuntimeError` at once when it asks to write. For cancellation, times and errors
@@ -166,6 +171,8 @@ class ReadWriteLock(TwoSides[ReadLock, WriteLock]):
         super().__init__(
             ReadLock(context, name, prefer=prefer), WriteLock(context, name, prefer=prefer)
         )
+        if context.said.made(("prefer", self.key), lambda: prefer) != prefer:
+            self._read_lock._ownership.disagrees(Disagrees())
 
     async def inspect(self) -> ReadWriteSnapshot:
         """Return a snapshot of the readers and the writer, for people. Decide nothing from it.
@@ -201,4 +208,4 @@ async def _inspect(side: ReadLock | WriteLock) -> ReadWriteSnapshot:
         elif left != -2:
             readers.append(await describer.holder(owner, holds, seconds(left)))
     holders = (*(() if writer is None else (writer,)), *readers)
-    return ReadWriteSnapshot(holders, (), texts(side._commands.keys), writer, tuple(readers))
+    return ReadWriteSnapshot(holders, None, texts(side._commands.keys), writer, tuple(readers))

@@ -10,7 +10,7 @@ import logging
 import weakref
 from typing import Any, cast
 
-from redisson_py._answers import Granted, RefusedError
+from redisson_py._answers import Disagrees, Granted, RefusedError
 from redisson_py._commands.permit_expirable_semaphore import PermitExpirableSemaphoreCommands
 from redisson_py._commands.plain import plain_calls
 from redisson_py._commands.semaphore import SemaphoreCommands
@@ -61,6 +61,7 @@ class PermitOwnership(Ownership):
         if isinstance(commands, SemaphoreCommands):
             self.plain = plain_calls(commands, context.options.lease_time)
         self.receipts = Receipts(context, commands.key)
+        self.compares = commands.start_units >= 0 and not self.permit_queue.number_known
         #: The number of granted requests.
         self.grants = 0
         #: The lost permits of each task that were not reported to it.
@@ -396,6 +397,20 @@ class PermitOwnership(Ownership):
             first = self.permit_queue.first
             assert first is not None, f"nobody will take {hold}"
             assert first.request.passed is hold, f"nobody will take {hold}"
+
+    def disagrees(self, answer: Disagrees) -> None:
+        """Warn, once for a name, that there are other permits than this client names."""
+        queue, found, wanted = self.permit_queue, answer.permits, self.commands.start_units
+        if found is None or found == wanted or wanted < 0 or queue.number_known:
+            return
+        queue.number_known = True
+        if self.context.is_news(self.place):
+            log.warning(
+                "%s %r has %d permit%s, not %d: an existing semaphore keeps its number. To change"
+                " it, call set_permits(%d) or add_permits(%d)",
+                *(self.kind, self.name, found, "" if found == 1 else "s"),
+                *(wanted, wanted, wanted - found),
+            )
 
     def warn_of_missing(self) -> None:
         """Warn, once for a name, if permits are missing that Redisson's clients cannot have."""

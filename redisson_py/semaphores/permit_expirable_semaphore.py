@@ -35,8 +35,8 @@ class PermitExpirableSemaphore(SemaphoreLike):
 
     `async with semaphore:` takes one. A client that knows the id of a permit, in another process
     or in Java, can release it or set its lease. With `permits`, the first use creates the semaphore
-    if it does not exist; an existing one keeps its count. A disagreement is not an error:
-    `available`, `acquired` and `permits` log a warning, once, if they find another number.
+    if it does not exist; an existing one keeps its number. If that is another one, the client logs
+    one warning at its first use, with both numbers: `set_permits` or `add_permits` changes it.
 
     Use it instead of `Semaphore` where a permit is handed over by its id, or must expire: with a
     `lease_time` it returns after that time, even if its holder is still working. Without, the
@@ -282,8 +282,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
             ValueError: `n` is negative; nothing was sent.
         """
         script, values = self._commands.make(check_whole(n, "n", 0))
-        made = bool(await self._receipts.run(script, **values))
-        self._created = True
+        made = self._made(await self._receipts.run(script, **values))
         self._ownership.permit_queue.number_known |= made
         return made
 
@@ -310,7 +309,6 @@ class PermitExpirableSemaphore(SemaphoreLike):
         """Return how many permits are free, and how many taken."""
         await self._create()
         free, taken = await self._answer(AVAILABLE, self._commands.available())
-        self._compare(int(free) + int(taken), free_only=False)
         return int(free), int(taken)
 
     async def inspect(self) -> SemaphoreSnapshot:

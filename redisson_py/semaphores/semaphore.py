@@ -28,8 +28,8 @@ class Semaphore(SemaphoreLike):
 
     `async with semaphore:` takes one. Any task of this client may release another task's permit.
     With `permits`, the first use creates the semaphore if it does not exist; an existing one keeps
-    its count. A disagreement is not an error: `available` logs a warning, once, if it finds more
-    permits free than that.
+    its number. If that is another one, the client logs one warning at its first use, with both
+    numbers: `set_permits` or `add_permits` changes it.
 
     Use it to limit how many tasks do something at once. Use `PermitExpirableSemaphore` where a
     permit must be handed to another process, or must expire, and `RLock` where only one task at a
@@ -165,13 +165,10 @@ class Semaphore(SemaphoreLike):
     async def available(self) -> int:
         """Return how many permits are free; below zero after `add_permits` of a negative number.
 
-        The permits of dead holders are returned first. If more are free than `permits` allows in
-        all, a warning is logged, once.
+        The permits of dead holders are returned first.
         """
         await self._create()
-        free = int(await self._answer(AVAILABLE, self._commands.available()))
-        self._compare(free, free_only=True)
-        return free
+        return int(await self._answer(AVAILABLE, self._commands.available()))
 
     async def try_set_permits(self, n: int, *, lifetime: Duration | None = None) -> bool:
         """Create the semaphore with `n` permits if there is none; return whether it was created.
@@ -199,8 +196,7 @@ class Semaphore(SemaphoreLike):
             if self._commands.idle_ms:
                 raise ValueError("give lifetime or the client's idle_lifetime, not both")
         script, values = self._commands.make(units, life_ms)
-        made = bool(await self._receipts.run(script, **values))
-        self._created = True
+        made = self._made(await self._receipts.run(script, **values))
         self._ownership.permit_queue.number_known |= made
         return made
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from redisson_py._answers import Disagrees
 from redisson_py._commands.permit_expirable_semaphore import PermitExpirableSemaphoreCommands
-from redisson_py._commands.replies import stored_number
+from redisson_py._commands.replies import other_number, stored_number
 from redisson_py._commands.semaphore import SemaphoreCommands
 from redisson_py._engine.block import Block, BlockHalf, acquire
 from redisson_py._engine.decorating import Fill, P, R, decorate
@@ -32,8 +32,6 @@ from redisson_py.semaphores._ownership import PermitOwnership
 from redisson_py.semaphores._queue import PermitRequest
 from redisson_py.semaphores.permit import Permit
 
-log: logging.Logger = logging.getLogger("redisson_py")
-
 Commands = SemaphoreCommands | PermitExpirableSemaphoreCommands
 
 
@@ -42,7 +40,8 @@ class SemaphoreSnapshot:
     """A semaphore in Redis, a moment ago.
 
     Attributes:
-        available: The number of free permits; None if the semaphore does not exist.
+        available: The number of free permits, including those of dead holders; None if the
+            semaphore does not exist.
         holders: The holders, with their units as `holds`; at most the hundred whose leases end
             first. For a plain semaphore only clients of this library: Redisson does not record its
             holders. For a permit with an id that Redisson took, the owner is that id.
@@ -251,29 +250,16 @@ class SemaphoreLike(ABC):
 
     async def _finish_creating(self, started: Started | None) -> None:
         if started is not None:
-            await self._receipts.answer(started)
-            self._created = True
+            self._made(await self._receipts.answer(started))
+            self._ownership.compares = False
 
-    def _compare(self, found: int, *, free_only: bool) -> None:
-        """Warn, once for a name, if there are not the permits that `permits` says.
-
-        Args:
-            found: How many there are; with `free_only`, how many of them are free.
-            free_only: Others may be taken by holders that leave no record.
-        """
-        queue, wanted = self._ownership.permit_queue, self._permits
-        if wanted is None or queue.number_known:
-            return
-        if found > wanted or (found < wanted and not free_only):
-            queue.number_known = True
-            log.warning(
-                "%s %r has %d permits%s, not %d: `permits` only counts where there is none yet",
-                self.kind,
-                self.name,
-                found,
-                " free" if free_only else "",
-                wanted,
-            )
+    def _made(self, reply: int) -> bool:
+        """Return whether the semaphore was created; warn if it was there with other permits."""
+        self._created = True
+        found = other_number(reply)
+        if found is not None:
+            self._ownership.disagrees(Disagrees(found))
+        return reply == 1
 
     async def _answer(self, script: Script, args: bytes) -> Any:
         """Run a script that changes nothing."""

@@ -20,8 +20,8 @@ class CyclicBarrier(Wrapper):
 
     The last party to arrive releases all, and the barrier is ready for the next round. `wait`
     returns a position from 0 to parties - 1, each once per round, so that one party can be
-    picked for a thread. Parties may be threads of one client or of many; all must give the same
-    number.
+    picked for a thread. Parties may be threads of one client or of many. All must give the same
+    number: while parties wait, `wait` raises `ValueError` in one that gives another.
 
     Use it instead of `CountDownLatch` where the threads that arrive are those that wait, round
     after round.

@@ -17,17 +17,21 @@ from redisson_py.sync._wrapping import Wrapper
 class CountDownLatch(Wrapper):
     """A count in Redis, and a wait until it has come to zero, across processes and hosts.
 
-    Set it to the number of jobs, have each job count down when it is done, and wait for all of
-    them. Use it instead of `CyclicBarrier` where the threads that wait are not those that
-    arrive, or where one of them may arrive more than once. It opens once: to use it again set a
-    new count. An unset latch has the count 0: it is open.
+    A latch that was never set is open: its count is 0, and `wait()` returns at once. So set it
+    to the number of jobs before anybody waits: `client.get_latch("job", 3)`, or
+    `try_set_count(3)`. Each job calls `count_down()` when it is done, and `wait()` returns
+    after the third.
 
-    With `count`, the first call on this object sets the latch if it is unset. A latch that was
-    counted down to zero is unset too, so an object first used after the last count_down must
-    not have a `count`, or it starts another round. Where jobs may be delivered twice, let one
-    coordinator call `try_set_count` with a new name for each run, and give the jobs no count.
-    Each delivery counts down: if it must not, give each job its own latch with the count 1.
-    docs/safety.md has the code.
+    Use it instead of `CyclicBarrier` where the threads that wait are not those that arrive, or
+    where one of them may arrive more than once. It opens once: to use it again set a new count.
+
+    With `count`, the first call on this object sets the latch if it is unset. If more is left
+    than that, another count was set, and the client logs one warning. If less is left, the
+    latch may have been counted down. A latch that was counted down to zero is unset too, so an
+    object first used after the last count_down must not have a `count`, or it starts another
+    round. Where jobs may be delivered twice, let one coordinator call `try_set_count` with a
+    new name for each run, and give the jobs no count. Each delivery counts down: if it must
+    not, give each job its own latch with the count 1. docs/safety.md has the code.
 
     Promised: each call of count_down counts once, whatever happens to the connection; waiters
     are released when the count is zero, even if the message is lost; 10,000 waiting threads
@@ -64,10 +68,11 @@ class CountDownLatch(Wrapper):
         return value
 
     def wait(self, timeout: Duration | None = None) -> None:
-        """Wait until the count is zero.
+        """Wait until the count is zero; return at once if the latch was never set.
 
-        At zero it returns after one round trip. All waiters of this client share one subscription
-        and one request after each message. An interrupted wait leaves nothing behind.
+        At zero it returns after one round trip; the first time, a DEBUG record says that the latch
+        was open. All waiters of this client share one subscription and one request after each
+        message. An interrupted wait leaves nothing behind.
 
         Args:
             timeout: Seconds to wait, including connecting and retries; 0 asks once. Default: waits

@@ -18,7 +18,10 @@ class ServerLock(LockLike):
     """Base of the locks that one Redis server keeps; a `RedLock` is made of these."""
 
     def inspect(self) -> LockSnapshot:
-        """Return a snapshot of the holder, for people. Decide nothing from it."""
+        """Return a snapshot of the holder, for people. Decide nothing from it.
+
+        `waiters` is None: Redis does not record who waits for this kind of lock.
+        """
         value: LockSnapshot = self._call(lambda own: own.inspect())
         return value
 
@@ -148,6 +151,9 @@ class FairLock(ServerLock):
     """
 
     def inspect(self) -> LockSnapshot:
-        """Return a snapshot of the holder and the waiters, in order. Decide nothing from it."""
+        """Return a snapshot of the holder and the waiters, in order. Decide nothing from it.
+
+        It leaves out a waiter that died, once that has not asked for its time.
+        """
         value: LockSnapshot = self._call(lambda own: own.inspect())
         return value

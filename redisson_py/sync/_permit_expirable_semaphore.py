@@ -22,9 +22,9 @@ class PermitExpirableSemaphore(SemaphoreLike):
 
     `with semaphore:` takes one. A client that knows the id of a permit, in another process or
     in Java, can release it or set its lease. With `permits`, the first use creates the
-    semaphore if it does not exist; an existing one keeps its count. A disagreement is not an
-    error: `available`, `acquired` and `permits` log a warning, once, if they find another
-    number.
+    semaphore if it does not exist; an existing one keeps its number. If that is another one,
+    the client logs one warning at its first use, with both numbers: `set_permits` or
+    `add_permits` changes it.
 
     Use it instead of `Semaphore` where a permit is handed over by its id, or must expire: with
     a `lease_time` it returns after that time, even if its holder is still working. Without, the

@@ -134,9 +134,11 @@ class ReadWriteLock(TwoSides):
     With `prefer="writers"` a waiting writer keeps new readers out, in all processes, until it
     has had its turn or gives up; current readers may re-enter, and the writer may read. Now an
     endless series of writers keeps readers out forever. Set the same `prefer` wherever the name
-    is used: only readers that set it wait, and only for writers that set it. Redisson's
-    protocol does not have this, so Java's readers are admitted as before, and nobody waits for
-    Java's writers. A writer that dies while it waits keeps readers out for 10 s after its last
+    is used: only readers that set it wait, and only for writers that set it. A client logs one
+    warning if it uses both values for a name, or if such a writer waits when its readers first
+    enter without letting it go first; Redis shows no other difference. Redisson's protocol does
+    not have this, so Java's readers are admitted as before, and nobody waits for Java's
+    writers. A writer that dies while it waits keeps readers out for 10 s after its last
     request; it asks about every 3 s. `try_acquire()` does not wait, and keeps nobody out. A
     reader must not wait for another thread that starts to read: with a writer in between, all
     three wait forever.

@@ -82,8 +82,8 @@ class Semaphore(SemaphoreLike):
 
     `with semaphore:` takes one. Any thread of this client may release another thread's permit.
     With `permits`, the first use creates the semaphore if it does not exist; an existing one
-    keeps its count. A disagreement is not an error: `available` logs a warning, once, if it
-    finds more permits free than that.
+    keeps its number. If that is another one, the client logs one warning at its first use, with
+    both numbers: `set_permits` or `add_permits` changes it.
 
     Use it to limit how many threads do something at once. Use `PermitExpirableSemaphore` where
     a permit must be handed to another process, or must expire, and `RLock` where only one
@@ -195,8 +195,7 @@ class Semaphore(SemaphoreLike):
     def available(self) -> int:
         """Return how many permits are free; below zero after `add_permits` of a negative number.
 
-        The permits of dead holders are returned first. If more are free than `permits` allows in
-        all, a warning is logged, once.
+        The permits of dead holders are returned first.
         """
         value: int = self._call(lambda own: own.available())
         return value

@@ -315,7 +315,8 @@ async def test_it_says_what_inspect_of_the_library_says(
             if name.startswith("semaphore"):
                 assert found["available"] == snapshot.available
             else:
-                assert tuple(each["owner"] for each in found["waiters"]) == snapshot.waiters
+                waiters = found["waiters"] and tuple(each["owner"] for each in found["waiters"])
+                assert waiters == snapshot.waiters
         (found,) = await inspected(server_url, "barrier")
         barrier = await holder.get_barrier("barrier", 3).inspect()
     assert [each["owner"] for each in found["holders"]] == [each.owner for each in barrier.waiting]

@@ -30,7 +30,7 @@ def commands(*arguments: str) -> set[str]:
 
 def test_operators_get_reads_that_services_do_not_need() -> None:
     more = commands("--operator") - commands()
-    assert more == {"getrange", "hrandfield", "hscan", "pubsub|numsub", "scan", "type"}
+    assert more == {"getrange", "hrandfield", "hscan", "pubsub|numsub", "scan"}
     assert commands("--operator", "--cluster") - commands("--cluster") == more
 
 

@@ -30,8 +30,10 @@ LOCKS: dict[str, Callable[[Redisson], RLock | FencedLock]] = {
 }
 GREETING = ("client|setname", "select")
 LISTENING = ("subscribe", "unsubscribe")
-#: Only fenced locks ask for the time, and only composites on several servers who these are.
-UNUSED = [("lock", "time"), ("lock", "info"), ("fenced_lock", "info")]
+#: Only fenced locks ask for the time, and only composites on several servers who these are. The
+#: type of a key is asked for when it was wrong.
+UNUSED = [("lock", "time")]
+UNUSED += [(kind, command) for kind in LOCKS for command in ("info", "type")]
 #: The scripts of the locks that are used here; other primitives need other commands too.
 OURS = ("lock.", "fenced_lock.")
 

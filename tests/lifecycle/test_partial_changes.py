@@ -239,7 +239,7 @@ async def test_a_live_waiter_keeps_its_place_when_others_ask_later_than_a_lease(
         waiting.append(asyncio.create_task(client.get_fair_lock("k").acquire()))
         await until_queued(visitor, number + 1)
     snapshot = await visitor.get_fair_lock("k").inspect()
-    order = snapshot.waiters
+    order = snapshot.waiters or ()
     assert [owner.partition(":")[0] for owner in order] == [first.id, second.id]
     loop = asyncio.get_running_loop()
     ends = loop.time() + 1.7 * lease_time
@@ -258,5 +258,5 @@ async def test_a_live_waiter_keeps_its_place_when_others_ask_later_than_a_lease(
 async def until_queued(client: Redisson, count: int) -> None:
     """Return when the queue in Redis has this many waiters."""
     async with asyncio.timeout(30):
-        while len((await client.get_fair_lock("k").inspect()).waiters) < count:
+        while len((await client.get_fair_lock("k").inspect()).waiters or ()) < count:
             await asyncio.sleep(0.005)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 
 @dataclass
@@ -14,12 +14,16 @@ class Model:
     Attributes:
         total: The units there are, taken or not, by everything but acquiring and giving back.
         away: How many Redisson has taken of a plain semaphore.
+        note: How many there are by what our scripts know, also of one that is gone.
         served: By client, the number of its last call with a receipt and the answer.
+        records_all: Redisson records what it takes as well.
     """
 
+    records_all: ClassVar = False
     value: int | None = None
     total: int = 0
     away: int = 0
+    note: int | None = None
     held: dict[Any, int] = field(default_factory=dict)
     over: set[Any] = field(default_factory=set)
     endless: set[Any] = field(default_factory=set)
@@ -39,10 +43,22 @@ class Model:
 
     def make(self, units: int) -> None:
         self.void()
-        self.value, self.total, self.away = units, units, 0
+        self.value, self.total, self.away, self.note = units, units, 0, units
 
     def delete(self) -> None:
         self.value, self.away = None, 0
+
+    def change(self, units: int) -> None:
+        self.total += units
+        self.note = None if self.note is None else self.note + units
+
+    def other(self, named: int) -> str | None:
+        """Return the reply to whoever names a number of permits; None if no other is known."""
+        assert self.value is not None
+        known = self.value + sum(self.held.values())
+        if known < named and not self.records_all:
+            known = named if self.note is None or self.note < known else self.note
+        return None if known == named else str(-10 - max(0, known))
 
     def drop(self, mark: Any) -> int:
         self.over.discard(mark)
@@ -80,12 +96,16 @@ class Model:
 class Plain(Model):
     """Marks are owners, with as many units as they took."""
 
-    def acquire(self, owner: str, units: int, start: int, reclaims: int) -> str:
+    def acquire(
+        self, owner: str, units: int, start: int, reclaims: int, compares: bool = False
+    ) -> str:
         if self.value is not None and owner in self.held:
             self.over.discard(owner)
             return "granted"
         if owner in self.gone:
             return "void"
+        if compares and self.value is not None and (other := self.other(start)):
+            return other
         before = self.value or 0
         if self.value is None:
             self.void()
@@ -125,13 +145,13 @@ class Plain(Model):
             self.make(0)
         assert self.value is not None
         self.value += units
-        self.total += units
+        self.change(units)
         self.tell(self.value)
         return self.value
 
     def set(self, units: int) -> int:
         if self.value is not None:
-            return 0
+            return int(self.other(units) or 0)
         self.make(units)
         self.tell(units)
         return 1
@@ -141,20 +161,26 @@ class Plain(Model):
             return 0
         self.reclaim(100)
         drained, self.value = self.value, 0
-        self.total -= drained
+        self.change(-drained)
         return drained
 
 
 class Permits(Model):
     """Marks are ids, each with one unit; a list of them is taken at once."""
 
-    def acquire(self, ids: tuple[bytes, ...], start: int, reclaims: int) -> str:
+    records_all = True
+
+    def acquire(
+        self, ids: tuple[bytes, ...], start: int, reclaims: int, compares: bool = False
+    ) -> str:
         there = [each for each in ids if each in self.held] if self.value is not None else []
         if len(there) == len(ids):
             self.over -= {*ids}
             return "granted"
         if there or ids[0] in self.gone:
             return "void"
+        if compares and self.value is not None and (other := self.other(start)):
+            return other
         if self.value is None:
             self.void()
             if start < 0:
@@ -195,7 +221,7 @@ class Permits(Model):
         if self.value is None:
             self.make(units)
         elif not replaces:
-            return 0
+            return int(self.other(units) or 0)
         else:
             change = units - self.value - len(self.held)
             if self.reclaim(100):
@@ -203,7 +229,7 @@ class Permits(Model):
             if not change:
                 return 0
             self.value += change
-            self.total += change
+            self.change(change)
         self.tell(units)
         return 1
 
@@ -212,7 +238,7 @@ class Permits(Model):
             self.make(0)
         assert self.value is not None
         self.value += units
-        self.total += units
+        self.change(units)
         self.tell(units)
         return self.value
 
@@ -223,3 +249,10 @@ class Permits(Model):
         back, sooner = self.reclaim(100), int(alive and self.ends_sooner(mark))
         self.tell(max(self.value, sooner) if back else sooner)
         return int(alive)
+
+
+def said(reply: int | None) -> str:
+    """Return what the reply to an acquire means."""
+    if reply is not None and reply <= -10:
+        return str(reply)
+    return {None: "granted", -3: "void"}.get(reply, "busy")

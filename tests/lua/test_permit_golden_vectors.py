@@ -1,7 +1,8 @@
 """Keys, values and messages of semaphores are those of Redisson.
 
 What Redisson's own scripts left behind was recorded there. Where it published a negative number
-we publish nothing (18, must not 1). Beside its keys ours has records and receipts of its own.
+we publish nothing (18, must not 1). Beside its keys ours has records, a note and receipts of its
+own.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ async def test_plain_semaphore(scripts: Scripts, redis: Redis) -> None:
         assert await s.add(-5) == -5
         assert await redis.get("s") == b"-5"
         assert await listener.heard() == []
-    assert {*await ask(redis, "KEYS", "*")} == {b"s", s.receipt()}
+    assert {*await ask(redis, "KEYS", "*")} == {b"s", s.receipt(), s.total}
     await redis.delete("s")
 
 

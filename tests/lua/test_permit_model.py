@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 from redis.asyncio import Redis
 
 from redisson_py import _keys
-from tests.lua.permit_models import Model, Permits, Plain
+from tests.lua.permit_models import Model, Permits, Plain, said
 from tests.support.scripts.calls import TOMBSTONE, Scripts, ask
 from tests.support.scripts.expirable import ExpirableScripts
 from tests.support.scripts.permits import NEVER, SemaphoreScripts
@@ -132,8 +132,10 @@ class Machine(RuleBasedStateMachine, Generic[M, S]):
     @precondition(lambda self: self.model.value is None and not self.model.held)
     @rule(units=st.integers(0, 4))
     def redisson_makes_it(self, units: int) -> None:
+        note = self.model.note
         self.go(self.scripts.start(units))
         self.model.make(units)
+        self.model.note = note
 
     @precondition(lambda self: self.model.held.keys() - self.model.over)
     @rule(data=st.data())
@@ -206,12 +208,14 @@ class PlainMachine(Machine[Plain, SemaphoreScripts]):
         assert {*marks} == counts.keys()
         return {owner.decode(): int(count) for owner, count in counts.items()}
 
-    def asking(self, owner: str, units: int, start: int, reclaims: int) -> Step:
+    def asking(
+        self, owner: str, units: int, start: int, reclaims: int, compares: bool = False
+    ) -> Step:
         async def really() -> str:
-            reply = await self.scripts.acquire(owner, units, start_units=start, reclaims=reclaims)
-            return {None: "granted", -3: "void"}.get(reply, "busy")
+            how: Any = {"start_units": start, "reclaims": reclaims, "compares": int(compares)}
+            return said(await self.scripts.acquire(owner, units, **how))
 
-        return lambda: self.model.acquire(owner, units, start, reclaims), really
+        return lambda: self.model.acquire(owner, units, start, reclaims, compares), really
 
     def giving(self, owner: str, units: int, *, leaves: bool) -> Step:
         async def really() -> str:
@@ -221,9 +225,9 @@ class PlainMachine(Machine[Plain, SemaphoreScripts]):
 
         return lambda: self.model.release(owner, units, leaves), really
 
-    @rule(units=UNITS, start=START, reclaims=RECLAIMS, times=TIMES)
-    def acquire(self, units: int, start: int, reclaims: int, times: int) -> None:
-        self.do(*self.asking(self.new_owner(), units, start, reclaims), times=times)
+    @rule(units=UNITS, start=START, reclaims=RECLAIMS, times=TIMES, compares=st.booleans())
+    def acquire(self, units: int, start: int, reclaims: int, times: int, compares: bool) -> None:
+        self.do(*self.asking(self.new_owner(), units, start, reclaims, compares), times=times)
 
     @rule(units=UNITS, start=START, order=ORDERS)
     def abandon(self, units: int, start: int, order: list[str]) -> None:
@@ -285,12 +289,14 @@ class PermitsMachine(Machine[Permits, ExpirableScripts]):
         known = known or [self.new_id()]
         return tuple(data.draw(st.lists(st.sampled_from(known), min_size=1, unique=True)))
 
-    def asking(self, ids: tuple[bytes, ...], start: int, reclaims: int) -> Step:
+    def asking(
+        self, ids: tuple[bytes, ...], start: int, reclaims: int, compares: bool = False
+    ) -> Step:
         async def really() -> str:
-            reply = await self.scripts.acquire(b"".join(ids), start_units=start, reclaims=reclaims)
-            return {None: "granted", -3: "void"}.get(reply, "busy")
+            how: Any = {"start_units": start, "reclaims": reclaims, "compares": int(compares)}
+            return said(await self.scripts.acquire(b"".join(ids), **how))
 
-        return lambda: self.model.acquire(ids, start, reclaims), really
+        return lambda: self.model.acquire(ids, start, reclaims, compares), really
 
     def giving(self, ids: tuple[bytes, ...], batch: bytes | None) -> Step:
         async def really() -> str:
@@ -302,10 +308,10 @@ class PermitsMachine(Machine[Permits, ExpirableScripts]):
 
         return lambda: self.model.release(ids, batch), really
 
-    @rule(units=UNITS, start=START, reclaims=RECLAIMS, times=TIMES)
-    def acquire(self, units: int, start: int, reclaims: int, times: int) -> None:
+    @rule(units=UNITS, start=START, reclaims=RECLAIMS, times=TIMES, compares=st.booleans())
+    def acquire(self, units: int, start: int, reclaims: int, times: int, compares: bool) -> None:
         ids = tuple(self.new_id() for _ in range(units))
-        self.do(*self.asking(ids, start, reclaims), times=times)
+        self.do(*self.asking(ids, start, reclaims, compares), times=times)
 
     @rule(units=UNITS, start=START, order=ORDERS)
     def abandon(self, units: int, start: int, order: list[str]) -> None:

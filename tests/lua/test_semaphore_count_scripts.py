@@ -129,7 +129,7 @@ class TestAdd:
 class TestSet:
     async def test_the_first_one_makes_it(self, semaphore: SemaphoreScripts, redis: Redis) -> None:
         async with listening(redis, semaphore.channel) as listener:
-            assert [await semaphore.set(3), await semaphore.set(7)] == [1, 0]
+            assert [await semaphore.set(n) for n in (3, 3, 7)] == [1, 0, -13]
             assert await listener.heard() == [b"3"]
         assert await semaphore.value() == 3
         assert await redis.pttl(semaphore.key) == -1
@@ -254,17 +254,23 @@ class TestLooking:
     async def test_inspect_lists_holders_permits_and_remaining_time(
         self, semaphore: SemaphoreScripts, redis: Redis
     ) -> None:
+        """Of those whose leases have not ended; what the others had is free."""
         await semaphore.start(5)
         await semaphore.acquire(A, 2, lease_ms=1_000_000)
         await semaphore.acquire(B)
-        await semaphore.end(B)
         before = await everything(redis)
-        value, holders, first, one, over, second, two, left = await semaphore.inspect()
-        assert (value, holders, first, one, over) == (b"2", 2, B.encode(), b"1", 0)
+        value, holders, first, one, left_of_b, second, two, left = await semaphore.inspect()
+        assert (value, holders, first, one) == (b"2", 2, B.encode(), b"1")
         assert (second, two) == (A.encode(), b"2")
-        assert LEASE < left <= 1_000_000
+        assert 0 < left_of_b <= LEASE < left <= 1_000_000
         assert await everything(redis) == before
         assert len(await semaphore.inspect(holders=1)) == 5
+        await semaphore.end(B)
+        before = await everything(redis)
+        assert (await semaphore.inspect())[:4] == [b"3", 1, A.encode(), b"2"]
+        await semaphore.end(A)
+        assert await semaphore.inspect() == [b"5", 0]
+        assert len(before) == len(await everything(redis))
 
 
 # set and delete only look whether anything is there, inspect shows whatever is.

@@ -167,7 +167,7 @@ async def test_inspect_lists_waiters_in_order(
         assert [holder.owner for holder in found.holders] == [lease.owner]
         assert found.holders[0].task is not None
         mine, others = client.id, other._context.owners.client_id
-        clients_ = [owner.rpartition(":")[0] for owner in found.waiters]
+        clients_ = [owner.rpartition(":")[0] for owner in found.waiters or ()]
         assert clients_ == [others, mine, others]
         assert lock.statistics().waiters == client.statistics().waiters == 1
         assert other.statistics().waiters == 2
@@ -177,7 +177,7 @@ async def test_inspect_lists_waiters_in_order(
         "redisson_lock_timeout:{k}",
         "{k}:redisson_py:waiters",
     )
-    for task, owner in zip(waiting, found.waiters, strict=True):
+    for task, owner in zip(waiting, found.waiters or (), strict=True):
         lease = await task
         assert lease.owner == owner
         await lease.release()

@@ -31,7 +31,7 @@ async def leading(election: Election, value: str) -> AsyncIterator[asyncio.Futur
             await done.wait()
         return leadership
 
-    waiting = len((await election.inspect()).waiters)
+    waiting = len((await election.inspect()).waiters or ())
     is_led = await election.leader() is not None
     task = asyncio.create_task(campaign())
     if is_led:
@@ -51,7 +51,7 @@ async def queued(election: Election, count: int) -> None:
     """Return when so many candidates wait in etcd."""
 
     async def seen() -> bool:
-        return len((await election.inspect()).waiters) == count
+        return len((await election.inspect()).waiters or ()) == count
 
     await until_async(seen)
 

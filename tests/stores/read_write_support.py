@@ -40,7 +40,7 @@ async def waits(lock: StoreReadWriteLock, count: int) -> None:
     """Return when so many wait in the store."""
 
     async def enough() -> bool:
-        return len((await lock.inspect()).waiters) == count
+        return len((await lock.inspect()).waiters or ()) == count
 
     await until_async(enough)
 

@@ -75,7 +75,7 @@ class StoreSurroundings:
         found = []
         for lock in self._locks:
             seen = await lock.inspect()
-            found += [*(each.owner for each in seen.holders), *seen.waiters]
+            found += [*(each.owner for each in seen.holders), *(seen.waiters or ())]
         return list(map(str.encode, found))
 
 

@@ -83,7 +83,7 @@ async def queued(lock: StoreLock, count: int) -> None:
     """Return when so many processes wait."""
 
     async def are_there() -> bool:
-        return len((await lock.inspect()).waiters) == count
+        return len((await lock.inspect()).waiters or ()) == count
 
     await until_async(are_there)
 

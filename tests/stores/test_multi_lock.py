@@ -75,7 +75,8 @@ class Mix:
         """Fail unless nobody holds a member and nobody waits for one."""
         for lock in self.locks(self.others):
             snapshot = await lock.inspect()
-            assert snapshot.holders == snapshot.waiters == ()
+            assert snapshot.holders == ()
+            assert not snapshot.waiters
 
     async def settled(self) -> None:
         """Return when what a cancelled call has left was carried out."""

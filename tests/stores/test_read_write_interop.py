@@ -72,7 +72,7 @@ async def queued(lock: StoreReadWriteLock, count: int) -> None:
     """Return when so many contenders wait."""
 
     async def are_there() -> bool:
-        return len((await lock.inspect()).waiters) == count
+        return len((await lock.inspect()).waiters or ()) == count
 
     await until_async(are_there)
 

@@ -137,7 +137,7 @@ async def test_no_read_under_a_write_that_was_passed_on(
 
         async def is_waiting() -> bool:
             seen = await theirs.inspect()
-            return not seen.readers and len(seen.waiters) == 1
+            return not seen.readers and len(seen.waiters or ()) == 1
 
         await until_async(is_waiting)
         leave.set()

@@ -212,7 +212,7 @@ async def looking(lock: RLock | FencedLock) -> None:
     snapshot = await lock.inspect()
     assert_type(snapshot, LockSnapshot)
     assert_type(snapshot.holders, tuple[HolderSnapshot, ...])
-    assert_type(snapshot.waiters, tuple[str, ...])
+    assert_type(snapshot.waiters, tuple[str, ...] | None)
     assert_type(snapshot.keys, tuple[str, ...])
 
 

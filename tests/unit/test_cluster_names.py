@@ -31,6 +31,7 @@ WISH: Any = SimpleNamespace(
     version_ms=9000,
     wait_ms=9000,
     checks=True,
+    compares=True,
 )
 
 

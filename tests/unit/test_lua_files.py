@@ -23,9 +23,9 @@ BOUNDED_BY = re.compile(r" \w+(, \w+)? (in ipairs\((?P<each>\w+)\)|= [^,]+, (?P<
 #: What only the hash of a read-write lock knows: who reads, and how often (Redisson's layout).
 READERS = {"readers", "reader_holds", "last", "2"}
 #: And who waits for a fair lock: what a script takes off those behind it, it takes off each.
-QUEUE = {"ahead", "behind", "dead", "length", "living", "scores", "waiting"}
+QUEUE = {"ahead", "behind", "dead", "late", "length", "living", "scores", "waiting"}
 #: And how many units each holder of a semaphore has: to set or add to how many there are needs
-#: their sum. And who holds, where their leases have vanished.
+#: their sum. And who holds, where their leases have vanished or are over.
 HOLDERS = {"holdings", "owners"}
 #: And how many rounds of a barrier are remembered: only a clock that stands still makes it look on.
 ROUNDS = {"rounds"}
@@ -140,6 +140,9 @@ def test_loops_are_bounded_by_an_argument(script: Script) -> None:
         allowed |= QUEUE
     elif script.name in ("semaphore.acquire", "semaphore.add", "semaphore.set"):
         allowed |= HOLDERS
+    elif script.name == "semaphore.inspect":
+        # What `expired` is told there: how many leases are over.
+        allowed.add("reclaims")
     elif script.name == "barrier.wait":
         allowed |= ROUNDS
     assert {*bounds(script)} <= allowed

@@ -39,7 +39,7 @@ async def scene(stage: Stage) -> None:
             place.tell(f"come {number}")
 
             async def stands(number: int = number) -> bool:
-                return len((await lock.inspect()).waiters) == number + 1
+                return len((await lock.inspect()).waiters or ()) == number + 1
 
             await stage.until(stands, f"customer {number} does not stand in the line")
         order = " ".join(place.name[-1] for place in came)

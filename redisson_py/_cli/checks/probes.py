@@ -72,7 +72,7 @@ def commands(
     one |= {name: (name.upper(), first) for name in LISTENING}
     for names, rest in (
         ("decrby incrby", (_NO_NUMBER,)),
-        ("del exists get hgetall hkeys hlen hvals llen lpop persist pttl zcard", ()),
+        ("del exists get hgetall hkeys hlen hvals llen lpop persist pttl type zcard", ()),
         ("hdel hexists hget hmget lpos zrem zscore", ("m",)),
         ("hincrby", ("f", _NO_NUMBER)),
         ("lindex", ("0",)),

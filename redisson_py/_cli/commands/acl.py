@@ -15,7 +15,7 @@ _CLUSTER = {"asking", "cluster|slots"}
 _SHARDED = {"pubsub|shardnumsub", "spublish", "ssubscribe", "sunsubscribe"}
 _SYNC = {"wait"}
 #: What `inspect`, `locks`, `top` and `release` send beside what services send.
-_OPERATOR = {"getrange", "hrandfield", "hscan", "pubsub|numsub", "scan", "type"}
+_OPERATOR = {"getrange", "hrandfield", "hscan", "pubsub|numsub", "scan"}
 #: What is sent to sentinels.
 _SENTINEL = {
     "ping",

@@ -91,7 +91,8 @@ class Found:
         kind: What it is, as far as its keys tell.
         holders: Its holders, or the parties that wait at a barrier; at most as many as wanted.
         holders_total: How many there are.
-        waiters: The waiters that Redis knows: of fair queues, and writers that go first.
+        waiters: The waiters that Redis knows: of fair queues, and writers that go first. Nothing is
+            known of others if there are none.
         waiters_total: How many there are; None where Redis does not know them.
         listeners: How many connections listen on its channel; None if that cannot be read.
         channel: That channel.
@@ -144,7 +145,9 @@ class Found:
             "key": text(self.key),
             "holders": [holder.document() for holder in self.holders],
             "holders_total": self.holders_total,
-            "waiters": [waiter.document() for waiter in self.waiters],
+            "waiters": None
+            if self.waiters_total is None
+            else [waiter.document() for waiter in self.waiters],
             "waiters_total": self.waiters_total,
             "listeners": self.listeners,
             "channel": text(self.channel),

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from redisson_py import BackendError, _keys
+from redisson_py._cli.looks import alive
 from redisson_py._cli.looks.asking import Asker, Command
 from redisson_py._cli.looks.found import Found, Kind, Party, text
 from redisson_py._cli.looks.keyspace import FAMILIES, Resource, is_owner
@@ -19,7 +20,6 @@ from redisson_py._cli.looks.replies import (
     holders,
     integer,
     is_key_refused,
-    lease_keys,
     pairs,
     readable,
     seconds,
@@ -130,7 +130,7 @@ class Looker:
         token_key = _keys.fencing_token(key)
         writers_key = _keys.waiting_writers(key)
         last = self._listed - 1
-        scanned, mode, lock_left, queued, token, writers = yield [
+        scanned, mode, lock_left, queued, token, writers, time = yield [
             (key, "HSCAN", key, 0, "COUNT", self._listed + 1),
             # With many readers, one HSCAN need not return this field.
             (key, "HGET", key, "mode"),
@@ -138,6 +138,7 @@ class Looker:
             (key, "LRANGE", queue, 0, last),
             (key, "GET", token_key),
             (key, "ZRANGE", writers_key, 0, last, "REV", "WITHSCORES"),
+            (key, "TIME"),
         ]
         cursor, flat = scanned or (b"0", [])
         fields: dict[bytes, bytes] = dict(zip(flat[::2], flat[1::2], strict=True))
@@ -147,24 +148,24 @@ class Looker:
         lease = seconds(lock_left)
         there = (fields or mode) and lease >= 0
         listed = list(holders(fields, mode, lease)) if there else []
-        parties, over = yield from self._alive(key, listed)
+        parties, over = yield from alive.readers(key, listed, self._listed)
         total = len(listed) - over
-        waiting = [Party(text(each), 0) for each in queued or []]
+        queued, dead = yield from alive.queued(key, queue, queued or [], time, self._listed)
+        waiting = [Party(text(each), 0) for each in queued]
         waiters_total: int | None = None
         if cursor != b"0" or queued or writers:
-            length, queue_length, writer_count, time = yield [
+            length, queue_length, writer_count = yield [
                 (key, "HLEN", key),
                 (key, "LLEN", queue),
                 (key, "ZCARD", writers_key),
-                (key, "TIME"),
             ]
             if there:
                 total = max(len(parties), (length or 0) - (mode is not None) - over)
             # A dead writer keeps nobody out.
-            alive = [owner for owner, ends_at in pairs(writers or []) if until(ends_at, time) > 0]
-            waiting += [Party(text(each).removesuffix(WRITE_SUFFIX), 0) for each in alive]
-            known = (queue_length or 0) + (writer_count or 0) - len(pairs(writers or []))
-            waiters_total = max(len(waiting), known + len(alive)) or None
+            live = [owner for owner, ends_at in pairs(writers or []) if until(ends_at, time) > 0]
+            waiting += [Party(text(each).removesuffix(WRITE_SUFFIX), 0) for each in live]
+            known = (queue_length or 0) - dead + (writer_count or 0) - len(pairs(writers or []))
+            waiters_total = max(len(waiting), known + len(live)) or None
         if not (there or waiting or token):
             return None
         kind: Kind = "lock"
@@ -192,56 +193,39 @@ class Looker:
             ),
         )
 
-    def _alive(
-        self, key: bytes, listed: Sequence[Party]
-    ) -> Generator[list[Command], list[Any], tuple[list[Party], int]]:
-        """Return holders, at most as many as wanted, and how many readers no longer hold it."""
-        alive: list[Party] = []
-        over = 0
-        for start in range(0, len(listed), self._listed):
-            some = listed[start : start + self._listed]
-            leases = [lease_keys(key, party) for party in some]
-            lefts = iter((yield [(key, "PTTL", each) for keys in leases for each in keys]))
-            for party, keys in zip(some, leases, strict=True):
-                left = max((seconds(next(lefts)) for _ in keys), default=party.seconds_left or 0)
-                if left >= 0:
-                    alive.append(replace(party, seconds_left=left))
-                elif party.holds > len(keys):
-                    # One of the other leases may go on.
-                    alive.append(replace(party, seconds_left=None))
-                else:
-                    over += 1
-            if len(alive) >= self._listed:
-                break
-        return alive[: self._listed], over
-
     def _semaphore(self, key: bytes) -> Look:
         permits = _keys.suffixed(key, b"redisson_py:permits")
         units_key = _keys.suffixed(key, b"redisson_py:units")
         free, total, rows, time = yield self._counted(key, permits)
         if not rows:
             return None
-        held = pairs(rows)
-        (units,) = yield [(key, "HMGET", units_key, *(owner for owner, _ in held))]
+        held = yield from alive.leases(key, permits, rows, total, time, self._listed)
+        owners = [*(owner for owner, _ in held.first), *held.ended]
+        (counts,) = yield [(key, "HMGET", units_key, *owners)]
+        units = dict(zip(owners, counts or [None] * len(owners), strict=True))
         holders = tuple(
-            Party(text(owner), integer(count) or 0, until(ends_at, time))
-            for (owner, ends_at), count in zip(held, units or [None] * len(held), strict=True)
+            Party(text(owner), integer(units[owner]) or 0, until(ends_at, time))
+            for owner, ends_at in held.first
         )
-        return self._with_permits(key, "semaphore", holders, total, free, (permits, units_key))
+        # Of an owner whose count has vanished one unit comes back.
+        back = sum(integer(units[owner]) or 1 for owner in held.ended)
+        keys = (permits, units_key)
+        return self._with_permits(key, "semaphore", holders, held.total, free, back, keys)
 
     def _permits(self, key: bytes) -> Look:
         permits = _keys.suffixed(key, b"timeout")
         free, total, rows, time = yield self._counted(key, permits)
-        held = pairs(rows or [])
         # A sorted set of another application may have such a name.
-        if not held or any(len(permit) != 16 for permit, _ in held):
+        if not rows or any(len(permit) != 16 for permit, _ in pairs(rows)):
             return None
+        held = yield from alive.leases(key, permits, rows, total, time, self._listed)
         holders = tuple(
             Party(owner_of(permit), 1, until(ends_at, time), permit=permit.hex())
-            for permit, ends_at in held
+            for permit, ends_at in held.first
         )
         kind: Kind = "permit-expirable-semaphore"
-        return self._with_permits(key, kind, holders, total, free, (permits,))
+        back = len(held.ended)
+        return self._with_permits(key, kind, holders, held.total, free, back, (permits,))
 
     def _counted(self, key: bytes, permits: bytes) -> list[Command]:
         return [
@@ -258,14 +242,17 @@ class Looker:
         holders: tuple[Party, ...],
         total: int,
         free: bytes | None,
+        back: int,
         keys: tuple[bytes, ...],
     ) -> Found:
+        """Return a semaphore; `back` units of holders whose leases are over count as free."""
+        number = integer(free)
         return self._found(
             key,
             kind,
             holders=holders,
-            holders_total=max(total, len(holders)),
-            available=integer(free),
+            holders_total=total,
+            available=None if number is None else number + back,
             channel=_keys.permit_channel(key),
             keys=(*([key] if free else []), *keys),
         )
@@ -293,20 +280,19 @@ class Looker:
             (key, "TIME"),
         ]
         generation, parties, broken = state or (None, None, None)
-        waiting = [Party(text(owner), 1, until(end, time)) for owner, end in pairs(rows or [])]
-        if not (generation or broken) or (waiting and all(p.seconds_left == 0 for p in waiting)):
+        arrived = yield from alive.leases(key, arrivals, rows, total, time, self._listed)
+        if not (generation or broken) or (rows and not arrived.total):
             return None
-        # A party whose arrival has expired has broken it, even if nobody has noticed yet.
-        dead = any(party.seconds_left == 0 for party in waiting)
         return self._found(
             key,
             "barrier",
-            holders=tuple(waiting),
-            holders_total=max(total or 0, len(waiting)),
+            holders=tuple(Party(text(each), 1, until(end, time)) for each, end in arrived.first),
+            holders_total=arrived.total,
             parties=integer(parties),
-            broken=broken is not None or dead,
+            # A party whose arrival has ended has broken it, even if nobody has noticed yet.
+            broken=broken is not None or bool(arrived.ended),
             channel=_keys.barrier_channel(key),
-            keys=(barrier, *([arrivals] if waiting else [])),
+            keys=(barrier, *([arrivals] if rows else [])),
         )
 
     async def _described(self, found: list[Found]) -> list[Found]:

@@ -66,7 +66,12 @@ def until(ends_at: float, time: list[bytes]) -> float:
     """Return the seconds from the server's time to a moment in ms."""
     if ends_at >= _NEVER:
         return float("inf")
-    return max(0.0, (ends_at - (int(time[0]) * 1000 + int(time[1]) // 1000)) / 1000)
+    return max(0.0, (ends_at - milliseconds(time)) / 1000)
+
+
+def milliseconds(time: list[bytes]) -> int:
+    """Return the server's time in ms."""
+    return int(time[0]) * 1000 + int(time[1]) // 1000
 
 
 def pairs(rows: list[Any]) -> list[tuple[bytes, float]]:

@@ -215,7 +215,7 @@ class MySQLStore:
             owner, left, token = answer.rows[0]
             holder = HolderState(owner, left / _MICRO, token)
         row = f"{self._target.database}.{sql.TABLE} WHERE id = {sql.key(name)}"
-        return State(holder, (), (row,))
+        return State(holder, None, (row,))
 
     async def force_release(self, name: str, deadline: float, kind: Kind = "lock") -> bool:
         """End the hold that there is, and ring; return whether there was one. Two round trips.

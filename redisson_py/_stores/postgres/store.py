@@ -229,7 +229,7 @@ class PostgresStore:
         if answer.value:
             (row,) = answer.value
             holder = HolderState(row["owner"], row["remaining"], row["token"])
-        return State(holder, (), (f"{sql.TABLE} where id = '\\x{_id(name).hex()}'",))
+        return State(holder, None, (f"{sql.TABLE} where id = '\\x{_id(name).hex()}'",))
 
     async def force_release(self, name: str, deadline: float, kind: Kind = "lock") -> bool:
         """End the hold that there is, and ring; return whether there was one. Two round trips.

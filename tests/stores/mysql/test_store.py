@@ -191,7 +191,7 @@ async def test_a_look_tells_the_holder_and_the_row(store: MySQLStore) -> None:
     assert state.holder is not None
     assert state.holder == HolderState(who, state.holder.remaining, got.token)
     assert state.holder.remaining == pytest.approx(30, abs=5)
-    assert state.waiters == ()
+    assert state.waiters is None
     assert sql.TABLE in state.keys[0]
 
 

@@ -50,6 +50,7 @@ async def test_both_see_the_same_contenders(server: ZooKeeperServer, curator: Wo
         assert snapshot.keys == (path, participants[0])
         # Curator writes the address of its machine.
         assert snapshot.holders[0].owner.count(".") == 3
+        assert snapshot.waiters is not None
         assert snapshot.waiters[0].startswith(client.id)
         await curator.release(path)
         await (await waiting).release()

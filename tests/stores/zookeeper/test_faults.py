@@ -44,7 +44,7 @@ async def other(server: ZooKeeperServer) -> AsyncIterator[ZooKeeperStore]:
 async def contenders(other: ZooKeeperStore, name: str) -> tuple[str, ...]:
     """Return the owners of all nodes of a name."""
     state = await other.look(name, soon())
-    return (*([state.holder.owner] if state.holder else []), *state.waiters)
+    return (*([state.holder.owner] if state.holder else []), *(state.waiters or ()))
 
 
 async def nothing_owed(store: ZooKeeperStore) -> None:

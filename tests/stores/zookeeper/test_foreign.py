@@ -71,7 +71,7 @@ async def test_a_holder_whose_data_are_null_is_shown(
     holders = state.readers if kind == "read" else (state.holder,)
     assert [None if each is None else each.owner for each in holders] == [""]
     assert state.keys[1:] == (node,)
-    assert waiting.owner in state.waiters
+    assert waiting.owner in (state.waiters or ())
     assert await store.force_release(name, soon(), kind) is True
     assert await store.ask(waiting, soon()) != Busy(None)
 

@@ -49,6 +49,8 @@ class Scripts:
         script = load(name)
         if "needs" in script.args:
             values = {"needs": "", **values}
+        if "compares" in script.args:
+            values = {"compares": 0, **values}
         assert {*values} == {*script.keys, *script.args}
         args = [values[name] for name in script.keys + script.args]
         return await self._evalsha(script, (len(script.keys), *args))

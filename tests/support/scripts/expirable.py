@@ -32,6 +32,7 @@ class ExpirableScripts(PermitScripts):
         start_units: Arg = -1,
         reclaims: Arg = RECLAIMS,
         idle_ms: Arg = 0,
+        compares: Arg = 0,
     ) -> int | None:
         """Ask for permits with these ids, one after the other in `ids`."""
         reply: int | None = await self.run(
@@ -45,6 +46,7 @@ class ExpirableScripts(PermitScripts):
             reclaims=reclaims,
             channel=self.channel,
             idle_ms=idle_ms,
+            compares=compares,
         )
         return reply
 

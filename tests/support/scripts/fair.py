@@ -186,7 +186,11 @@ class FairScripts(LockScripts):
     async def inspect(self) -> list[Any]:
         """Read the lock and its queue."""
         found: list[Any] = await self.scripts.run(
-            "fair_lock.inspect", lock=self.key, queue=self.queue
+            "fair_lock.inspect",
+            lock=self.key,
+            queue=self.queue,
+            timeouts=self.timeouts,
+            waiters=self.waiters,
         )
         return found
 

@@ -7,7 +7,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from redisson_py import _keys
-from redisson_py._scripts.source import Arg
+from redisson_py._scripts.source import Arg, load
 from tests.support.scripts.calls import LEASE, TOMBSTONE, A, Scripts, ask, versioned
 
 RECLAIMS = 100
@@ -32,7 +32,15 @@ class PermitScripts:
 
     async def run(self, verb: str, **values: Arg) -> Any:
         """Run a script of this folder."""
-        return await self.scripts.run(f"{self.folder}.{verb}", counter=self.key, **values)
+        name = f"{self.folder}.{verb}"
+        if "total" in load(name).keys:
+            values = {"total": self.total, **values}
+        return await self.scripts.run(name, counter=self.key, **values)
+
+    @property
+    def total(self) -> bytes:
+        """Return the key that notes how many permits a plain semaphore was given."""
+        return _keys.suffixed(self.key, b"redisson_py:total")
 
     def receipt(self, client: str = "client-a") -> bytes:
         """Return the key of the receipt of a client."""
@@ -135,6 +143,7 @@ class SemaphoreScripts(PermitScripts):
         start_units: Arg = -1,
         reclaims: Arg = RECLAIMS,
         idle_ms: Arg = 0,
+        compares: Arg = 0,
     ) -> int | None:
         """Ask for units."""
         reply: int | None = await self.run(
@@ -149,6 +158,7 @@ class SemaphoreScripts(PermitScripts):
             reclaims=reclaims,
             channel=self.channel,
             idle_ms=idle_ms,
+            compares=compares,
         )
         return reply
 

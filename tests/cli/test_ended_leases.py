@@ -1,0 +1,198 @@
+"""A lease that has ended holds nothing: no view shows it, and its permits count as free.
+
+Leases are ended by their moments in Redis, as if a holder or waiter had died long ago.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import LeaseLostError, PermitExpirableSemaphore, Redisson, Semaphore
+from tests.cli.holding import documents, inspected
+from tests.cli.terminals import run
+from tests.fixtures.client import ClientFactory
+from tests.support.waiting import until_async, until_waiting
+
+PLAIN, IDS = "{semaphore}:redisson_py:permits", "{semaphore}:timeout"
+QUEUE = "redisson_lock_queue:{k}"
+WAITERS, TIMEOUTS = "{k}:redisson_py:waiters", "redisson_lock_timeout:{k}"
+
+
+async def end(redis: Redis, key: str, *members: Any) -> None:
+    """Let leases be over since long ago."""
+    over: Any = dict.fromkeys(members, 1000)
+    assert await redis.zadd(key, over, xx=True, ch=True) == len(members)
+
+
+async def members(redis: Redis, key: str) -> list[bytes]:
+    found: Any = await redis.zrange(key, 0, -1)
+    return list(found)
+
+
+async def listed(url: str) -> list[dict[str, Any]]:
+    """Return what `locks` and `top` show, which must be the same."""
+    locks = await documents("locks", "--url", url)
+    rows = (await documents("top", "--once", "--url", url))["rows"]
+    found: list[dict[str, Any]] = locks["found"]
+    shown = [(each["name"], each["holders_total"], each["available"]) for each in found]
+    assert shown == [(each["name"], each["holders_total"], each["available"]) for each in rows]
+    return found
+
+
+@pytest.mark.parametrize("ids", [False, True])
+class TestPermits:
+    def semaphore(self, client: Redisson, ids: bool) -> Semaphore | PermitExpirableSemaphore:
+        if ids:
+            return client.get_permit_expirable_semaphore("semaphore", 9)
+        return client.get_semaphore("semaphore", 9)
+
+    async def taken(self, client: Redisson, ids: bool, count: int) -> list[Any]:
+        """Take permits: of a plain semaphore every other time two at once."""
+        if ids:
+            return [
+                await client.get_permit_expirable_semaphore("semaphore", 9).acquire()
+                for _ in range(count)
+            ]
+        semaphore = client.get_semaphore("semaphore", 9)
+        return [await semaphore.acquire(1 + number % 2) for number in range(count)]
+
+    async def test_some_have_ended(
+        self, ids: bool, client: Redisson, clients: ClientFactory, redis: Redis, server_url: str
+    ) -> None:
+        # More than `locks` and `top` list, and two units more for the plain one.
+        permits = await self.taken(clients(), ids, 5)
+        semaphore, leases = self.semaphore(client, ids), IDS if ids else PLAIN
+        (last,) = (await members(redis, leases))[-1:]
+        await end(redis, leases, *(each for each in await members(redis, leases) if each != last))
+        snapshot = await semaphore.inspect()
+        (found,) = await inspected(server_url, "semaphore")
+        (shown,) = await listed(server_url)
+        text = (await run("inspect", "semaphore", "--url", server_url)).stdout
+        assert (len(snapshot.holders), snapshot.more, snapshot.available) == (1, 0, 8)
+        assert snapshot.holders[0].remaining > 0
+        for each in (found, shown):
+            assert (len(each["holders"]), each["holders_total"], each["available"]) == (1, 1, 8)
+            assert each["holders"][0]["seconds_left"] > 0
+        assert "8 free, 1 holder\n" in text
+        # The view changes nothing, and what counts permits agrees with it.
+        assert len(await members(redis, leases)) == 5
+        assert await semaphore.available() == 8
+        await self.released(permits, lost=4)
+
+    async def test_all_have_ended(
+        self, ids: bool, client: Redisson, clients: ClientFactory, redis: Redis, server_url: str
+    ) -> None:
+        permits = await self.taken(clients(), ids, 2)
+        leases = IDS if ids else PLAIN
+        await end(redis, leases, *await members(redis, leases))
+        snapshot = await self.semaphore(client, ids).inspect()
+        (found,) = await inspected(server_url, "semaphore")
+        assert (snapshot.holders, snapshot.available) == ((), 9)
+        assert (found["holders"], found["holders_total"], found["available"]) == ([], 0, 9)
+        assert await listed(server_url) == []
+        assert await self.semaphore(client, ids).available() == 9
+        await self.released(permits, lost=2)
+
+    async def released(self, permits: list[Any], lost: int) -> None:
+        errors = []
+        for permit in permits:
+            try:
+                await permit.release()
+            except LeaseLostError as error:
+                errors.append(error)
+        assert len(errors) == lost
+
+
+class TestFairQueue:
+    async def test_the_dead_do_not_wait(
+        self, clients: ClientFactory, redis: Redis, server_url: str
+    ) -> None:
+        """Five that died in front of one that waits: more than `locks` and `top` list."""
+        holder, waiter, look = clients(), clients(), clients()
+        lock = look.get_fair_lock("k")
+        async with holder.get_fair_lock("k"):
+            task = asyncio.create_task(waiter.get_fair_lock("k").acquire())
+            await until_waiting(waiter, 1)
+            await until_async(lambda: redis.llen(QUEUE))
+            queue: Any = await redis.lrange(QUEUE, 0, -1)
+            (alive,) = [owner.decode() for owner in queue]
+            ours = [f"{waiter.id}:{number}" for number in range(100, 103)]
+            java = [f"{holder.id}:{number}" for number in range(200, 202)]
+            await redis.lpush(QUEUE, *ours, *java)
+            await redis.zadd(WAITERS, dict.fromkeys(ours, 1000))
+            await redis.zadd(TIMEOUTS, dict.fromkeys([*ours, *java], 1000))
+            (found,) = await inspected(server_url, "k")
+            (shown,) = await listed(server_url)
+            assert (await lock.inspect()).waiters == (alive,)
+            for each in (found, shown):
+                assert [waiter["owner"] for waiter in each["waiters"]] == [alive]
+                assert each["waiters_total"] == 1
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await until_async(lambda: _gone(redis))
+
+    async def test_nobody_alive_is_nobody(
+        self, client: Redisson, redis: Redis, server_url: str
+    ) -> None:
+        lock = client.get_fair_lock("k")
+        async with lock:
+            assert (await lock.inspect()).waiters == ()
+            await redis.rpush(QUEUE, f"{client.id}:100")
+            await redis.zadd(WAITERS, {f"{client.id}:100": 1000})
+            assert (await lock.inspect()).waiters == ()
+            (found,) = await inspected(server_url, "k")
+            # A lock in whose queue nobody waits looks like any lock.
+            assert (found["kind"], found["waiters"], found["waiters_total"]) == ("lock", None, None)
+            await redis.delete(QUEUE, WAITERS)
+
+
+async def _gone(redis: Redis) -> bool:
+    return not await redis.exists(QUEUE, WAITERS, TIMEOUTS)
+
+
+async def test_a_dead_party_does_not_wait_at_a_barrier(
+    clients: ClientFactory, redis: Redis, server_url: str
+) -> None:
+    """It has broken it, and is not shown; of those behind it none is missing."""
+    client = clients()
+    arrivals = "{semaphore}:redisson_py:arrivals"
+    parties = [asyncio.create_task(clients().get_barrier("semaphore", 9).wait()) for _ in range(5)]
+    await until_async(lambda: _arrived(redis, arrivals, 5))
+    for four in (await members(redis, arrivals))[:4]:
+        await end(redis, arrivals, four)
+    (found,) = await inspected(server_url, "semaphore")
+    (shown,) = await listed(server_url)
+    for each in (found, shown):
+        assert (each["broken"], each["holders_total"], len(each["holders"])) == (True, 1, 1)
+        assert each["holders"][0]["seconds_left"] > 0
+    snapshot = await client.get_barrier("semaphore", 9).inspect()
+    assert (snapshot.broken, snapshot.waiting) == (True, ())
+    await client.get_barrier("semaphore", 9).abort()
+    await asyncio.gather(*parties, return_exceptions=True)
+    await client.get_barrier("semaphore", 9).reset()
+
+
+async def _arrived(redis: Redis, arrivals: str, count: int) -> bool:
+    return int(await redis.zcard(arrivals)) == count
+
+
+async def test_a_reader_whose_lease_is_over_does_not_read(
+    clients: ClientFactory, redis: Redis, server_url: str
+) -> None:
+    dead, reader, look = clients(), clients(), clients()
+    gone = await dead.get_read_write_lock("k").read_lock().acquire()
+    async with reader.get_read_write_lock("k").read_lock() as lease:
+        await redis.delete("{k}:" + gone.owner + ":rwlock_timeout:1")
+        (found,) = await inspected(server_url, "k")
+        (shown,) = await listed(server_url)
+        snapshot = await look.get_read_write_lock("k").inspect()
+        assert [each.owner for each in snapshot.readers] == [lease.owner]
+        assert snapshot.waiters is None
+        for each in (found, shown):
+            assert [holder["owner"] for holder in each["holders"]] == [lease.owner]
+            assert (each["holders_total"], each["waiters"]) == (1, None)
+        await gone.release()
