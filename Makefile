@@ -289,8 +289,10 @@ bench-goals: $(VENV)-bench/.bench ## the rows of the goals, without Java; ARGS="
 manifest: $(VENV)/.runtime ## write lua/manifest.txt; refuses a changed text without a new version
 	$(bin)/python -m redisson_py scripts --write lua/manifest.txt
 
-build: $(VENV)/.checks ## sdist and wheel
+build: $(VENV)/.checks ## sdist and wheel, in dist, as an index takes them
+	rm -rf dist
 	$(bin)/python -m build
+	$(bin)/twine check --strict dist/*
 
 clean: ## remove what was made
 	rm -rf $(VENV) $(VENV)-newest $(VENV)-bench dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
