@@ -34,6 +34,9 @@ _MOST_ASKED = 3
 #: How many other servers are remembered: addresses change as nodes come and go.
 _MOST_KEPT = 64
 
+#: What the parser's reader returns while a reply is not complete; False before redis-py 5.0.8.
+_NOTHING: object = getattr(redis_py_parser, "NOT_ENOUGH_DATA", False)
+
 
 class BoundedParser(redis_py_parser._AsyncHiredisParser):
     """redis-py's parser, for the handshake and for single questions, with bounds on replies."""
@@ -41,9 +44,7 @@ class BoundedParser(redis_py_parser._AsyncHiredisParser):
     def on_connect(self, connection: Any) -> None:
         """Read from a new connection."""
         super().on_connect(connection)  # type: ignore[no-untyped-call]  # redis-py's
-        # False before redis-py 5.0.8.
-        nothing = getattr(redis_py_parser, "NOT_ENOUGH_DATA", False)
-        self._reader: Any = BoundedReader(self._reader, nothing)
+        self._reader: Any = BoundedReader(self._reader, _NOTHING)
 
 
 @dataclass(slots=True)
@@ -242,8 +243,8 @@ def take_over(
 
 def let_go(connection: AbstractConnection) -> None:
     """Close a connection where nothing can be awaited; its transport ends a turn later."""
-    writer = getattr(connection, "_writer", None)
-    connection._writer = connection._reader = None
+    # What redis-py's own finalizer does, since 5.0.2.
+    writer, connection._writer, connection._reader = connection._writer, None, None
     if writer is not None:
         writer.close()
 

@@ -102,7 +102,8 @@ async def test_a_master_of_sentinels(sentinel_factory: SentinelFactory, tmp_path
         await use(Redisson(theirs, sync_timeout=SYNC_TIMEOUT))
     finally:
         await theirs.aclose()
-        await manager.aclose()
+        for each in manager.sentinels:
+            await each.aclose()
 
     path = write(
         tmp_path,
