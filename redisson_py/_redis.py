@@ -314,7 +314,7 @@ def _connector(
 
 def _takes(connection_class: type[AbstractConnection], setting: str) -> bool:
     """Return whether this release of redis-py has the setting."""
-    return any(setting in signature(each.__init__).parameters for each in connection_class.__mro__)
+    return any(setting in signature(each).parameters for each in connection_class.__mro__)
 
 
 def _made(

@@ -224,7 +224,7 @@ def test_the_version_of_redis_py_is_not_read_from_disk_for_each_connection(
         pytest.fail("read again")
 
     monkeypatch.setattr("redis.utils.get_lib_version", read)
-    connection = connector.connection_class(**connector.settings)
+    connection: Any = connector.connection_class(**connector.settings)
     # Before redis-py 7.2 the connection has it.
     assert getattr(connection, "driver_info", connection).lib_version
 
