@@ -226,7 +226,7 @@ newest-leg: $(VENV)/.runtime
 # What redis-py does for us: connecting, in all ways, its clients and its errors; and each kind of lock
 # once. The other legs are on the newest releases, those that pip installs.
 floor_files := tests/stream $(addprefix tests/unit/test_,servers_from_client.py url.py url_topologies.py) \
-	$(addprefix tests/topology/test_,cluster_failover.py named_servers.py replicated.py sentinel_errors.py \
+	$(addprefix tests/topology/test_,named_servers.py replicated.py sentinel_errors.py \
 	sync.py tls.py) \
 	$(addprefix tests/faults/test_,handshake_breaks.py permissions.py) \
 	$(addprefix tests/primitives/test_,client.py client_failures.py) \
