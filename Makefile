@@ -33,7 +33,7 @@ make = $(MAKE) --no-print-directory
 .PHONY: help install demo docs screenshots sync fmt check unit test test-more test-stalled test-valkey \
 	test-demos test-stores test-stores-uvloop test-simulation test-jepsen test-uvloop \
 	test-lifecycle-uvloop test-cluster test-interop-cluster test-sync test-sentinel test-redis7 \
-	test-redis62 test-newest newest-leg interop coverage soak fuzz simulate mutants jepsen \
+	test-redis62 test-newest newest-leg test-floor floor-leg interop coverage soak fuzz simulate mutants jepsen \
 	jepsen-mutants jepsen-long bench bench-quick bench-goals manifest build clean
 
 help: ## list the targets
@@ -131,7 +131,7 @@ rest-around: folders := $(addprefix tests/,cli docs integrations package sync)
 rest-jepsen: folders := tests/jepsen $(addprefix --ignore=tests/jepsen/test_,a_round.py mutants.py)
 more_legs := test-jepsen rest-stores interop rest-lives test-uvloop rest-topology test-cluster \
 	rest-system rest-around rest-stores-own rest-kinds test-lifecycle-uvloop test-redis62 \
-	test-newest test-redis7 test-simulation test-interop-cluster rest-jepsen test-stores-uvloop \
+	test-newest test-floor test-redis7 test-simulation test-interop-cluster rest-jepsen test-stores-uvloop \
 	test-sync test-sentinel test-demos check
 
 test-more: $(VENV)/.checks ## everything else, half an hour to an hour: topologies, stores, Java, attacks, other loops, servers and Pythons, stalls
@@ -223,6 +223,27 @@ newest-leg: $(VENV)/.runtime
 		$(addprefix tests/sync/test_,forks_and_exits.py forks_beside_first_use.py interruptions.py \
 		locks.py others.py)
 
+# What redis-py does for us: connecting, in all ways, its clients and its errors; and each kind of lock
+# once. The other legs are on the newest releases, those that pip installs.
+floor_files := tests/stream $(addprefix tests/unit/test_,servers_from_client.py url.py url_topologies.py) \
+	$(addprefix tests/topology/test_,named_servers.py replicated.py sentinel_errors.py \
+	sync.py tls.py) \
+	$(addprefix tests/faults/test_,handshake_breaks.py permissions.py) \
+	$(addprefix tests/primitives/test_,client.py client_failures.py) \
+	tests/contract/test_acquire_release.py tests/sync/test_locks.py tests/cli/test_run.py \
+	tests/stores/test_contract.py::test_a_block_holds_it_and_its_end_frees_it \
+	$(addprefix tests/integrations/test_pytest_plugin,.py _servers.py)
+
+test-floor: $(VENV)/.checks ## on the oldest releases of other packages that pyproject.toml allows
+	$(MAKE) VENV=$(VENV)-floor floor-leg
+
+floor-leg: $(VENV)/.runtime
+	$(bin)/pip install -q --group test
+	# Not of all extras: the tests need a newer opentelemetry-api for their exporters.
+	$(bin)/pip install -q --no-deps $$($(bin)/python -m tests.floors \
+		cli embedded etcd mysql postgres pytest yaml zookeeper)
+	$(pytest) --tally=build/tally/test-floor.json $(floor_files)
+
 interop: $(VENV)/.checks ## one lock for Java and Python: needs java and mvn; REDISSON=3.27.2
 	$(pytest) --redisson=$(REDISSON) $(tally) tests/interop
 
@@ -289,9 +310,11 @@ bench-goals: $(VENV)-bench/.bench ## the rows of the goals, without Java; ARGS="
 manifest: $(VENV)/.runtime ## write lua/manifest.txt; refuses a changed text without a new version
 	$(bin)/python -m redisson_py scripts --write lua/manifest.txt
 
-build: $(VENV)/.checks ## sdist and wheel
+build: $(VENV)/.checks ## sdist and wheel, in dist, as an index takes them
+	rm -rf dist
 	$(bin)/python -m build
+	$(bin)/twine check --strict dist/*
 
 clean: ## remove what was made
-	rm -rf $(VENV) $(VENV)-newest $(VENV)-bench dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf $(VENV) $(VENV)-newest $(VENV)-floor $(VENV)-bench dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		tests/interop/driver/target

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import redis.exceptions
-from redis._parsers.hiredis import NOT_ENOUGH_DATA, _AsyncHiredisParser
+from redis._parsers import hiredis as redis_py_parser
 from redis.asyncio import SSLConnection
 from redis.asyncio.connection import AbstractConnection
 
@@ -34,14 +34,17 @@ _MOST_ASKED = 3
 #: How many other servers are remembered: addresses change as nodes come and go.
 _MOST_KEPT = 64
 
+#: What the parser's reader returns while a reply is not complete; False before redis-py 5.0.8.
+_NOTHING: object = getattr(redis_py_parser, "NOT_ENOUGH_DATA", False)
 
-class BoundedParser(_AsyncHiredisParser):
+
+class BoundedParser(redis_py_parser._AsyncHiredisParser):
     """redis-py's parser, for the handshake and for single questions, with bounds on replies."""
 
     def on_connect(self, connection: Any) -> None:
         """Read from a new connection."""
         super().on_connect(connection)  # type: ignore[no-untyped-call]  # redis-py's
-        self._reader: Any = BoundedReader(self._reader, NOT_ENOUGH_DATA)
+        self._reader: Any = BoundedReader(self._reader, _NOTHING)
 
 
 @dataclass(slots=True)
@@ -241,8 +244,10 @@ def take_over(
 
 def let_go(connection: AbstractConnection) -> None:
     """Close a connection where nothing can be awaited; its transport ends a turn later."""
-    # What redis-py's own finalizer does.
-    connection._close()  # type: ignore[no-untyped-call]
+    # What redis-py's own finalizer does, since 5.0.2.
+    writer, connection._writer, connection._reader = connection._writer, None, None
+    if writer is not None:
+        writer.close()
 
 
 def tear_off(connection: AbstractConnection) -> None:

@@ -10,6 +10,7 @@ import logging
 import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import redis.exceptions
@@ -23,7 +24,6 @@ from redis.asyncio.sentinel import (
     SentinelManagedSSLConnection,
 )
 from redis.backoff import NoBackoff
-from redis.maint_notifications import MaintNotificationsConfig
 
 from redisson_py._addresses import Address, AddressMap, Topology, one_argument, write_address
 from redisson_py._connector import (
@@ -196,7 +196,7 @@ def _of_cluster(client: RedisCluster, client_name: str | None) -> Servers:
     given = client.get_connection_kwargs()
     # This function is redis-py's own: it sends READONLY, for replicas.
     settings = {name: value for name, value in given.items() if name != "redis_connect_func"}
-    addresses = _distinct((str(node.host), int(node.port)) for node in client.startup_nodes)
+    addresses = _distinct((str(node.host), int(node.port)) for node in _startup_nodes(client))
     settings["host"], settings["port"] = addresses[0]
     connection_class: Any = settings["connection_class"]
     remap = client.nodes_manager.address_remap
@@ -206,6 +206,12 @@ def _of_cluster(client: RedisCluster, client_name: str | None) -> Servers:
         addresses,
         address_map=None if remap is None else AddressMap(one_argument(remap)),
     )
+
+
+def _startup_nodes(client: RedisCluster) -> Iterable[Any]:
+    nodes: Iterable[Any] | None = getattr(client, "startup_nodes", None)
+    # redis-py before 7 keeps them in one place only, to which it adds the nodes that it finds.
+    return client.nodes_manager.startup_nodes.values() if nodes is None else nodes
 
 
 def _of_sentinel(pool: SentinelConnectionPool, client_name: str | None) -> Servers:
@@ -275,7 +281,6 @@ def _connector(
     settings["protocol"] = 3
     settings["parser_class"] = BoundedParser
     settings["retry"] = Retry(NoBackoff(), 0)
-    settings["maint_notifications_config"] = MaintNotificationsConfig(enabled=False)
     # Our own timeouts limit an attempt as a whole.
     settings["socket_timeout"] = settings["socket_connect_timeout"] = None
     if client_name is not None:
@@ -283,20 +288,33 @@ def _connector(
     if issubclass(connection_class, SSLConnection):
         if settings.get("ssl_cert_reqs", "required") not in ("required", ssl.CERT_REQUIRED):
             log.warning("the certificate of the Redis server is not checked, as configured")
-        elif not settings.get("ssl_check_hostname", True):
+        elif not settings.setdefault("ssl_check_hostname", True):
             log.warning(
-                "the name in the certificate of the Redis server is not checked, as configured"
+                "the name in the certificate of the Redis server is not checked:"
+                " ssl_check_hostname is False, which is the default of redis-py before 6.0"
             )
-        if settings.get("ssl_min_version") is None:
+        if settings.get("ssl_min_version") is None and _takes(connection_class, "ssl_min_version"):
             settings["ssl_min_version"] = ssl.TLSVersion.TLSv1_2
     connection = _made(connection_class, settings)
     if connection is None:
+        newer = [n for n in settings if n.startswith("ssl_") and not _takes(connection_class, n)]
+        if newer:
+            raise ValueError(
+                f"redis-py {redis.__version__} does not support {', '.join(sorted(newer))};"
+                " a newer release may"
+            )
         raise ValueError(
             "redis-py does not take a setting of this client's pool: the client itself fails, too"
         )
-    # redis-py reads a file to find its own version: done once here, not for each connection.
-    settings["driver_info"] = connection.driver_info
+    if hasattr(connection, "driver_info"):
+        # redis-py reads a file to find its own version: done once here, not for each connection.
+        settings["driver_info"] = connection.driver_info
     return Connector(connection_class, settings, connect_timeout)
+
+
+def _takes(connection_class: type[AbstractConnection], setting: str) -> bool:
+    """Return whether this release of redis-py has the setting."""
+    return any(setting in signature(each).parameters for each in connection_class.__mro__)
 
 
 def _made(

@@ -1,4 +1,4 @@
-"""Locks in MySQL and MariaDB: `MySQL`, the client. It needs the extra `mysql`."""
+"""Locks in MariaDB; MySQL untested: `MySQL`, the client. It needs the extra `mysql`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["MySQL", "StoreLock", "StoreOptions", "schema_sql"]
 
 @final
 class MySQL(StoreClient):
-    """Makes locks that MySQL (8.0 or newer) or MariaDB (10.5 or newer) keeps: in a table of ours.
+    """Makes locks that MariaDB (10.5 or newer) keeps in a table of ours; MySQL 8.0 is untested.
 
     Use it as `async with MySQL.from_url(...) as store`, or call `aclose()` in the end; nothing
     connects until first use.

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+if TYPE_CHECKING:
+    _Number = click.ParamType[float]
+else:
+    # Generic since click 8.4.
+    _Number = click.ParamType
 
-class Seconds(click.ParamType[float]):
+
+class Seconds(_Number):
     """A finite number of seconds, zero or more.
 
     Args:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+import email
 import os
-import shutil
+import re
 import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
-
-import pytest
 
 from tests.support import repository
 
@@ -22,7 +19,6 @@ LUA = {
 }
 LUA.add("manifest.txt")
 
-#: What pytest loads; not a part of the package, which it must not import.
 #: What pytest loads lies beside the package.
 PLUGIN = "_redisson_py_pytest.py"
 
@@ -33,65 +29,6 @@ package = pathlib.Path(redisson_py.__file__).parent
 assert pathlib.Path(str(source.script_root())) == package / "_lua", source.script_root()
 print(package, *(f"{script} {script.sha}" for script in source.load_all()), sep="\\n")
 """
-
-
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the checkout, with the rubbish that work leaves in a folder."""
-    if find_spec("hatchling") is None:
-        # A test that did not run must not look green where it counts.
-        (pytest.fail if os.environ.get("CI") else pytest.skip)("hatchling is not installed")
-    if not repository.tracked():
-        pytest.skip("not a git checkout")
-    copy = tmp_path_factory.mktemp("tree")
-    for path in repository.tracked():
-        target = copy / path.relative_to(repository.ROOT)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, target)
-    for rubbish in ("lua/__pycache__/x.pyc", "lua/lock/.coverage", "redisson_py/build/x.py"):
-        (copy / rubbish).parent.mkdir(parents=True, exist_ok=True)
-        (copy / rubbish).write_text("rubbish")
-    return copy
-
-
-@pytest.fixture(scope="module")
-def sdist(tree: Path) -> Path:
-    return build("sdist", tree)
-
-
-@pytest.fixture(scope="module")
-def wheel_from_tree(tree: Path) -> Path:
-    return build("wheel", tree)
-
-
-@pytest.fixture(scope="module")
-def wheel_from_sdist(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sdist")
-    with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
-    (unpacked,) = folder.iterdir()
-    return build("wheel", unpacked)
-
-
-@pytest.fixture(params=["tree", "sdist"])
-def wheel(request: pytest.FixtureRequest) -> Iterator[zipfile.ZipFile]:
-    with zipfile.ZipFile(request.getfixturevalue(f"wheel_from_{request.param}")) as archive:
-        yield archive
-
-
-def build(kind: str, folder: Path) -> Path:
-    """Build as `python -m build --no-isolation` does, without looking for anything on the net."""
-    out = folder / "dist"
-    done = subprocess.run(
-        [sys.executable, "-m", "hatchling", "build", "--target", kind, "--directory", str(out)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    (built,) = out.glob("*.tar.gz" if kind == "sdist" else "*.whl")
-    return built
 
 
 def test_a_wheel_has_every_script_byte_for_byte(wheel: zipfile.ZipFile) -> None:
@@ -140,6 +77,52 @@ def test_a_wheel_carries_the_licence_and_what_it_needs(wheel: zipfile.ZipFile) -
         "hiredis",
         "redis",
     }
+
+
+def test_the_page_of_an_index_has_no_dead_link(wheel: zipfile.ZipFile) -> None:
+    (metadata,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+    message = email.message_from_bytes(wheel.read(metadata))
+    page = message.get_payload()
+    assert isinstance(page, str)
+    readme = (repository.ROOT / "README.md").read_text("utf-8")
+    assert page.splitlines()[0] == readme.splitlines()[0]
+    prose = re.sub(r"^```.*?^```$", "", page, flags=re.MULTILINE | re.DOTALL)
+    links = re.findall(
+        r"\]\(([^)]*)\)|^\[[^]]+\]:\s*(\S+)|(?:href|src)=\"([^\"]*)", prose, re.MULTILINE
+    )
+    targets = ["".join(each) for each in links]
+    assert targets
+    assert [each for each in targets if not each.startswith("https://")] == []
+    # A file is named in place of a link to it.
+    assert "(`docs/safety.md`)" in page
+    # No home is known yet.
+    assert message.get_all("Project-URL") is None
+
+
+def test_an_index_takes_both(wheel_from_tree: Path, sdist: Path) -> None:
+    """`make build` checks the same."""
+    done = subprocess.run(
+        [sys.executable, "-m", "twine", "check", "--strict", wheel_from_tree, sdist],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("PASSED") == 2
+
+
+def test_nothing_of_this_machine_is_packed(wheel_from_tree: Path, sdist: Path) -> None:
+    packed: dict[str, bytes] = {}
+    with zipfile.ZipFile(wheel_from_tree) as archive:
+        packed |= {name: archive.read(name) for name in archive.namelist()}
+    with tarfile.open(sdist) as tar:
+        for member in tar.getmembers():
+            content = tar.extractfile(member)
+            packed[member.name] = b"" if content is None else content.read()
+    parts = {part for name in packed for part in name.split("/")}
+    assert not parts & {"__pycache__", ".venv", ".git", ".hypothesis", ".mypy_cache", "target"}
+    here = [str(each).encode() for each in (repository.ROOT, sys.prefix, Path.home() / ".pyenv")]
+    assert [name for name, text in packed.items() if any(each in text for each in here)] == []
 
 
 def test_both_wheels_are_the_same(wheel_from_tree: Path, wheel_from_sdist: Path) -> None:

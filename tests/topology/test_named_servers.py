@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
 
 from redis.asyncio import Redis, RedisCluster, Sentinel
-from redis.cluster import LoadBalancingStrategy
 
 from redisson_py import Redisson
 from redisson_py._addresses import Address, write_address
@@ -52,10 +52,10 @@ async def test_a_cluster_by_its_url(cluster: EmbeddedCluster) -> None:
 async def test_a_cluster_by_a_client(cluster: EmbeddedCluster) -> None:
     """Whatever its replies look like and wherever it reads; it stays open and works."""
     host, port = seen(cluster.nodes[0])
-    strategy = LoadBalancingStrategy.ROUND_ROBIN_REPLICAS
-    theirs = RedisCluster(
-        host=host, port=port, decode_responses=True, load_balancing_strategy=strategy
-    )
+    with warnings.catch_warnings():
+        # Deprecated since redis-py 5.3.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        theirs = RedisCluster(host=host, port=port, decode_responses=True, read_from_replicas=True)
     async with theirs:
         await use(Redisson(theirs, sync_timeout=SYNC_TIMEOUT))
         assert await theirs.set("k", "v")
@@ -102,7 +102,8 @@ async def test_a_master_of_sentinels(sentinel_factory: SentinelFactory, tmp_path
         await use(Redisson(theirs, sync_timeout=SYNC_TIMEOUT))
     finally:
         await theirs.aclose()
-        await manager.aclose()
+        for each in manager.sentinels:
+            await each.aclose()
 
     path = write(
         tmp_path,

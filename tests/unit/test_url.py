@@ -72,14 +72,19 @@ def test_what_is_taken(url: str, kind: str, settings: dict[str, Any]) -> None:
     target = read_url(url)
     assert (target.topology, target.kind, target.settings) == ("single", kind, settings)
     assert (target.connect_timeout, target.command_timeout) == (None, None)
-    assert (
-        servers_from_url(url, None).connector.connection_class
-        is {
-            "tcp": Connection,
-            "tls": SSLConnection,
-            "unix": UnixDomainSocketConnection,
-        }[kind]
-    )
+    classes: dict[str, type[AbstractConnection]] = {
+        "tcp": Connection,
+        "tls": SSLConnection,
+        "unix": UnixDomainSocketConnection,
+    }
+    # What came with a later release of redis-py than this one.
+    newer = {"ssl_min_version", "ssl_ciphers", "ssl_include_verify_flags"} & settings.keys()
+    newer -= inspect.signature(SSLConnection.__init__).parameters.keys()
+    if newer:
+        with pytest.raises(ValueError, match=f"redis-py .* does not support {min(newer)}; a newer"):
+            servers_from_url(url, None)
+    else:
+        assert servers_from_url(url, None).connector.connection_class is classes[kind]
 
 
 @pytest.mark.parametrize(
@@ -199,8 +204,10 @@ def test_timeouts_of_a_client_are_taken_if_they_are_a_wish(
 
 def test_the_default_of_redis_py_is_what_we_take_it_for() -> None:
     parameters = inspect.signature(AbstractConnection).parameters
-    assert parameters["socket_connect_timeout"].default == _REDIS_PY_CONNECT_TIMEOUT
-    assert Redis().connection_pool.connection_kwargs["socket_connect_timeout"] == 5
+    default = parameters["socket_connect_timeout"].default
+    # None before redis-py 8.
+    assert default in (None, _REDIS_PY_CONNECT_TIMEOUT)
+    assert Redis().connection_pool.connection_kwargs["socket_connect_timeout"] == default
 
 
 def test_what_redis_pys_clients_do_is_their_own_affair() -> None:
