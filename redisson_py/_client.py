@@ -5,15 +5,19 @@ from __future__ import annotations
 import logging
 import os
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import replace
+from functools import wraps
 from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, Unpack, final
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast, final
 
 from redisson_py import _keys
+from redisson_py._arguments import F, explained
+from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.bus import Bus
 from redisson_py._engine.closing import let_go, statistics_of
 from redisson_py._engine.context import Recent
@@ -105,8 +109,29 @@ def _loading() -> Generator[None]:
         yield
 
 
+def _keeping(make: F) -> F:
+    """Have a method of the client return the lock of a name that it made of late.
+
+    A lock object serves any number of tasks, and `async with client.get_lock(name)` would make one
+    a turn. Other arguments than a name make a new one.
+    """
+
+    @wraps(make)
+    def get(self: Redisson, name: Name, *more: Any, **given: Any) -> Any:
+        if more or given or type(name) not in self._kept_names:
+            return explaining(self, name, *more, **given)
+        kept = self._kept[make]
+        try:
+            return kept[name]
+        except KeyError:
+            return kept.made(name, lambda: make(self, name))
+
+    explaining = explained(make)
+    return cast("F", get)
+
+
 @final
-class Redisson:
+class Redisson(AsyncOnly):
     """A client: makes locks and keeps what they hold.
 
     Use it as `async with Redisson.from_url(...) as client`, or construct it anywhere (nothing
@@ -290,13 +315,10 @@ class Redisson:
             counts,
             teller,
         )
-        # A lock object serves any number of tasks, and `async with client.get_lock(name)` is one
-        # a turn: those used of late are kept.
+        #: The types of the names whose locks are kept.
         self._kept_names = options.names.fixed
-        self._locks: Recent[Name, RLock] = Recent()
-        self._fenced_locks: Recent[Name, FencedLock] = Recent()
-        self._fair_locks: Recent[Name, FairLock] = Recent()
-        self._read_write_locks: Recent[Name, ReadWriteLock] = Recent()
+        #: By the method that makes them, the locks used of late.
+        self._kept: defaultdict[object, Recent[Name, Any]] = defaultdict(Recent)
         #: The event loop of the last use; never asked for anything once it was closed.
         self._loop: object = None
         self._root: Task | None = None
@@ -378,6 +400,7 @@ class Redisson:
     ) -> None:
         await self.aclose()
 
+    @explained
     async def ping(self, *, timeout: Duration | None = None) -> None:
         """Return when Redis has answered. Cancelling is harmless.
 
@@ -397,6 +420,7 @@ class Redisson:
         call.fails_fast = seconds == 0
         await self._executor.answer(call)
 
+    @_keeping
     def get_lock(self, name: Name, *, reentrant: bool = True) -> RLock:
         """Return the reentrant lock `name`; with `reentrant=False`, one that refuses re-entry.
 
@@ -404,52 +428,30 @@ class Redisson:
             TypeError: The name is neither str nor bytes.
             ValueError: It is empty or longer than 4 KiB.
         """
-        if not reentrant:
-            return RLock(self._context, name, reentrant=False)
-        if type(name) not in self._kept_names:
-            return RLock(self._context, name)
-        try:
-            return self._locks[name]
-        except KeyError:
-            return self._locks.made(name, lambda: RLock(self._context, name))
+        return RLock(self._context, name, reentrant=reentrant)
 
+    @_keeping
     def get_fenced_lock(self, name: Name) -> FencedLock:
         """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
-        if type(name) not in self._kept_names:
-            return FencedLock(self._context, name)
-        try:
-            return self._fenced_locks[name]
-        except KeyError:
-            return self._fenced_locks.made(name, lambda: FencedLock(self._context, name))
+        return FencedLock(self._context, name)
 
+    @_keeping
     def get_fair_lock(self, name: Name, *, reentrant: bool = True) -> FairLock:
         """Return the lock `name` that is served first come, first served across processes.
 
         Errors as for `get_lock`.
         """
-        if not reentrant:
-            return FairLock(self._context, name, reentrant=False)
-        if type(name) not in self._kept_names:
-            return FairLock(self._context, name)
-        try:
-            return self._fair_locks[name]
-        except KeyError:
-            return self._fair_locks.made(name, lambda: FairLock(self._context, name))
+        return FairLock(self._context, name, reentrant=reentrant)
 
+    @_keeping
     def get_read_write_lock(self, name: Name, *, prefer: Prefer = "readers") -> ReadWriteLock:
         """Return the lock `name` that many read or one writes; errors as for `get_lock`.
 
         With `prefer="writers"` a writer that waits keeps new readers out; see `ReadWriteLock`.
         """
-        if prefer != "readers":
-            return ReadWriteLock(self._context, name, prefer=prefer)
-        if type(name) not in self._kept_names:
-            return ReadWriteLock(self._context, name)
-        try:
-            return self._read_write_locks[name]
-        except KeyError:
-            return self._read_write_locks.made(name, lambda: ReadWriteLock(self._context, name))
+        return ReadWriteLock(self._context, name, prefer=prefer)
 
+    @explained
     def get_multi_lock(self, *locks: LockLike) -> MultiLock:
         """Return one lock made of several, of this client or of others: all or nothing.
 
@@ -459,6 +461,7 @@ class Redisson:
         """
         return MultiLock(*locks)
 
+    @explained
     def get_red_lock(self, *locks: ServerLock) -> RedLock:
         """Return a lock on several independent servers: held when most of them say so.
 
@@ -471,6 +474,7 @@ class Redisson:
         """
         return RedLock(*locks)
 
+    @explained
     def get_semaphore(self, name: Name, permits: int | None = None) -> Semaphore:
         """Return the semaphore `name`; `permits` creates it at first use if it is not there.
 
@@ -480,6 +484,7 @@ class Redisson:
         """
         return Semaphore(self._context, name, permits)
 
+    @explained
     def get_permit_expirable_semaphore(
         self, name: Name, permits: int | None = None
     ) -> PermitExpirableSemaphore:
@@ -489,6 +494,7 @@ class Redisson:
         """
         return PermitExpirableSemaphore(self._context, name, permits)
 
+    @explained
     def get_latch(self, name: Name, count: int | None = None) -> CountDownLatch:
         """Return the latch `name`; `count`, 1 or more, sets it at first use if it is not set.
 
@@ -501,6 +507,7 @@ class Redisson:
         """
         return CountDownLatch(self._context, name, count)
 
+    @explained
     def get_barrier(self, name: Name, parties: int) -> CyclicBarrier:
         """Return the barrier `name` for a number of parties.
 

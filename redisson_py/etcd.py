@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Self, Unpack, final
 
+from redisson_py._arguments import explained
 from redisson_py._engine.snapshots import ReadWriteSnapshot
 from redisson_py._keys import Name
 from redisson_py._stores.client import StoreClient, StoreOptions
@@ -79,6 +80,7 @@ class Etcd(StoreClient):
             options,
         )
 
+    @explained
     def get_read_write_lock(self, name: Name) -> StoreReadWriteLock:
         """Return the read-write lock `name`: many readers or one writer; errors as for `get_lock`.
 
@@ -87,6 +89,7 @@ class Etcd(StoreClient):
         """
         return StoreReadWriteLock(self._context, self._executor, name)
 
+    @explained
     def get_election(self, name: Name) -> Election:
         """Return the election `name`; errors as for `get_lock`.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Self, Unpack, final
 
+from redisson_py._arguments import explained
 from redisson_py._engine.lease import FencedLease, Lease
 from redisson_py._keys import Name
 from redisson_py._stores.client import StoreClient, StoreOptions
@@ -156,6 +157,7 @@ class Postgres(StoreClient):
             options,
         )
 
+    @explained
     def get_lock(self, name: Name, *, reentrant: bool = True) -> PostgresLock:
         """Return the reentrant lock `name`; with `reentrant=False`, one that refuses re-entry.
 
@@ -172,6 +174,7 @@ class Postgres(StoreClient):
         )
         return PostgresLock(make, name)
 
+    @explained
     def get_fenced_lock(self, name: Name) -> PostgresFencedLock:
         """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
         make = partial(

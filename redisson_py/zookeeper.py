@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Self, Unpack, final
 
+from redisson_py._arguments import explained
 from redisson_py._engine.snapshots import ReadWriteSnapshot
 from redisson_py._keys import Name
 from redisson_py._stores.client import StoreClient, StoreOptions
@@ -73,6 +74,7 @@ class ZooKeeper(StoreClient):
             options,
         )
 
+    @explained
     def get_semaphore_mutex(self, name: Name) -> StoreSemaphoreMutex:
         """Return the semaphore mutex `name`, a lock that refuses re-entry; errors as `get_lock`.
 
@@ -82,6 +84,7 @@ class ZooKeeper(StoreClient):
         make = partial(semaphore_mutex_ownership, self._context, self._executor)
         return StoreSemaphoreMutex(make, name)
 
+    @explained
     def get_read_write_lock(self, name: Name) -> StoreReadWriteLock:
         """Return the read-write lock `name`: many readers or one writer; errors as for `get_lock`.
 

@@ -12,6 +12,8 @@ from functools import partial
 from types import TracebackType
 from typing import Self, TypedDict
 
+from redisson_py._arguments import explained
+from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.bus import Bus
 from redisson_py._engine.closing import let_go, statistics_of
 from redisson_py._engine.context import Context
@@ -73,7 +75,7 @@ class StoreOptions(TypedDict, total=False):
     listener: Listener | None
 
 
-class StoreClient:
+class StoreClient(AsyncOnly):
     """Base of the clients of stores: makes locks and keeps what they hold.
 
     Use it as `async with`, or call `aclose()` in the end; `async with` opens it again, with a new
@@ -148,6 +150,7 @@ class StoreClient:
     ) -> None:
         await self.aclose()
 
+    @explained
     async def ping(self, *, timeout: Duration | None = None) -> None:
         """Return when the store has answered. Cancelling is harmless.
 
@@ -168,6 +171,7 @@ class StoreClient:
         call.fails_fast = seconds == 0
         await executor.answer(call)
 
+    @explained
     def get_lock(self, name: Name, *, reentrant: bool = True) -> StoreLock:
         """Return the reentrant lock `name`; with `reentrant=False`, one that refuses re-entry.
 
@@ -178,6 +182,7 @@ class StoreClient:
         make = partial(lock_ownership, self._context, self._executor, reentrant=reentrant)
         return StoreLock(make, name)
 
+    @explained
     def get_fenced_lock(self, name: Name) -> LockOf[FencedLease]:
         """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
         make = partial(lock_ownership, self._context, self._executor, lease_kind=FencedLease)

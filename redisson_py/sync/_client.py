@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, final
 
 from redisson_py import ClientStatistics
 from redisson_py import Redisson as AsyncRedisson
+from redisson_py._arguments import explained
 from redisson_py._keys import Name
 from redisson_py._time import Duration
 from redisson_py.locks.read_write_lock import Prefer
@@ -172,6 +173,7 @@ class Redisson(ClientLike):
         client_id: str = self._working.id
         return client_id
 
+    @explained
     def ping(self, *, timeout: Duration | None = None) -> None:
         """Return when Redis has answered. Interrupting is harmless.
 
@@ -187,6 +189,7 @@ class Redisson(ClientLike):
         """
         self._call(lambda own: own.ping(timeout=timeout))
 
+    @explained
     def get_lock(self, name: Name, *, reentrant: bool = True) -> RLock:
         """Return the reentrant lock `name`; with `reentrant=False`, one that refuses re-entry.
 
@@ -196,10 +199,12 @@ class Redisson(ClientLike):
         """
         return RLock(lambda of: of(self).get_lock(name, reentrant=reentrant))
 
+    @explained
     def get_fenced_lock(self, name: Name) -> FencedLock:
         """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
         return FencedLock(lambda of: of(self).get_fenced_lock(name))
 
+    @explained
     def get_fair_lock(self, name: Name, *, reentrant: bool = True) -> FairLock:
         """Return the lock `name` that is served first come, first served across processes.
 
@@ -207,6 +212,7 @@ class Redisson(ClientLike):
         """
         return FairLock(lambda of: of(self).get_fair_lock(name, reentrant=reentrant))
 
+    @explained
     def get_read_write_lock(self, name: Name, *, prefer: Prefer = "readers") -> ReadWriteLock:
         """Return the lock `name` that many read or one writes; errors as for `get_lock`.
 
@@ -214,6 +220,7 @@ class Redisson(ClientLike):
         """
         return ReadWriteLock(lambda of: of(self).get_read_write_lock(name, prefer=prefer))
 
+    @explained
     def get_multi_lock(self, *locks: LockLike) -> MultiLock:
         """Return one lock made of several, of this client or of others: all or nothing.
 
@@ -223,6 +230,7 @@ class Redisson(ClientLike):
         """
         return MultiLock(lambda of: of(self).get_multi_lock(*[of(lock) for lock in locks]))
 
+    @explained
     def get_red_lock(self, *locks: ServerLock) -> RedLock:
         """Return a lock on several independent servers: held when most of them say so.
 
@@ -235,6 +243,7 @@ class Redisson(ClientLike):
         """
         return RedLock(lambda of: of(self).get_red_lock(*[of(lock) for lock in locks]))
 
+    @explained
     def get_semaphore(self, name: Name, permits: int | None = None) -> Semaphore:
         """Return the semaphore `name`; `permits` creates it at first use if it is not there.
 
@@ -244,6 +253,7 @@ class Redisson(ClientLike):
         """
         return Semaphore(lambda of: of(self).get_semaphore(name, permits))
 
+    @explained
     def get_permit_expirable_semaphore(
         self, name: Name, permits: int | None = None
     ) -> PermitExpirableSemaphore:
@@ -255,6 +265,7 @@ class Redisson(ClientLike):
             lambda of: of(self).get_permit_expirable_semaphore(name, permits)
         )
 
+    @explained
     def get_latch(self, name: Name, count: int | None = None) -> CountDownLatch:
         """Return the latch `name`; `count`, 1 or more, sets it at first use if it is not set.
 
@@ -267,6 +278,7 @@ class Redisson(ClientLike):
         """
         return CountDownLatch(lambda of: of(self).get_latch(name, count))
 
+    @explained
     def get_barrier(self, name: Name, parties: int) -> CyclicBarrier:
         """Return the barrier `name` for a number of parties.
 
