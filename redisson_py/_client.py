@@ -136,65 +136,69 @@ class Redisson(AsyncOnly):
 
     Use it as `async with Redisson.from_url(...) as client`, or construct it anywhere (nothing
     connects until first use) and call `aclose()` in the end; `async with` opens it again, with a
-    new id. One client serves any number of tasks and names with one connection to each server in
-    use: the one server, the master, or the nodes of a cluster that it needs. Where replicas may
-    have to confirm (`sync_replicas`), a second one is for grants; with Sentinel, a small one leads
-    to each Sentinel. See docs/topologies.md.
+    new id. One client serves any number of tasks and names. It has one connection to each server
+    that it uses: the one server, the master, or nodes of a cluster. With `sync_replicas` a second
+    connection carries grants; with Sentinel a small one leads to each Sentinel. See
+    docs/topologies.md.
 
-    It belongs to the event loop of its first use. When that was closed, and the client holds
-    nothing and nobody waits, the next use moves it to the running loop (a second `asyncio.run`).
-    One that has not connected yet may be used after a fork. Locks that it made go with it.
+    It belongs to the event loop of its first use. When that loop is closed, the next use moves the
+    client to the running loop (a second `asyncio.run`), if it holds nothing and no task waits. A
+    client that has not connected yet may be used after a fork. Its locks go with it.
 
-    What it does in the background, for all its callers, has the context variables of where it was
-    made: connecting, with `address_map` and a credential provider, and most log records of that.
+    Background work runs with the context variables of the code that created the client:
+    connecting, `address_map`, a credential provider, and most log records of these.
 
     Args:
-        client: A `redis.asyncio.Redis` (also what `Sentinel.master_for` returns) or `RedisCluster`,
-            whose addresses, credentials and TLS settings are used. Connections are our own;
+        client: A `redis.asyncio.Redis` (also what `Sentinel.master_for` returns) or `RedisCluster`.
+            Its addresses, credentials and TLS settings are used; connections are our own, and
             `aclose` leaves the client open. Its `socket_connect_timeout` bounds each attempt to
-            connect, unless it is redis-py's default. Its `socket_timeout` is not taken over, as
-            redis-py gives every client one: see `command_timeout`. How it pools, retries, checks
-            and decodes is its own affair.
-        lease_time: Seconds for which the watchdog keeps locks, renewed every third of it.
-            Shorter: a crashed holder blocks others less long. Longer: outages of Redis up to
-            two thirds of it are survived.
-        prefix: Put before every name, as Redisson's NameMapper would.
-        name_mapper: Or a function from name to key.
-        on_lost: `"cancel"` cancels the body of a block whose lease is lost, `"raise"` lets it
-            run on and raises at its end.
-        turn: Seconds for which a contended lock is passed among this client's tasks before
-            other processes get a chance; 0 never passes.
-        client_name: Name of the connection, shown by `inspect` and by CLIENT LIST.
+            connect, unless it is redis-py's default. Its `socket_timeout` is ignored, because
+            redis-py gives every client one: see `command_timeout`. The client's pool, retry,
+            health-check and decoding settings are ignored.
+        lease_time: Seconds for which the watchdog keeps a lock; it renews it every third of that.
+            Shorter: the lock of a crashed process is free sooner. Longer: locks survive longer
+            outages, of up to two thirds of it. Default: 30
+        prefix: Text that is put before every name. Default: ""
+        name_mapper: A function from a name to its Redis key; instead of `prefix`. Default: None
+        on_lost: What a block does when its lease is lost: `"cancel"` cancels its body, `"raise"`
+            lets the body run on and raises `LeaseLostError` at its end. Default: "cancel"
+        turn: Seconds for which a contended lock is passed among this client's tasks before other
+            processes get a chance; 0 never passes it. Default: 0.01
+        client_name: Name of the connection, which `inspect` and CLIENT LIST show. Default: None
         sharded_pubsub: For clusters: `"auto"` uses sharded pub/sub where the cluster has it, as
-            Redisson does; `"on"` and `"off"` say it outright, for both sides alike.
-        sync_replicas: How many replicas must confirm a grant or a renewal before it counts; with
-            too few, `ReplicationError` is raised and nothing is held. `"auto"`: one, if the master
-            has any; of a single server, none. Releases, latches and barriers are not confirmed.
-            Only a grant that all replicas have survives whichever of them is promoted.
-        sync_timeout: Seconds that they have for it, from when it is asked for.
-        address_map: For clusters and Sentinel: from the address that a node announces to the one
-            to use. A mapping from `"host:port"` or `(host, port)` to either, or a function that is
-            given host and port and returns both. A `RedisCluster`'s own `address_remap` is taken
-            unless this is given.
-        command_timeout: Seconds for which any call without a timeout of its own waits for a Redis
-            that does not answer; 30 at most.
-        acquire_timeout: The `timeout` of every acquire that names none; None waits for ever.
-        on_release_error: What becomes of a block whose release got no answer: `"log"` ends it
-            normally, with a warning, because its work was protected; `"raise"` raises
-            `ReleaseFailedError`.
-        idle_lifetime: Seconds after the last lease for which Redis keeps the counter of a fenced
-            lock, and a semaphore; None keeps them for ever, as Redisson does. Longer than
-            `lease_time`, at least 10 s, and the same for all clients of a name; not for names that
-            Redisson uses too. Then the tokens of a lock that was idle for so long grow only as
-            long as the server's clock is not stepped back, and a semaphore forgets its number of
-            permits: see "What stays in Redis" in docs/safety.md.
-        listener: Is told what the client does: acquisitions, waits, losses, outages; a `Listener`.
+            Redisson does; `"on"` and `"off"` force it, and Redisson needs the same setting.
+            Default: "auto"
+        sync_replicas: How many replicas must confirm a grant or a renewal before it counts. If too
+            few do, `ReplicationError` is raised and nothing is held. `"auto"`: one if the master
+            has any, and none for a single server. Releases, latches and barriers are not confirmed.
+            Only a grant that all replicas have survives whichever of them is promoted. Default:
+            "auto"
+        sync_timeout: Seconds to wait for replicas to confirm. Default: 1
+        address_map: For clusters and Sentinel: maps the address that a node announces to the one to
+            use. A mapping from `"host:port"` or `(host, port)` to either, or a function that takes
+            host and port and returns both. Without it, a `RedisCluster`'s own `address_remap` is
+            used. Default: None
+        command_timeout: Seconds for which a call without a timeout of its own waits for a server
+            that does not answer; at most 30. Default: 5
+        acquire_timeout: The `timeout` of every acquire that has none; None waits without end.
+            Default: None
+        on_release_error: What a block does when its release gets no answer: `"log"` logs a warning
+            and ends normally, because the work was protected; `"raise"` raises
+            `ReleaseFailedError`. Default: "log"
+        idle_lifetime: Seconds after the last lease for which Redis keeps a semaphore, and the
+            counter of a fenced lock; None keeps them, as Redisson does. At least 10, and more than
+            `lease_time`. Set the same `idle_lifetime` on every client that uses the name, and none
+            for names that Redisson uses too. Afterwards a semaphore has forgotten its number of
+            permits, and tokens grow only if the server's clock was not stepped back: see "What
+            stays in Redis" in docs/safety.md. Default: None
+        listener: A `Listener`, which is called with acquisitions, waits, losses and outages.
+            Default: None
 
     Raises:
         TypeError: `client` is no asyncio client of redis-py, an option has the wrong type, or
             there is no such option.
-        ValueError: An option is out of range or for other servers than these, or the client asks
-            replicas, or connects in a way of its own.
+        ValueError: An option is out of range or for other servers than these, or the client reads
+            from replicas, or connects in a way of its own.
     """
 
     def __init__(self, client: Redis | RedisCluster, **options: Unpack[RedissonOptions]) -> None:
@@ -214,19 +218,19 @@ class Redisson(AsyncOnly):
         - One server: `redis://user:password@host:port/database`, `rediss://` (TLS, with the
           certificate and the host's name checked), or `unix:///path`.
         - A cluster: `redis+cluster://host1:port1,host2:port2`, `rediss+cluster://`.
-        - A master that sentinels name: `redis+sentinel://host1,host2/service/database`; with
-          `rediss+sentinel://` servers and sentinels speak TLS. User name and password are the
-          servers'; `sentinel_username` and `sentinel_password` are the sentinels', and
-          `sentinel_ssl` says whether those speak TLS if not like the servers.
+        - A master that Sentinels name: `redis+sentinel://host1,host2/service/database`; with
+          `rediss+sentinel://` servers and Sentinels speak TLS. User name and password are the
+          servers'; `sentinel_username` and `sentinel_password` are the Sentinels', and
+          `sentinel_ssl` says whether Sentinels speak TLS if they differ from the servers.
         - Several servers one of which is master: `redis://host1,host2`, `rediss://`.
 
-        `valkey` stands for `redis` everywhere. An IPv6 address is in brackets. The other query
-        arguments are those that redis-py knows. `socket_connect_timeout` bounds each attempt to
-        connect; `socket_timeout` is the `command_timeout` unless that option is given. What says
-        how redis-py pools, retries, checks and decodes (`max_connections`, `timeout`,
+        `valkey` stands for `redis` everywhere. An IPv6 address is in brackets. Other query
+        arguments are redis-py's. `socket_connect_timeout` bounds each attempt to connect;
+        `socket_timeout` is the `command_timeout`, unless you set that option. Arguments about
+        redis-py's pool, retries, checks and decoding (`max_connections`, `timeout`,
         `retry_on_timeout`, `health_check_interval`, `protocol`, `decode_responses`, `encoding`,
-        `encoding_errors`, `legacy_responses`) is allowed and has no effect here. For the options
-        see the class.
+        `encoding_errors`, `legacy_responses`) are allowed and ignored. The class describes the
+        options.
 
         No error quotes the URL. TLS checks cannot be switched off in it: pass a client for that.
 
@@ -251,24 +255,25 @@ class Redisson(AsyncOnly):
         """Return a client as a configuration file of Redisson describes it; nothing connects yet.
 
         `.yaml` and `.yml` need PyYAML, the extra `yaml`; `.toml` and `.json` have the same names.
-        Taken are the servers of the one `...ServersConfig` in it, with user, password, database,
-        client name and TLS (a truststore must be PEM); `natMapper` becomes the `address_map`,
-        `lockWatchdogTimeout` the `lease_time`, `slavesSyncTimeout` the `sync_timeout`,
+        It reads the servers of the one `...ServersConfig` in the file, with user, password,
+        database, client name and TLS (a truststore must be PEM). `natMapper` becomes `address_map`,
+        `lockWatchdogTimeout` `lease_time`, `slavesSyncTimeout` `sync_timeout`,
         `checkLockSyncedSlaves` `sync_replicas`, `shardedSubscriptionMode` `sharded_pubsub`.
-        Codecs, threads, pools, retries and timeouts of Java have no effect; they are listed at
-        DEBUG. `${NAME}` and `${NAME:-default}` in values are replaced by environment variables.
+        Codecs, threads, pools, retries and timeouts of Java have no effect, and are listed in a
+        DEBUG record. `${NAME}` and `${NAME:-default}` in values are replaced by environment
+        variables.
 
         Args:
             path: The file.
-            options: For the options see the class; they win over what the file says.
+            options: As for the class; they override the file.
 
         Raises:
             TypeError: The path is neither str nor a path, an option has the wrong type, or does
                 not exist.
-            ValueError: The file is malformed, or has what is not offered here; the error names the
-                file and the key, never a value.
+            ValueError: The file is malformed, or asks for something unsupported; the error names
+                the file and the key, never a value.
             OSError: The file cannot be read.
-            ModuleNotFoundError: It is YAML, and PyYAML is not installed.
+            ModuleNotFoundError: The file is YAML, and PyYAML is not installed.
         """
         from redisson_py._config.read import read_config
 
