@@ -1,8 +1,8 @@
-"""Errors that say what to write, where `await` or `async` is missing.
+"""Errors that say what to write, where `async` is missing or an acquire is used as a block.
 
-Calls that acquire return an `Acquiring`: the coroutine, with answers for those who use it as a
-block or as a truth value. `if lock.try_acquire():` without `await` would always be true, and its
-body would run without the lock.
+Calls that acquire return an `Acquiring`: their coroutine, which refuses `async with` and `with`. It
+has a truth value, as every coroutine: asyncio asks tasks for it. So Python's own warning, that it
+was never awaited, is all that `if lock.try_acquire():` gets.
 """
 
 from __future__ import annotations
@@ -60,12 +60,6 @@ class Acquiring(Coroutine[Any, Any, T]):
 
     def __repr__(self) -> str:
         return repr(self._coroutine)
-
-    def __bool__(self) -> NoReturn:
-        raise TypeError(
-            f"{self.__name__}() was not awaited, so nothing is acquired yet: write"
-            f" `await {self._thing}.{self.__name__}({self._arguments()})`"
-        )
 
     def _refuse_block(self, *_: object) -> NoReturn:
         """Raise: this is entered as if it were a block."""
