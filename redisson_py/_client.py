@@ -110,10 +110,10 @@ def _loading() -> Generator[None]:
 
 
 def _keeping(make: F) -> F:
-    """Have a method of the client return the lock of a name that it made of late.
+    """Have a method of the client return the lock that it made for the same name recently.
 
     A lock object serves any number of tasks, and `async with client.get_lock(name)` would make one
-    a turn. Other arguments than a name make a new one.
+    each time. A call with more arguments than a name makes a new one.
     """
 
     @wraps(make)
@@ -322,7 +322,7 @@ class Redisson(AsyncOnly):
         )
         #: The types of the names whose locks are kept.
         self._kept_names = options.names.fixed
-        #: By the method that makes them, the locks used of late.
+        #: By the method that makes them, the locks used recently.
         self._kept: defaultdict[object, Recent[Name, Any]] = defaultdict(Recent)
         #: The event loop of the last use; never asked for anything once it was closed.
         self._loop: object = None
