@@ -225,7 +225,7 @@ async def test_an_acquire_is_a_coroutine(make_lock: MakeLock, client: Redisson) 
     assert inspect.getcoroutinestate(acquiring) == inspect.CORO_CREATED
     assert "acquire" in repr(acquiring)
     # As the repr of a task asks from Python 3.12 on.
-    assert acquiring
+    assert bool(acquiring)
     await (await acquiring).release()
     with pytest.raises(RuntimeError, match="already awaited"):
         await acquiring
