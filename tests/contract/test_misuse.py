@@ -212,6 +212,16 @@ async def test_with_without_async(make_lock: MakeLock, client: Redisson) -> None
     await lease.release()
 
 
+async def test_a_read_write_lock_is_no_block() -> None:
+    both: Any = Redisson.from_url(NOWHERE).get_read_write_lock("k")
+    with pytest.raises(TypeError, match=r"`async with lock.read_lock\(\):`"):
+        async with both:
+            pass
+    with pytest.raises(TypeError, match=r"`async with lock.write_lock\(\):`"):
+        with both:
+            pass
+
+
 # An acquire is a coroutine for everybody else.
 
 

@@ -49,6 +49,17 @@ _BLOCKS = {
             return self.wait()
         """
     + textwrap.indent(_EXIT.format(body="return"), " " * 8),
+    "TwoSides": """
+        if not TYPE_CHECKING:
+
+            def __enter__(self, *_: object) -> NoReturn:
+                raise TypeError(
+                    f"{type(self).__name__} is no block: write `with lock.read_lock():` or"
+                    " `with lock.write_lock():`"
+                )
+
+            __exit__ = __enter__
+        """,
     "Redisson": """
         def __enter__(self) -> Self:
             self._call(lambda own: own.__aenter__())

@@ -68,3 +68,10 @@ def test_async_with(make: Callable[[Redisson], Any]) -> None:
     for block in (client, make(client), make(client).hold(timeout=1)):
         with pytest.raises(TypeError, match="for threads: in an `async def` take the client from"):
             asyncio.run(enter(block))
+
+
+def test_a_read_write_lock_is_no_block() -> None:
+    both: Any = Redisson.from_url(NOWHERE).get_read_write_lock("k")
+    with pytest.raises(TypeError, match=r"`with lock.read_lock\(\):`"):
+        with both:
+            pass
