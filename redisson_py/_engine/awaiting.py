@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Coroutine, Generator
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 from redisson_py._arguments import as_async, refuse_misfit
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
 
 
-class Acquiring(Coroutine[Any, Any, T]):
+class Acquiring(Generic[T]):
     """The coroutine of a call that acquires; it can be used wherever a coroutine can.
 
     Args:
@@ -42,20 +42,9 @@ class Acquiring(Coroutine[Any, Any, T]):
     def __await__(self) -> Generator[Any, Any, T]:
         return self._coroutine.__await__()
 
-    def send(self, value: Any) -> Any:
-        """As that of a coroutine."""
-        return self._coroutine.send(value)
-
-    def throw(self, *error: Any) -> Any:
-        """As that of a coroutine."""
-        return self._coroutine.throw(*error)
-
-    def close(self) -> None:
-        """As that of a coroutine."""
-        self._coroutine.close()
-
     def __getattr__(self, name: str) -> Any:
-        # What describes a coroutine, such as `cr_frame`.
+        # A task calls `send` and `throw` of the coroutine itself: a frame of ours between them
+        # would refer to those of the event loop for as long as somebody keeps the error.
         return getattr(self._coroutine, name)
 
     def __repr__(self) -> str:
@@ -64,7 +53,7 @@ class Acquiring(Coroutine[Any, Any, T]):
     def _refuse_block(self, *_: object) -> NoReturn:
         """Raise: this is entered as if it were a block."""
         # Or Python would warn, too, that it was never awaited.
-        self.close()
+        self._coroutine.close()
         name, thing = self.__name__, self._thing
         if name.endswith("_many"):
             advice = f"await it, as in `permits = await {thing}.{name}({self._arguments()})`"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import inspect
+import traceback
 from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
 from typing import Any
@@ -259,6 +260,19 @@ async def test_an_acquire_in_a_task_of_its_own(make_lock: MakeLock, client: Redi
         await (await acquire()).release()
     (lease,) = await asyncio.gather(lock.acquire())
     await lease.release()
+
+
+async def test_the_error_of_a_task_has_no_frame_around_its_coroutine(client: Redisson) -> None:
+    """Such a frame would keep those of the event loop, and what they refer to."""
+    lock = client.get_lock("k")
+    async with lock:
+        task = asyncio.create_task(lock.acquire())
+        await until_waiting(client, 1)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError) as raised:
+            await task
+    names = [frame.name for frame in traceback.extract_tb(raised.value.__traceback__)]
+    assert names[:2] == [inspect.currentframe().f_code.co_name, "acquire"]  # type: ignore[union-attr]
 
 
 async def test_an_acquire_in_a_task_of_anyio(client: Redisson) -> None:
