@@ -1,38 +1,33 @@
-"""Coordination for asyncio services on Redis, on Redisson's wire protocol.
+"""Locks, semaphores, latches and barriers for asyncio services on Redis and Valkey.
 
-How a lock is acquired, step by step:
+    import asyncio
 
-1. `RLock.acquire` (`locks/lock_like`) checks its arguments and calls the ownership of its name
-   (`_engine/task_ownership`), which looks up what the current task holds. A task that holds the
-   lock already re-enters under the same owner.
-2. Otherwise the task joins the local queue: the tasks of this client that want the same lock
-   (`_engine/local_queue`). The head of the queue asks Redis; the others sleep until a hold is
-   passed to them or they become the head.
-3. The head sends one acquire request under a new owner (`_engine/request`): one script
-   (`lua/lock/acquire.lua`, packed and decoded by `_commands/lock`) on the ordered stream
-   (`_stream`) to the server of its key. Granted: one round trip in all. A task that need not wait
-   for anything here takes these steps in one (`begin` and `first_lease` of the ownership).
-   With several servers a router (`_topology`) picks the stream, and takes what waits, seats and
-   holds along when another server takes over; with `sync_replicas` grants have a stream of their
-   own, on which replicas confirm them.
-4. Busy: the waiting loop (`_engine/waiting`) takes a seat (`_engine/wakeups`, `_engine/bus`).
-   SUBSCRIBE and the next request leave in one write, and the task sleeps until a message, the end
-   of the holder's lease, its deadline or the safety poll.
-5. Granted, a `Hold` (`_engine/hold`) records what Redis granted, and nothing else writes its
-   state. The watchdog (`_engine/watchdog`) renews it in batches and knows by the local clock
-   when it must be treated as lost. The task gets a `Lease` (`_engine/lease`).
-6. `async with` makes that lease the property of its block (`_engine/block`). If the lease is lost,
-   the body is cancelled and the block raises `LeaseLostError`.
-7. Released (`_engine/ownership`), the hold is passed to the next task in the local queue without
-   a command, or given back by `lua/lock/release.lua`, which publishes the message that wakes one
-   waiter in each process.
+    from redisson_py import Redisson
 
-Semaphores, read-write locks and composites take the same steps with other commands
-(`_commands`) and other ownerships (`semaphores/_ownership`, `composite/_ownership`).
+    async def main():
+        async with Redisson.from_url("redis://localhost:6379/0") as client:
+            async with client.get_lock("orders:17"):
+                ...  # at most one task, in one process, on one host
+            async with client.get_lock("orders:17").hold(timeout=5):
+                ...  # AcquireTimeoutError if it was busy for 5 seconds
 
-The engine knows no store: `_engine/server` says what it needs of one. Redis is one. PostgreSQL,
-MySQL, etcd and ZooKeeper are others (`postgres`, `mysql`, `etcd`, `zookeeper`): there step 3 is a
-call of a `_stores/contract.Store`, and 4 a ring of its bell.
+    asyncio.run(main())
+
+What there is:
+
+- `Redisson`: the client, with a `get_...` method for each of the following. Its docstring lists the
+  options and their defaults.
+- Locks: `RLock`, `FencedLock`, `FairLock`, `ReadWriteLock`, `MultiLock`, `RedLock`. All have the
+  methods of `LockLike`. An acquire returns a `Lease`.
+- `Semaphore` and `PermitExpirableSemaphore`, `CountDownLatch`, `CyclicBarrier`.
+- `redisson_py.errors`: every error, all of them a `RedissonError`.
+- `Listener`: called with what a client does.
+- `redisson_py.sync`: the same classes for threads.
+- `redisson_py.postgres`, `.mysql`, `.etcd`, `.zookeeper`: locks in other stores.
+- `redisson_py.testing`: servers for your tests.
+
+Read on in docs/: tutorials/first-lock.md to begin, which.md to choose, using.md for everyday use
+and a table of options, safety.md for what is promised and what is not.
 """
 
 # First: from then on, a fork waits for the imports below.

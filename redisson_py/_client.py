@@ -5,15 +5,19 @@ from __future__ import annotations
 import logging
 import os
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import replace
+from functools import wraps
 from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Self, Unpack, final
+from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast, final
 
 from redisson_py import _keys
+from redisson_py._arguments import F, explained
+from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.bus import Bus
 from redisson_py._engine.closing import let_go, statistics_of
 from redisson_py._engine.context import Recent
@@ -105,71 +109,96 @@ def _loading() -> Generator[None]:
         yield
 
 
+def _keeping(make: F) -> F:
+    """Have a method of the client return the lock that it made for the same name recently.
+
+    A lock object serves any number of tasks, and `async with client.get_lock(name)` would make one
+    each time. A call with more arguments than a name makes a new one.
+    """
+
+    @wraps(make)
+    def get(self: Redisson, name: Name, *more: Any, **given: Any) -> Any:
+        if more or given or type(name) not in self._kept_names:
+            return explaining(self, name, *more, **given)
+        kept = self._kept[make]
+        try:
+            return kept[name]
+        except KeyError:
+            return kept.made(name, lambda: make(self, name))
+
+    explaining = explained(make)
+    return cast("F", get)
+
+
 @final
-class Redisson:
+class Redisson(AsyncOnly):
     """A client: makes locks and keeps what they hold.
 
     Use it as `async with Redisson.from_url(...) as client`, or construct it anywhere (nothing
     connects until first use) and call `aclose()` in the end; `async with` opens it again, with a
-    new id. One client serves any number of tasks and names with one connection to each server in
-    use: the one server, the master, or the nodes of a cluster that it needs. Where replicas may
-    have to confirm (`sync_replicas`), a second one is for grants; with Sentinel, a small one leads
-    to each Sentinel. See docs/topologies.md.
+    new id. One client serves any number of tasks and names. It has one connection to each server
+    that it uses: the one server, the master, or nodes of a cluster. With `sync_replicas` a second
+    connection carries grants; with Sentinel a small one leads to each Sentinel. See
+    docs/topologies.md.
 
-    It belongs to the event loop of its first use. When that was closed, and the client holds
-    nothing and nobody waits, the next use moves it to the running loop (a second `asyncio.run`).
-    One that has not connected yet may be used after a fork. Locks that it made go with it.
+    It belongs to the event loop of its first use. When that loop is closed, the next use moves the
+    client to the running loop (a second `asyncio.run`), if it holds nothing and no task waits. A
+    client that has not connected yet may be used after a fork. Its locks go with it.
 
-    What it does in the background, for all its callers, has the context variables of where it was
-    made: connecting, with `address_map` and a credential provider, and most log records of that.
+    Background work runs with the context variables of the code that created the client:
+    connecting, `address_map`, a credential provider, and most log records of these.
 
     Args:
-        client: A `redis.asyncio.Redis` (also what `Sentinel.master_for` returns) or `RedisCluster`,
-            whose addresses, credentials and TLS settings are used. Connections are our own;
+        client: A `redis.asyncio.Redis` (also what `Sentinel.master_for` returns) or `RedisCluster`.
+            Its addresses, credentials and TLS settings are used; connections are our own, and
             `aclose` leaves the client open. Its `socket_connect_timeout` bounds each attempt to
-            connect, unless it is redis-py's default. Its `socket_timeout` is not taken over, as
-            redis-py gives every client one: see `command_timeout`. How it pools, retries, checks
-            and decodes is its own affair.
-        lease_time: Seconds for which the watchdog keeps locks, renewed every third of it.
-            Shorter: a crashed holder blocks others less long. Longer: outages of Redis up to
-            two thirds of it are survived.
-        prefix: Put before every name, as Redisson's NameMapper would.
-        name_mapper: Or a function from name to key.
-        on_lost: `"cancel"` cancels the body of a block whose lease is lost, `"raise"` lets it
-            run on and raises at its end.
-        turn: Seconds for which a contended lock is passed among this client's tasks before
-            other processes get a chance; 0 never passes.
-        client_name: Name of the connection, shown by `inspect` and by CLIENT LIST.
+            connect, unless it is redis-py's default. Its `socket_timeout` is ignored, because
+            redis-py gives every client one: see `command_timeout`. The client's pool, retry,
+            health-check and decoding settings are ignored.
+        lease_time: Seconds for which the watchdog keeps a lock; it renews it every third of that.
+            Shorter: the lock of a crashed process is free sooner. Longer: locks survive longer
+            outages, of up to two thirds of it. Default: 30
+        prefix: Text that is put before every name. Default: ""
+        name_mapper: A function from a name to its Redis key; instead of `prefix`. Default: None
+        on_lost: What a block does when its lease is lost: `"cancel"` cancels its body, `"raise"`
+            lets the body run on and raises `LeaseLostError` at its end. Default: "cancel"
+        turn: Seconds for which a contended lock is passed among this client's tasks before other
+            processes get a chance; 0 never passes it. Default: 0.01
+        client_name: Name of the connection, which `inspect` and CLIENT LIST show. Default: None
         sharded_pubsub: For clusters: `"auto"` uses sharded pub/sub where the cluster has it, as
-            Redisson does; `"on"` and `"off"` say it outright, for both sides alike.
-        sync_replicas: How many replicas must confirm a grant or a renewal before it counts; with
-            too few, `ReplicationError` is raised and nothing is held. `"auto"`: one, if the master
-            has any; of a single server, none. Releases, latches and barriers are not confirmed.
-            Only a grant that all replicas have survives whichever of them is promoted.
-        sync_timeout: Seconds that they have for it, from when it is asked for.
-        address_map: For clusters and Sentinel: from the address that a node announces to the one
-            to use. A mapping from `"host:port"` or `(host, port)` to either, or a function that is
-            given host and port and returns both. A `RedisCluster`'s own `address_remap` is taken
-            unless this is given.
-        command_timeout: Seconds for which any call without a timeout of its own waits for a Redis
-            that does not answer; 30 at most.
-        acquire_timeout: The `timeout` of every acquire that names none; None waits for ever.
-        on_release_error: What becomes of a block whose release got no answer: `"log"` ends it
-            normally, with a warning, because its work was protected; `"raise"` raises
-            `ReleaseFailedError`.
-        idle_lifetime: Seconds after the last lease for which Redis keeps the counter of a fenced
-            lock, and a semaphore; None keeps them for ever, as Redisson does. Longer than
-            `lease_time`, at least 10 s, and the same for all clients of a name; not for names that
-            Redisson uses too. Then the tokens of a lock that was idle for so long grow only as
-            long as the server's clock is not stepped back, and a semaphore forgets its number of
-            permits: see "What stays in Redis" in docs/safety.md.
-        listener: Is told what the client does: acquisitions, waits, losses, outages; a `Listener`.
+            Redisson does; `"on"` and `"off"` force it, and Redisson needs the same setting.
+            Default: "auto"
+        sync_replicas: How many replicas must confirm a grant or a renewal before it counts. If too
+            few do, `ReplicationError` is raised and nothing is held. `"auto"`: one if the master
+            has any, and none for a single server. Releases, latches and barriers are not confirmed.
+            Only a grant that all replicas have survives whichever of them is promoted. Default:
+            "auto"
+        sync_timeout: Seconds to wait for replicas to confirm. Default: 1
+        address_map: For clusters and Sentinel: maps the address that a node announces to the one to
+            use. A mapping from `"host:port"` or `(host, port)` to either, or a function that takes
+            host and port and returns both. Without it, a `RedisCluster`'s own `address_remap` is
+            used. Default: None
+        command_timeout: Seconds for which a call without a timeout of its own waits for a server
+            that does not answer; at most 30. Default: 5
+        acquire_timeout: The `timeout` of every acquire that has none; None waits without end.
+            Default: None
+        on_release_error: What a block does when its release gets no answer: `"log"` logs a warning
+            and ends normally, because the work was protected; `"raise"` raises
+            `ReleaseFailedError`. Default: "log"
+        idle_lifetime: Seconds after the last lease for which Redis keeps a semaphore, and the
+            counter of a fenced lock; None keeps them, as Redisson does. At least 10, and more than
+            `lease_time`. Set the same `idle_lifetime` on every client that uses the name, and none
+            for names that Redisson uses too. Afterwards a semaphore has forgotten its number of
+            permits, and tokens grow only if the server's clock was not stepped back: see "What
+            stays in Redis" in docs/safety.md. Default: None
+        listener: A `Listener`, which is called with acquisitions, waits, losses and outages.
+            Default: None
 
     Raises:
         TypeError: `client` is no asyncio client of redis-py, an option has the wrong type, or
             there is no such option.
-        ValueError: An option is out of range or for other servers than these, or the client asks
-            replicas, or connects in a way of its own.
+        ValueError: An option is out of range or for other servers than these, or the client reads
+            from replicas, or connects in a way of its own.
     """
 
     def __init__(self, client: Redis | RedisCluster, **options: Unpack[RedissonOptions]) -> None:
@@ -290,13 +319,10 @@ class Redisson:
             counts,
             teller,
         )
-        # A lock object serves any number of tasks, and `async with client.get_lock(name)` is one
-        # a turn: those used of late are kept.
+        #: The types of the names whose locks are kept.
         self._kept_names = options.names.fixed
-        self._locks: Recent[Name, RLock] = Recent()
-        self._fenced_locks: Recent[Name, FencedLock] = Recent()
-        self._fair_locks: Recent[Name, FairLock] = Recent()
-        self._read_write_locks: Recent[Name, ReadWriteLock] = Recent()
+        #: By the method that makes them, the locks used recently.
+        self._kept: defaultdict[object, Recent[Name, Any]] = defaultdict(Recent)
         #: The event loop of the last use; never asked for anything once it was closed.
         self._loop: object = None
         self._root: Task | None = None
@@ -378,6 +404,7 @@ class Redisson:
     ) -> None:
         await self.aclose()
 
+    @explained
     async def ping(self, *, timeout: Duration | None = None) -> None:
         """Return when Redis has answered. Cancelling is harmless.
 
@@ -398,6 +425,7 @@ class Redisson:
         call.fails_fast = seconds == 0
         await self._executor.answer(call)
 
+    @_keeping
     def get_lock(self, name: Name, *, reentrant: bool = True) -> RLock:
         """Return the reentrant lock `name`; with `reentrant=False`, one that refuses re-entry.
 
@@ -405,52 +433,30 @@ class Redisson:
             TypeError: The name is neither str nor bytes.
             ValueError: The name is empty or longer than 4 KiB.
         """
-        if not reentrant:
-            return RLock(self._context, name, reentrant=False)
-        if type(name) not in self._kept_names:
-            return RLock(self._context, name)
-        try:
-            return self._locks[name]
-        except KeyError:
-            return self._locks.made(name, lambda: RLock(self._context, name))
+        return RLock(self._context, name, reentrant=reentrant)
 
+    @_keeping
     def get_fenced_lock(self, name: Name) -> FencedLock:
         """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
-        if type(name) not in self._kept_names:
-            return FencedLock(self._context, name)
-        try:
-            return self._fenced_locks[name]
-        except KeyError:
-            return self._fenced_locks.made(name, lambda: FencedLock(self._context, name))
+        return FencedLock(self._context, name)
 
+    @_keeping
     def get_fair_lock(self, name: Name, *, reentrant: bool = True) -> FairLock:
         """Return the lock `name` that is granted in order of arrival across processes.
 
         Errors as for `get_lock`.
         """
-        if not reentrant:
-            return FairLock(self._context, name, reentrant=False)
-        if type(name) not in self._kept_names:
-            return FairLock(self._context, name)
-        try:
-            return self._fair_locks[name]
-        except KeyError:
-            return self._fair_locks.made(name, lambda: FairLock(self._context, name))
+        return FairLock(self._context, name, reentrant=reentrant)
 
+    @_keeping
     def get_read_write_lock(self, name: Name, *, prefer: Prefer = "readers") -> ReadWriteLock:
         """Return the lock `name` for many readers or one writer; errors as for `get_lock`.
 
         With `prefer="writers"` a waiting writer keeps new readers out; see `ReadWriteLock`.
         """
-        if prefer != "readers":
-            return ReadWriteLock(self._context, name, prefer=prefer)
-        if type(name) not in self._kept_names:
-            return ReadWriteLock(self._context, name)
-        try:
-            return self._read_write_locks[name]
-        except KeyError:
-            return self._read_write_locks.made(name, lambda: ReadWriteLock(self._context, name))
+        return ReadWriteLock(self._context, name, prefer=prefer)
 
+    @explained
     def get_multi_lock(self, *locks: LockLike) -> MultiLock:
         """Return a lock that holds several locks, of this client or others: all or none.
 
@@ -460,6 +466,7 @@ class Redisson:
         """
         return MultiLock(*locks)
 
+    @explained
     def get_red_lock(self, *locks: ServerLock) -> RedLock:
         """Return a lock on several independent servers: held once most of them granted it.
 
@@ -472,6 +479,7 @@ class Redisson:
         """
         return RedLock(*locks)
 
+    @explained
     def get_semaphore(self, name: Name, permits: int | None = None) -> Semaphore:
         """Return the semaphore `name`; with `permits`, the first use creates it if it is missing.
 
@@ -483,6 +491,7 @@ class Redisson:
         """
         return Semaphore(self._context, name, permits)
 
+    @explained
     def get_permit_expirable_semaphore(
         self, name: Name, permits: int | None = None
     ) -> PermitExpirableSemaphore:
@@ -492,6 +501,7 @@ class Redisson:
         """
         return PermitExpirableSemaphore(self._context, name, permits)
 
+    @explained
     def get_latch(self, name: Name, count: int | None = None) -> CountDownLatch:
         """Return the latch `name`; with `count`, 1 or more, the first use sets it if it is unset.
 
@@ -506,6 +516,7 @@ class Redisson:
         """
         return CountDownLatch(self._context, name, count)
 
+    @explained
     def get_barrier(self, name: Name, parties: int) -> CyclicBarrier:
         """Return the barrier `name` for a number of parties, the same for all of them.
 

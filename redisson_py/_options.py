@@ -54,7 +54,48 @@ def grace(late: float) -> float:
 
 
 class RedissonOptions(TypedDict, total=False):
-    """The keyword arguments of `Redisson` and `Redisson.from_url`."""
+    """The options of a client: keyword arguments of `Redisson`, `from_url` and `from_file`.
+
+    Attributes:
+        lease_time: Seconds for which the watchdog keeps a lock; it renews it every third of that.
+            Shorter: the lock of a crashed process is free sooner. Longer: locks survive longer
+            outages, of up to two thirds of it. Default: 30
+        prefix: Text that is put before every name. Default: ""
+        name_mapper: A function from a name to its Redis key; instead of `prefix`. Default: None
+        on_lost: What a block does when its lease is lost: `"cancel"` cancels its body, `"raise"`
+            lets the body run on and raises `LeaseLostError` at its end. Default: "cancel"
+        turn: Seconds for which a contended lock is passed among this client's tasks before other
+            processes get a chance; 0 never passes it. Default: 0.01
+        client_name: Name of the connection, which `inspect` and CLIENT LIST show. Default: None
+        sharded_pubsub: For clusters: `"auto"` uses sharded pub/sub where the cluster has it, as
+            Redisson does; `"on"` and `"off"` force it, and Redisson needs the same setting.
+            Default: "auto"
+        sync_replicas: How many replicas must confirm a grant or a renewal before it counts. If too
+            few do, `ReplicationError` is raised and nothing is held. `"auto"`: one if the master
+            has any, and none for a single server. Releases, latches and barriers are not confirmed.
+            Only a grant that all replicas have survives whichever of them is promoted. Default:
+            "auto"
+        sync_timeout: Seconds to wait for replicas to confirm. Default: 1
+        address_map: For clusters and Sentinel: maps the address that a node announces to the one to
+            use. A mapping from `"host:port"` or `(host, port)` to either, or a function that takes
+            host and port and returns both. Without it, a `RedisCluster`'s own `address_remap` is
+            used. Default: None
+        command_timeout: Seconds for which a call without a timeout of its own waits for a server
+            that does not answer; at most 30. Default: 5
+        acquire_timeout: The `timeout` of every acquire that has none; None waits without end.
+            Default: None
+        on_release_error: What a block does when its release gets no answer: `"log"` logs a warning
+            and ends normally, because the work was protected; `"raise"` raises
+            `ReleaseFailedError`. Default: "log"
+        idle_lifetime: Seconds after the last lease for which Redis keeps a semaphore, and the
+            counter of a fenced lock; None keeps them, as Redisson does. At least 10, and more than
+            `lease_time`. Set the same `idle_lifetime` on every client that uses the name, and none
+            for names that Redisson uses too. Afterwards a semaphore has forgotten its number of
+            permits, and tokens grow only if the server's clock was not stepped back: see "What
+            stays in Redis" in docs/safety.md. Default: None
+        listener: A `Listener`, which is called with acquisitions, waits, losses and outages.
+            Default: None
+    """
 
     lease_time: Duration
     prefix: str
@@ -75,20 +116,10 @@ class RedissonOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The checked options of one client.
+    """The checked options of one client: see `RedissonOptions`.
 
     Attributes:
-        command_timeout: Seconds for which a call without a timeout of its own waits for a server
-            that does not answer.
-        acquire_timeout: The `timeout` of every acquire that names none; None waits for ever.
-        on_release_error: What a block does if its release gets no answer.
-        idle_ms: Milliseconds after the last lease for which Redis keeps a counter; 0 for ever.
-        listener: Gets an event for what the client does.
-        sharded_pubsub: Whether a cluster's messages use sharded pub/sub; "auto" asks the cluster.
-        sync_replicas: The number of replicas that must confirm a grant; "auto": one, if there are
-            any.
-        sync_timeout: Seconds for the confirmation.
-        address_map: Maps the address that a node announces to the address to use.
+        idle_ms: Milliseconds of `idle_lifetime`; 0 keeps counters.
     """
 
     names: Names

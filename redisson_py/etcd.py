@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Self, Unpack, final
 
+from redisson_py._arguments import explained
 from redisson_py._engine.snapshots import ReadWriteSnapshot
 from redisson_py._keys import Name
-from redisson_py._stores.client import StoreClient, StoreOptions
+from redisson_py._stores.client import StoreClient
 from redisson_py._stores.election import Election, Leader, Leadership
 from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock
+from redisson_py._stores.options import StoreOptions
 from redisson_py._stores.read_write_lock import StoreReadLock, StoreReadWriteLock, StoreWriteLock
 
 with needs("etcd"):
@@ -31,20 +33,21 @@ __all__ = [
 
 @final
 class Etcd(StoreClient):
-    """Makes locks that etcd (3.4 or newer) keeps, as Go's client does.
+    """Makes locks that etcd (3.4 or newer) keeps, and shares them with Go's client.
 
     A lock is the `Mutex` of Go's `concurrency` package, an election its `Election`, a read-write
     lock the `RWMutex` of `experimental/recipes`.
+
     Use it as `async with Etcd.from_url(...) as store`, or call `aclose()` in the end; nothing
     connects until first use.
 
     Promised: at any instant at most one owner holds a lock, also through the failure of a minority
-    of the members; a holder's own view ends before etcd's. Clients are served in the order in
-    which etcd saw them come. The token is the revision at which the holder's key was created.
+    of the members; a holder's own view ends before etcd's. etcd serves clients in the order in
+    which it saw them come. The token is the revision at which the holder's key was created.
 
-    Not promised: that a lease is as short as asked for, for other processes: etcd counts whole
-    seconds, and grants no less than its election timeout allows. One session, an etcd lease of
-    `lease_time`, keeps all that a client holds without a `lease_time` of its own.
+    Not promised: that a lease ends for other processes as soon as you asked: etcd counts whole
+    seconds, and its election timeout sets a minimum. One session, an etcd lease of `lease_time`,
+    keeps everything that a client acquires without a `lease_time`.
 
     Cost: uncontended two round trips for a pair.
     """
@@ -64,11 +67,28 @@ class Etcd(StoreClient):
         Args:
             url: `etcd://user:password@host1:2379,host2:2379`; `etcds://` is TLS. No error quotes
                 it.
-            ca: A file with the authorities to trust; None: those of the system.
-            cert: A file with the client's own certificates.
-            key: A file with their key.
-            options: As for `Redisson`: `lease_time`, `prefix`, `name_mapper`, `on_lost`, `turn`,
-                `command_timeout`, `acquire_timeout`, `on_release_error`, `listener`.
+            ca: A file with the authorities to trust; None trusts the system's. Default: None
+            cert: A file with the client's own certificate. Default: None
+            key: A file with its key. Default: None
+            lease_time: Seconds for which the watchdog keeps a lock; it renews it every third of
+                that. Shorter: the lock of a crashed process is free sooner. Longer: locks survive
+                longer outages, of up to two thirds of it. Default: 30
+            prefix: Text that is put before every name. Default: ""
+            name_mapper: A function from a name to its key; instead of `prefix`. Default: None
+            on_lost: What a block does when its lease is lost: `"cancel"` cancels its body,
+                `"raise"` lets the body run on and raises `LeaseLostError` at its end. Default:
+                "cancel"
+            turn: Seconds for which a contended lock is passed among this client's tasks before
+                other processes get a chance; 0 never passes it. Default: 0.01
+            command_timeout: Seconds for which a call without a timeout of its own waits for a
+                server that does not answer; at most 30. Default: 5
+            acquire_timeout: The `timeout` of every acquire that has none; None waits without end.
+                Default: None
+            on_release_error: What a block does when its release gets no answer: `"log"` logs a
+                warning and ends normally, because the work was protected; `"raise"` raises
+                `ReleaseFailedError`. Default: "log"
+            listener: A `Listener`, which is called with acquisitions, waits, losses and outages.
+                Default: None
 
         Raises:
             TypeError: The URL is no str, an option has the wrong type, or does not exist.
@@ -79,6 +99,7 @@ class Etcd(StoreClient):
             options,
         )
 
+    @explained
     def get_read_write_lock(self, name: Name) -> StoreReadWriteLock:
         """Return the read-write lock `name`: many readers or one writer; errors as for `get_lock`.
 
@@ -87,6 +108,7 @@ class Etcd(StoreClient):
         """
         return StoreReadWriteLock(self._context, self._executor, name)
 
+    @explained
     def get_election(self, name: Name) -> Election:
         """Return the election `name`; errors as for `get_lock`.
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Self, Unpack, final
 
-from redisson_py._stores.client import StoreClient, StoreOptions
+from redisson_py._stores.client import StoreClient
 from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock
+from redisson_py._stores.options import StoreOptions
 
 with needs("mysql"):
     from redisson_py._stores.mysql.store import MySQLStore, schema_sql
@@ -22,13 +23,13 @@ class MySQL(StoreClient):
     connects until first use.
 
     Promised: at any instant at most one owner holds a lock as the database sees it, and a holder's
-    own view ends before the database's, which alone reads the clock. Fencing tokens grow from
+    own view ends before the database's, whose clock alone counts. Fencing tokens grow from
     holder to holder.
 
-    Not promised: that a waiter of another process is woken. MySQL cannot notify, so the head of
-    each client's queue asks again, first after 50 milliseconds, later at `poll_interval`; an
-    order between processes; exclusion after a failover that lost the write, or when the server's
-    clock is stepped forward.
+    Not promised: that a release wakes a waiter of another process. The server cannot notify, so
+    the head of each client's queue asks again, first after 50 milliseconds, later at
+    `poll_interval`. Nor an order between processes, nor exclusion after a failover that lost the
+    write, or when the server's clock is stepped forward.
 
     Cost: uncontended one round trip for an acquire and one for a release.
     """
@@ -38,12 +39,34 @@ class MySQL(StoreClient):
         """Return a client of the database that `url` names; nothing connects yet.
 
         Args:
-            url: `mysql://user:password@host:port/database` or `mariadb://`. Its arguments are
-                `connections` (at most so many; 10), `poll_interval` (at most so many seconds
-                between two requests of one that waits; 0.5), `ssl`, `ssl_ca_certs`, `ssl_certfile`
-                and `ssl_keyfile`. No error quotes it.
-            options: As for `Redisson`: `lease_time`, `prefix`, `name_mapper`, `on_lost`, `turn`,
-                `command_timeout`, `acquire_timeout`, `on_release_error`, `listener`.
+            url: `mysql://user:password@host:port/database` or `mariadb://`. No error quotes it. Its
+                arguments are:
+
+                - `connections`: The most connections. Default: 10
+                - `poll_interval`: The most seconds between two requests of a waiter. Default: 0.5
+                - `ssl`: `true` for TLS, which checks the server's certificate. Default: false
+                - `ssl_ca_certs`: A file with the authorities to trust. Default: the system's
+                - `ssl_certfile`: A file with the client's own certificate. Default: None
+                - `ssl_keyfile`: A file with its key. Default: None
+            lease_time: Seconds for which the watchdog keeps a lock; it renews it every third of
+                that. Shorter: the lock of a crashed process is free sooner. Longer: locks survive
+                longer outages, of up to two thirds of it. Default: 30
+            prefix: Text that is put before every name. Default: ""
+            name_mapper: A function from a name to its key; instead of `prefix`. Default: None
+            on_lost: What a block does when its lease is lost: `"cancel"` cancels its body,
+                `"raise"` lets the body run on and raises `LeaseLostError` at its end. Default:
+                "cancel"
+            turn: Seconds for which a contended lock is passed among this client's tasks before
+                other processes get a chance; 0 never passes it. Default: 0.01
+            command_timeout: Seconds for which a call without a timeout of its own waits for a
+                server that does not answer; at most 30. Default: 5
+            acquire_timeout: The `timeout` of every acquire that has none; None waits without end.
+                Default: None
+            on_release_error: What a block does when its release gets no answer: `"log"` logs a
+                warning and ends normally, because the work was protected; `"raise"` raises
+                `ReleaseFailedError`. Default: "log"
+            listener: A `Listener`, which is called with acquisitions, waits, losses and outages.
+                Default: None
 
         Raises:
             TypeError: The URL is no str, an option has the wrong type, or does not exist.

@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Self, Unpack, final
 
+from redisson_py._arguments import explained
 from redisson_py._engine.lease import FencedLease, Lease
 from redisson_py._keys import Name
-from redisson_py._stores.client import StoreClient, StoreOptions
+from redisson_py._stores.client import StoreClient
 from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock, lock_ownership
+from redisson_py._stores.options import StoreOptions
 from redisson_py.locks.lock_of import LockOf
 
 with needs("postgres"):
@@ -114,9 +116,9 @@ class Postgres(StoreClient):
     connects until first use.
 
     Promised: at any instant at most one owner holds a lock as the database sees it, and a holder's
-    own view ends before the database's, which alone reads the clock. Fencing tokens grow from
-    holder to holder. A waiter sleeps until it is notified; PostgreSQL sends a notification only
-    where somebody waits. A lease can `guard` a transaction: no other store has that.
+    own view ends before the database's, whose clock alone counts. Fencing tokens grow from
+    holder to holder. A waiter sleeps until PostgreSQL notifies it; nothing is sent while nobody
+    waits. A lease can `guard` a transaction: no other store has that.
 
     Not promised: an order between processes; exclusion after a failover that lost the write (it is
     as durable as what PostgreSQL commits), or when the server's clock is stepped forward.
@@ -139,11 +141,29 @@ class Postgres(StoreClient):
 
         Args:
             url: `postgresql://user:password@host:port/database`, with libpq's arguments as asyncpg
-                knows them; with several hosts the primary is used. No error quotes it.
-            connections: The most connections that carry requests.
-            statement_cache_size: 0 behind a pooler that does not keep prepared statements.
-            options: As for `Redisson`: `lease_time`, `prefix`, `name_mapper`, `on_lost`, `turn`,
-                `command_timeout`, `acquire_timeout`, `on_release_error`, `listener`.
+                knows them; with several hosts it uses the primary. No error quotes it.
+            connections: The most connections that carry requests. Default: 4
+            statement_cache_size: The most prepared statements that a connection keeps; 0 behind a
+                pooler that does not support them. Default: 100
+            lease_time: Seconds for which the watchdog keeps a lock; it renews it every third of
+                that. Shorter: the lock of a crashed process is free sooner. Longer: locks survive
+                longer outages, of up to two thirds of it. Default: 30
+            prefix: Text that is put before every name. Default: ""
+            name_mapper: A function from a name to its key; instead of `prefix`. Default: None
+            on_lost: What a block does when its lease is lost: `"cancel"` cancels its body,
+                `"raise"` lets the body run on and raises `LeaseLostError` at its end. Default:
+                "cancel"
+            turn: Seconds for which a contended lock is passed among this client's tasks before
+                other processes get a chance; 0 never passes it. Default: 0.01
+            command_timeout: Seconds for which a call without a timeout of its own waits for a
+                server that does not answer; at most 30. Default: 5
+            acquire_timeout: The `timeout` of every acquire that has none; None waits without end.
+                Default: None
+            on_release_error: What a block does when its release gets no answer: `"log"` logs a
+                warning and ends normally, because the work was protected; `"raise"` raises
+                `ReleaseFailedError`. Default: "log"
+            listener: A `Listener`, which is called with acquisitions, waits, losses and outages.
+                Default: None
 
         Raises:
             TypeError: The URL is no str, an option has the wrong type, or does not exist.
@@ -156,6 +176,7 @@ class Postgres(StoreClient):
             options,
         )
 
+    @explained
     def get_lock(self, name: Name, *, reentrant: bool = True) -> PostgresLock:
         """Return the reentrant lock `name`; with `reentrant=False`, one that refuses re-entry.
 
@@ -172,6 +193,7 @@ class Postgres(StoreClient):
         )
         return PostgresLock(make, name)
 
+    @explained
     def get_fenced_lock(self, name: Name) -> PostgresFencedLock:
         """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
         make = partial(

@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Self, Unpack, final
 
+from redisson_py._arguments import explained
 from redisson_py._engine.snapshots import ReadWriteSnapshot
 from redisson_py._keys import Name
-from redisson_py._stores.client import StoreClient, StoreOptions
+from redisson_py._stores.client import StoreClient
 from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock
+from redisson_py._stores.options import StoreOptions
 from redisson_py._stores.read_write_lock import StoreReadLock, StoreReadWriteLock, StoreWriteLock
 from redisson_py._stores.semaphore_mutex import StoreSemaphoreMutex, semaphore_mutex_ownership
 
@@ -34,17 +36,18 @@ __all__ = [
 
 @final
 class ZooKeeper(StoreClient):
-    """Makes locks that ZooKeeper (3.5 or newer) keeps, as Curator does.
+    """Makes locks that ZooKeeper (3.5 or newer) keeps, and shares them with Curator.
 
     A lock is Curator's `InterProcessMutex`, a read-write lock its `InterProcessReadWriteLock`, a
     semaphore mutex its `InterProcessSemaphoreMutex`. kazoo's own `Lock` excludes none of them.
+
     Use it as `async with ZooKeeper.from_url(...) as store`, or call `aclose()` in the end; nothing
     connects until first use. A name that is a path, as `/locks/orders`, is that path; any other is
     below `/redisson_py`.
 
     Promised: at any instant at most one owner holds a lock, also through the failure of a minority
-    of the servers; a holder's own view ends before the session does. Clients are served in the
-    order in which ZooKeeper saw them come. The token is the transaction that created the holder's
+    of the servers; a holder's own view ends before the session does. ZooKeeper serves clients in
+    the order in which it saw them come. The token is the transaction that created the holder's
     node.
 
     Not promised: that ZooKeeper ends a `lease_time` of one acquisition: this client does, and if
@@ -61,8 +64,25 @@ class ZooKeeper(StoreClient):
 
         Args:
             url: `zookeeper://host1:2181,host2:2181/chroot`. No error quotes it.
-            options: As for `Redisson`: `lease_time`, `prefix`, `name_mapper`, `on_lost`, `turn`,
-                `command_timeout`, `acquire_timeout`, `on_release_error`, `listener`.
+            lease_time: Seconds for which the watchdog keeps a lock; it renews it every third of
+                that. Shorter: the lock of a crashed process is free sooner. Longer: locks survive
+                longer outages, of up to two thirds of it. Default: 30
+            prefix: Text that is put before every name. Default: ""
+            name_mapper: A function from a name to its key; instead of `prefix`. Default: None
+            on_lost: What a block does when its lease is lost: `"cancel"` cancels its body,
+                `"raise"` lets the body run on and raises `LeaseLostError` at its end. Default:
+                "cancel"
+            turn: Seconds for which a contended lock is passed among this client's tasks before
+                other processes get a chance; 0 never passes it. Default: 0.01
+            command_timeout: Seconds for which a call without a timeout of its own waits for a
+                server that does not answer; at most 30. Default: 5
+            acquire_timeout: The `timeout` of every acquire that has none; None waits without end.
+                Default: None
+            on_release_error: What a block does when its release gets no answer: `"log"` logs a
+                warning and ends normally, because the work was protected; `"raise"` raises
+                `ReleaseFailedError`. Default: "log"
+            listener: A `Listener`, which is called with acquisitions, waits, losses and outages.
+                Default: None
 
         Raises:
             TypeError: The URL is no str, an option has the wrong type, or does not exist.
@@ -73,6 +93,7 @@ class ZooKeeper(StoreClient):
             options,
         )
 
+    @explained
     def get_semaphore_mutex(self, name: Name) -> StoreSemaphoreMutex:
         """Return the semaphore mutex `name`, a lock that refuses re-entry; errors as `get_lock`.
 
@@ -82,6 +103,7 @@ class ZooKeeper(StoreClient):
         make = partial(semaphore_mutex_ownership, self._context, self._executor)
         return StoreSemaphoreMutex(make, name)
 
+    @explained
     def get_read_write_lock(self, name: Name) -> StoreReadWriteLock:
         """Return the read-write lock `name`: many readers or one writer; errors as for `get_lock`.
 

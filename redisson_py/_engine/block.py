@@ -6,9 +6,8 @@ than the one that iterated over it. But `async with` looks up both methods on th
 right after the other, before it calls either (so does `AsyncExitStack`, on the class). So they
 are descriptors: the two look-ups of one statement return the two halves of one `Block`.
 
-Code that calls `__aenter__` and `__aexit__` by hand looks them up at different times. Such a
-block is remembered with its task. That task leaves it, or another one if it is the only such
-block. If it is unclear which block is meant, `RuntimeError` is raised.
+Code that calls `__aenter__` and `__aexit__` by hand looks them up at different times. Such a block
+is remembered with its task. That task leaves it, or another one if there is no other such block.
 
 A loss cancels the task that entered the block by `task.cancel`, the way `asyncio.timeout` does.
 An anyio scope would cost a third of an uncontended pair (2.9 of 9 microseconds), and it does not
@@ -23,6 +22,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, final
 
+from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.decorating import Decorated, P, R, decorate
 from redisson_py._engine.releasing import hear_alone, judge_of_release
 from redisson_py._loop import (
@@ -275,7 +275,7 @@ def entered_by_hand(source: BlockSource) -> Block:
 
 
 @final
-class HoldBlock(Generic[S_co, L_co]):
+class HoldBlock(AsyncOnly, Generic[S_co, L_co]):
     """A block with its own options. It can be entered again after it has ended.
 
     Args:

@@ -6,6 +6,8 @@ import weakref
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
+from redisson_py._arguments import explained
+from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.block import Block, give_back
 from redisson_py._engine.hold import Hold, Reason, State, lease_for, lost_error, tell_lost
 from redisson_py._keys import Name
@@ -58,7 +60,7 @@ class Abandonable(Protocol):
     def is_abandoned(self) -> bool: ...
 
 
-class Lease:
+class Lease(AsyncOnly):
     """A time-limited right, from one acquisition to its release or its loss.
 
     Use it as `async with lock as lease`, or keep it and call `release` yourself, from any
@@ -192,6 +194,7 @@ class Lease:
             # A traceback must not keep the future alive.
             del future
 
+    @explained
     async def extend(self, lease_time: Duration) -> None:
         """Set the lease to end `lease_time` seconds from now.
 

@@ -10,16 +10,18 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from types import TracebackType
-from typing import Self, TypedDict
+from typing import Self
 
+from redisson_py._arguments import explained
+from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.bus import Bus
 from redisson_py._engine.closing import let_go, statistics_of
 from redisson_py._engine.context import Context
 from redisson_py._engine.lease import FencedLease
 from redisson_py._engine.wakeups import Table
 from redisson_py._engine.watchdog import Watchdog
-from redisson_py._keys import Name, NameMapper
-from redisson_py._listener import Listener, Teller
+from redisson_py._keys import Name
+from redisson_py._listener import Teller
 from redisson_py._loop import (
     Cancelled,
     Future,
@@ -36,13 +38,13 @@ from redisson_py._loop import (
     wait_for_all,
     wake,
 )
-from redisson_py._options import OnLost, OnReleaseError, check_options, unknown_option
 from redisson_py._owner import Owners
 from redisson_py._statistics import ClientStatistics, Counts
 from redisson_py._stores.commands import own_channel
 from redisson_py._stores.contract import Store
 from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.locks import FencedStoreLock, StoreLock, lock_ownership
+from redisson_py._stores.options import StoreOptions, check_store_options
 from redisson_py._stores.requests import Ping
 from redisson_py._stream.outage import Outages
 from redisson_py._time import Duration, check_timeout
@@ -59,39 +61,21 @@ _LONG = 3600.0
 _ENDED = "its event loop was shut down"
 
 
-class StoreOptions(TypedDict, total=False):
-    """The keyword arguments of every store: those of `Redisson` that do not need Redis."""
-
-    lease_time: Duration
-    prefix: str
-    name_mapper: NameMapper | None
-    on_lost: OnLost
-    turn: Duration
-    command_timeout: Duration
-    acquire_timeout: Duration | None
-    on_release_error: OnReleaseError
-    listener: Listener | None
-
-
-class StoreClient:
+class StoreClient(AsyncOnly):
     """Base of the clients of stores: makes locks and keeps what they hold.
 
     Use it as `async with`, or call `aclose()` in the end; `async with` opens it again, with a new
-    id. Nothing connects until first use. It belongs to the event loop of its first use; when that
-    was closed, and the client holds nothing and nobody waits, the next use moves it to the running
-    loop. It must not have connected before a fork.
+    id. Nothing connects until first use. It belongs to the event loop of its first use. When that
+    loop is closed, the next use moves the client to the running loop, if it holds nothing and no
+    task waits. A client that has connected cannot be used after a fork.
 
     Args:
         make_store: Makes the store, for a lease time in seconds.
-        options: As for `Redisson`.
+        options: See `StoreOptions`.
     """
 
     def __init__(self, make_store: Callable[[float], Store], options: StoreOptions) -> None:
-        known = StoreOptions.__annotations__
-        for name in options:
-            if name not in known:
-                raise TypeError(unknown_option(name, known))
-        checked = self._options = check_options(**options)
+        checked = self._options = check_store_options(options)
         teller = None if checked.listener is None else Teller(checked.listener)
         store = self._store = make_store(checked.lease_time)
         self._owners = Owners()
@@ -148,6 +132,7 @@ class StoreClient:
     ) -> None:
         await self.aclose()
 
+    @explained
     async def ping(self, *, timeout: Duration | None = None) -> None:
         """Return when the store has answered. Cancelling is harmless.
 
@@ -168,6 +153,7 @@ class StoreClient:
         call.fails_fast = seconds == 0
         await executor.answer(call)
 
+    @explained
     def get_lock(self, name: Name, *, reentrant: bool = True) -> StoreLock:
         """Return the reentrant lock `name`; with `reentrant=False`, one that refuses re-entry.
 
@@ -178,6 +164,7 @@ class StoreClient:
         make = partial(lock_ownership, self._context, self._executor, reentrant=reentrant)
         return StoreLock(make, name)
 
+    @explained
     def get_fenced_lock(self, name: Name) -> LockOf[FencedLease]:
         """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
         make = partial(lock_ownership, self._context, self._executor, lease_kind=FencedLease)

@@ -15,6 +15,7 @@ from functools import partial
 from typing import final
 
 from redisson_py._answers import Busy, Wakes, wakes_everybody
+from redisson_py._arguments import explained
 from redisson_py._engine import waiting
 from redisson_py._engine.block import HoldBlock
 from redisson_py._engine.context import Context
@@ -207,6 +208,7 @@ class Election:
         """The name, as it was given."""
         return self._name
 
+    @explained
     def campaign(
         self,
         value: str | bytes,

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import final
 
+from redisson_py._arguments import explained
 from redisson_py._commands import barrier as commands
 from redisson_py._commands.barrier import BarrierCommands, InspectReply
 from redisson_py._engine import waiting
+from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.wait import Wait
 from redisson_py._keys import Name, barrier_channel
 from redisson_py._numbers import check_whole
@@ -68,7 +70,7 @@ class BarrierSnapshot:
 
 
 @final
-class CyclicBarrier:
+class CyclicBarrier(AsyncOnly):
     """A number of parties that wait for each other, across processes and hosts.
 
     The last party to arrive releases all, and the barrier is ready for the next round. `wait`
@@ -149,6 +151,7 @@ class CyclicBarrier:
         """The number of parties that must arrive."""
         return self._parties
 
+    @explained
     async def wait(self, timeout: Duration | None = None) -> int:
         """Wait until all parties have arrived; return this one's position, 0 for the first.
 

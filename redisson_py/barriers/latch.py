@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, final
 
 from redisson_py._answers import Busy, Wakes, wakes_everybody
+from redisson_py._arguments import explained
 from redisson_py._commands import latch as commands
 from redisson_py._commands.latch import LatchCommands
 from redisson_py._engine import waiting
@@ -107,6 +108,7 @@ class CountDownLatch:
         """The channel on which zero and new counts are announced."""
         return self._commands.channel
 
+    @explained
     async def wait(self, timeout: Duration | None = None) -> None:
         """Wait until the count is zero; return at once if the latch was never set.
 

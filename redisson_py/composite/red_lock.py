@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, final
 
 from redisson_py._engine import waiting
+from redisson_py._engine.awaiting import acquiring
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.ownership import Begun
@@ -102,6 +103,7 @@ class RedLock(CompositeLock):
                 raise ValueError(f"{one!r} and {other!r} are {where}")
         super().__init__(QuorumOwnership(members))
 
+    @acquiring
     async def try_acquire(
         self,
         *,

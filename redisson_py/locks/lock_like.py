@@ -7,6 +7,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from redisson_py._arguments import explained
+from redisson_py._engine.awaiting import AsyncOnly, acquiring
 from redisson_py._engine.block import Acquired, Block, BlockHalf, HoldBlock, acquire
 from redisson_py._engine.context import TaskHolds
 from redisson_py._engine.decorating import Fill, P, R, decorate
@@ -85,7 +87,7 @@ class Locking(Acquired, Protocol):
         ...
 
 
-class LockLike(ABC):
+class LockLike(AsyncOnly, ABC):
     """The methods of every lock: acquire, hold, release, and look.
 
     The current task holds the lock, not the lock object, so any number of tasks may share the
@@ -120,6 +122,7 @@ class LockLike(ABC):
 
     # Acquiring.
 
+    @acquiring
     async def acquire(
         self,
         *,
@@ -185,6 +188,7 @@ class LockLike(ABC):
             )
         return lease
 
+    @acquiring
     async def try_acquire(
         self,
         *,
@@ -236,6 +240,7 @@ class LockLike(ABC):
 
     # Blocks.
 
+    @explained
     def hold(
         self,
         *,
@@ -288,6 +293,7 @@ class LockLike(ABC):
 
     # Decorators.
 
+    @explained
     def __call__(
         self, func: Callable[P, Coroutine[Any, Any, R]]
     ) -> Callable[P, Coroutine[Any, Any, R]]:

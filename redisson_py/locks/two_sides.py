@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from redisson_py._keys import Name
 from redisson_py._statistics import PrimitiveStatistics
@@ -21,6 +21,16 @@ class TwoSides(Generic[R, W]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"
+
+    if not TYPE_CHECKING:
+
+        def __aenter__(self, *_: object) -> NoReturn:
+            raise TypeError(
+                f"{type(self).__name__} is no block: write `async with lock.read_lock():` or"
+                " `async with lock.write_lock():`"
+            )
+
+        __aexit__ = __enter__ = __exit__ = __aenter__
 
     @property
     def name(self) -> Name:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Self, final
 
+from redisson_py._arguments import explained
 from redisson_py._commands.permit_expirable_semaphore import (
     AVAILABLE,
     INSPECT,
@@ -14,6 +15,7 @@ from redisson_py._commands.permit_expirable_semaphore import (
     PermitExpirableSemaphoreCommands,
     owner_of,
 )
+from redisson_py._engine.awaiting import acquiring
 from redisson_py._engine.block import HoldBlock
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.releasing import when_answered
@@ -68,6 +70,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
     def _named(self, name: Name) -> Self:
         return type(self)(self._context, name, self._permits)
 
+    @acquiring
     async def acquire(
         self, *, lease_time: Duration | None = None, timeout: Duration | None = None
     ) -> Permit:
@@ -95,6 +98,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
         (permit,) = await self._acquire(1, timeout, lease_time)
         return permit
 
+    @acquiring
     async def try_acquire(
         self, *, lease_time: Duration | None = None, timeout: Duration | None = 0
     ) -> Permit | None:
@@ -107,6 +111,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
         permits = await self._try_acquire(1, timeout, lease_time)
         return None if permits is None else permits[0]
 
+    @acquiring
     async def acquire_many(
         self, n: int, *, lease_time: Duration | None = None, timeout: Duration | None = None
     ) -> list[Permit]:
@@ -118,6 +123,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
         units = _check_many(n)
         return await self._acquire(units, timeout, lease_time)
 
+    @acquiring
     async def try_acquire_many(
         self, n: int, *, lease_time: Duration | None = None, timeout: Duration | None = 0
     ) -> list[Permit] | None:
@@ -125,6 +131,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
         units = _check_many(n)
         return await self._try_acquire(units, timeout, lease_time)
 
+    @explained
     def hold(
         self, *, lease_time: Duration | None = None, timeout: Duration | None = None
     ) -> HoldBlock[Self, Permit]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Self, final
 
+from redisson_py._arguments import explained
 from redisson_py._commands.replies import stored_number
 from redisson_py._commands.semaphore import AVAILABLE, INSPECT, SemaphoreCommands
+from redisson_py._engine.awaiting import acquiring
 from redisson_py._engine.block import HoldBlock
 from redisson_py._engine.hold import Hold
 from redisson_py._keys import Name
@@ -64,6 +66,7 @@ class Semaphore(SemaphoreLike):
     def _named(self, name: Name) -> Self:
         return type(self)(self._context, name, self._permits)
 
+    @acquiring
     async def acquire(self, n: int = 1, *, timeout: Duration | None = None) -> Permit:
         """Take `n` permits, all or none, waiting until that many are free.
 
@@ -99,6 +102,7 @@ class Semaphore(SemaphoreLike):
         (permit,) = await self._acquire(units, timeout, None)
         return permit
 
+    @acquiring
     async def try_acquire(self, n: int = 1, *, timeout: Duration | None = 0) -> Permit | None:
         """Take `n` permits within `timeout` seconds, or return None if they are not free.
 
@@ -113,6 +117,7 @@ class Semaphore(SemaphoreLike):
         permits = await self._try_acquire(units, timeout, None)
         return None if permits is None else permits[0]
 
+    @explained
     def hold(self, n: int = 1, *, timeout: Duration | None = None) -> HoldBlock[Self, Permit]:
         """Return a block with the options of `acquire`: `async with s.hold(n=2) as permit`.
 

@@ -9,9 +9,11 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from redisson_py._answers import Disagrees
+from redisson_py._arguments import explained
 from redisson_py._commands.permit_expirable_semaphore import PermitExpirableSemaphoreCommands
 from redisson_py._commands.replies import other_number, stored_number
 from redisson_py._commands.semaphore import SemaphoreCommands
+from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.block import Block, BlockHalf, acquire
 from redisson_py._engine.decorating import Fill, P, R, decorate
 from redisson_py._engine.lease import Lease
@@ -59,7 +61,7 @@ class SemaphoreSnapshot:
     more: int = 0
 
 
-class SemaphoreLike(ABC):
+class SemaphoreLike(AsyncOnly, ABC):
     """Base of the semaphores."""
 
     _half: Block | None = None
@@ -191,6 +193,7 @@ class SemaphoreLike(ABC):
 
     # Decorators.
 
+    @explained
     def __call__(
         self, func: Callable[P, Coroutine[Any, Any, R]]
     ) -> Callable[P, Coroutine[Any, Any, R]]:

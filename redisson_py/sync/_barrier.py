@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import final
 
 from redisson_py import BarrierSnapshot, PrimitiveStatistics
+from redisson_py._arguments import explained
 from redisson_py._keys import Name
 from redisson_py._time import Duration
 from redisson_py.sync._wrapping import Wrapper
@@ -87,6 +88,7 @@ class CyclicBarrier(Wrapper):
         value: int = self._shape.parties
         return value
 
+    @explained
     def wait(self, timeout: Duration | None = None) -> int:
         """Wait until all parties have arrived; return this one's position, 0 for the first.
 

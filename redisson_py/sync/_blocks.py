@@ -23,14 +23,14 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from redisson_py import NotHeldError
 from redisson_py.sync._calling import Call
 from redisson_py.sync._decorating import decorate
-from redisson_py.sync._wrapping import Wrapper, leases_of, working_of, wrap
+from redisson_py.sync._wrapping import ThreadsOnly, Wrapper, leases_of, working_of, wrap
 
 P = ParamSpec("P")
 R = TypeVar("R")
 L_co = TypeVar("L_co", covariant=True)
 
 
-class HoldBlock(Generic[L_co]):
+class HoldBlock(ThreadsOnly, Generic[L_co]):
     """A block with its own options. It can be entered again after it has ended.
 
     Args:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, final
 
 from redisson_py import ClientStatistics
 from redisson_py import Redisson as AsyncRedisson
+from redisson_py._arguments import explained
 from redisson_py._keys import Name
 from redisson_py._time import Duration
 from redisson_py.locks.read_write_lock import Prefer
@@ -36,72 +37,71 @@ class Redisson(ClientLike):
     Use it as `with Redisson.from_url(...) as client`, or construct it anywhere, such as in a
     module (nothing starts or connects until first use). `close()` ends it, and `with` opens it
     again, with a new id. When the interpreter exits it is closed. One client serves any number
-    of threads and names with one connection to each server in use: the one server, the master,
-    or the nodes of a cluster that it needs. Where replicas may have to confirm
-    (`sync_replicas`), a second one is for grants; with Sentinel, a small one leads to each
-    Sentinel. See docs/topologies.md.
+    of threads and names. It has one connection to each server that it uses: the one server, the
+    master, or nodes of a cluster. With `sync_replicas` a second connection carries grants; with
+    Sentinel a small one leads to each Sentinel. See docs/topologies.md.
 
     All clients share one thread, in which an event loop works for them. It starts with the
     first use. A thread that runs an event loop of its own gets a RuntimeError: use
     `redisson_py.Redisson` there. A client that has not connected yet may be used after a fork,
     with the locks that it made; one that has raises ClientClosedError in the child.
 
-    What it does in the background, for all its callers, has the context variables of where it
-    was made: connecting, with `address_map` and a credential provider, and most log records of
-    that.
+    Background work runs with the context variables of the code that created the client:
+    connecting, `address_map`, a credential provider, and most log records of these.
 
     Args:
         client: A `redis.asyncio.Redis` (also what `Sentinel.master_for` returns) or
-            `RedisCluster`, whose addresses, credentials and TLS settings are used. Connections
-            are our own; `close` leaves the client open. Its `socket_connect_timeout` bounds
+            `RedisCluster`. Its addresses, credentials and TLS settings are used; connections
+            are our own, and `close` leaves the client open. Its `socket_connect_timeout` bounds
             each attempt to connect, unless it is redis-py's default. Its `socket_timeout` is
-            not taken over, as redis-py gives every client one: see `command_timeout`. How it
-            pools, retries, checks and decodes is its own affair.
-        lease_time: Seconds for which the watchdog keeps locks, renewed every third of it.
-            Shorter: a crashed holder blocks others less long. Longer: outages of Redis up to
-            two thirds of it are survived.
-        prefix: Put before every name, as Redisson's NameMapper would.
-        name_mapper: Or a function from name to key.
+            ignored, because redis-py gives every client one: see `command_timeout`. The
+            client's pool, retry, health-check and decoding settings are ignored.
+        lease_time: Seconds for which the watchdog keeps a lock; it renews it every third of
+            that. Shorter: the lock of a crashed process is free sooner. Longer: locks survive
+            longer outages, of up to two thirds of it. Default: 30
+        prefix: Text that is put before every name. Default: ""
+        name_mapper: A function from a name to its Redis key; instead of `prefix`. Default: None
         on_lost: A function that is called with the `LostEvent` of each lost lease, in a thread
-            of its own for all clients: it may block, and use the client. `"raise"` calls
-            nothing. In both cases the body of a block runs on, and LeaseLostError is raised at
-            its end.
+            that all clients share: it may block, and use the client. `"raise"` calls nothing.
+            In both cases the body of a block runs on, and `LeaseLostError` is raised at its
+            end. Default: "raise"
         turn: Seconds for which a contended lock is passed among this client's threads before
-            other processes get a chance; 0 never passes.
-        client_name: Name of the connection, shown by `inspect` and by CLIENT LIST.
+            other processes get a chance; 0 never passes it. Default: 0.01
+        client_name: Name of the connection, which `inspect` and CLIENT LIST show. Default: None
         sharded_pubsub: For clusters: `"auto"` uses sharded pub/sub where the cluster has it, as
-            Redisson does; `"on"` and `"off"` say it outright, for both sides alike.
-        sync_replicas: How many replicas must confirm a grant or a renewal before it counts;
-            with too few, `ReplicationError` is raised and nothing is held. `"auto"`: one, if
-            the master has any; of a single server, none. Releases, latches and barriers are not
+            Redisson does; `"on"` and `"off"` force it, and Redisson needs the same setting.
+            Default: "auto"
+        sync_replicas: How many replicas must confirm a grant or a renewal before it counts. If
+            too few do, `ReplicationError` is raised and nothing is held. `"auto"`: one if the
+            master has any, and none for a single server. Releases, latches and barriers are not
             confirmed. Only a grant that all replicas have survives whichever of them is
-            promoted.
-        sync_timeout: Seconds that they have for it, from when it is asked for.
-        address_map: For clusters and Sentinel: from the address that a node announces to the
+            promoted. Default: "auto"
+        sync_timeout: Seconds to wait for replicas to confirm. Default: 1
+        address_map: For clusters and Sentinel: maps the address that a node announces to the
             one to use. A mapping from `"host:port"` or `(host, port)` to either, or a function
-            that is given host and port and returns both. A `RedisCluster`'s own `address_remap`
-            is taken unless this is given.
-        command_timeout: Seconds for which any call without a timeout of its own waits for a
-            Redis that does not answer; 30 at most.
-        acquire_timeout: The `timeout` of every acquire that names none; None waits for ever.
-        on_release_error: What becomes of a block whose release got no answer: `"log"` ends it
-            normally, with a warning, because its work was protected; `"raise"` raises
-            `ReleaseFailedError`.
-        idle_lifetime: Seconds after the last lease for which Redis keeps the counter of a
-            fenced lock, and a semaphore; None keeps them for ever, as Redisson does. Longer
-            than `lease_time`, at least 10 s, and the same for all clients of a name; not for
-            names that Redisson uses too. Then the tokens of a lock that was idle for so long
-            grow only as long as the server's clock is not stepped back, and a semaphore forgets
-            its number of permits: see "What stays in Redis" in docs/safety.md.
-        listener: Is told what the client does: acquisitions, waits, losses, outages; a
-            `Listener`. Its methods are called in the thread of the event loop, and must not
-            block.
+            that takes host and port and returns both. Without it, a `RedisCluster`'s own
+            `address_remap` is used. Default: None
+        command_timeout: Seconds for which a call without a timeout of its own waits for a
+            server that does not answer; at most 30. Default: 5
+        acquire_timeout: The `timeout` of every acquire that has none; None waits without end.
+            Default: None
+        on_release_error: What a block does when its release gets no answer: `"log"` logs a
+            warning and ends normally, because the work was protected; `"raise"` raises
+            `ReleaseFailedError`. Default: "log"
+        idle_lifetime: Seconds after the last lease for which Redis keeps a semaphore, and the
+            counter of a fenced lock; None keeps them, as Redisson does. At least 10, and more
+            than `lease_time`. Set the same `idle_lifetime` on every client that uses the name,
+            and none for names that Redisson uses too. Afterwards a semaphore has forgotten its
+            number of permits, and tokens grow only if the server's clock was not stepped back:
+            see "What stays in Redis" in docs/safety.md. Default: None
+        listener: A `Listener`, which is called with acquisitions, waits, losses and outages, in
+            the thread of the event loop: its methods must not block. Default: None
 
     Raises:
         TypeError: `client` is no asyncio client of redis-py, an option has the wrong type, or
             there is no such option.
         ValueError: An option is out of range or for other servers than these, or the client
-            asks replicas, or connects in a way of its own.
+            reads from replicas, or connects in a way of its own.
     """
 
     def __init__(self, client: Redis | RedisCluster, **options: Unpack[RedissonOptions]) -> None:
@@ -172,6 +172,7 @@ class Redisson(ClientLike):
         client_id: str = self._working.id
         return client_id
 
+    @explained
     def ping(self, *, timeout: Duration | None = None) -> None:
         """Return when Redis has answered. Interrupting is harmless.
 
@@ -188,6 +189,7 @@ class Redisson(ClientLike):
         """
         self._call(lambda own: own.ping(timeout=timeout))
 
+    @explained
     def get_lock(self, name: Name, *, reentrant: bool = True) -> RLock:
         """Return the reentrant lock `name`; with `reentrant=False`, one that refuses re-entry.
 
@@ -197,10 +199,12 @@ class Redisson(ClientLike):
         """
         return RLock(lambda of: of(self).get_lock(name, reentrant=reentrant))
 
+    @explained
     def get_fenced_lock(self, name: Name) -> FencedLock:
         """Return the lock `name` whose leases carry a fencing token; errors as for `get_lock`."""
         return FencedLock(lambda of: of(self).get_fenced_lock(name))
 
+    @explained
     def get_fair_lock(self, name: Name, *, reentrant: bool = True) -> FairLock:
         """Return the lock `name` that is granted in order of arrival across processes.
 
@@ -208,6 +212,7 @@ class Redisson(ClientLike):
         """
         return FairLock(lambda of: of(self).get_fair_lock(name, reentrant=reentrant))
 
+    @explained
     def get_read_write_lock(self, name: Name, *, prefer: Prefer = "readers") -> ReadWriteLock:
         """Return the lock `name` for many readers or one writer; errors as for `get_lock`.
 
@@ -215,6 +220,7 @@ class Redisson(ClientLike):
         """
         return ReadWriteLock(lambda of: of(self).get_read_write_lock(name, prefer=prefer))
 
+    @explained
     def get_multi_lock(self, *locks: LockLike) -> MultiLock:
         """Return a lock that holds several locks, of this client or others: all or none.
 
@@ -224,6 +230,7 @@ class Redisson(ClientLike):
         """
         return MultiLock(lambda of: of(self).get_multi_lock(*[of(lock) for lock in locks]))
 
+    @explained
     def get_red_lock(self, *locks: ServerLock) -> RedLock:
         """Return a lock on several independent servers: held once most of them granted it.
 
@@ -236,6 +243,7 @@ class Redisson(ClientLike):
         """
         return RedLock(lambda of: of(self).get_red_lock(*[of(lock) for lock in locks]))
 
+    @explained
     def get_semaphore(self, name: Name, permits: int | None = None) -> Semaphore:
         """Return the semaphore `name`; with `permits`, the first use creates it if it is missing.
 
@@ -247,6 +255,7 @@ class Redisson(ClientLike):
         """
         return Semaphore(lambda of: of(self).get_semaphore(name, permits))
 
+    @explained
     def get_permit_expirable_semaphore(
         self, name: Name, permits: int | None = None
     ) -> PermitExpirableSemaphore:
@@ -258,6 +267,7 @@ class Redisson(ClientLike):
             lambda of: of(self).get_permit_expirable_semaphore(name, permits)
         )
 
+    @explained
     def get_latch(self, name: Name, count: int | None = None) -> CountDownLatch:
         """Return the latch `name`; with `count`, 1 or more, the first use sets it if it is unset.
 
@@ -272,6 +282,7 @@ class Redisson(ClientLike):
         """
         return CountDownLatch(lambda of: of(self).get_latch(name, count))
 
+    @explained
     def get_barrier(self, name: Name, parties: int) -> CyclicBarrier:
         """Return the barrier `name` for a number of parties, the same for all of them.
 

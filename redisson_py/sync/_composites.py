@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import final
 
 from redisson_py import JointSnapshot
+from redisson_py._arguments import explained
 from redisson_py._time import Duration
 from redisson_py.sync._leases import Lease
 from redisson_py.sync._lock_like import LockLike
@@ -120,6 +121,7 @@ class RedLock(CompositeLock):
             lead to one server, the first acquire that reaches it raises this.
     """
 
+    @explained
     def try_acquire(
         self,
         *,

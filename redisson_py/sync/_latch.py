@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import final
 
 from redisson_py import LatchSnapshot, PrimitiveStatistics
+from redisson_py._arguments import explained
 from redisson_py._keys import Name
 from redisson_py._time import Duration
 from redisson_py.sync._wrapping import Wrapper
@@ -67,6 +68,7 @@ class CountDownLatch(Wrapper):
         value: bytes = self._shape.channel
         return value
 
+    @explained
     def wait(self, timeout: Duration | None = None) -> None:
         """Wait until the count is zero; return at once if the latch was never set.
 

@@ -11,6 +11,7 @@ from typing import Self, final
 from redisson_py import FencedLease as AsyncFencedLease
 from redisson_py import Lease as AsyncLease
 from redisson_py import Permit as AsyncPermit
+from redisson_py._arguments import explained
 from redisson_py._keys import Name
 from redisson_py._time import Duration
 from redisson_py.sync._waiting import until_lost
@@ -94,6 +95,7 @@ class Lease(LeaseWrapper):
         """
         return self._call(lambda own: until_lost(own, timeout))
 
+    @explained
     def extend(self, lease_time: Duration) -> None:
         """Set the lease to end `lease_time` seconds from now.
 

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from redisson_py import LockSnapshot, PrimitiveStatistics
+from redisson_py._arguments import explained
 from redisson_py._keys import Name
 from redisson_py._time import Duration
 from redisson_py.sync._blocks import Half, Holdable, HoldBlock, P, R
@@ -43,6 +44,7 @@ class LockLike(Holdable):
         value: bytes = self._shape.key
         return value
 
+    @explained
     def acquire(
         self,
         *,
@@ -99,6 +101,7 @@ class LockLike(Holdable):
         )
         return value
 
+    @explained
     def try_acquire(
         self,
         *,
@@ -135,6 +138,7 @@ class LockLike(Holdable):
         """
         self._call(lambda own: own.release())
 
+    @explained
     def hold(
         self,
         *,
@@ -158,6 +162,7 @@ class LockLike(Holdable):
             self, lambda own: own.hold(timeout=timeout, lease_time=lease_time, max_hold=max_hold)
         )
 
+    @explained
     def __call__(self, func: Callable[P, R]) -> Callable[P, R]:
         """Return `func` with the lock held during every call: use it as `@client.get_lock("k")`.
 

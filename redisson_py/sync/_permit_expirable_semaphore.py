@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import final
 
 from redisson_py import SemaphoreSnapshot
+from redisson_py._arguments import explained
 from redisson_py._time import Duration
 from redisson_py.sync._blocks import HoldBlock
 from redisson_py.sync._leases import Permit
@@ -47,6 +48,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
     their leases on the server's clock, and a message.
     """
 
+    @explained
     def acquire(
         self, *, lease_time: Duration | None = None, timeout: Duration | None = None
     ) -> Permit:
@@ -77,6 +79,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
         )
         return value
 
+    @explained
     def try_acquire(
         self, *, lease_time: Duration | None = None, timeout: Duration | None = 0
     ) -> Permit | None:
@@ -91,6 +94,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
         )
         return value
 
+    @explained
     def acquire_many(
         self, n: int, *, lease_time: Duration | None = None, timeout: Duration | None = None
     ) -> list[Permit]:
@@ -104,6 +108,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
         )
         return value
 
+    @explained
     def try_acquire_many(
         self, n: int, *, lease_time: Duration | None = None, timeout: Duration | None = 0
     ) -> list[Permit] | None:
@@ -113,6 +118,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
         )
         return value
 
+    @explained
     def hold(
         self, *, lease_time: Duration | None = None, timeout: Duration | None = None
     ) -> HoldBlock[Permit]:

@@ -5,7 +5,7 @@ Written by `python -m tests.sync.generate`: do not edit.
 
 from __future__ import annotations
 
-from typing import final
+from typing import TYPE_CHECKING, NoReturn, final
 
 from redisson_py import LockSnapshot, PrimitiveStatistics, ReadWriteSnapshot
 from redisson_py._keys import Name
@@ -107,6 +107,16 @@ class TwoSides(Wrapper):
         """Return local counters for both sides together. No I/O. Decide nothing from them."""
         value: PrimitiveStatistics = self._look(lambda own: own.statistics())
         return value
+
+    if not TYPE_CHECKING:
+
+        def __enter__(self, *_: object) -> NoReturn:
+            raise TypeError(
+                f"{type(self).__name__} is no block: write `with lock.read_lock():` or"
+                " `with lock.write_lock():`"
+            )
+
+        __exit__ = __enter__
 
 
 @final

@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, final
 
 from redisson_py import PrimitiveStatistics, SemaphoreSnapshot
+from redisson_py._arguments import explained
 from redisson_py._keys import Name
 from redisson_py._time import Duration
 from redisson_py.sync._blocks import Half, Holdable, HoldBlock, P, R
@@ -49,6 +50,7 @@ class SemaphoreLike(Holdable):
         value: PrimitiveStatistics = self._look(lambda own: own.statistics())
         return value
 
+    @explained
     def __call__(self, func: Callable[P, R]) -> Callable[P, R]:
         """Return `func` with a permit held during every call: `@client.get_semaphore("s", 5)`.
 
@@ -110,6 +112,7 @@ class Semaphore(SemaphoreLike):
     `RLock`.
     """
 
+    @explained
     def acquire(self, n: int = 1, *, timeout: Duration | None = None) -> Permit:
         """Take `n` permits, all or none, waiting until that many are free.
 
@@ -140,6 +143,7 @@ class Semaphore(SemaphoreLike):
         value: Permit = self._acquire(lambda own: own.acquire(n, timeout=timeout))
         return value
 
+    @explained
     def try_acquire(self, n: int = 1, *, timeout: Duration | None = 0) -> Permit | None:
         """Take `n` permits within `timeout` seconds, or return None if they are not free.
 
@@ -150,6 +154,7 @@ class Semaphore(SemaphoreLike):
         value: Permit | None = self._acquire(lambda own: own.try_acquire(n, timeout=timeout))
         return value
 
+    @explained
     def hold(self, n: int = 1, *, timeout: Duration | None = None) -> HoldBlock[Permit]:
         """Return a block with the options of `acquire`: `with s.hold(n=2) as permit`.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 import redisson_py
 from redisson_py.sync import _calling
@@ -48,7 +48,22 @@ def working_of(each: Any) -> Any:
     return each._working
 
 
-class Wrapper:
+class ThreadsOnly:
+    """Base of what is a block of `with`: it refuses `async with`."""
+
+    if not TYPE_CHECKING:
+
+        def __aenter__(self, *_: object) -> NoReturn:
+            raise TypeError(
+                f"{type(self).__name__} is of redisson_py.sync, for threads: in an `async def` take"
+                " the client from redisson_py"
+            )
+
+        # `async with` looks this up before it calls the other.
+        __aexit__ = __aenter__
+
+
+class Wrapper(ThreadsOnly):
     """Base of what this package has instead of a class of `redisson_py`.
 
     Args:

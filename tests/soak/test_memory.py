@@ -45,9 +45,10 @@ def rss() -> int:
 
 def swept(client: Redisson) -> bool:
     registry = client._context.registry
-    assert len(client._locks) + len(client._locks._old) <= 2 * MOST_QUEUES
-    client._locks.clear()
-    client._locks._old.clear()
+    (locks,) = client._kept.values()
+    assert len(locks) + len(locks._old) <= 2 * MOST_QUEUES
+    locks.clear()
+    locks._old.clear()
     registry._sweep()
     return not registry._queues
 

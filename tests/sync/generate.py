@@ -49,6 +49,17 @@ _BLOCKS = {
             return self.wait()
         """
     + textwrap.indent(_EXIT.format(body="return"), " " * 8),
+    "TwoSides": """
+        if not TYPE_CHECKING:
+
+            def __enter__(self, *_: object) -> NoReturn:
+                raise TypeError(
+                    f"{type(self).__name__} is no block: write `with lock.read_lock():` or"
+                    " `with lock.write_lock():`"
+                )
+
+            __exit__ = __enter__
+        """,
     "Redisson": """
         def __enter__(self) -> Self:
             self._call(lambda own: own.__aenter__())
@@ -102,6 +113,8 @@ _BODIES = {
 }
 #: What type variables stand for.
 _RESULTS = {"R": "ReadLock", "W": "WriteLock"}
+#: Decorators that are other ones here.
+_MARKS = {"_keeping": "explained", "acquiring": "explained"}
 #: How an argument that may be one of ours is given to the async client.
 _UNWRAPPED = {
     "Permit | str": "shape_of({0})",
@@ -118,6 +131,7 @@ def _file(file: File) -> str:
     parts = [
         f'"""{file.doc}\n\nWritten by `python -m tests.sync.generate`: do not edit.\n"""',
         "from __future__ import annotations",
+        "from redisson_py._arguments import explained",
         textwrap.dedent(file.imports),
         file.before,
         *[_class(module, name, bases) for module, name, bases in file.classes],
@@ -194,7 +208,7 @@ def _method(owner: str, node: ast.AsyncFunctionDef | ast.FunctionDef) -> str:
     key = (owner, node.name)
     if key in WRITTEN:
         return textwrap.dedent(WRITTEN[key]).strip()
-    marks = [ast.unparse(each) for each in node.decorator_list]
+    marks = [_MARKS.get(mark, mark) for mark in map(ast.unparse, node.decorator_list)]
     is_property = "property" in marks
     head = [f"@{mark}" for mark in marks if mark != "abstractmethod"]
     text = [*head, _signature(node)]

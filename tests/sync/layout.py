@@ -108,7 +108,7 @@ FILES = {
     "_read_write_lock": File(
         "ReadWriteLock: many readers or one writer.",
         """
-        from typing import final
+        from typing import TYPE_CHECKING, NoReturn, final
 
         from redisson_py import LockSnapshot, PrimitiveStatistics, ReadWriteSnapshot
         from redisson_py._keys import Name

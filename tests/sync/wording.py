@@ -67,25 +67,24 @@ SENTENCES = {
         " module (nothing starts or connects until first use). `close()` ends it, and `with` opens"
         " it again, with a new id. When the interpreter exits it is closed."
     ),
-    "It belongs to the event loop of its first use. When that was closed, and the client holds"
-    " nothing and nobody waits, the next use moves it to the running loop (a second"
-    " `asyncio.run`). One that has not connected yet may be used after a fork. Locks that it made"
-    " go with it.": (
+    "It belongs to the event loop of its first use. When that loop is closed, the next use moves"
+    " the client to the running loop (a second `asyncio.run`), if it holds nothing and no task"
+    " waits. A client that has not connected yet may be used after a fork. Its locks go with it.": (
         "All clients share one thread, in which an event loop works for them. It starts with the"
         " first use. A thread that runs an event loop of its own gets a RuntimeError: use"
         " `redisson_py.Redisson` there. A client that has not connected yet may be used after a"
         " fork, with the locks that it made; one that has raises ClientClosedError in the child."
     ),
-    '`"cancel"` cancels the body of a block whose lease is lost, `"raise"` lets it run on and'
-    " raises at its end.": (
-        "A function that is called with the `LostEvent` of each lost lease, in a thread of its own"
-        ' for all clients: it may block, and use the client. `"raise"` calls nothing. In both cases'
-        " the body of a block runs on, and LeaseLostError is raised at its end."
+    'What a block does when its lease is lost: `"cancel"` cancels its body, `"raise"` lets the body'
+    ' run on and raises `LeaseLostError` at its end. Default: "cancel"': (
+        "A function that is called with the `LostEvent` of each lost lease, in a thread that all"
+        ' clients share: it may block, and use the client. `"raise"` calls nothing. In both cases'
+        " the body of a block runs on, and `LeaseLostError` is raised at its end."
+        ' Default: "raise"'
     ),
-    "`aclose` leaves the client open.": "`close` leaves the client open.",
-    "Is told what the client does: acquisitions, waits, losses, outages; a `Listener`.": (
-        "Is told what the client does: acquisitions, waits, losses, outages; a `Listener`. Its"
-        " methods are called in the thread of the event loop, and must not block."
+    "A `Listener`, which is called with acquisitions, waits, losses and outages. Default: None": (
+        "A `Listener`, which is called with acquisitions, waits, losses and outages, in the thread"
+        " of the event loop: its methods must not block. Default: None"
     ),
 }
 

@@ -153,6 +153,18 @@ async def locks(client: Redisson) -> None:
     await lock.acquire(5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
+async def as_elsewhere(client: Redisson) -> None:
+    client.get_lock("k", timeout=10)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    lock = client.get_lock("k")
+    await lock.acquire(blocking_timeout=5)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    async with lock.acquire(timeout=1):  # type: ignore[attr-defined]  # pyright: ignore[reportGeneralTypeIssues]
+        pass
+    with lock:  # type: ignore[attr-defined]  # pyright: ignore[reportGeneralTypeIssues, reportAttributeAccessIssue]
+        pass
+    if lock.try_acquire():  # type: ignore[truthy-bool]  # pyright: ignore[reportUnnecessaryComparison]
+        pass
+
+
 async def other_locks(client: Redisson, other: Redisson) -> None:
     assert_type(client.get_fair_lock("k"), FairLock)
     both = client.get_read_write_lock("k")
