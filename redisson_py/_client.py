@@ -41,6 +41,7 @@ from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.inspecting import own_description
 from redisson_py._options import Options, RedissonOptions, check_command_timeout, check_options
 from redisson_py._owner import Owners
+from redisson_py._process_bound import ProcessBound
 from redisson_py._scripts.executor import Executor
 from redisson_py._scripts.source import script_root
 from redisson_py._statistics import ClientStatistics, Counts
@@ -106,7 +107,7 @@ def _loading() -> Generator[None]:
 
 
 @final
-class Redisson:
+class Redisson(ProcessBound):
     """A client: makes locks and keeps what they hold.
 
     Use it as `async with Redisson.from_url(...) as client`, or construct it anywhere (nothing

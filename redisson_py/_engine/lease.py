@@ -11,6 +11,7 @@ from redisson_py._engine.hold import Hold, Reason, State, lease_for, lost_error,
 from redisson_py._keys import Name
 from redisson_py._listener import AcquiredEvent, ReleasedEvent, Teller, new_acquisition
 from redisson_py._loop import Future, current_task, fail, new_future, wake
+from redisson_py._process_bound import ProcessBound
 from redisson_py._time import KEPT_LESS, Duration, check_lease_time, now
 from redisson_py.errors import LeaseLostError, NotHeldError
 
@@ -58,7 +59,7 @@ class Abandonable(Protocol):
     def is_abandoned(self) -> bool: ...
 
 
-class Lease:
+class Lease(ProcessBound):
     """A time-limited right, from one acquisition to its release or its loss.
 
     Use it as `async with lock as lease`, or keep it and call `release` yourself, from any

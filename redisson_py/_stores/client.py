@@ -38,6 +38,7 @@ from redisson_py._loop import (
 )
 from redisson_py._options import OnLost, OnReleaseError, check_options, unknown_option
 from redisson_py._owner import Owners
+from redisson_py._process_bound import ProcessBound
 from redisson_py._statistics import ClientStatistics, Counts
 from redisson_py._stores.commands import own_channel
 from redisson_py._stores.contract import Store
@@ -53,8 +54,7 @@ log = logging.getLogger("redisson_py")
 
 #: Most turns of the event loop to wait until the waiters that `aclose` failed have left.
 _LAST_TURNS = 100
-#: Seconds of one sleep of a task that only waits to be cancelled.
-_LONG = 3600.0
+_ONE_SLEEP = 3600.0
 
 _ENDED = "its event loop was shut down"
 
@@ -73,7 +73,7 @@ class StoreOptions(TypedDict, total=False):
     listener: Listener | None
 
 
-class StoreClient:
+class StoreClient(ProcessBound):
     """Base of the clients of stores: makes locks and keeps what they hold.
 
     Use it as `async with`, or call `aclose()` in the end; `async with` opens it again, with a new
@@ -261,7 +261,7 @@ class StoreClient:
         try:
             while True:
                 # Its timer has the loop refer to this task, and so to the client.
-                await sleep(_LONG)
+                await sleep(_ONE_SLEEP)
         except GeneratorExit:
             # The event loop was closed, and this coroutine was collected.
             self._executor.carrier.leave_behind()

@@ -15,6 +15,7 @@ from redisson_py._numbers import check_whole
 from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.inspecting import description, texts
 from redisson_py._on_redis.receipts import Receipts
+from redisson_py._process_bound import ProcessBound
 from redisson_py._scripts.source import Script
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration, check_timeout
@@ -70,7 +71,7 @@ class BarrierSnapshot:
 
 
 @final
-class CyclicBarrier:
+class CyclicBarrier(ProcessBound):
     """A place where a number of parties wait for each other, across processes and hosts.
 
     The last one to come releases all, and the barrier is ready for the next round. `wait`

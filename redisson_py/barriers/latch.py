@@ -18,6 +18,7 @@ from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.inspecting import texts
 from redisson_py._on_redis.receipts import Receipts, receipt_key
 from redisson_py._owner import TaskRef, reference
+from redisson_py._process_bound import ProcessBound
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._stream.stream import Stream
 from redisson_py._time import Duration, check_timeout, milliseconds
@@ -41,7 +42,7 @@ class LatchSnapshot:
 
 
 @final
-class CountDownLatch:
+class CountDownLatch(ProcessBound):
     """A count in Redis, and a wait until it has come to zero, across processes and hosts.
 
     Set it to the number of jobs, have each job count down when it is done, and wait for all of

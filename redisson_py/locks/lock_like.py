@@ -17,6 +17,7 @@ from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import deadline_in
 from redisson_py._keys import Name
 from redisson_py._loop import Task, current_task, running_loop
+from redisson_py._process_bound import ProcessBound
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration, check_lease_times, check_timeout
 from redisson_py.errors import AcquireTimeoutError
@@ -85,7 +86,7 @@ class Locking(Acquired, Protocol):
         ...
 
 
-class LockLike(ABC):
+class LockLike(ProcessBound, ABC):
     """The methods of every lock: acquire, hold, release, and look.
 
     A lock object holds nothing itself: the current task does, so any number of tasks may share it.

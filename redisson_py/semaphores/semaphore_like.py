@@ -24,6 +24,7 @@ from redisson_py._numbers import check_whole
 from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.inspecting import Describer, texts
 from redisson_py._on_redis.receipts import Receipts, Started
+from redisson_py._process_bound import ProcessBound
 from redisson_py._scripts.source import Arg, Script
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration, check_lease_time, check_timeout
@@ -60,7 +61,7 @@ class SemaphoreSnapshot:
     more: int = 0
 
 
-class SemaphoreLike(ABC):
+class SemaphoreLike(ProcessBound, ABC):
     """Base of the semaphores."""
 
     _half: Block | None = None

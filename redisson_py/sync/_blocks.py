@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from redisson_py import NotHeldError
+from redisson_py._process_bound import ProcessBound
 from redisson_py.sync._calling import Call
 from redisson_py.sync._decorating import decorate
 from redisson_py.sync._wrapping import Wrapper, leases_of, working_of, wrap
@@ -30,7 +31,7 @@ R = TypeVar("R")
 L_co = TypeVar("L_co", covariant=True)
 
 
-class HoldBlock(Generic[L_co]):
+class HoldBlock(ProcessBound, Generic[L_co]):
     """A block with options of its own; it may be entered again after it was left.
 
     Args:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, NoReturn, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import redisson_py
+from redisson_py._process_bound import ProcessBound
 from redisson_py.sync import _calling
 from redisson_py.sync._calling import Call
 
@@ -48,7 +49,7 @@ def working_of(each: Any) -> Any:
     return each._working
 
 
-class Wrapper:
+class Wrapper(ProcessBound):
     """Base of what this package has instead of a class of `redisson_py`.
 
     Args:
@@ -63,12 +64,6 @@ class Wrapper:
 
     def __repr__(self) -> str:
         return repr(self._shape)
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            f"{type(self).__name__} cannot be pickled: make a client, and what it makes, in each"
-            " process"
-        )
 
     def _call(self, work: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
         """Have the thread's actor make a call."""
