@@ -22,7 +22,7 @@ from redisson_py._addresses import Address, write_address
 from redisson_py._connect_errors import connect_error, was_cut
 from redisson_py._forks import first_tls, no_fork
 from redisson_py._limits import BoundedReader
-from redisson_py._loop import tear_off_transport
+from redisson_py._loop import loop_time, tear_off_transport, time_limit
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
 
 __all__ = ["AbstractConnection", "Connector", "ask_once", "let_go", "take_over", "tear_off"]
@@ -117,15 +117,15 @@ class Connector:
         """
         seen, encrypted = self._seen, issubclass(self.connection_class, SSLConnection)
         unsure = not seen.opened and seen.asked < _MOST_ASKED and "path" not in self.settings
-        until = asyncio.get_running_loop().time() + limit
+        until = loop_time() + limit
         seconds = limit
         if unsure and encrypted:
             # A server without TLS is silent. It is then asked without TLS, the first time soon.
             seconds = limit * 0.75 if seen.tried else min(limit / 2, 1.0)
         seen.tried = True
-        timer = asyncio.timeout(seconds)
+        timer: asyncio.Timeout | None = None
         try:
-            async with timer:
+            async with time_limit(seconds) as timer:
                 connection = await self._connect()
         except TimeoutError:
             problem: BackendError = ConnectionLostError(
@@ -136,7 +136,8 @@ class Connector:
         else:
             seen.opened = True
             return connection
-        if unsure and (timer.expired() if encrypted else was_cut(problem.__cause__)):
+        expired = timer is not None and timer.expired()
+        if unsure and (expired if encrypted else was_cut(problem.__cause__)):
             problem = await self._without_or_with_tls(until) or problem
         try:
             raise problem
@@ -167,7 +168,7 @@ class Connector:
 
     async def _without_or_with_tls(self, until: float) -> BackendError | None:
         """Return an error if the server speaks TLS and we do not, or the other way round."""
-        limit = min(1.0, until - asyncio.get_running_loop().time())
+        limit = min(1.0, until - loop_time())
         if issubclass(self.connection_class, SSLConnection):
             if await self._first_byte(b"PING\r\n", limit) in (b"+", b"-"):
                 # The next attempt should learn it just as soon.
@@ -189,7 +190,7 @@ class Connector:
         """Return the first byte of the server's answer to `said`; empty if there is none."""
         host, port = self.settings.get("host", "localhost"), self.settings.get("port", 6379)
         try:
-            async with asyncio.timeout(limit):
+            async with time_limit(limit):
                 reader, writer = await asyncio.open_connection(host, port)
                 try:
                     writer.write(said)
@@ -265,10 +266,10 @@ async def ask_once(connector: Connector, limit: float, *commands: tuple[str, ...
         BackendError: We were refused.
         ConnectionLostError: There was no answer in time.
     """
-    until = asyncio.get_running_loop().time() + limit
+    until = loop_time() + limit
     connection = await connector.open(limit)
     try:
-        async with asyncio.timeout_at(until):
+        async with time_limit(until - loop_time()):
             replies: list[Any] = []
             for words in commands:
                 await connection.send_command(*words)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from redisson_py._loop import Loop, clock_of
+from redisson_py._loop import Loop, clock_of, monotonic
 from redisson_py._scripts.source import Arg, Script
 from redisson_py._stream.call import Call, ReplyError, shortened
 from redisson_py._stream.router import Router
@@ -35,7 +34,7 @@ class Executor:
         self._begin = begin
         #: The event loop that the client belongs to, from its first use to its end, and its clock.
         self.loop: object = None
-        self.time: Callable[[], float] = time.monotonic
+        self.time: Callable[[], float] = monotonic
         self._closing = False
 
     def use(self, loop: Loop) -> None:

@@ -13,7 +13,7 @@ from redisson_py._commands.barrier import (
     Waiting,
 )
 from redisson_py._keys import Name
-from redisson_py._loop import current_task, running_loop, wait_until
+from redisson_py._loop import current_task, loop_time, wait_until
 from redisson_py._on_redis.context import RedisContext
 from redisson_py._process_bound import ProcessBound
 from redisson_py._stream.call import Call, ReplyError
@@ -165,7 +165,7 @@ class Arrival(ProcessBound):
             self.owner, milliseconds(self._lease_time), milliseconds(self._record_time(None))
         )
         # After one lease there is nothing to leave.
-        until = running_loop().time() + max(1.0, self._lease_time)
+        until = loop_time() + max(1.0, self._lease_time)
         executor = self._context.executor
         return executor.start(commands.LEAVE, self._key, args, must=True, until=until)
 
