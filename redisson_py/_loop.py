@@ -149,7 +149,7 @@ def new_future() -> Future[Any]:
     return asyncio.get_running_loop().create_future()
 
 
-def start_task(work: Coroutine[Any, Any, None], name: str, context: Context | None = None) -> Task:
+def start_task(work: Coroutine[Any, Any, Any], name: str, context: Context | None = None) -> Task:
     """Start a background task.
 
     Args:

@@ -21,7 +21,7 @@ from redisson_py._owner import TaskRef, reference
 from redisson_py._process_bound import ProcessBound
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._stream.stream import Stream
-from redisson_py._time import Duration, check_timeout, milliseconds
+from redisson_py._time import Duration, check_timeout, milliseconds, within
 from redisson_py.barriers.common import receipt_time
 from redisson_py.errors import AcquireTimeoutError, ConnectionLostError, RedissonError
 
@@ -134,7 +134,7 @@ class CountDownLatch(ProcessBound):
             if once or not await self._wait_in_queue(deadline, wait):
                 wait.timed_out(once)
                 raise AcquireTimeoutError(
-                    f"{self.kind} {self._name!r} was not open within {seconds or 0:g} s"
+                    f"{self.kind} {self._name!r} was not open{within(seconds)}"
                 )
 
     async def _wait_in_queue(self, deadline: float | None, wait: Wait) -> bool:

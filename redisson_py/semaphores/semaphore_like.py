@@ -27,7 +27,7 @@ from redisson_py._on_redis.receipts import Receipts, Started
 from redisson_py._process_bound import ProcessBound
 from redisson_py._scripts.source import Arg, Script
 from redisson_py._statistics import PrimitiveStatistics
-from redisson_py._time import Duration, check_lease_time, check_timeout
+from redisson_py._time import Duration, busy_for, check_lease_time, check_timeout, within
 from redisson_py.errors import AcquireTimeoutError
 from redisson_py.semaphores._ownership import PermitOwnership
 from redisson_py.semaphores._queue import PermitRequest
@@ -141,11 +141,14 @@ class SemaphoreLike(ProcessBound, ABC):
         permits = await self._try_acquire(units, timeout, lease_time)
         if permits is None:
             seconds = check_timeout(timeout) or 0
-            what = f"had not {units} free within {seconds:g} s"
             if self._permits is None and self._ownership.permit_queue.absent:
-                what += ": it was never given permits: call try_set_permits or pass permits="
-            elif self._ownership.permit_queue.missing:
-                what += f": {self._ownership.commands.missing}"
+                what = f"does not exist, so no permit became free{within(seconds)}."
+                what += " Call try_set_permits(), or pass permits=N"
+            else:
+                free = "no permit was" if units == 1 else f"fewer than {units} permits were"
+                what = f"{busy_for(seconds)}: {free} free"
+                if self._ownership.permit_queue.missing:
+                    what += f". {self._ownership.commands.missing}"
             raise AcquireTimeoutError(f"{self.kind} {self.name!r} {what}")
         return permits
 
