@@ -31,6 +31,8 @@ monotonic: Callable[[], float] = partial(
     time.clock_gettime, getattr(time, "CLOCK_UPTIME_RAW", time.CLOCK_MONOTONIC)
 )
 
+_ASYNCIOS_CLOCK = asyncio.BaseEventLoop.time
+
 #: Seconds by which an event loop's clock and ours differ only if a test has frozen time.
 _FROZEN = 0.5
 
@@ -135,13 +137,14 @@ def tear_off_transport(transport: object) -> None:
 
 def clock_of(loop: Loop) -> Callable[[], float]:
     """Return a loop's clock; where that is Python's monotonic clock, one that nobody freezes."""
-    own = getattr(loop.time, "__func__", None) is asyncio.BaseEventLoop.time
-    return monotonic if own else loop.time
+    return monotonic if type(loop).time is _ASYNCIOS_CLOCK else loop.time
 
 
 def loop_time() -> float:
     """Return the time by the clock of the running loop."""
-    return clock_of(running_loop())()
+    loop = running_loop()
+    # As in `clock_of`, without a call.
+    return monotonic() if type(loop).time is _ASYNCIOS_CLOCK else loop.time()
 
 
 def new_future() -> Future[Any]:
@@ -181,17 +184,19 @@ class _RealTimer:
 
     __slots__ = ("_callback", "_due", "_loop", "_timer")
 
-    def __init__(self, loop: Loop, due: float, callback: Callable[[], object]) -> None:
+    def __init__(
+        self, loop: Loop, due: float, present: float, callback: Callable[[], object]
+    ) -> None:
         self._loop = loop
         self._due = due
         self._callback = callback
-        self._timer: Timer | None = self._start()
+        self._timer: Timer | None = self._start(present)
 
-    def _start(self) -> Timer:
-        loop, present = self._loop, monotonic()
+    def _start(self, present: float) -> Timer:
+        loop = self._loop
+        if -_FROZEN < loop.time() - present < _FROZEN:
+            return loop.call_at(self._due, self._ring)
         left = max(0.0, self._due - present)
-        if abs(loop.time() - present) < _FROZEN:
-            return loop.call_later(left, self._ring)
         context = copy_context()
 
         def ring() -> None:
@@ -207,10 +212,11 @@ class _RealTimer:
     def _ring(self) -> None:
         if self._timer is None:
             return
-        if self._due - monotonic() > _EARLY:
-            self._timer = self._start()
+        present = monotonic()
+        if self._due - present > _EARLY:
+            self._timer = self._start(present)
         else:
-            self.cancel()
+            self._timer = None
             self._callback()
 
     def cancel(self) -> None:
@@ -223,13 +229,17 @@ def call_at(moment: float, callback: Callable[[], object]) -> Timer:
     """Run `callback` at a moment of `loop_time`, unless the returned timer is cancelled."""
     loop = running_loop()
     if clock_of(loop) is monotonic:
-        return _RealTimer(loop, moment, callback)
+        return _RealTimer(loop, moment, monotonic(), callback)
     return loop.call_at(moment, callback)
 
 
 def call_later(delay: float, callback: Callable[[], object]) -> Timer:
     """Run `callback` in `delay` seconds, unless the returned timer is cancelled."""
-    return call_at(loop_time() + delay, callback)
+    loop = running_loop()
+    if clock_of(loop) is not monotonic:
+        return loop.call_later(delay, callback)
+    present = monotonic()
+    return _RealTimer(loop, present + delay, present, callback)
 
 
 def wake(future: Future[Any] | None, value: object = None) -> bool:
