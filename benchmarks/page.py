@@ -99,11 +99,10 @@ def _page(results: dict[str, Any]) -> Iterator[str]:
     yield "# Performance"
     yield ""
     yield (
-        "This page is written from"
-        " [one run of `make bench`](../benchmarks/results/baseline.json) by"
-        " `python -m benchmarks.page`. On another machine only the ratios mean something;"
-        " [Benchmarks](../benchmarks/README.md) says what each figure is, what is fair about each"
-        " comparison and what is not."
+        "`python -m benchmarks.page` writes this page from"
+        " [one run of `make bench`](../benchmarks/results/baseline.json). Only the ratios are true"
+        " elsewhere; [Benchmarks](../benchmarks/README.md) says what each figure is, and how fair"
+        " each comparison is."
     )
     yield ""
     yield from _table(
@@ -119,8 +118,8 @@ def _page(results: dict[str, Any]) -> Iterator[str]:
     )
     yield ""
     yield (
-        "Client, server and everything else shared these cores. *bare stream* is no library but the"
-        " limit: the same two commands on one connection, with nothing around them."
+        "Client, server and all else shared these cores. *bare stream* is the limit, not a"
+        " library: the same two commands on one connection, with nothing around them."
     )
     for heading, chart, words in (
         ("Uncontended", CHARTS[0], _UNCONTENDED),
@@ -136,7 +135,7 @@ def _page(results: dict[str, Any]) -> Iterator[str]:
             f"![{chart.title}](images/{chart.name}.svg)",
         )
         yield ""
-        yield from _figures(tables[chart.table], _columns(chart, tables))
+        yield from _figures(_shown(chart, tables[chart.table]), _columns(chart, tables))
     yield from ("", "## Every primitive", "", _PRIMITIVES, "")
     yield from _figures(tables["primitives"], ["1 task", "64 tasks", "64 tasks, x lock"])
     yield from ("", "## A thousand waiters", "", _WAKE_UPS, "")
@@ -147,30 +146,30 @@ def _page(results: dict[str, Any]) -> Iterator[str]:
 
 
 _UNCONTENDED = (
-    "Each task takes and releases a lock of its own, again and again. All tasks of a client share"
-    " one connection, so many tasks cost little more than one. Our locks are renewed; those of the"
-    " other libraries for Python are not. The median of the rounds:"
+    "Each task acquires and releases its own lock, again and again. All tasks of a client share one"
+    " connection, so many cost little more than one. Our locks are renewed; those of the other"
+    " Python libraries are not. Medians of the rounds:"
 )
 _PROCESSOR = (
-    "Processor time of the client's process in the same rounds: what is left for your service"
-    " depends on it. Seconds a million pairs, which is microseconds a pair:"
+    "The client process's time in the same rounds, which your service cannot use. Seconds per"
+    " million pairs, which is microseconds per pair:"
 )
 _HAND_OFF = (
-    "How long a contended lock is idle, from the end of one section to the beginning of the next."
-    " With this library a lock is passed from task to task without a command, for 10 ms at a time,"
-    " and then released for real, so that other processes get it. Most rivals poll: see how seldom"
-    " the lock changes hands with them."
+    "How long a contended lock is idle between two sections. This library passes a lock from task"
+    " to task without a command, for 10 ms at a time, then releases it so that other processes get"
+    " it. Most rivals poll: see how seldom their locks change hands. The results also have 2 and"
+    " 100 tasks."
 )
 _PRIMITIVES = (
-    "Pairs a second of each primitive, uncontended, and the ratio to a plain lock measured right"
-    " before or after it. A multi lock of three makes three times the calls."
+    "Pairs per second of each primitive, uncontended, and the ratio to a plain lock measured right"
+    " before or after. A multi lock of three makes three times the calls."
 )
 _WAKE_UPS = (
-    "A thousand tasks of one process wait for one name; its holder lets go once. A lock goes from"
-    " one to the next, so *last* is a thousand hand-offs; readers, latch and barrier let all go at"
-    " once."
+    "A thousand tasks of one process wait for one name; its holder releases it once. A lock passes"
+    " from one to the next, so *last* is a thousand hand-offs; readers, latch and barrier let all"
+    " go at once."
 )
-_GROWTH = "Most axes are logarithmic. From one task to 4,096, and from 10 waiters to 10,000."
+_GROWTH = "From one task to 4,096, and from 10 waiters to 10,000; most axes are logarithmic."
 
 
 def _others(versions: dict[str, str]) -> Iterator[str]:
@@ -181,6 +180,14 @@ def _others(versions: dict[str, str]) -> Iterator[str]:
         for name, version in versions.items()
         if name not in own
     )
+
+
+def _shown(chart: Chart, table: dict[str, Any]) -> dict[str, Any]:
+    """Return a table without other numbers of tasks than the chart has."""
+    rows = table["rows"]
+    if chart.column == "median us":
+        rows = {name: rows[name] for name in rows if name in chart.rows or "PING" in name}
+    return {**table, "rows": rows}
 
 
 def _columns(chart: Chart, tables: dict[str, Any]) -> list[str]:

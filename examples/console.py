@@ -10,7 +10,7 @@ try:
     from rich.table import Table
     from rich.text import Text
 except ModuleNotFoundError:
-    sys.exit("rich is missing, which draws this: pip install 'redisson-py[cli]'")
+    sys.exit("rich is not installed: pip install '.[cli]'")
 
 #: What the commands take from rich comes from here, so that its absence is said in one line.
 __all__ = [

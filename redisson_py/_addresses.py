@@ -70,7 +70,7 @@ class AddressMap:
             ) from error
         if not _is_address(found):
             raise AddressMapError(
-                f"address_map must return (host, port), and returned {found!r} for"
+                f"address_map must return (host, port), but returned {found!r} for"
                 f" {write_address(host, port)}"
             )
         return found

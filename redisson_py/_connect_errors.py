@@ -1,4 +1,4 @@
-"""What a failed attempt to connect means, told without the password."""
+"""Explains connection failures without revealing the password."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _OTHER_NAME, _OTHER_ADDRESS = 62, 64
 
 #: The remedy if other servers named the address.
 _NAMES = (
-    "; to be known by names in certificates, a cluster needs cluster-preferred-endpoint-type"
-    " hostname, and sentinels need sentinel announce-hostnames yes"
+    "; for certificates with host names, set cluster-preferred-endpoint-type hostname on a"
+    " cluster, or sentinel announce-hostnames yes on Sentinels"
 )
 
 #: redis-py's text for a connection that the server closed.
@@ -53,8 +53,8 @@ def connect_error(
     if any(isinstance(each, UnicodeError) for each in _chain(error)):
         # The arguments of the error contain the whole text.
         return BackendError(
-            f"cannot connect to Redis at {where}: the host, the user name or the password cannot"
-            " be encoded"
+            f"cannot connect to Redis at {where}: cannot encode the host, the user name or the"
+            " password"
         )
     if isinstance(error, redis.exceptions.RedisError | OSError) or _from_transport(error):
         problem = _meaning(error, where, password, announced)
@@ -80,15 +80,15 @@ def _meaning(error: Exception, where: str, password: object, announced: bool) ->
     if any(_tells(str(each), password) for each in _answers(error)):
         text = text.partition(_REPEATED)[0]
     if _tells(text, password) and _answers(error):
-        text = "its answer is not shown, because a part of the password is in it"
+        text = "(its answer is hidden, because it contains part of the password)"
     if isinstance(error, _FINAL):
         return BackendError(f"Redis at {where} refused the credentials: {text}")
     for reason in _chain(error):
         if isinstance(reason, ssl.SSLError | ssl.CertificateError):
             if reason.reason in _NO_TLS:
                 return BackendError(
-                    f"TLS with Redis at {where} failed: what it answers is no TLS, which was asked"
-                    f" for (rediss://, valkeys:// or ssl=True): {reason}"
+                    f"TLS with Redis at {where} failed: its answer is not TLS, which rediss://,"
+                    f" valkeys:// or ssl=True asked for: {reason}"
                 )
             names = _NAMES if announced and _is_for_another(reason) else ""
             return BackendError(f"TLS with Redis at {where} failed: {reason}{names}")

@@ -192,15 +192,14 @@ class Connector:
         limit = min(1.0, until - loop_time())
         if issubclass(self.connection_class, SSLConnection):
             if await self._first_byte(b"PING\r\n", limit) in (b"+", b"-"):
-                why = "; a cluster with tls-cluster no names plain ports" if self.announced else ""
+                why = "; with tls-cluster no, a cluster names plain ports" if self.announced else ""
                 return BackendError(
-                    f"Redis at {self.where} does not speak TLS there, and TLS was asked for"
-                    f" (rediss://, valkeys:// or ssl=True){why}"
+                    f"Redis at {self.where} does not speak TLS, which rediss://, valkeys:// or"
+                    f" ssl=True asked for{why}"
                 )
         elif await self._first_byte(_client_hello(), limit) in (b"\x15", b"\x16"):
             return BackendError(
-                f"Redis at {self.where} speaks TLS there: connect with rediss://, valkeys://"
-                " or ssl=True"
+                f"Redis at {self.where} speaks TLS: connect with rediss://, valkeys:// or ssl=True"
             )
         self._seen.asked += 1
         return None
@@ -248,11 +247,13 @@ def take_over(
     transport: asyncio.Transport | None = getattr(writer, "transport", None)
     # Not an isinstance check: uvloop's transports have no base class in asyncio.
     if transport is None or not hasattr(transport, "set_protocol"):
-        raise UnsupportedServerError("this release of redis-py hides the transport we need")
+        raise UnsupportedServerError(
+            "this release of redis-py does not expose the transport that redisson_py needs"
+        )
     reader = getattr(connection, "_reader", None)
     if transport.is_closing() or (reader is not None and reader.at_eof()):
         # redis-py's protocol was informed that it ended; ours will not be.
-        text = f"the connection to Redis at {where} broke while it was opened"
+        text = f"the connection to Redis at {where} broke while opening"
         raise ConnectionLostError(text, maybe_held=False)
     transport.set_protocol(protocol)
     return transport

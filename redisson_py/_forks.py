@@ -1,7 +1,7 @@
 """What a fork waits for: imports of this package and of what a client needs, and the first TLS.
 
 The child of a fork has one thread. A lock that another thread of its parent had stays taken in it
-for ever.
+forever.
 
 - Each module has such a lock while it is imported. So modules of this package import what they need
   at their top, or inside `no_fork`, before the first use of a client.

@@ -55,7 +55,7 @@ def latch_channel(key: bytes) -> bytes:
 
 
 def barrier_channel(key: bytes) -> bytes:
-    """Return the channel on which parties at the barrier at `key` are told to look again."""
+    """Return the channel whose messages make parties of the barrier at `key` ask again."""
     return prefixed(b"redisson_py_barrier", key)
 
 
@@ -146,7 +146,7 @@ class Names:
         """
         key = _encode(name, "name")
         if self._mapper is not None:
-            key = _encode(self._mapper(_decode(key)), "what name_mapper returned")
+            key = _encode(self._mapper(_decode(key)), "the result of name_mapper")
         elif self.prefix:
             key = self.prefix.encode() + key
         if len(key) > LONGEST_NAME:
@@ -169,12 +169,12 @@ def _check_slots(name: Name, key: bytes, channel: bytes) -> None:
         if tag is None or key_slot(tag) != slot:
             # A latch's channel gets braces even where the name has a hash tag.
             cure = (
-                "" if hash_tag(key) else ", or put some around one part of it, as in '{orders}:7'"
+                "" if hash_tag(key) else ", or put a pair around one part of it, as in '{orders}:7'"
             )
             raise ValueError(
-                f"{name!r} cannot be used in a cluster, because its braces part what belongs"
-                f" together: {_shown(key)} is in slot {slot}, {_shown(derived)} in slot"
-                f" {key_slot(derived)}. Leave the braces out of the name{cure}"
+                f"{name!r} cannot be used in a cluster: with these braces {_shown(key)} is in slot"
+                f" {slot}, but {_shown(derived)} in slot {key_slot(derived)}. Remove the braces"
+                f" from the name{cure}"
             )
 
 
@@ -203,4 +203,4 @@ def _decode(key: bytes) -> str:
     try:
         return key.decode()
     except UnicodeDecodeError:
-        raise ValueError("a name_mapper takes text: this name is not UTF-8") from None
+        raise ValueError("name_mapper takes text, and this name is not UTF-8") from None

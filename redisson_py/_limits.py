@@ -104,7 +104,7 @@ class Pieces:
                 # Where no number of five or six digits stands, it is larger, or negative.
                 self._elements += int(found["number"] or MOST_ELEMENTS + 1)
                 if self._elements > MOST_ELEMENTS:
-                    raise TooLargeError("a number of elements that no reply has")
+                    raise TooLargeError(f"more than {MOST_ELEMENTS} elements")
         yield lines[start:]
 
 

@@ -19,20 +19,20 @@ WaitOutcome = Literal["granted", "timeout", "cancelled", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class AcquiredEvent:
-    """A lease was acquired: granted by the server, passed on inside this process, or entered again.
+    """A lease was acquired: granted by the server, passed inside this process, or re-entered.
 
-    Exactly one `ReleasedEvent` or `LostEvent` follows for each.
+    Exactly one `ReleasedEvent` or `LostEvent` follows.
 
     Attributes:
         name: The resource name.
         kind: The kind of primitive, such as `"lock"` or `"semaphore"`.
         owner: The owner on the server: the client's id and a number.
         token: The fencing token of a fenced lock, else None.
-        waited: Seconds that the caller waited; 0.0 if it did not have to.
-        acquisition: The number of this acquisition, unique in this process. The event that ends it
-            has the same number. It is not compared.
-        system: What keeps it: `"redis"`, `"postgresql"`, `"mysql"`, `"etcd"` or `"zookeeper"`; of a
-            composite its first member's. It is not compared.
+        waited: Seconds that the caller waited; 0.0 if it did not wait.
+        acquisition: The number of this acquisition, unique in this process; the event that ends it
+            has the same number. Ignored by comparisons.
+        system: The store: `"redis"`, `"postgresql"`, `"mysql"`, `"etcd"` or `"zookeeper"`; for a
+            composite, its first member's. Ignored by comparisons.
     """
 
     name: str | bytes
@@ -46,7 +46,7 @@ class AcquiredEvent:
 
 @dataclass(frozen=True, slots=True)
 class WaitStartedEvent:
-    """A caller has to wait: the server said busy, or other tasks of this client come first.
+    """A caller starts to wait: the server answered busy, or other tasks of this client are ahead.
 
     Attributes:
         name: The resource name.
@@ -68,7 +68,7 @@ class WaitEndedEvent:
         outcome: `"granted"` (acquired; a latch is open, a barrier complete), `"timeout"` (it
             stayed busy until the caller's timeout), `"cancelled"`, or `"failed"` (any error: no
             answer from the server, a refusal, a broken barrier, a closed client).
-        system: As in `AcquiredEvent`. It is not compared.
+        system: As in `AcquiredEvent`. Ignored by comparisons.
     """
 
     name: str | bytes
@@ -80,11 +80,10 @@ class WaitEndedEvent:
 
 @dataclass(frozen=True, slots=True)
 class ReleasedEvent:
-    """An acquisition was given back, or passed on to another task of this client.
+    """An acquisition was released, or passed to another task of this client.
 
-    It comes when the server has answered, or when the caller gets an error because there was no
-    answer.
-    If the server says that the lease was gone already, a `LostEvent` comes instead.
+    It comes when the server has answered, or when the caller gets an error because it did not
+    answer. If the server reports that the lease was already gone, a `LostEvent` comes instead.
 
     Attributes:
         name: The resource name.
@@ -92,7 +91,7 @@ class ReleasedEvent:
         owner: The owner on the server.
         token: The fencing token of a fenced lock, else None.
         held_for: Seconds from the grant to the call that released it.
-        acquisition: That of its `AcquiredEvent`. It is not compared.
+        acquisition: That of its `AcquiredEvent`. Ignored by comparisons.
     """
 
     name: str | bytes
@@ -105,7 +104,7 @@ class ReleasedEvent:
 
 @dataclass(frozen=True, slots=True)
 class LostEvent:
-    """A lease ended without a release by its holder.
+    """A lease ended before its holder released it.
 
     Attributes:
         name: The resource name.
@@ -113,9 +112,9 @@ class LostEvent:
         owner: The owner on the server.
         token: The fencing token of a fenced lock, else None.
         held_for: Seconds from the grant to the loss.
-        reason: As in `LeaseLostError.reason`; or `"abandoned"`: its task has ended and it
-            can no longer be released, so it is not renewed.
-        acquisition: That of its `AcquiredEvent`. It is not compared.
+        reason: As in `LeaseLostError.reason`, or `"abandoned"`: its task has ended and nothing
+            can release it, so it is no longer renewed.
+        acquisition: That of its `AcquiredEvent`. Ignored by comparisons.
     """
 
     name: str | bytes
@@ -139,7 +138,7 @@ class RenewedLateEvent:
         kind: The kind of primitive.
         owner: The owner on the server.
         late: Seconds from the moment it was due to its confirmation.
-        remaining: Seconds for which the lease could still be relied on at that moment.
+        remaining: Seconds for which the holder could still rely on the lease at that moment.
     """
 
     name: str | bytes
@@ -151,7 +150,7 @@ class RenewedLateEvent:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLostEvent:
-    """An outage begins: the connection broke, or the first attempt to connect failed.
+    """An outage started: the connection broke, or the first attempt to connect failed.
 
     Attributes:
         where: The address of the server.
@@ -176,19 +175,19 @@ class ConnectionRestoredEvent:
 
 
 class Listener(Protocol):
-    """The type of `Redisson(..., listener=...)`: gets an event for what the client does.
+    """The type of `Redisson(..., listener=...)`: it gets an event for each thing the client does.
 
-    Each method is called with one event, without `await`, on the event loop of the client, in the
-    middle of its work: return soon, and do not block. What a method raises never reaches a caller;
-    the first error of each method is logged as an ERROR with its traceback, the others as DEBUG.
+    The client calls each method with one event, without `await`, on its event loop, in the middle
+    of its work: return soon, and do not block. If a method raises, no caller sees the error; the
+    first error of each method is logged as an ERROR with its traceback, the others as DEBUG.
 
-    A class of your own with all these methods will do. Or subclass this one, whose methods do
-    nothing, and write those you need. One object may listen to several clients; `Listeners` has
-    several objects listen to one.
+    Use any class with all these methods, or subclass this one, whose methods do nothing, and
+    override those you need. One object may listen to several clients; `Listeners` lets several
+    objects listen to one.
 
     Locks and semaphores report all of these events; latches and barriers report waits only. A
     composite lock reports to the client of the member that sorts first by name and server. Each
-    member also reports its acquisitions, releases and losses to its own client, but no waits.
+    member also reports its acquisitions, releases and losses to its own client, but not its waits.
     """
 
     def acquired(self, event: AcquiredEvent, /) -> None:
@@ -196,27 +195,27 @@ class Listener(Protocol):
         return
 
     def wait_started(self, event: WaitStartedEvent, /) -> None:
-        """A caller has to wait."""
+        """A caller starts to wait."""
         return
 
     def wait_ended(self, event: WaitEndedEvent, /) -> None:
-        """A caller does not wait any more."""
+        """A wait is over."""
         return
 
     def released(self, event: ReleasedEvent, /) -> None:
-        """An acquisition was given back."""
+        """An acquisition was released."""
         return
 
     def lost(self, event: LostEvent, /) -> None:
-        """A lease ended without a release."""
+        """A lease ended before it was released."""
         return
 
     def renewed_late(self, event: RenewedLateEvent, /) -> None:
-        """A renewal came with less than a third of the lease left."""
+        """A renewal was confirmed with less than a third of the lease left."""
         return
 
     def connection_lost(self, event: ConnectionLostEvent, /) -> None:
-        """An outage begins."""
+        """An outage started."""
         return
 
     def connection_restored(self, event: ConnectionRestoredEvent, /) -> None:
@@ -236,17 +235,17 @@ def check_listener(listener: L) -> L:
         TypeError: It is a class, it lacks a method, or one of its methods is `async`.
     """
     if isinstance(listener, type):
-        raise TypeError(f"listener must be an object, not the class {listener.__qualname__}")
+        raise TypeError(f"listener must be an instance, not the class {listener.__qualname__}")
     missing = [name for name in METHODS if not callable(getattr(listener, name, None))]
     kind = type(listener).__qualname__
     if missing:
         raise TypeError(
-            f"listener must have the methods of redisson_py.Listener: {kind} has no"
+            f"listener must have the methods of redisson_py.Listener: {kind} lacks"
             f" {', '.join(missing)}"
         )
     for name in METHODS:
         if inspect.iscoroutinefunction(getattr(listener, name)):
-            raise TypeError(f"listener is called without await: {kind}.{name} must not be async")
+            raise TypeError(f"{kind}.{name} must not be async: listeners are called without await")
     return listener
 
 
@@ -279,13 +278,13 @@ class Teller:
 class Listeners(Listener):
     """Several listeners as one: each gets every event, in the given order.
 
-    An error of one is logged, and the others still get the event.
+    If one raises an error, it is logged, and the others still get the event.
 
     Args:
         listeners: The listeners.
 
     Raises:
-        TypeError: One of them is no listener; see `Redisson`.
+        TypeError: An argument is not a listener; see `Listener`.
     """
 
     def __init__(self, *listeners: Listener) -> None:

@@ -51,7 +51,7 @@ def current_task() -> Task:
     except RuntimeError:
         raise no_loop() from None
     if task is None:
-        raise RuntimeError("this must be called from a task")
+        raise RuntimeError("this must be called from an asyncio task")
     return task
 
 

@@ -179,7 +179,7 @@ def servers_from_client(client: object, client_name: str | None) -> Servers:
         return _of_cluster(client, client_name)
     if isinstance(client, Sentinel):
         raise TypeError(
-            "Redisson takes a redis.asyncio.Redis: of a Sentinel, what master_for(service) returns"
+            "Redisson takes a redis.asyncio.Redis: for Sentinel, pass master_for(service)"
         )
     if not isinstance(client, Redis):
         raise TypeError(refusal(client))
@@ -209,15 +209,15 @@ def _of_cluster(client: RedisCluster, client_name: str | None) -> Servers:
 def _of_sentinel(pool: SentinelConnectionPool, client_name: str | None) -> Servers:
     if not pool.is_master:
         raise ValueError(
-            "this client asks replicas, and locks are on the master: pass what"
+            "this client reads from replicas, but locks need the master: pass the client that"
             " Sentinel.master_for returns"
         )
     plain = _MANAGED.get(pool.connection_class)
     if plain is None:
-        raise ValueError("a connection class of its own is not supported for a Sentinel client")
+        raise ValueError("a Sentinel client with a custom connection class is not supported")
     manager = pool.sentinel_manager
     if getattr(manager, "_force_master_ip", None) is not None:
-        raise ValueError("force_master_ip of a Sentinel is not supported: use address_map")
+        raise ValueError("Sentinel's force_master_ip is not supported: use address_map")
     sentinels = [_of_pool(each, client_name) for each in manager.sentinels]
     if not sentinels:
         raise ValueError("the Sentinel client has no sentinels")
@@ -242,7 +242,7 @@ def _of_pool(client: Redis, client_name: str | None) -> Connector:
         or not issubclass(given, Connection | UnixDomainSocketConnection)
         or "connection_pool" in pool.connection_kwargs
     ):
-        raise ValueError("the connection class of this client is not supported")
+        raise ValueError("this client's connection class is not supported")
     settings = pool.connection_kwargs
     return _connector(pool.connection_class, settings, client_name, _connect_timeout(settings))
 

@@ -31,10 +31,10 @@ class FrozenCounts(dict[str, int]):
 
 @dataclass(frozen=True, slots=True)
 class ClientStatistics:
-    """Counters of one client, so far and now. They are for people: decide nothing from them.
+    """Counters of one client, for people: decide nothing from them.
 
     For a composite lock, each member's client counts what that member acquires and loses. The
-    caller's wait counts once, at the client of the member that sorts first by name and server.
+    client of the member that sorts first by name and server counts the caller's wait.
 
     Attributes:
         waiters: Tasks that wait for something now.
@@ -44,21 +44,19 @@ class ClientStatistics:
         wake_ups: Waiters woken by messages and reconnections.
         commands_sent: Commands written, scripts included.
         connections: Connections opened.
-        acquires: Leases acquired: granted by the server, passed on inside this process, or entered
-            again.
-        waits: Waits that have ended, with any outcome. A caller waits when the server says busy
-            or other tasks of this client come first; latches and barriers count too.
+        acquires: Leases acquired: granted by the server, passed inside this process, or re-entered.
+        waits: Waits that have ended, with any outcome. A caller waits when the server answers busy
+            or other tasks of this client are ahead; latches and barriers count too.
         waited: Total seconds of these waits.
         longest_wait: Seconds of the longest.
         timeouts: Waits that ended because their time was up. A call that only asks once
             (`timeout=0`) does not wait.
         losses_by_reason: `losses` by `LeaseLostError.reason`; also `"abandoned"`: leases that
-            could not be released any more, because their task had ended.
-        reconnects: Outages that are over: the connection was lost or could not be made, and then
-            succeeded.
-        late_renewals: Renewals of a lease that were confirmed when less than a third of it was
-            left. They are due when a third has passed.
-        evictions: Calls given up before they could be sent, because there was no connection.
+            nothing could release, because their task had ended.
+        reconnects: Outages that are over: the connection was lost or failed, and then succeeded.
+        late_renewals: Renewals confirmed when less than a third of the lease was left. They are
+            due when a third has passed.
+        evictions: Calls given up before they were sent, because there was no connection.
     """
 
     waiters: int
@@ -81,7 +79,7 @@ class ClientStatistics:
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveStatistics:
-    """This client's use of one name now. It is for people: decide nothing from it.
+    """How this client uses one name now, for people: decide nothing from it.
 
     Attributes:
         waiters: Tasks of this client that wait for it.

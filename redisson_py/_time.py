@@ -17,7 +17,7 @@ Duration = float | timedelta
 #: whole milliseconds.
 PUNCTUAL = 0.002
 #: A server that answers late keeps a lease for up to so many seconds less than it was asked for.
-#: One that was cut to the end of its hold ends by itself all the same.
+#: One that was cut to the end of its hold still expires.
 KEPT_LESS = 0.1
 
 #: Ten years: far above any lease that makes sense, far below what Redis can add to its clock.

@@ -96,7 +96,7 @@ def read_url(url: object) -> Target:
     addresses = [address_in(each) for each in every]
     if len(every) > 1:
         if not all("host" in each for each in addresses):
-            raise ValueError(f"the URL has a comma with no host on one of its sides; {ESCAPE}")
+            raise ValueError(f"the URL lacks a host next to a comma; {ESCAPE}")
         topology = "replicated" if topology == "single" else topology
     port = _SENTINEL_PORT if topology == "sentinel" else _PORT
     # In their order, each once.
@@ -148,9 +148,8 @@ def _one_a_host(text: str) -> list[str]:
     user, at, hosts = text[start:end].rpartition("@")
     if "@" in user and "," in user:
         raise ValueError(
-            "the URL has an @ and a comma in its user name or password: both must be"
-            " percent-encoded; one user name and password, in front of the first host, is for all"
-            " servers"
+            "the URL has an @ and a comma in its user name or password: percent-encode both."
+            " Write one user name and password, before the first host, for all servers"
         )
     first, *others = hosts.split(",")
     return [
@@ -167,19 +166,19 @@ def split(text: str) -> SplitResult:
     """
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
         # urlsplit() silently drops some of them, even from passwords.
-        raise ValueError("the URL has a tab, a line break or another control character in it")
+        raise ValueError("the URL contains a tab, a line break or another control character")
     if attempt(text.encode) is None:
-        raise ValueError("the URL has characters in it that UTF-8 does not know")
+        raise ValueError("the URL contains characters that UTF-8 cannot encode")
     parts = attempt(lambda: urlsplit(text))
     if parts is None:
         raise ValueError(
-            "the URL cannot be split: brackets and letters outside of ASCII in a user name or"
-            " password must be percent-encoded"
+            "cannot parse the URL: percent-encode brackets and non-ASCII letters in a user name or"
+            " password"
         )
     if "@" in parts.path + parts.query + parts.fragment:
-        raise ValueError(f"the URL has an @ (elsewhere: %40) behind its host: {ESCAPE}")
+        raise ValueError(f"the URL has an @ after its host (write %40): {ESCAPE}")
     if "#" in text:
-        raise ValueError(f"the URL has a part behind a #: {ESCAPE}")
+        raise ValueError(f"the URL contains a #: {ESCAPE}")
     return parts
 
 
@@ -200,7 +199,7 @@ def address_in(parts: SplitResult) -> dict[str, Any]:
     if parts.hostname:
         host = unquote(parts.hostname)
         if not _HOST.fullmatch(host) or attempt(lambda: host.encode("idna")) is None:
-            raise ValueError(f"what stands for the host in the URL is no host; {ESCAPE}")
+            raise ValueError(f"the URL has an invalid host; {ESCAPE}")
         settings["host"] = host
     return settings
 
@@ -211,12 +210,12 @@ def _service(parts: SplitResult) -> str:
     service = unquote(names[0])
     if not service:
         raise ValueError(
-            "the URL lacks the name of the service: it is redis+sentinel://host/service, or"
+            "the URL lacks the service name: write redis+sentinel://host/service, or"
             " …/service/database"
         )
     if len(names) == 1 and service.isdecimal():
         raise ValueError(
-            "the URL has a number where the name of the service is expected: it is"
+            "the URL has a number in place of the service name: write"
             " redis+sentinel://host/service/database"
         )
     return service
@@ -238,7 +237,7 @@ def _database(parts: SplitResult, database: int | None, topology: Topology) -> d
 def _path(parts: SplitResult) -> dict[str, Any]:
     path = unquote(parts.path)
     if parts.netloc.rpartition("@")[2] or not path.strip("/") or "\0" in path:
-        raise ValueError(f"a unix:// URL is unix:///path, with three slashes; {ESCAPE}")
+        raise ValueError(f"a unix:// URL needs three slashes: unix:///path; {ESCAPE}")
     return {"path": path}
 
 

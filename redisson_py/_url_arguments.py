@@ -19,11 +19,11 @@ __all__ = ["ESCAPE", "attempt", "read_arguments"]
 T = TypeVar("T")
 
 ESCAPE = (
-    "a /, # or ? in a user name or password must be percent-encoded, as by"
+    "percent-encode a /, # or ? in a user name or password, with"
     ' urllib.parse.quote(password, safe="")'
 )
 _ON_PURPOSE = (
-    "; to do that on purpose, make a redis.asyncio.Redis with the setting and pass it to Redisson"
+    "; if you want that, create a redis.asyncio.Redis with the setting and pass it to Redisson"
 )
 
 
@@ -45,18 +45,18 @@ def read_arguments(query: str) -> dict[str, Any]:
     if query:
         read = attempt(lambda: parse_qsl(query, keep_blank_values=True, strict_parsing=True))
         if read is None:
-            raise ValueError(f"what stands behind the ? in the URL must be name=value; {ESCAPE}")
+            raise ValueError(f"the URL needs name=value after its ?; {ESCAPE}")
         pairs = read
     taken: dict[str, Any] = {}
     seen: set[str] = set()
     for name, text in pairs:
         if name not in _TAKEN and name not in _DROPPED:
             raise ValueError(
-                "the URL has an argument that is not known here; known are"
+                "the URL has an unknown argument; known are"
                 f" {', '.join(sorted({*_TAKEN, *_DROPPED}))}; {ESCAPE}"
             )
         if name in seen:
-            raise ValueError(f"{name} is in the URL twice")
+            raise ValueError(f"the URL contains {name} twice")
         seen.add(name)
         if name in _TAKEN:
             taken[name] = _value(name, text)
@@ -103,13 +103,13 @@ def _switch(text: str) -> bool | None:
 
 def _checks_certificate(text: str) -> str | _Weaker | None:
     if text.lower() in ("none", "optional"):
-        return _Weaker("switch off the check of the certificate")
+        return _Weaker("turn off the certificate check")
     return "required" if text.lower() == "required" else None
 
 
 def _checks_host(text: str) -> bool | _Weaker | None:
     if _switch(text) is False:
-        return _Weaker("switch off the check of the name in the certificate")
+        return _Weaker("turn off the check of the name in the certificate")
     return _switch(text)
 
 
@@ -123,7 +123,7 @@ def _added_flags(text: str) -> list[ssl.VerifyFlags] | _Weaker | None:
 
 
 def _removed_flags(_: str) -> _Weaker:
-    return _Weaker("switch off a check of the certificate")
+    return _Weaker("turn off a certificate check")
 
 
 def _lowest_version(text: str) -> ssl.TLSVersion | _Weaker | None:
@@ -147,7 +147,7 @@ def _ciphers(text: str) -> str | _Weaker | None:
 _ON: dict[str, bool] = dict.fromkeys(("1", "t", "true", "y", "yes", "on"), True)
 _OFF: dict[str, bool] = dict.fromkeys(("0", "f", "false", "n", "no", "off"), False)
 _SWITCHES = _ON | _OFF
-_SOME_TEXT = (_text, "some text")
+_SOME_TEXT = (_text, "a non-empty text")
 _A_SWITCH = (_switch, "true or false")
 _A_TIME = (_seconds, "a number of seconds between 0.001 and ten years")
 

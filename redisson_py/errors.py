@@ -1,4 +1,4 @@
-"""Every error this library raises on its own account.
+"""The errors that this library raises.
 
 Each docstring says when it is raised and what is true then. redis-py's exceptions reach
 users only as `__cause__`.
@@ -26,18 +26,15 @@ def _rebuild(
 
 
 class AcquireTimeoutError(RedissonError, TimeoutError):
-    """Raised when something stayed busy until the caller's timeout.
-
-    Nothing is held.
-    """
+    """Raised when something was still busy at the end of the caller's timeout. Nothing is held."""
 
 
 class QuorumError(AcquireTimeoutError):
     """Raised when too few servers granted a RedLock in time. Nothing is held.
 
     Attributes:
-        answers: What each server said, by its address and database.
-        quorum_answered: Whether a quorum of them answered, so that it was busy for certain.
+        answers: What each server answered, by its address and database.
+        quorum_answered: Whether a quorum of servers answered: then the lock was certainly busy.
     """
 
     def __init__(
@@ -49,21 +46,21 @@ class QuorumError(AcquireTimeoutError):
 
 
 class NotHeldError(RedissonError, RuntimeError):
-    """Raised when the caller releases or extends what it does not hold.
+    """Raised when the caller releases or extends something that it does not hold.
 
-    The caller never acquired it, or has released it already. Nothing was changed.
+    The caller never acquired it, or has already released it. Nothing was changed.
     """
 
 
 class LeaseLostError(RedissonError):
-    """Raised when a lease ended without its holder's release. Nothing is held any more.
+    """Raised when a lease ended before its holder released it. Nothing is held any more.
 
     Attributes:
         name: The resource name.
         owner: The owner whose lease it was.
         held_for: Seconds from the grant to the loss.
         reason: `"expired"` (no renewal was confirmed in time), `"ended"` (its own `lease_time` or
-            `max_hold` ran out), `"taken"` (the server says that it has another holder, or none), or
+            `max_hold` ran out), `"taken"` (the server reports another holder, or none), or
             `"forced"` (`force_release`).
     """
 
@@ -87,13 +84,13 @@ class BrokenBarrierError(RedissonError):
 
 
 class ReplicationError(RedissonError):
-    """Raised when too few replicas confirmed a grant in time. The grant is given back.
+    """Raised when too few replicas confirmed a grant in time. The grant is released.
 
-    From `extend`: the old or the new lease is in force, whichever ends first.
+    From `extend`: rely on the old or the new lease, whichever ends first.
 
     Attributes:
-        asked: The number of replicas that had to confirm.
-        got: The number of replicas that did.
+        asked: The number of confirmations that were required.
+        got: The number of replicas that confirmed.
     """
 
     def __init__(self, message: str, asked: int, got: int) -> None:
@@ -105,27 +102,28 @@ class ReplicationError(RedissonError):
 class ClientClosedError(RedissonError, RuntimeError):
     """Raised when a client is used after it was closed, after a fork, or from another event loop.
 
-    Calls that still wait when the client is closed raise it too. The call holds nothing. `aclose`
+    Calls that are waiting when the client is closed raise it too, and hold nothing. `aclose`
     releases what the client holds.
     """
 
 
 class BackendError(RedissonError):
-    """Raised when the server refuses this client: credentials, certificates, a broken reply.
+    """Raised when the server refuses this client (credentials, TLS) or sends a malformed reply.
 
-    Base of all errors on the side of servers. Unless a subclass says otherwise, nothing was
+    Base of all errors that come from a server. Unless a subclass says otherwise, nothing was
     changed.
     """
 
 
 class ConnectionLostError(BackendError):
-    """Raised when the server gave no answer in time, or refused everybody until then.
+    """Raised when the server did not answer in time, or refused all clients until then.
 
-    The text quotes such a refusal: it loads its data, cannot save it, lacks replicas.
+    The text quotes such a refusal: the server is loading its data, cannot save it, or lacks
+    replicas.
 
     Attributes:
-        maybe_held: Whether the request may have been executed. A grant without an answer is
-            released as soon as the server answers again, and ends with its lease in any case.
+        maybe_held: Whether the request may have been executed. If it was, the grant is released
+            as soon as the server answers again, and ends with its lease in any case.
     """
 
     def __init__(self, message: str, *, maybe_held: bool) -> None:
@@ -134,9 +132,9 @@ class ConnectionLostError(BackendError):
 
 
 class ReleaseFailedError(ConnectionLostError):
-    """Raised when a release got no answer: the work is done, and was protected while it ran.
+    """Raised when a release got no answer. The work is done, and was protected while it ran.
 
-    The release is repeated in the background until its lease has run out. Raised as well when the
+    The release is repeated in the background until its lease has run out. Also raised when the
     server carried it out only after that.
     """
 
@@ -144,13 +142,13 @@ class ReleaseFailedError(ConnectionLostError):
 class ScriptError(BackendError):
     """Raised when Redis answers a script with an error. The script changed nothing.
 
-    Examples: wrong type of key, out of memory, missing permission. `message` is the text of Redis.
+    Examples: wrong type of key, out of memory, missing permission.
 
     Attributes:
         script: Name and version of the script, such as `lock.acquire v1`.
-        message: The text of the error from Redis.
+        message: The error text from Redis.
         key: The key of the call, as text; empty if there is none.
-        where: The address of the server if there are several; else empty.
+        where: The address of the server if there are several, else empty.
     """
 
     def __init__(
@@ -165,4 +163,4 @@ class ScriptError(BackendError):
 
 
 class UnsupportedServerError(BackendError):
-    """Raised when the server is too old, or a command this library needs is forbidden there."""
+    """Raised when the server is too old, or does not allow a command that this library needs."""

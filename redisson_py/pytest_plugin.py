@@ -1,4 +1,4 @@
-"""What the fixtures of the pytest plugin do: servers, clients, and restoring what a test broke.
+"""The work behind the pytest fixtures: servers, clients, and repairing what a test broke.
 
 pytest itself loads the module `_redisson_py_pytest`, which has the options and the fixtures. It
 imports this module when a test first asks for one of the fixtures.
@@ -27,7 +27,7 @@ from redisson_py.testing import (
 
 URL_VARIABLE: Final = "REDISSON_PY_TEST_URL"
 _WORKER: Final = "{worker}"
-#: Seconds in which unharmed servers must say that they are healthy.
+#: Seconds within which unharmed servers must report that they are healthy.
 _HEALTHY: Final = 5.0
 #: Seconds in which a server must have emptied itself.
 _ANSWERS: Final = 15.0
@@ -52,9 +52,9 @@ class Database:
 
     Args:
         url: Its URL.
-        command: What empties it.
+        command: The command that empties it.
         where: Its name in errors, without secrets of the URL.
-        server: Its server, if that is ours: started again if the database cannot be emptied.
+        server: Its server, if we started it: we restart it if the database cannot be emptied.
     """
 
     def __init__(
@@ -69,12 +69,12 @@ class Database:
         """Empty it; the test fails if that is not possible."""
         problem = self._emptied()
         if problem is not None and self._server is not None:
-            # A test has ended it, or has made it refuse or ignore clients.
+            # A test stopped it, or made it refuse or ignore clients.
             self._server.kill_blocking()
             self._server.start_blocking()
             problem = self._emptied()
         if problem is not None:
-            pytest.fail(f"{self._where} could not be emptied: {problem}", pytrace=False)
+            pytest.fail(f"cannot empty {self._where}: {problem}", pytrace=False)
 
     def _emptied(self) -> str | None:
         """Empty it; return what went wrong."""
@@ -94,7 +94,7 @@ class Database:
 
 @contextmanager
 def database(config: pytest.Config) -> Generator[Database, None, None]:
-    """Start a server for the session, or use the one that the user names."""
+    """Start a server for the session, or use the user's."""
     url = config.getoption("--redisson-url") or os.environ.get(URL_VARIABLE)
     if url:
         yield _named(url, config)
@@ -115,16 +115,16 @@ def _named(url: str, config: pytest.Config) -> Database:
         pytest.fail(f"{source} must begin with redis:// or rediss://", pytrace=False)
     if not config.getoption("--redisson-flush"):
         pytest.fail(
-            f"each test needs an empty database, and nothing on the server of {source} was"
-            " emptied: add --redisson-flush if nobody else uses that database (FLUSHDB before each"
-            f" test), or leave {source} out, and the tests start a server of their own",
+            f"each test needs an empty database. If nobody else uses the one of {source}, add"
+            " --redisson-flush (FLUSHDB before each test); or remove"
+            f" {source}, and the tests start their own server. Nothing was deleted",
             pytrace=False,
         )
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if workers > 1 and _WORKER not in url:
         pytest.fail(
-            f"{workers} workers would empty one database under each other: put {_WORKER} into"
-            f" {source} where the number of the database is, as in redis://localhost/{_WORKER}",
+            f"{workers} workers would empty each other's database: in {source}, put {_WORKER} in"
+            f" place of the database number, as in redis://localhost/{_WORKER}",
             pytrace=False,
         )
     number = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
@@ -136,7 +136,7 @@ def _host_of(url: str) -> str:
     try:
         return urlsplit(url).hostname or "localhost"
     except ValueError:
-        return "a host that is none"
+        return "an invalid host"
 
 
 @contextmanager
@@ -145,7 +145,7 @@ def _server_is_found() -> Generator[None, None, None]:
         yield
     except ServerNotFoundError as error:
         message = (
-            f"{error}. `pip install 'redisson-py[pytest]'` brings a server, or name yours with"
+            f"{error}. `pip install 'redisson-py[pytest]'` installs a server; or name yours with"
             " --redisson-url"
         )
         # Not `pytest.fail`: pytest would print the error that is being handled as well.
@@ -177,7 +177,7 @@ async def _close(client: Redisson) -> None:
     if left.held_leases or left.waiters:
         pytest.fail(
             f"the test left redisson_client in use (leases held: {left.held_leases}, tasks waiting:"
-            f" {left.waiters}); the log record 'closing while still holding' names what was held",
+            f" {left.waiters}); the log record 'closing while still holding' names the leases",
             pytrace=False,
         )
 
@@ -187,23 +187,23 @@ async def _close(client: Redisson) -> None:
 
 @final
 class Kept(Generic[_S]):
-    """Servers that are kept for the session, and lent to one test after the other.
+    """Servers that the session keeps, and lends to one test after the other.
 
     Args:
-        make: Finds the binary; nothing is started.
+        make: Finds the binary; starts nothing.
         empty: Deletes all data; returns True.
-        mend: Undoes what a test did; returns whether the next test can use them.
+        repair: Undoes what a test did; returns whether the next test can use them.
     """
 
     def __init__(
         self,
         make: Callable[[], _S],
         empty: Callable[[_S], Awaitable[bool]],
-        mend: Callable[[_S], Awaitable[bool]],
+        repair: Callable[[_S], Awaitable[bool]],
     ) -> None:
         self._make: Final = make
         self._empty: Final = empty
-        self._mend: Final = mend
+        self._repair: Final = repair
         self._servers: _S | None = None
         self._at_first: list[EmbeddedServer] = []
 
@@ -217,7 +217,7 @@ class Kept(Generic[_S]):
         try:
             yield servers
         finally:
-            if not _run_apart(self._succeeds(self._mend, servers)):
+            if not _run_apart(self._succeeds(self._repair, servers)):
                 self.close()
 
     def close(self) -> None:
@@ -235,7 +235,7 @@ class Kept(Generic[_S]):
         return servers
 
     async def _succeeds(self, act: Callable[[_S], Awaitable[bool]], servers: _S) -> bool:
-        """Return whether they could be emptied or mended, and are those that were started."""
+        """Return whether `act` succeeded on the servers that were started."""
         try:
             return servers.nodes == self._at_first and await act(servers)
         except (CommandError, OSError, RuntimeError):
@@ -245,7 +245,7 @@ class Kept(Generic[_S]):
 @contextmanager
 def clusters() -> Generator[Kept[EmbeddedCluster], None, None]:
     """Keep a cluster for the session."""
-    kept = Kept(EmbeddedCluster, _empty_cluster, _mend_cluster)
+    kept = Kept(EmbeddedCluster, _empty_cluster, _repair_cluster)
     try:
         yield kept
     finally:
@@ -268,7 +268,7 @@ async def _empty_cluster(cluster: EmbeddedCluster) -> bool:
     return True
 
 
-async def _mend_cluster(cluster: EmbeddedCluster) -> bool:
+async def _repair_cluster(cluster: EmbeddedCluster) -> bool:
     await cluster.restore()
     return True
 
@@ -279,10 +279,10 @@ async def _empty_sentinel(sentinel: EmbeddedSentinel) -> bool:
 
 
 async def _is_untouched(sentinel: EmbeddedSentinel) -> bool:
-    """Return whether everything is as in the beginning.
+    """Return whether everything is as it was at the start.
 
-    Sentinels remember a failover for a long time, and one that was frozen takes part in nothing for
-    half a minute: starting new ones is faster than waiting.
+    Sentinels remember a failover for a long time, and one that was frozen does nothing for half a
+    minute: starting new ones is faster than waiting.
     """
     for each in (*sentinel.nodes, *sentinel.sentinels):
         if not each.running or each.paused:

@@ -24,7 +24,6 @@ ELSEWHERE = {
     "CHANGELOG.md": "changelog.md",
     "CONTRIBUTING.md": "contributing.md",
     "SECURITY.md": "security.md",
-    "TRACK_RECORD.md": "track-record.md",
     "benchmarks/README.md": "benchmarks.md",
     "benchmarks/results/baseline-growth.png": "images/performance-growth.png",
     "benchmarks/results/baseline.json": "baseline.json",

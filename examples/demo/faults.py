@@ -39,7 +39,7 @@ class Fault:
         was_holder: Whether Redis said then that it held the lock.
         recovered_after: Seconds from `at` until another worker had the lock.
         asleep: Seconds for which it was stopped.
-        noticed_after: Seconds from waking until its task was told of the loss.
+        noticed_after: Seconds from waking until its task learned of the loss.
     """
 
     what: Literal["killed", "stopped"]

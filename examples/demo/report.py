@@ -79,8 +79,8 @@ def _details(locked: Outcome) -> Iterator[RenderableType]:
         yield labelled(Text(name, "dim"), text, width=len("bookings failed"), justify="left")
     if any(fault.what == "killed" for fault in locked.faults):
         yield Text(
-            "\nThe killed worker had written the file and not yet the key: a lock keeps others "
-            "out, it does not make two writes one. Each book has exactly what was written to it.",
+            "\nThe killed worker wrote the file but not the key: a lock keeps others out, but two "
+            "writes stay two. Each book has exactly what was written to it.",
             "dim",
         )
 
@@ -92,8 +92,8 @@ def _facts(locked: Outcome) -> Iterator[tuple[str, str]]:
         killed = sum("killed" in shock.what for shock in locked.shocks)
         yield "masters killed", str(killed)
         yield "slots moved", str(len(locked.shocks) - killed)
-        yield "losses untold", str(locked.untold)
-        yield "bookings failed", f"{locked.failed}, each told to its task as an error"
+        yield "losses missed", str(locked.untold)
+        yield "bookings failed", f"{locked.failed}, each raised in its task"
     else:
         for what in ("killed", "stopped"):
             yield f"workers {what}", str(sum(fault.what == what for fault in locked.faults))
@@ -156,15 +156,15 @@ def _wrong_totals(locked: Outcome) -> Iterator[str]:
 def _untold(locked: Outcome) -> Iterator[str]:
     if locked.untold:
         yield (
-            f"{locked.untold} times somebody had the lock while another worker had it and was not"
-            " told of its loss"
+            f"{locked.untold} times a worker acquired the lock while another one had it and did not"
+            " learn of its loss"
         )
 
 
 def _wrong_shocks(locked: Outcome) -> Iterator[str]:
     for shock in locked.shocks:
         if shock.workers_took is None:
-            yield f"nobody got the lock after: {shock}"
+            yield f"no worker acquired the lock after: {shock}"
 
 
 def _wrong_faults(locked: Outcome) -> Iterator[str]:
@@ -172,8 +172,8 @@ def _wrong_faults(locked: Outcome) -> Iterator[str]:
         if not fault.was_holder:
             yield f"{fault.worker} did not hold the lock when it was {fault.what}"
         if fault.recovered_after is None:
-            yield f"nobody got the lock of {fault.worker}, which was {fault.what}"
+            yield f"no other worker acquired the lock of {fault.worker}, which was {fault.what}"
         if fault.what == "stopped" and fault.noticed_after is None:
-            yield f"{fault.worker} slept past its lease and was not told of the loss"
+            yield f"{fault.worker} slept past its lease and did not learn of the loss"
     if {fault.what for fault in locked.faults} != {"killed", "stopped"}:
         yield "not every fault was tried"

@@ -43,7 +43,7 @@ class Shock:
     @property
     def took(self) -> str:
         """How long it took, in words."""
-        took = "nobody got the lock any more"
+        took = "no worker acquired the lock any more"
         if self.workers_took is not None:
             took = f"a worker had the lock after {self.workers_took:.2f} s"
         return f"{took} (the cluster itself took {self.cluster_took:.2f} s)"

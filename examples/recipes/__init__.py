@@ -1,4 +1,1 @@
-"""Recipes: short programs, each of which runs against REDISSON_URL and ends by itself.
-
-`python -m examples.recipes.leader_election`; docs/recipes.md explains them.
-"""
+"""Recipes: short programs that name the packages they need; docs/recipes.md explains each."""

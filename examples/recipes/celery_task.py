@@ -1,5 +1,7 @@
 """Celery: a task that no two workers do at once for the same day."""
 
+# pip install ./redisson_py celery
+
 import os
 from concurrent.futures import ThreadPoolExecutor
 

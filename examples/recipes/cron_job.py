@@ -1,5 +1,7 @@
 """A job that cron starts on every machine, and that must not overlap with itself."""
 
+# pip install ./redisson_py
+
 import asyncio
 import os
 from collections.abc import Awaitable, Callable

@@ -1,5 +1,7 @@
 """Django: a management command that must not overlap with itself, on any host."""
 
+# pip install ./redisson_py django
+
 import os
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event

@@ -1,5 +1,7 @@
 """Fan-out: a coordinator sends parts of a job to workers and waits until all are done."""
 
+# pip install ./redisson_py
+
 import asyncio
 import os
 

@@ -1,5 +1,7 @@
 """FastAPI: one client for the process, closed by the lifespan; busy is a 409."""
 
+# pip install ./redisson_py fastapi httpx2
+
 import asyncio
 import os
 from collections.abc import AsyncIterator
@@ -16,7 +18,7 @@ client = Redisson.from_url(URL, acquire_timeout=0.5)  # connects at the first us
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Close the client in the end: what a request still holds is free at once."""
+    """Close the client at the end, which frees at once what a request still holds."""
     async with client:
         yield
 
@@ -24,26 +26,26 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
 app = FastAPI(lifespan=lifespan)
 
 
-@app.post("/orders/{order}/pay")
-async def pay(order: str) -> dict[str, str]:
-    """Pay an order, one request at a time in all processes."""
+@app.post("/reports/{day}")
+async def write_report(day: str) -> dict[str, str]:
+    """Write a report, one request at a time in all processes."""
     try:
-        async with client.get_lock(f"order:{order}"):
-            return {"paid": order}
+        async with client.get_lock(f"report:{day}"):
+            return {"written": day}
     except AcquireTimeoutError as error:
-        raise HTTPException(409, "another request is paying this order") from error
+        raise HTTPException(409, "another request is writing this report") from error
 
 
 async def main() -> None:
-    """Send a request while the order is locked, and one afterwards."""
+    """Send a request while the report is locked, and one afterwards."""
     async with (
         lifespan(app),
         AsyncClient(transport=ASGITransport(app), base_url="http://a") as http,
     ):
-        async with client.get_lock("order:17"):
-            busy = await asyncio.create_task(http.post("/orders/17/pay"))
-        paid = await http.post("/orders/17/pay")
-    print(f"while it is locked: {busy.status_code}; afterwards: {paid.status_code} {paid.text}")
+        async with client.get_lock("report:monday"):
+            busy = await asyncio.create_task(http.post("/reports/monday"))
+        done = await http.post("/reports/monday")
+    print(f"while it is locked: {busy.status_code}; afterwards: {done.status_code} {done.text}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Fencing with SQL: the table refuses the write of a holder that was overtaken."""
 
+# pip install ./redisson_py
+
 import asyncio
 import os
 import sqlite3

@@ -1,5 +1,7 @@
 """No lock of ours: a unique key makes a repeated request the same request."""
 
+# pip install asyncpg
+
 import asyncio
 import os
 import uuid

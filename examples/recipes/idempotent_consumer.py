@@ -1,5 +1,7 @@
 """A message that is delivered twice is booked once: the table decides, the lock saves work."""
 
+# pip install ./redisson_py
+
 import asyncio
 import os
 import sqlite3

@@ -1,5 +1,7 @@
 """Leader election: one of several processes leads, until it ends or loses its lease."""
 
+# pip install ./redisson_py
+
 import asyncio
 import os
 

@@ -1,5 +1,7 @@
 """A migration that waits for running requests, and that no request sees half done."""
 
+# pip install ./redisson_py
+
 import asyncio
 import os
 

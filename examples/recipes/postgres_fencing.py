@@ -1,5 +1,7 @@
 """Fencing in PostgreSQL: the row refuses what a holder writes that was overtaken."""
 
+# pip install './redisson_py[postgres]'
+
 import asyncio
 import os
 

@@ -1,5 +1,7 @@
 """Money behind a lease: `guard` binds a transaction to it, and a takeover waits for the commit."""
 
+# pip install './redisson_py[postgres]'
+
 import asyncio
 import os
 

@@ -1,5 +1,7 @@
 """No lock of ours: `SELECT … FOR UPDATE` lets one transaction at a time decide about a row."""
 
+# pip install asyncpg
+
 import asyncio
 import os
 

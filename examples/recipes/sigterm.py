@@ -1,5 +1,7 @@
 """SIGTERM, as Kubernetes sends it: finish the job, or give it up in time; release either way."""
 
+# pip install ./redisson_py
+
 import asyncio
 import os
 import signal
@@ -11,7 +13,7 @@ GRACE = 20.0  # below terminationGracePeriodSeconds, 30 s by default
 
 
 async def work(client: Redisson, stopping: asyncio.Event) -> None:
-    """Do one job after the other, each under its lock, until told to stop."""
+    """Do one job after the other, each under its lock, until asked to stop."""
     while not stopping.is_set():
         async with client.get_lock("job"):
             print("a job begins")

@@ -1,5 +1,7 @@
 """No lock of ours: a version column refuses a write that is based on an old reading."""
 
+# pip install asyncpg
+
 import asyncio
 import os
 

@@ -1,4 +1,6 @@
-"""At most five calls a second, over all workers: each permit ends by itself after a second."""
+"""At most five calls a second, over all workers: each permit expires after a second."""
+
+# pip install ./redisson_py
 
 import asyncio
 import os
@@ -17,13 +19,13 @@ async def call_api(worker: int, number: int) -> None:
 
 
 async def work(worker: int) -> None:
-    """Do a share of the calls; no permit is released, so that each lasts its second."""
+    """Do a share of the calls; no permit is released, so each lasts its second."""
     async with Redisson.from_url(URL, idle_lifetime=3600) as client:
         permits = client.get_permit_expirable_semaphore("api:calls", A_SECOND)
         for number in range(CALLS // WORKERS):
             await permits.acquire(lease_time=WINDOW)
             await call_api(worker, number)
-        await asyncio.sleep(WINDOW)  # closing a client gives back what it holds
+        await asyncio.sleep(WINDOW)  # closing a client releases what it holds
 
 
 async def main() -> None:

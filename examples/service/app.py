@@ -1,4 +1,4 @@
-"""The service itself; see the package for how to run it and what it answers."""
+"""The service; the package's docstring says how to run it and what it answers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated
 from fastapi import FastAPI, Header, Request
 from fastapi.responses import JSONResponse
 
-from examples.service.ledger import Ledger, StaleTokenError
+from examples.service.ledger import AlreadyPaidError, Ledger, StaleTokenError
 from redisson_py import (
     AcquireTimeoutError,
     ClientClosedError,
@@ -32,7 +32,7 @@ ledger = Ledger(os.environ.get("LEDGER", "ledger.sqlite"))
 
 @asynccontextmanager
 async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-    """Close the client in the end: what a request still holds is free at once."""
+    """Close the client at the end, which frees at once what a request still holds."""
     async with client:
         yield
 
@@ -42,22 +42,27 @@ app = FastAPI(title="Orders", lifespan=lifespan)
 
 @app.post("/orders/{order}/pay")
 async def pay(order: str, idempotency_key: Annotated[str, Header()]) -> dict[str, str]:
-    """Pay an order, one request at a time."""
-    entered = False
+    """Pay an order once, whatever keys it is asked with."""
+    done = False
     try:
         async with client.get_fenced_lock(f"order:{order}") as lease:
-            await _ask_the_bank()
-            ledger.enter(idempotency_key, order, lease.token)
-            entered = True
+            if ledger.begin(order, idempotency_key, lease.token):
+                await _charge(order)
+                ledger.enter(order, idempotency_key, lease.token)
+            done = True
     except LeaseLostError:
-        if not entered:
+        if not done:
             raise
-        # The ledger took the token: the loss came too late to matter.
+        # The ledger has the entry: the loss came too late to matter.
     return {"paid": order}
 
 
-async def _ask_the_bank() -> None:
-    """Take a while, as a bank does. It can be asked again: that is what the key is for."""
+async def _charge(order: str) -> None:
+    """Stand for the call to the bank.
+
+    It sends the order as the bank's idempotency key, not the key of the request: if a process dies
+    between the charge and the entry, the next request repeats this charge and makes no second one.
+    """
     await asyncio.sleep(0.02)
 
 
@@ -68,34 +73,40 @@ async def health() -> dict[str, str]:
     return {"redis": "answers"}
 
 
-# What went wrong, in the words of HTTP.
+# The answers to errors.
+
+
+@app.exception_handler(AlreadyPaidError)
+async def already_paid(request: Request, error: AlreadyPaidError) -> JSONResponse:
+    """Answer that another request has paid this order."""
+    return JSONResponse({"error": "already paid"}, 409)
 
 
 @app.exception_handler(AcquireTimeoutError)
 async def busy(request: Request, error: AcquireTimeoutError) -> JSONResponse:
-    """Tell that somebody else is at it."""
+    """Answer that another request is working on this order."""
     return JSONResponse({"error": "busy"}, 409, {"Retry-After": "1"})
 
 
 @app.exception_handler(ConnectionLostError)
 async def no_answer(request: Request, error: ConnectionLostError) -> JSONResponse:
-    """Tell that nobody knows; what may be held is given back when Redis answers."""
+    """Answer that Redis is away; the client releases what it may hold when Redis answers."""
     return JSONResponse({"error": "no answer", "why": str(error)}, 503, {"Retry-After": "2"})
 
 
 @app.exception_handler(LeaseLostError)
 async def lost(request: Request, error: LeaseLostError) -> JSONResponse:
-    """Tell that the lock was lost before anything was entered."""
+    """Answer that the lock was lost before the ledger had the entry."""
     return JSONResponse({"error": "lost", "reason": error.reason}, 503, {"Retry-After": "1"})
 
 
 @app.exception_handler(StaleTokenError)
 async def stale(request: Request, error: StaleTokenError) -> JSONResponse:
-    """Tell that the ledger knew of the loss before the lock did."""
+    """Answer that the ledger has seen a newer holder of the lock."""
     return JSONResponse({"error": "lost", "reason": "a newer holder"}, 503, {"Retry-After": "1"})
 
 
 @app.exception_handler(ClientClosedError)
 async def closing(request: Request, error: ClientClosedError) -> JSONResponse:
-    """Tell that this process ends; another one will answer."""
+    """Answer that this process is ending; another one can answer."""
     return JSONResponse({"error": "closing"}, 503, {"Retry-After": "0"})

@@ -1,4 +1,4 @@
-"""What must be right: who paid what, once. It trusts nobody's lock, only its token."""
+"""What must be right: who paid which order, once. It trusts no lock, only the token of one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,19 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
 
+class AlreadyPaidError(Exception):
+    """Raised when another request has paid the order."""
+
+
 class StaleTokenError(Exception):
-    """Raised when a newer holder of the lock has made an entry already."""
+    """Raised when a newer holder of the order's lock has begun to pay it."""
 
 
 class Ledger:
-    """A table of payments in an SQLite file.
+    """A table of orders in an SQLite file.
+
+    An order has one row, which says who paid it. The row keeps the token of the newest holder of
+    the order's lock, so only that holder can write that the order is paid.
 
     Its calls take about a millisecond, and they do not await: a request that is cancelled has made
     its entry, or has not.
@@ -22,26 +29,46 @@ class Ledger:
         self._path = path
         with self._transaction() as database:
             database.execute(
-                "CREATE TABLE IF NOT EXISTS payments"
-                " (request TEXT PRIMARY KEY, account TEXT, token INTEGER)"
+                "CREATE TABLE IF NOT EXISTS orders"
+                " (id TEXT PRIMARY KEY, token INTEGER NOT NULL, paid_by TEXT)"
             )
 
-    def enter(self, request: str, account: str, token: int) -> None:
-        """Enter a payment, once for each request.
+    def begin(self, order: str, request: str, token: int) -> bool:
+        """Record that the holder of this token begins to pay; False if this request has paid.
 
         Raises:
-            StaleTokenError: The lock has had a newer holder.
+            AlreadyPaidError: Another request has paid the order.
+            StaleTokenError: A newer holder has begun.
         """
         with self._transaction() as database:
-            newest = database.execute(
-                "SELECT max(token) FROM payments WHERE account = ?", (account,)
-            ).fetchone()[0]
-            if newest is not None and token < newest:
-                raise StaleTokenError(f"{account}: {token} is older than {newest}")
+            row = database.execute(
+                "SELECT token, paid_by FROM orders WHERE id = ?", (order,)
+            ).fetchone()
+            newest, paid_by = row or (token, None)
+            if paid_by is not None and paid_by != request:
+                raise AlreadyPaidError(order)
+            if token < newest:
+                raise StaleTokenError(f"{order}: {token} is older than {newest}")
             database.execute(
-                "INSERT INTO payments VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-                (request, account, token),
+                "INSERT INTO orders VALUES (?, ?, NULL)"
+                " ON CONFLICT (id) DO UPDATE SET token = excluded.token",
+                (order, token),
             )
+            return paid_by is None
+
+    def enter(self, order: str, request: str, token: int) -> None:
+        """Record that this request has paid the order.
+
+        Raises:
+            StaleTokenError: A newer holder has begun.
+        """
+        with self._transaction() as database:
+            entered = database.execute(
+                "UPDATE orders SET paid_by = ? WHERE id = ? AND token = ? AND paid_by IS NULL",
+                (request, order, token),
+            )
+            if entered.rowcount == 0:
+                raise StaleTokenError(f"{order}: there is a newer token than {token}")
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

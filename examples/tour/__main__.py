@@ -80,7 +80,7 @@ def _about(arguments: argparse.Namespace, scenes: int) -> str:
     seconds = range_of(scenes * _SCENE, scenes * _BUSY_SCENE)
     what = f"{scenes} short scenes" if scenes > 1 else "one short scene"
     return (
-        f"{what}, each with processes that share a lock, a semaphore or the like, some of which "
+        f"{what}, each with processes that share a lock, a semaphore or the like; some "
         f"are killed or stopped, on {where}: {seconds}."
     )
 

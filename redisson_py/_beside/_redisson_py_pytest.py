@@ -1,7 +1,7 @@
-"""What pytest loads: options and fixtures. `redisson_py.pytest_plugin` does the work.
+"""The options and fixtures that pytest loads. `redisson_py.pytest_plugin` does the work.
 
-Where redisson_py is installed, every pytest run loads this, used or not. So it is not a part of the
-package and imports nothing that pytest has not imported: an import of redisson_py would delay each
+Where redisson_py is installed, every pytest run loads this, used or not. So it is not part of the
+package and imports nothing that pytest has not imported: importing redisson_py would delay each
 run by some tenths of a second, and would come before coverage begins to measure.
 """
 
@@ -28,13 +28,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--redisson-url",
         metavar="URL",
-        help="use this server and not one of the tests' own; {worker} in it is the number of the"
-        " pytest-xdist worker. Or set REDISSON_PY_TEST_URL. Needs --redisson-flush",
+        help="test against this server instead of starting one (needs --redisson-flush); {worker}"
+        " stands for the number of the pytest-xdist worker. Default: $REDISSON_PY_TEST_URL",
     )
     group.addoption(
         "--redisson-flush",
         action="store_true",
-        help="let the fixtures empty the database of --redisson-url (FLUSHDB) before each test",
+        help="empty the database of --redisson-url before each test (FLUSHDB)",
     )
 
 
@@ -80,35 +80,35 @@ def _redisson_sentinels() -> Iterator[Kept[EmbeddedSentinel]]:
 
 @pytest.fixture
 def redisson_url(_redisson_database: Database) -> str:
-    """The URL of a real server of this run, or this pytest-xdist worker; empty before each test."""
+    """The URL of a real server of this run, or this xdist worker; emptied before each test."""
     _redisson_database.empty()
     return _redisson_database.url
 
 
 @pytest.fixture
 def redisson_client(request: pytest.FixtureRequest, redisson_url: str) -> Redisson:
-    """A client of `redisson_url`. The test fails if it leaves something held or a task waiting."""
+    """A client of `redisson_url`. The test fails if it leaves a lease held or a task waiting."""
     client: Redisson = request.getfixturevalue(_variant(request, "client"))
     return client
 
 
 @pytest.fixture
 def redisson_proxy(request: pytest.FixtureRequest, redisson_url: str) -> FaultProxy:
-    """A `FaultProxy` before that server: connect to its `url`, then break the connection."""
+    """A `FaultProxy` in front of that server: connect to its `url`, then break the connection."""
     proxy: FaultProxy = request.getfixturevalue(_variant(request, "proxy"))
     return proxy
 
 
 @pytest.fixture
 def redisson_cluster(_redisson_clusters: Kept[EmbeddedCluster]) -> Iterator[EmbeddedCluster]:
-    """A cluster of three masters with a replica each, empty; it is mended after the test."""
+    """A cluster of three masters with a replica each, empty; repaired after the test."""
     with _redisson_clusters.lent() as cluster:
         yield cluster
 
 
 @pytest.fixture
 def redisson_sentinel(_redisson_sentinels: Kept[EmbeddedSentinel]) -> Iterator[EmbeddedSentinel]:
-    """A master, two replicas and three sentinels, empty; new ones if the last test broke them."""
+    """A master, two replicas and three Sentinels, empty; new ones if the last test broke them."""
     with _redisson_sentinels.lent() as sentinel:
         yield sentinel
 
@@ -128,8 +128,8 @@ def _variant(request: pytest.FixtureRequest, what: str) -> str:
         if is_async_test(item):
             if "anyio_backend" in request.fixturenames:
                 pytest.fail(
-                    "pytest-asyncio and anyio both take this test for theirs, each with an event"
-                    " loop of its own: set asyncio_mode to strict, or leave anyio's mark out",
+                    "pytest-asyncio and anyio both run this test, each in its own event loop: set"
+                    " asyncio_mode to strict, or remove anyio's mark",
                     pytrace=False,
                 )
             mark = item.get_closest_marker("asyncio")
@@ -142,16 +142,16 @@ def _variant(request: pytest.FixtureRequest, what: str) -> str:
         backend = request.getfixturevalue("anyio_backend_name")
         if backend != "asyncio":
             pytest.fail(
-                f"redisson_py runs on asyncio, and this is a test on {backend}: choose the"
-                " backend with a fixture `anyio_backend` that returns 'asyncio', or with"
+                f"redisson_py needs asyncio, but this test runs on {backend}: select asyncio with"
+                " a fixture `anyio_backend` that returns 'asyncio', or with"
                 " @pytest.mark.parametrize('anyio_backend', ['asyncio'])",
                 pytrace=False,
             )
         return f"_redisson_{what}_anyio"
     if what == "proxy":
         pytest.fail(
-            "redisson_proxy runs in the event loop of a test: it needs an async test that"
-            " pytest-asyncio or the plugin of anyio runs",
+            "redisson_proxy needs the event loop of an async test, run by pytest-asyncio or"
+            " anyio's plugin",
             pytrace=False,
         )
     if by_asyncio:

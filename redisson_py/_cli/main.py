@@ -56,7 +56,7 @@ class _Commands(click.Group):
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(__version__, prog_name="redisson-py")
-@click.option("--verbose", "-v", is_flag=True, help="Print what the library logs.")
+@click.option("--verbose", "-v", is_flag=True, help="Print the library's log.")
 def cli(*, verbose: bool) -> None:
     """Locks and other synchronizers on Redis and Valkey, for shells and operators.
 
@@ -71,8 +71,8 @@ def cli(*, verbose: bool) -> None:
       --config or REDISSON_CONFIG   a file: redisson.yml as for Java, TOML or JSON
 
     \b
-    Exit statuses: 0 done, 2 wrong usage, 69 no answer from Redis, or a refusal, 75 busy.
-    Those of `run` are in redisson-py run --help.
+    Exit statuses: 0 done, 2 wrong usage, 69 Redis did not answer or refused, 75 busy.
+    For those of `run`, see redisson-py run --help.
     """  # noqa: D301  # click's mark of lines that are not to be wrapped
     if verbose:
         logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")

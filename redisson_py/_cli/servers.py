@@ -43,7 +43,7 @@ class Servers:
         except (OSError, ValueError, TypeError, ModuleNotFoundError) as error:
             raise click.UsageError(str(error)) from None
         raise click.UsageError(
-            "no servers: give --url or --config, or set REDISSON_URL or REDISSON_CONFIG"
+            "no servers: pass --url or --config, or set REDISSON_URL or REDISSON_CONFIG"
         )
 
 
@@ -54,7 +54,7 @@ def servers_options(command: Callable[..., Any]) -> Callable[..., Any]:
         "--url",
         envvar="REDISSON_URL",
         metavar="URL",
-        help="The servers, as for Redisson.from_url.  [env: REDISSON_URL]",
+        help="The servers' URL, as for Redisson.from_url.  [env: REDISSON_URL]",
     )
     @click.option(
         "--config",
@@ -62,7 +62,7 @@ def servers_options(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Path(dir_okay=False, path_type=Path),
         help="A redisson.yml, TOML or JSON; --url wins.  [env: REDISSON_CONFIG]",
     )
-    @click.option("--prefix", help="What your services put before every name.")
+    @click.option("--prefix", help="The prefix of your services' clients.")
     @functools.wraps(command)
     def with_servers(
         *, url: str | None, config: Path | None, prefix: str | None, **rest: Any

@@ -107,7 +107,7 @@ class BarrierCommands:
         barrier: The hash of the round under way.
         arrivals: When the arrival of each waiting party expires.
         released: The rounds in which all parties arrived.
-        channel: Where parties are told to look again.
+        channel: Whose messages make parties ask again.
     """
 
     name_key: bytes

@@ -204,7 +204,7 @@ class FencedLockCommands(LockCommands):
 
     Args:
         key: The key.
-        idle_ms: How long the counter of tokens is kept after the lease ends; 0 for ever.
+        idle_ms: How long the counter of tokens is kept after the lease ends; 0 forever.
     """
 
     __slots__ = ("idle_ms", "options", "renew_script", "set_lease_script")

@@ -67,7 +67,7 @@ class PermitExpirableSemaphoreCommands:
         key: The key of the counter.
         start_units: How many units the first request creates it with; below zero: it creates
             nothing.
-        idle_ms: How long it is kept after the last lease; 0: for ever, or as it was created.
+        idle_ms: How long it is kept after the last lease; 0: forever, or as it was created.
     """
 
     kind = "permit expirable semaphore"
@@ -82,8 +82,8 @@ class PermitExpirableSemaphoreCommands:
     """An id is for one acquisition only."""
     records_all = True
     missing = (
-        "some permits are neither free nor taken; if nobody has removed them, records have"
-        " vanished: call set_permits"
+        "Some permits are neither free nor taken. If nobody removed them, Redis has lost records:"
+        " call set_permits"
     )
 
     def __init__(self, key: bytes, start_units: int, idle_ms: int = 0) -> None:

@@ -37,7 +37,7 @@ class SemaphoreCommands:
         key: The key of the counter.
         start_units: How many units the first request creates it with; below zero: it creates
             nothing.
-        idle_ms: How long it is kept after the last lease; 0: for ever, or as it was created.
+        idle_ms: How long it is kept after the last lease; 0: forever, or as it was created.
     """
 
     kind = "semaphore"
@@ -54,10 +54,10 @@ class SemaphoreCommands:
     records_all = False
     """Whether Redisson's clients record what they take as well."""
     missing = (
-        "no client of this library has a permit, and too few are free; if Redisson's clients have"
-        " none either, records have vanished: call set_permits"
+        "No client of this library holds a permit, and too few are free. If Redisson's clients"
+        " hold none either, Redis has lost records: call set_permits"
     )
-    """What a request is told that waits for permits which nobody of ours has."""
+    """What the timeout error adds if our clients hold no permits and too few are free."""
 
     def __init__(self, key: bytes, start_units: int, idle_ms: int = 0) -> None:
         self.key = key

@@ -68,7 +68,7 @@ def read_file(path: str | os.PathLike[str]) -> Table:
     file = str(os.fspath(path))
     kind = Path(file).suffix.lower()
     if kind not in _READERS:
-        raise ValueError(f"{file}: the name must end in {', '.join(_READERS)}")
+        raise ValueError(f"{file}: the file name must end in {', '.join(_READERS)}")
     parse = _READERS[kind](file)
     with Path(file).open("rb") as opened:
         content = opened.read(LONGEST_FILE + 1)
@@ -87,12 +87,12 @@ def read_file(path: str | os.PathLike[str]) -> Table:
     except ValueError as error:
         if str(error).startswith(f"{file}: "):
             raise
-        # All else that a parser finds is told by us; the text of this one names no file.
+        # We raise all other errors of a parser ourselves; the text of this one names no file.
         found = _Wrong("a number has too many digits")
     if isinstance(found, _Wrong):
         raise ValueError(f"{file}: {found.text}")
     if not isinstance(found, dict):
-        raise ValueError(f"{file}: names and values are expected at the top of the file")
+        raise ValueError(f"{file}: the file must contain names and values")
     table: Table = _expanded(file, (), found)
     return table
 
@@ -127,14 +127,14 @@ def _expand(file: str, names: tuple[str, ...], text: str) -> str:
         if value is None:
             place = ".".join(filter(None, names))
             # What looks like the name of a variable may be part of a password.
-            told = f"variable {name}" if _is_told(place, text, found) else "a variable in it"
-            raise ValueError(f"{file}: {place}: {told} is not set, and has no default")
+            shown = f"variable {name}" if _is_shown(place, text, found) else "a variable in it"
+            raise ValueError(f"{file}: {place}: {shown} is not set and has no default")
         parts += [text[end : found.start()], value]
         end = found.end()
     return "".join([*parts, text[end:]])
 
 
-def _is_told(place: str, text: str, found: re.Match[str]) -> bool:
+def _is_shown(place: str, text: str, found: re.Match[str]) -> bool:
     whole = found.group() == text
     return whole or not ("password" in place.lower() or "@" in text)
 
@@ -165,7 +165,7 @@ def _yaml(file: str) -> Callable[[str], object]:
                 place = f"line {mark.line + 1}, column {mark.column + 1}: "
         except yaml.YAMLError:
             pass
-        return _Wrong(f"{place}this is no YAML")
+        return _Wrong(f"{place}not valid YAML")
 
     return parse
 
@@ -176,7 +176,9 @@ def _of_node(file: str, node: yaml.Node | None, seen: set[int]) -> object:
     if node is not None and id(node) in seen:
         # A few lines of aliases of aliases are millions of values.
         line = node.start_mark.line + 1
-        raise ValueError(f"{file}: line {line}: an alias refers to this value: write it out there")
+        raise ValueError(
+            f"{file}: line {line}: an alias refers to this value: repeat the value instead"
+        )
     seen.add(id(node))
     match node:
         case yaml.ScalarNode():
@@ -215,7 +217,7 @@ def _toml(_: str) -> Callable[[str], object]:
             return tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             found = _TOML_PLACE.search(str(error))
-        return _Wrong(f"{found[1] + ': ' if found else ''}this is no TOML")
+        return _Wrong(f"{found[1] + ': ' if found else ''}not valid TOML")
 
     return parse
 
@@ -247,7 +249,7 @@ def _json(_: str) -> Callable[[str], object]:
         try:
             found = json.loads(text, object_pairs_hook=table)
         except json.JSONDecodeError as error:
-            return _Wrong(f"line {error.lineno}, column {error.colno}: this is no JSON")
+            return _Wrong(f"line {error.lineno}, column {error.colno}: not valid JSON")
         return _Wrong(_twice(twice[0])) if twice else found
 
     return parse
@@ -255,9 +257,7 @@ def _json(_: str) -> Callable[[str], object]:
 
 def _twice(name: str) -> str:
     # A text that is not the name of a setting may be a value in the wrong place.
-    return (
-        f"{name} is there twice" if name.isascii() and name.isalpha() else "a name is there twice"
-    )
+    return f"{name} is set twice" if name.isascii() and name.isalpha() else "a name is set twice"
 
 
 _READERS: Mapping[str, Callable[[str], Callable[[str], object]]] = {

@@ -36,13 +36,13 @@ class Part:
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise self.error(name, "names and values are expected in it")
+            raise self.error(name, "must contain names and values")
         return Part(self.file, f"{self.where}.{name}" if self.where else name, value)
 
     def text(self, name: str) -> str | None:
         value = self.values.get(name)
         if value is not None and not isinstance(value, str):
-            raise self.error(name, "must be text (in quotes, where the format has them)")
+            raise self.error(name, "must be text (quoted, in formats with quotes)")
         return value or None
 
     def texts(self, name: str) -> list[str]:
@@ -86,7 +86,7 @@ class Part:
             return None
         found = value.get(CLASS) if isinstance(value, dict) else value
         if not isinstance(found, str):
-            raise self.error(name, "a class is expected in it")
+            raise self.error(name, "must name a class")
         package, _, last = found.rpartition(".")
         return last if f"{package}.".startswith("org.redisson.") else found
 
@@ -100,6 +100,6 @@ class Part:
             if name not in taken and name not in ignored:
                 known = sorted({*taken, *ignored})
                 close = get_close_matches(name, known, n=1)
-                meant = f"is {close[0]} meant?" if close else f"known are {', '.join(known)}"
+                meant = f"did you mean {close[0]}?" if close else f"known are {', '.join(known)}"
                 raise self.error(name, f"Redisson has no such setting here; {meant}")
         return [name for name in self.values if name in ignored and self.has(name)]

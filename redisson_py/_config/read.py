@@ -46,7 +46,7 @@ _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_
 _DEFAULTS = ("DefaultNameMapper", "DefaultCredentialsResolver", "DefaultCommandMapper")
 #: Milliseconds for which a fair lock's waiter counts as alive: Redisson's default, always ours.
 _FAIR_LOCK_WAIT_MS = 300_000
-_ON_PURPOSE = "make a client of redis-py that does, and pass it to Redisson"
+_ON_PURPOSE = "create a redis-py client that does, and pass it to Redisson"
 
 
 def read_config(
@@ -70,8 +70,8 @@ def read_config(
     found = [name for name in SECTIONS if top.has(name)]
     if len(found) != 1:
         if not found:
-            raise top.error("", f"one of {', '.join(SECTIONS)} is needed: none is there")
-        raise top.error("", f"only one of {', '.join(found)} can be used: {len(found)} are there")
+            raise top.error("", f"the file needs one of {', '.join(SECTIONS)}, and has none")
+        raise top.error("", f"the file must have only one of {', '.join(found)}")
     section = top.table(found[0])
     assert section is not None
     ignored += section.check_names(*IN_SECTION[found[0]])
@@ -83,7 +83,7 @@ def read_config(
         taken["address_map"] = AddressMap(function)
     target = _target(top, section, _ADDRESSES[found[0]], topology, function)
     if ignored:
-        log.debug("%s: without effect here: %s", path, ", ".join(dict.fromkeys(ignored)))
+        log.debug("%s: ignored settings: %s", path, ", ".join(dict.fromkeys(ignored)))
     return target, taken
 
 
@@ -114,18 +114,18 @@ def _refuse(top: Part, section: Part, options: Collection[str]) -> None:
     if top.whole("fairLockWaitTimeout", 0, _MOST_MS) not in (None, _FAIR_LOCK_WAIT_MS):
         raise top.error(
             "fairLockWaitTimeout",
-            f"must be {_FAIR_LOCK_WAIT_MS}, Redisson's default: queues of fair locks count on it",
+            f"must be {_FAIR_LOCK_WAIT_MS}, Redisson's default: fair queues rely on it",
         )
     for part in (top, section):
         if not {"prefix", "name_mapper"} & {*options}:
-            _refuse_class(part, "nameMapper", "give prefix= or name_mapper= in Python")
-        _refuse_class(part, "credentialsResolver", f"for credentials of its own, {_ON_PURPOSE}")
-        _refuse_class(part, "commandMapper", "commands have their own names here")
+            _refuse_class(part, "nameMapper", "pass prefix= or name_mapper= in Python")
+        _refuse_class(part, "credentialsResolver", f"to resolve credentials, {_ON_PURPOSE}")
+        _refuse_class(part, "commandMapper", "commands cannot be renamed here")
         for name in ("sslTrustManagerFactory", "sslKeyManagerFactory"):
             if part.has(name):
-                raise part.error(name, f"is Java's: for TLS of its own kind, {_ON_PURPOSE}")
+                raise part.error(name, f"works only in Java: to customize TLS, {_ON_PURPOSE}")
         if part.has("sslCiphers"):
-            raise part.error("sslCiphers", f"has Java's names: for other ciphers, {_ON_PURPOSE}")
+            raise part.error("sslCiphers", f"has Java's names: to choose ciphers, {_ON_PURPOSE}")
         unchecked = part.one_of("sslVerificationMode", ("NONE", "CA_ONLY", "STRICT"))
         if unchecked not in (None, "STRICT"):
             raise part.error("sslVerificationMode", f"must be STRICT: to check less, {_ON_PURPOSE}")
@@ -138,7 +138,7 @@ def _refuse(top: Part, section: Part, options: Collection[str]) -> None:
 def _refuse_class(part: Part, name: str, instead: str) -> None:
     found = part.java_class(name)
     if found is not None and found not in _DEFAULTS:
-        raise part.error(name, f"a class of its own cannot run here: {instead}")
+        raise part.error(name, f"cannot run a Java class: {instead}")
 
 
 def _either(top: Part, section: Part, read: Callable[[Part], Any]) -> Any:
@@ -181,7 +181,7 @@ def _target(
         return Target(topology, kind, settings | user | shared, each_once)
     service = section.text("masterName")
     if service is None:
-        raise section.error("masterName", "is needed")
+        raise section.error("masterName", "is missing")
     sentinel: dict[str, Any] = {}
     for own, theirs in (("username", "sentinelUsername"), ("password", "sentinelPassword")):
         value = section.text(theirs)
@@ -207,7 +207,7 @@ def _addresses(section: Part, name: str) -> tuple[list[Address], Kind, dict[str,
     else:
         texts = section.texts(name)
     if not texts:
-        raise section.error(name, "is needed")
+        raise section.error(name, "is missing")
     targets: list[Target] = []
     for text in texts:
         found = _read_url(text)
@@ -216,16 +216,18 @@ def _addresses(section: Part, name: str) -> tuple[list[Address], Kind, dict[str,
         if found.topology != "single" or found.kind == "unix" or "port" not in found.settings:
             raise section.error(name, "must be redis://host:port or rediss://host:port")
         if found.settings.keys() - {"host", "port", "username", "password"}:
-            raise section.error(name, "must end with the port: databases and settings have names")
+            raise section.error(
+                name, "must end with the port: set the database and other settings by name"
+            )
         targets.append(found)
     users = [
         {each: value for each, value in found.settings.items() if each in ("username", "password")}
         for found in targets
     ]
     if any(each.kind != targets[0].kind for each in targets):
-        raise section.error(name, "TLS must be spoken by all servers or by none")
+        raise section.error(name, "must use rediss:// for all servers or for none")
     if any(user != users[0] for user in users):
-        raise section.error(name, "the user name and password must be the same for all servers")
+        raise section.error(name, "must have the same user name and password for all servers")
     return [each.addresses[0] for each in targets], targets[0].kind, users[0]
 
 
@@ -252,7 +254,7 @@ def _nat_mapper(section: Part) -> Callable[[str, int], Address] | None:
     mapper.check_names({CLASS, names[found]}, ())
     mapped = mapper.table(names[found])
     if mapped is None:
-        raise mapper.error(names[found], "is needed (Redisson's toYAML leaves it out)")
+        raise mapper.error(names[found], "is missing (Redisson's toYAML omits it)")
     return _of_ports(mapped) if found == "HostPortNatMapper" else _of_hosts(mapped)
 
 
@@ -326,7 +328,7 @@ def _pem(part: Part, name: str) -> str | None:
     except (OSError, ValueError):
         start = None
     if start is None:
-        raise part.error(name, "the file cannot be read")
+        raise part.error(name, "cannot read the file")
     if b"-----BEGIN " not in start:
-        raise part.error(name, "must be PEM: a store of Java (JKS, PKCS12) is not read here")
+        raise part.error(name, "must be a PEM file, not a Java keystore (JKS, PKCS12)")
     return str(path)

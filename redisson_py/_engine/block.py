@@ -267,16 +267,16 @@ def entered_by_hand(source: BlockSource) -> Block:
     if len(entered) == 1:
         return entered[0]
     if not entered:
-        raise NotHeldError(f"{source!r} is left, but no block of it was entered")
+        raise NotHeldError(f"__aexit__ of {source!r} was called without __aenter__")
     raise RuntimeError(
-        f"{source!r} was entered {len(entered)} times by other tasks, and it cannot be known which"
-        " acquisition is meant: use `async with lock.hold()`, whose blocks are objects of their own"
+        f"other tasks entered {source!r} {len(entered)} times, so __aexit__ cannot know which"
+        " acquisition to release: use `async with lock.hold()`, which makes an object for each"
     )
 
 
 @final
 class HoldBlock(ProcessBound, Generic[S_co, L_co]):
-    """A block with its own options; it can be entered again only after it was left.
+    """A block with its own options. It can be entered again after it has ended.
 
     Args:
         source: The lock or semaphore.
@@ -291,13 +291,13 @@ class HoldBlock(ProcessBound, Generic[S_co, L_co]):
     def __call__(
         self, func: Callable[P, Coroutine[Any, Any, R]]
     ) -> Callable[P, Coroutine[Any, Any, R]]:
-        """Return `func` inside such a block at every call, each time with these options.
+        """Return `func` with such a block around every call.
 
-        The name is made from the arguments of the call: see `LockLike.__call__`.
+        The name is formatted with the arguments of the call: see `LockLike.__call__`.
 
         Raises:
-            TypeError: `func` is no `async def`.
-            ValueError: A field names no parameter, or the name is no format string.
+            TypeError: `func` is not an `async def`.
+            ValueError: A field names no parameter, or the name is not a format string.
         """
         source = self._source
         return decorate(
@@ -306,7 +306,7 @@ class HoldBlock(ProcessBound, Generic[S_co, L_co]):
 
     async def __aenter__(self) -> L_co:
         if self._block is not None:
-            raise RuntimeError("this block is in use; call hold() for another one")
+            raise RuntimeError("this block is in use; call hold() again for another one")
         self._block = block = Block(cast("BlockSource", self._source))
         try:
             lease = await self._acquire(self._source)
@@ -324,7 +324,7 @@ class HoldBlock(ProcessBound, Generic[S_co, L_co]):
     ) -> None:
         block, self._block = self._block, None
         if block is None:
-            raise NotHeldError("this block is left, but it was not entered")
+            raise NotHeldError("this block was not entered, or has already ended")
         await block.exit(kind, error, trace)
 
 

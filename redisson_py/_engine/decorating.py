@@ -67,7 +67,7 @@ def decorate(
     """Return `func` inside a block that is made for each call, with names from its arguments.
 
     Raises:
-        TypeError: `func` is no coroutine function.
+        TypeError: `func` is not a coroutine function.
         ValueError: A name does not fit the parameters of `func`.
     """
     check_function(func)
@@ -115,31 +115,31 @@ def check_function(func: object) -> None:
     """Refuse everything but coroutine functions.
 
     Raises:
-        TypeError: It is no coroutine function; the text says what to do instead.
+        TypeError: It is not a coroutine function; the text says what to do instead.
     """
     if inspect.iscoroutinefunction(func):
         return
     if isinstance(func, classmethod | staticmethod):
         above = f"@{type(func).__name__}"
-        raise TypeError(f"{above} must stand above this decorator, not below it")
+        raise TypeError(f"put {above} above this decorator, not below it")
     if inspect.isasyncgenfunction(func):
-        advice = "it would be held between the steps: write `async with` inside the function"
+        advice = "a generator would hold it between its steps; write `async with` in its body"
     elif inspect.isclass(func):
         advice = "decorate its methods"
     elif callable(func):
         advice = (
-            "make it `async def`; if it is one under another decorator, put this one below that"
+            "make it `async def`, or put this decorator below the one that hides its `async def`"
         )
     else:
-        advice = "write it as @lock above an `async def`"
-    raise TypeError(f"{_called(func)} is no coroutine function: {advice}")
+        advice = "write @lock above an `async def`"
+    raise TypeError(f"{_called(func)} is not a coroutine function: {advice}")
 
 
 def check_name(name: Name, called: str, parameters: Collection[str]) -> bool:
     """Return whether a name has fields.
 
     Raises:
-        ValueError: It is no format string, or a field names no parameter.
+        ValueError: It is not a format string, or a field names no parameter.
     """
     if isinstance(name, bytes):
         return False
@@ -148,7 +148,7 @@ def check_name(name: Name, called: str, parameters: Collection[str]) -> bool:
         name.format_map(fields)
     except ValueError as error:
         raise ValueError(
-            f"the name {name!r} cannot be made from the arguments of"
+            f"cannot format the name {name!r} with the arguments of"
             f" {called}({', '.join(parameters)}): {error}."
             " Fields name parameters; {{ and }} stand for braces"
         ) from None
@@ -162,7 +162,7 @@ def fill(name: Name, called: str, arguments: Mapping[str, object]) -> Name:
     try:
         return name.format_map(arguments)
     except Exception as error:
-        error.add_note(f"while making the name {name!r} from the arguments of {called}()")
+        error.add_note(f"while formatting the name {name!r} with the arguments of {called}()")
         raise
 
 

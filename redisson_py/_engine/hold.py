@@ -61,9 +61,9 @@ Reason = Literal["expired", "ended", "taken", "forced"]
 #: What each reason of a loss means, for messages.
 REASONS: dict[Reason, str] = {
     "expired": "expired: no renewal was confirmed in time",
-    "ended": "ended: its own time is over",
-    "taken": "taken: the server says that somebody else holds it, or nobody",
-    "forced": "forced: it was released by force, or its client was closed",
+    "ended": "ended: its lease_time or max_hold is over",
+    "taken": "taken: on the server another owner holds it, or nobody does",
+    "forced": "forced: force_release freed it, or its client was closed",
 }
 
 
@@ -629,7 +629,8 @@ class Hold:
         """End it because nobody can release it any more; its lease on the server runs out."""
         self.end("lost")
         log.warning(
-            "%s %r is not renewed any more: its task ended and nobody can release it (owner %s)",
+            "%s %r is no longer renewed: its task ended without releasing it, and nothing else can"
+            " release it (owner %s)",
             self.ownership.kind,
             self.ownership.name,
             self.owner,

@@ -63,18 +63,16 @@ class Lease(ProcessBound):
     """A time-limited right, from one acquisition to its release or its loss.
 
     Use it as `async with lock as lease`, or keep it and call `release` yourself, from any
-    task. It is always true, so that `if await lock.try_acquire():` reads well; `lost` tells whether
-    it can no longer be relied on.
+    task. It is always true, so that `if await lock.try_acquire():` works; `lost` says whether you
+    can no longer rely on it.
 
-    When the lease is lost inside an `async with` block, the body is cancelled and
-    `LeaseLostError` is raised from the block, once. An exception of the body is never masked:
-    it propagates with the loss as a note. With `on_lost="raise"` the body runs on and the
-    error is raised at its end.
+    When the lease is lost inside an `async with` block, the body is cancelled and the block raises
+    `LeaseLostError`, once. An exception of the body is never masked: it propagates with the loss
+    as a note. With `on_lost="raise"` the body runs on and the error is raised at its end.
 
     Not promised: that no code of the body runs after the loss. A body that blocks the event
-    loop, or that was about to be resumed, learns of it at its next await; `check()` tells at
-    once. Only the fencing token, checked by the protected resource, is safe against a body
-    that is paused.
+    loop, or that was about to resume, notices at its next await; `check()` raises at once. Only
+    the fencing token, checked by the protected resource, is safe against a paused body.
     """
 
     __slots__ = (
@@ -156,7 +154,7 @@ class Lease(ProcessBound):
 
     @property
     def remaining(self) -> float:
-        """Seconds the holder may still rely on; 0.0 once lost or released. No I/O.
+        """Seconds for which the holder may still rely on it; 0.0 once lost or released. No I/O.
 
         By the local monotonic clock, counted from before the last granting request was sent.
         """
@@ -164,23 +162,23 @@ class Lease(ProcessBound):
 
     @property
     def lost(self) -> bool:
-        """Whether it ended without our release. No I/O."""
+        """Whether it ended before its release. No I/O."""
         return self._state == "lost" or (self._state == "held" and now() >= self._ends_at)
 
     def check(self) -> None:
         """Raise `LeaseLostError` if it is lost. No I/O.
 
         Raises:
-            LeaseLostError: It cannot be relied on any more.
+            LeaseLostError: The holder can no longer rely on it.
         """
         if self.lost:
             raise self._loss()
 
     async def wait_lost(self) -> None:
-        """Return when the lease is lost; never, if it is released. Cancelling is harmless.
+        """Return when the lease is lost; wait forever if it is released. Cancelling is harmless.
 
         Raises:
-            ClientClosedError: The client was closed meanwhile.
+            ClientClosedError: The client was closed.
         """
         if self.lost:
             return
@@ -196,32 +194,31 @@ class Lease(ProcessBound):
             del future
 
     async def extend(self, lease_time: Duration) -> None:
-        """Set a new lease, of `lease_time` seconds from now; it then ends by itself.
+        """Set the lease to end `lease_time` seconds from now.
 
-        A lease that the watchdog renewed is not renewed any more afterwards, and a `max_hold`
-        does not count any more: the new end may be before or after it. If cancelled, the
-        extension is still carried out.
+        The watchdog then stops renewing it, and a `max_hold` no longer applies: the new end may be
+        before or after it. A cancelled call is still carried out.
 
         Raises:
-            LeaseLostError: The lease was gone already.
-            NotHeldError: It was released.
+            LeaseLostError: The lease was already lost.
+            NotHeldError: The lease was released.
             ConnectionLostError: The server did not answer; the old or the new lease is in force.
             ValueError: `lease_time` is not a positive, finite time.
         """
         seconds = check_lease_time(lease_time)
         if self._state == "released":
-            raise NotHeldError(f"{self!r} cannot be extended")
+            raise NotHeldError(f"{self!r} was released, so its lease cannot be extended")
         self.check()
         await self._hold.ownership.extend(self, seconds)
 
     async def release(self) -> None:
-        """Give this acquisition back. A cancelled release is still carried out.
+        """Release this acquisition. A cancelled release is still carried out.
 
-        If its end has passed and the server still has it, it may be released without an error.
+        If its end has passed but the server still has it, the release may succeed without an error.
 
         Raises:
-            NotHeldError: It was released already, or its release failed: the text says which.
-            LeaseLostError: It was lost before; nothing is held.
+            NotHeldError: It was already released, or its release failed: the text says which.
+            LeaseLostError: It was already lost; nothing is held.
             ReleaseFailedError: The server did not answer for `command_timeout`. The release is
                 repeated until the lease has run out.
         """
@@ -255,7 +252,7 @@ class Lease(ProcessBound):
 
     def _over(self) -> NotHeldError:
         """Return the error of a call that needs it, after its release or its reported loss."""
-        text = "was lost, as was reported" if self._state == "lost" else "was released already"
+        text = "was lost, as reported before" if self._state == "lost" else "was already released"
         if self._unreleased:
             text = f"cannot be released again: {self._unreleased}"
         return NotHeldError(f"{self._hold.ownership.kind} {self.name!r} {text}")
@@ -317,7 +314,7 @@ class Lease(ProcessBound):
         return self._acquisition
 
     def _tell_released(self, moment: float) -> None:
-        """Tell the listener that it was released at `moment`, unless it was lost by then."""
+        """Call the listener: it was released at `moment`, unless it was lost by then."""
         hold = self._hold
         teller = hold.ownership.context.teller
         if teller is not None and self._state == "released" and hold.units:

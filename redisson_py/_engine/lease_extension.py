@@ -95,8 +95,8 @@ class LeaseExtension:
                 error = self._ownership.refusal(hold, lease, call, error)
             if isinstance(error, ReplicationError):
                 # The text of the error is about a grant; this lease is still held.
-                text = f"{error.got} of {error.asked} replicas confirmed the new lease: the old or"
-                text += " the new one is in force, whichever ends first"
+                text = f"only {error.got} of {error.asked} replicas confirmed the new lease; rely"
+                text += " on the old or the new lease, whichever ends first"
                 error = ReplicationError(text, error.asked, error.got)
             fail(self.answer, error)
             return

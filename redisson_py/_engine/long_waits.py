@@ -1,7 +1,7 @@
-"""Warns of tasks that wait long for a hold of their own client: perhaps a deadlock.
+"""Warns about tasks that wait long for a hold of their own client: perhaps a deadlock.
 
 `async with lock: await gather(helper())` never ends if `helper` wants the same lock: the holder
-waits for `helper`, and `helper` for the holder. asyncio does not tell which task another waits
+waits for `helper`, and `helper` for the holder. asyncio does not say which task another waits
 for, so the warning can only name the tasks and the lock.
 
 The check runs when a hold is renewed, every third of a lease, so acquiring costs nothing more.
@@ -38,8 +38,8 @@ def warn_of_long_waits(hold: Hold, waiters: Iterable[Waiter], present: float, lo
     more = f" and {len(late) - _NAMED} more" if len(late) > _NAMED else ""
     holder = _name_of(hold.task)
     log.warning(
-        "%s%s: waiting for %s %r for more than %.1f s, which %s of this client holds; if %s waits"
-        " for one of them (gather, TaskGroup), they wait for ever",
+        "%s%s: waiting for %s %r for more than %.1f s, which %s of this client holds; if %s awaits"
+        " one of them (gather, TaskGroup), both wait forever",
         *(names, more, hold.ownership.kind, hold.ownership.name, long, holder, holder),
     )
 

@@ -23,11 +23,11 @@ def not_held(lock: object, holds: Sequence[Hold]) -> NotHeldError:
         if task is not None and not task.done():
             return NotHeldError(
                 f"{text}, but by task {task.get_name()!r} of this client; keep the lease that"
-                " `acquire` returns, which any task may release: `lease.release()`"
+                " `acquire` returns: any task may call `lease.release()`"
             )
         return NotHeldError(
             f"{text}, but by a task of this client that has ended: below Python 3.12"
-            " `asyncio.wait_for(lock.acquire(), ...)` acquires in a task of its own. Use"
-            " `acquire(timeout=...)`, or release the lease that it returns: `lease.release()`"
+            " `asyncio.wait_for(lock.acquire(), ...)` acquires in a new task. Use"
+            " `acquire(timeout=...)`, or keep the lease that it returns and call `lease.release()`"
         )
     return NotHeldError(text)

@@ -41,7 +41,7 @@ class Ownership:
 
     Args:
         context: The parts of the client.
-        name: The name, as it was given.
+        name: The name, as given.
         commands: The commands of this kind.
         queue: The queue of this client's waiting tasks; None: each task asks the server itself.
     """

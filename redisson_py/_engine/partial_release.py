@@ -63,7 +63,7 @@ def judge_of_lowered(
     def judge(done: Future[int | None]) -> BaseException | None:
         problem = error = done.exception()
         if isinstance(error, RefusedError):
-            lease._release_failed(f"the server refused that: {error}")
+            lease._release_failed(f"the server refused its release: {error}")
             problem = ownership.refusal(hold, lease, call, error)
             if alone and not call.uncertain:
                 hold.release_refused(lease)

@@ -107,7 +107,7 @@ class RefusedRenewals:
 
 def _say(holds: Sequence[Hold], why: str) -> None:
     log.warning(
-        "%d leases could not be renewed yet, of them %s %r: %s",
+        "the server refused to renew %d leases, among them %s %r; trying again: %s",
         len(holds),
         holds[0].ownership.kind,
         holds[0].ownership.name,

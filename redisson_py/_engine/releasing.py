@@ -93,7 +93,7 @@ def _judge(
                 lease._lose_late("taken" if was_valid else lease._overdue_reason)
                 problem = lease._loss()
     elif isinstance(error, RefusedError):
-        lease._release_failed(f"the server refused that: {error}")
+        lease._release_failed(f"the server refused its release: {error}")
         problem = ownership.refusal(hold, lease, call, error)
     elif isinstance(error, ConnectionLostError) and was_valid:
         problem = release_failed(ownership, lease, error)
@@ -117,7 +117,7 @@ def _too_late(ownership: Ownership, lease: Lease) -> ReleaseFailedError:
     The lease was in force when its holder let go of it, so that is no loss.
     """
     failed = ReleaseFailedError(
-        f"the release of {ownership!r} was not carried out before its lease ended",
+        f"the server did not release {ownership!r} before its lease ended",
         maybe_held=False,
     )
     lease._release_failed(str(failed))
@@ -129,7 +129,7 @@ def release_failed(
 ) -> ReleaseFailedError:
     """Return the error of a release that got no answer, and record it for the next one."""
     failed = ReleaseFailedError(
-        f"the release of {ownership!r} got no answer ({error}); it is repeated until its lease"
+        f"the release of {ownership!r} got no answer ({error}) and is repeated until the lease"
         " ends",
         maybe_held=True,
     )

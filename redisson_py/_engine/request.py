@@ -194,7 +194,7 @@ class AcquireRequest:
             if self._renumbered(self.reentry):
                 return await self.run(deadline)
         if answer is GIVEN_UP:
-            raise BackendError(f"{self.ownership!r}: this request was given up already")
+            raise BackendError(f"{self.ownership!r}: this request was already given up")
         if type(answer) is not Busy:
             if type(answer) is Granted and answer.sent_at is not None:
                 self.sent_at = answer.sent_at

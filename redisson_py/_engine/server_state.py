@@ -176,7 +176,7 @@ class ServerState(Ownership):
         if not hold.count:
             return False
         if not self.reentrant:
-            raise RuntimeError(f"{self!r} is held by this task already")
+            raise RuntimeError(f"this task already holds {self!r}, which is not reentrant")
         if self.commands.tokens and hold.token is None:
             raise RuntimeError(f"this task holds {hold.ownership!r}, which has no fencing token")
         return True

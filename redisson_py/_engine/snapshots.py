@@ -12,11 +12,11 @@ class HolderSnapshot:
     Attributes:
         owner: The client's id and a number; in Redisson the number of a thread.
         holds: The hold count.
-        remaining: Seconds left of its lease on the server; infinity if it has none.
+        remaining: Seconds left of its lease on the server; infinity if the lease has no end.
         host: Its host name, if it is a client of this library.
-        pid: Its process id, likewise.
-        client_name: The name its client was given, likewise.
-        task: The name of its task, if it is this client's own.
+        pid: Its process id, if it is a client of this library.
+        client_name: Its client's `client_name`, if it is a client of this library.
+        task: The name of its task, if it belongs to this client.
     """
 
     owner: str
@@ -30,7 +30,7 @@ class HolderSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class LockSnapshot:
-    """A lock as its server had it a moment ago.
+    """A lock on its server, a moment ago.
 
     Attributes:
         holders: Its holders: at most one for an exclusive lock.
@@ -45,11 +45,11 @@ class LockSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ReadWriteSnapshot(LockSnapshot):
-    """A read-write lock as its server had it a moment ago.
+    """A read-write lock on its server, a moment ago.
 
     Attributes:
-        writer: The holder that writes, if there is one; it may read as well.
-        readers: The holders that read, each with what is left of its own lease; not those whose
+        writer: The holder that writes, if there is one; it may also read.
+        readers: The holders that read, each with the rest of its own lease; without those whose
             lease is over.
     """
 

@@ -29,7 +29,7 @@ class TaskOwnership(ServerState):
 
     Args:
         context: The parts of the client.
-        name: The name, as it was given.
+        name: The name, as given.
         commands: The commands of this kind of lock.
         view: Looks at it on the server.
         plain: The calls of an uncontended pair, if they are packed in advance.
@@ -200,8 +200,8 @@ class TaskOwnership(ServerState):
         read = self.reads.of(task)
         if read is not None and read.state == "held" and read.live:
             raise RuntimeError(
-                f"this task reads {self.name!r} and would wait for itself if it asked to write;"
-                " release the read lock first, or take the write lock before reading"
+                f"this task holds the read lock of {self.name!r} and would wait for itself to get"
+                " the write lock; release the read lock first, or take the write lock before it"
             )
 
     async def _new_hold(

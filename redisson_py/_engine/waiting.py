@@ -4,7 +4,7 @@ Every operation that waits for the server uses this loop. Locks, permits and lat
 `Request` only.
 
 Each sleep ends at the moment that the server named, at the caller's deadline, or after a safety
-poll: messages arrive at most once, so no task relies on one for ever. A wait ends as "busy" only
+poll: messages arrive at most once, so no task relies on one forever. A wait ends as "busy" only
 if the server said so shortly before the deadline, so the loop asks once more before its end; if the
 server does not answer then, `ConnectionLostError` is raised. On every other way out the request
 undoes what it may have left on the server. The undo uses the same ordered stream, so it cannot

@@ -211,7 +211,7 @@ class Watchdog:
         moment = now()
         late = moment - self._armed_for
         if late > self.lease_time / 3:
-            log.warning("the event loop was blocked, or the machine asleep, for %.3f s", late)
+            log.warning("the event loop was blocked, or the machine suspended, for %.3f s", late)
         following = -math.inf
         try:
             self._refused.tell()
@@ -362,7 +362,7 @@ class Watchdog:
                 self._retry(holds, self._refused.add(holds, refused, why))
                 return
             # The outage has a log record of its own.
-            log.debug("%d leases could not be renewed yet: %s", len(holds), error)
+            log.debug("%d leases are not renewed yet; trying again: %s", len(holds), error)
             self._retry(holds)
             return
         self.renewals += lease_time > 0

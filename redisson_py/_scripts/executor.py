@@ -216,7 +216,7 @@ class Executor:
             BackendError: It is something else.
         """
         if type(reply) is not int:
-            raise BackendError(f"{call.name} was answered with {shortened(reply)}")
+            raise BackendError(f"unexpected answer to {call.name}: {shortened(reply)}")
         return reply
 
     @staticmethod

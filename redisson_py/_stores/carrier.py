@@ -255,7 +255,7 @@ class Carrier:
         self._reaching.unheard()
         was_ready, self.ready = self.ready, False
         if was_ready:
-            # A waiter that sleeps would hear of the outage only when it asks again by itself.
+            # A waiter that sleeps would notice the outage only when it asks again.
             self._rang(None)
 
     def _heard(self) -> None:

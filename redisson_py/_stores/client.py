@@ -194,7 +194,7 @@ class StoreClient(ProcessBound):
         """Close: release what is still held, send waiters away, disconnect. Idempotent.
 
         Waiters get `ClientClosedError`. What is still held is released, with one warning that
-        names it; a block that is still running is told that it lost its lock. A second call
+        names it; a block that is still running learns that it lost its lock. A second call
         returns when the first has finished. If cancelled, the client is closed all the same: it
         releases and disconnects in the background, for as long as the event loop runs.
         """

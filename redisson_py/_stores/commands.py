@@ -45,7 +45,7 @@ class StoreLockCommands:
     acquire_script = release_script = set_lease_script = renew_script = None
     queues = False
     shares_lease = False
-    #: Not every store ends a hold by itself; and a waiter is there until it is given back.
+    #: Not every store ends a hold on its own; and a waiter is there until it is given back.
     leaves_traces = True
 
     def __init__(self, name: str, *, fenced: bool = False, held: Kind = "lock") -> None:

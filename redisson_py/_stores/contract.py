@@ -1,6 +1,6 @@
 """What a store must do: keep holds outside this process.
 
-A store answers questions. It does not wait, re-enter or renew by itself: the engine does, and calls
+A store answers questions. It does not wait, re-enter or renew: the engine does, and calls
 the store again. So a store has no tasks for callers, no queues and no timers of leases.
 
 Rules for each call, which the engine relies on:
@@ -111,7 +111,7 @@ class Renewal:
 
 @dataclass(frozen=True, slots=True)
 class HolderState:
-    """A holder as the store had it a moment ago.
+    """A holder as the store saw it a moment ago.
 
     Attributes:
         owner: Its owner; what an interoperating client wrote in that place, if it is no owner.
@@ -127,7 +127,7 @@ class HolderState:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """A name as the store had it a moment ago.
+    """A name as the store saw it a moment ago.
 
     Attributes:
         holder: Its holder, if it has one: that writes, where it is a read-write lock.
@@ -223,7 +223,7 @@ class Store(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """An election as the store had it a moment ago.
+    """An election as the store saw it a moment ago.
 
     Attributes:
         value: What the leader says; None: there is none.

@@ -1,4 +1,4 @@
-"""An election: a lock whose holder, the leader, says something that everybody can read.
+"""An election: a lock whose holder, the leader, publishes a value that everybody can read.
 
 Each campaign is a contender of its own in the store, with its own value; tasks of one client stand
 there beside each other. So a leadership is never passed inside a process, as a lock is: the next
@@ -40,10 +40,10 @@ _STILL_SEEN = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Leader:
-    """The leader of an election, as the store had it a moment ago.
+    """The leader of an election, as the store saw it a moment ago.
 
     Attributes:
-        value: What it says.
+        value: The value that it published.
         token: Its fencing token: greater than that of every earlier leader.
     """
 
@@ -52,7 +52,7 @@ class Leader:
 
     @property
     def text(self) -> str:
-        """What it says, as text; what is no UTF-8 is replaced."""
+        """The value as text; invalid UTF-8 is replaced."""
         return self.value.decode(errors="replace")
 
 
@@ -61,7 +61,7 @@ def _bytes_of(value: str | bytes) -> bytes:
         return value.encode()
     if isinstance(value, bytes):
         return value
-    raise TypeError(f"a value is a str or bytes, not {type(value).__name__}")
+    raise TypeError(f"value must be str or bytes, not {type(value).__name__}")
 
 
 class _CandidateCommands(UnqueuedCommands):
@@ -69,7 +69,7 @@ class _CandidateCommands(UnqueuedCommands):
 
     Args:
         name: The name of the election, as stores take it.
-        value: What it says.
+        value: The value that it publishes.
         store: Where.
     """
 
@@ -86,7 +86,7 @@ class _CandidateCommands(UnqueuedCommands):
         return replace(super().wish(request), proposal=self.value)
 
     def proclaim(self, owner: str, token: int, written: int, value: bytes) -> OwnedSpecial:
-        """Return the request that has a leader say something else."""
+        """Return the request that publishes another value of a leader."""
         ask = partial(self.store.proclaim, self.name, owner, token, written, value)
         return OwnedSpecial(ask, self.name, owner)
 
@@ -108,17 +108,16 @@ class Leadership(FencedLease):
         self._written = token or 0
 
     async def proclaim(self, value: str | bytes) -> None:
-        """Say something else, without another election. One round trip.
+        """Publish another value without another election. One round trip.
 
-        If it fails without an answer, or is cancelled, the value may be the new one or the old one:
-        proclaim again. A request that arrives late changes neither a later value nor what a later
-        leader says.
+        If it is cancelled or gets no answer, the value may be the new one or the old one: proclaim
+        again. A request that arrives late changes neither a later value nor that of a later leader.
 
         Raises:
-            LeaseLostError: It leads no more; nothing was changed.
+            LeaseLostError: It no longer leads; nothing changed.
             NotHeldError: It was released.
             ConnectionLostError: The store did not answer.
-            BackendError: It refused, as a value of more than 1.5 MiB.
+            BackendError: It refused, for example a value of more than 1.5 MiB.
             ClientClosedError: The client was closed.
             TypeError: The value is neither str nor bytes.
         """
@@ -164,32 +163,31 @@ class _Candidate(LockOf[Leadership], StoreLock):
 class Election(ProcessBound):
     """An election of a leader among tasks of any number of processes, in etcd.
 
-    Made by `store.get_election(name)`. A leader holds a lock, and says something that everybody can
-    read, such as its address:
+    Made by `store.get_election(name)`. A leader holds a lock, and publishes a value that everybody
+    can read, such as its address:
 
         async with election.campaign("host-1:8080") as leadership:
             ...
 
-    It is the `Election` of Go's `concurrency` package, and what `etcdctl elect` does, with the same
-    keys, in both directions. Use it where others must find the one that leads; where they need not,
-    a lock does.
+    It shares its keys with the `Election` of Go's `concurrency` package and with `etcdctl elect`.
+    Use it where others must find the leader; otherwise use a lock.
 
-    Promised: at any instant at most one leads, also through the failure of a minority of the
-    members; a leader's own view ends before etcd's, and its body is cancelled then. Candidates are
-    elected in the order in which etcd saw them come, tasks of one client included: each has a key
-    of its own there, with its value. An observer sees states in their order, and the newest one in
-    the end, through broken connections, restarts and compaction.
+    Promised: at any instant at most one task leads, also if a minority of the members fails. A
+    leader's own view ends before etcd's, and its body is cancelled then. Candidates are elected in
+    the order in which etcd saw them, also tasks of one client: each has its own key, with its
+    value. An observer sees states in their order, and finally the newest one, through broken
+    connections, restarts and compaction.
 
     Not promised: that an observer sees each value. Of several changes in a row it may see only the
-    last, and what it sees may be over when it sees it. Only the fencing token, checked by what a
-    leader writes to, is safe against a leader that is paused.
+    last, and that may be out of date. Against a leader that is paused only the fencing token is
+    safe, if the resource checks it.
 
     A task that leads cannot campaign again: that is a `RuntimeError`. In etcd a lock of the same
-    name has the same keys, as in Go: its holder would be a leader that says its owner. Use a name
-    for one of them.
+    name has the same keys, as in Go: its holder would be a leader with its owner as the value. Use
+    a name for one of them.
 
     Cost: uncontended two round trips for a campaign and its end, one for `proclaim` and `leader`. A
-    client that only observes has no session in etcd: it costs one watch, on the stream that all
+    client that only observes has no session in etcd. It costs one watch, on the stream that all
     watches of the client share, and one read for each change and every few seconds.
     """
 
@@ -220,14 +218,14 @@ class Election(ProcessBound):
         """Return a block that waits until the task is elected, and leads until it is left.
 
         `async with election.campaign("host-1:8080") as leadership`. Above an async function it is a
-        decorator, as `hold` of a lock is. Times, cancellation, what happens at a loss, and errors
-        are those of `hold` and `acquire` of a lock: with `timeout=0` it asks once, and raises
-        `AcquireTimeoutError` if another one leads.
+        decorator, as `hold` of a lock is. Times, cancellation, losses and errors are those of
+        `hold` and `acquire` of a lock: with `timeout=0` it asks once, and raises
+        `AcquireTimeoutError` if somebody else leads.
 
         Args:
-            value: What the leader says, and what etcd shows of a candidate that waits.
+            value: The value of the leader, and of a candidate that waits.
             timeout: Seconds to wait, in all; None: the client's `acquire_timeout`.
-            max_hold: Seconds for which to lead at most; None leads until the block is left.
+            max_hold: Seconds to lead at most; None leads until the block is left.
 
         Raises:
             TypeError: The value is neither str nor bytes, or a time is none.
@@ -236,7 +234,7 @@ class Election(ProcessBound):
         return self._candidate(_bytes_of(value)).hold(timeout=timeout, max_hold=max_hold)
 
     async def leader(self) -> Leader | None:
-        """Return who leads, and what it says; None if nobody does. One round trip.
+        """Return the leader and its value; None if nobody leads. One round trip.
 
         Raises:
             ConnectionLostError: The store did not answer.
@@ -248,17 +246,17 @@ class Election(ProcessBound):
         return _leader_of(await self._executor.answer(self._executor.start(Special(ask))))
 
     async def observe(self) -> AsyncGenerator[Leader | None]:
-        """Yield the present leader, or None, and then each change of it or of what it says.
+        """Yield the present leader, or None, then each change of the leader or its value.
 
             async for leader in election.observe():
                 ...
 
-        It waits for etcd to tell of a change. Leave the loop when you like, by `break` or by being
-        cancelled: nothing is left. It goes on through broken connections and restarts of etcd.
+        It does not poll. Leave the loop whenever you like, by `break` or by cancellation: nothing
+        is left behind. It survives broken connections and restarts of etcd.
 
         Raises:
-            ConnectionLostError: The store did not answer for `command_timeout`: what was seen last
-                may be over. Observe again.
+            ConnectionLostError: The store did not answer for `command_timeout`, so the last state
+                may be out of date. Observe again.
             BackendError: It refused.
             ClientClosedError: The client was closed.
         """
@@ -283,10 +281,10 @@ class Election(ProcessBound):
 
 
 class _Observation:
-    """Asks who leads, and waits for what the store tells of changes.
+    """Asks who leads, and waits for changes.
 
     Attributes:
-        channel: Its own channel, on which changes are told.
+        channel: Its own channel, on which the store announces changes.
     """
 
     turn = None
@@ -307,7 +305,7 @@ class _Observation:
         return wakes_everybody
 
     async def run(self, deadline: float | None) -> Sighting | Busy:
-        """Return the present state, unless it was told before."""
+        """Return the present state, unless it was returned before."""
         election = self._election
         election._context.check()
         executor, store = election._executor, election._store

@@ -138,8 +138,8 @@ def lock_ownership(
 class StoreLock(LockLike):
     """A lock of a store: the methods of every lock, and the holder is the current task.
 
-    Promised and not promised, cost, cancellation, times and errors are those of `RLock`, with the
-    store in the place of Redis: see the class of its client, and `docs/stores.md`.
+    It promises what `RLock` does, with the store in the place of Redis; cancellation, times and
+    errors are the same. The class of its client and `docs/stores.md` say what differs.
     """
 
     _ownership: TaskOwnership  # type: ignore[mutable-override]

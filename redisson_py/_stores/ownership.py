@@ -1,4 +1,4 @@
-"""Holds in a store that ends none by itself: this client does, and renews them until then."""
+"""Holds in a store that ends none: this client does, and renews them until then."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class EndedHere(TaskOwnership):
         ends_at = lease_end(now(), lease_time)
         hold.keep_until(ends_at, lease)
         if hold.ends_at < ends_at:
-            # It was renewed to the end that it had before.
+            # It was renewed to its earlier end.
             self.set_needed_lease(hold)
         if not await self.view.is_there(hold):
             self.context.watchdog.lose(hold, "taken")

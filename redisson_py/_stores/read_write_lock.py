@@ -121,13 +121,13 @@ class StoreReadLock(StoreLock):
     """The side of a read-write lock that any number of tasks hold together, in all processes.
 
     Made by `client.get_read_write_lock(name).read_lock()`; see `StoreReadWriteLock` for when to use
-    it and what it promises. Each task that reads has a hold of its own, and may re-enter. A task
-    that holds the write side may read as well, and goes on reading when it has released that.
+    it and what it promises. Each task that reads has its own hold, and may re-enter. A task that
+    holds the write side may read as well, and keeps reading after releasing the write side.
 
     Cost: uncontended one round trip. Cancellation, times and errors: see `acquire` and `release`.
 
-    `locked` is true while anybody reads, a writer that also reads included. `force_release` frees
-    it from all readers, but not from a writer.
+    `locked` is true while anybody reads, a writer that also reads included. `force_release` ends
+    all reads, but not the write.
     """
 
     async def inspect(self) -> LockSnapshot:
@@ -141,16 +141,15 @@ class StoreWriteLock(StoreLock):
     """The side of a read-write lock that one task holds at a time, while nobody reads.
 
     Made by `client.get_read_write_lock(name).write_lock()`; see `StoreReadWriteLock` for when to
-    use it and what it promises. It is held, waited for and handed over as a lock of the same
-    store, and the same task may re-enter.
+    use it and what it promises. Otherwise it is a lock of the same store; its task may re-enter.
 
-    The holder may read as well, and goes on reading when it has released this side (a downgrade):
-    then other readers come in, and no writer was in between. A task that reads and does not write
-    cannot ask to write: every acquire raises `RuntimeError` at once, because it would wait for
-    itself. Release the read side first; another writer may come in between.
+    The holder may read as well, and keeps reading after releasing this side (a downgrade): other
+    readers enter then, and no writer comes in between. If a task that only reads asks to write,
+    every acquire raises `RuntimeError` at once, because it would wait for itself. Release the read
+    side first; another writer may come in between.
 
     Cost: uncontended one round trip. Cancellation, times and errors: see `acquire` and `release`.
-    `force_release` frees it from a writer, its reads included, but not from other readers.
+    `force_release` ends the write and its writer's reads, but no other reads.
     """
 
 
@@ -166,19 +165,18 @@ class StoreReadWriteLock(TwoSides[StoreReadLock, StoreWriteLock]):
             ...
 
     Promised: at any instant many readers or one writer, which may read as well; every holder's own
-    view ends before the store's. Both sides are served in the order in which the store saw the
-    requests: a reader that comes after a waiting writer waits for it. So neither side keeps the
-    other out for ever. A task of this client may be handed the write side by another one out of
-    that order, for as long as the client's `turn`.
+    view ends before the store's. The store serves both sides in the order in which it saw the
+    requests: a reader that comes after a waiting writer waits for it, so neither side starves the
+    other. Tasks of one client may pass the write side on out of that order, for as long as the
+    client's `turn`.
 
-    Not promised: that a reader may wait for another task that begins to read. With a writer in
-    between, each waits for the next, for ever.
+    Not promised: that a reader may await another task that wants to read. With a writer in
+    between, both wait forever.
 
-    Both sides of one task go together: a task that writes may read, and keeps reading after
-    releasing the write side; one that only reads gets `RuntimeError` at once when it asks to
-    write.
+    A task that writes may read, and keeps reading after releasing the write side. One that only
+    reads gets `RuntimeError` at once when it asks to write.
 
-    It excludes nobody but the users of this kind: a lock of the same name is another one.
+    A lock of the same name is another lock.
     """
 
     def __init__(self, context: Context, executor: StoreExecutor, name: Name) -> None:

@@ -24,8 +24,8 @@ def semaphore_mutex_ownership(context: Context, executor: StoreExecutor, name: N
 class StoreSemaphoreMutex(StoreLock):
     """A lock that a task cannot acquire twice; made by `client.get_semaphore_mutex(name)`.
 
-    A second acquire by the holder raises `RuntimeError` at once, without I/O. It excludes nobody
-    but the users of this kind: a lock of the same name is another one.
+    A second acquire by the holder raises `RuntimeError` at once, without I/O. A lock of the same
+    name is another lock.
 
     Cost: uncontended three round trips for an acquire, five for a `try_acquire`, and one for a
     release.

@@ -12,7 +12,7 @@ from redisson_py.errors import ConnectionLostError
 class Trouble:
     """Remembers what went wrong last, until the server has answered.
 
-    A caller that gives up is told, also while its store still tries.
+    A caller that gives up learns it, also while its store still tries.
 
     Args:
         server: The server and its address, for people, without credentials.
@@ -46,7 +46,7 @@ class Trouble:
                 already says more.
             why: What to say of it; its type and its text if this is empty.
                 One line of it is kept.
-            away: No connection could be made. Those that want no second attempt are told.
+            away: No connection could be made. Calls that want no second attempt get the error.
             done: Whether an earlier copy of the request may be carried out; None: not known.
             refused: The server answered, and said no for now.
         """
@@ -68,5 +68,5 @@ class Trouble:
         why = f": {self.why}" if self.why else ""
         text = f"no answer from {self._server} in time{why}"
         if self.refused:
-            text = f"{self._server} said no until the time was up{why}"
+            text = f"{self._server} refused until the time was up{why}"
         return ConnectionLostError(text, maybe_held=maybe_held)

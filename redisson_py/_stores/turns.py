@@ -13,7 +13,7 @@ from redisson_py._time import now
 
 @final
 class Turns:
-    """Lets at most so many requests through at a time, in their order, and urgent ones first.
+    """Lets a limited number of requests through at a time, in their order, and urgent ones first.
 
     Renewals are urgent: behind a thousand others that wait, they would come when their leases have
     ended. They are few, as one is for many holds.

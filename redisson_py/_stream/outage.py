@@ -49,7 +49,7 @@ class Outages:
     def serves_nothing(self, why: str) -> None:
         """The server answers, but serves nobody for now."""
         level = logging.WARNING if self._began(why) else logging.DEBUG
-        log.log(level, "%s at %s serves nothing for now: %s", self._server, self._where, why)
+        log.log(level, "%s at %s cannot serve calls for now: %s", self._server, self._where, why)
 
     def failed(self, error: BackendError) -> None:
         """An attempt to connect failed; the next one may succeed."""
@@ -71,9 +71,9 @@ class Outages:
         away = now() - since
         self._counts.reconnects += 1
         text = (
-            "what %s at %s served is served elsewhere after %.3f s"
+            "another server took over from %s at %s after %.3f s"
             if served_elsewhere
-            else "connected to %s at %s after %.3f s without"
+            else "connected to %s at %s after an outage of %.3f s"
         )
         log.info(text, self._server, self._where, away)
         if self._teller is not None:

@@ -115,7 +115,7 @@ class RefusedCalls:
         reason, present = unwrapped(reason), now()
         code = reason.partition(" ")[0]
         if code != self._said or present - self._refused_at > _QUIET:
-            log.warning("Redis at %s refuses for now: %s", self._where, reason)
+            log.warning("Redis at %s refuses calls for now: %s", self._where, reason)
         self._said, self._refused_at = code, present
 
     def _tell_end(self) -> None:
@@ -124,5 +124,5 @@ class RefusedCalls:
         self._attempt, self._number = 0, 1
         self._tried.clear()
         if any(each.done() and not each.cancelled() and not each.exception() for each in futures):
-            log.info("Redis at %s does again what it refused", self._where)
+            log.info("Redis at %s no longer refuses calls", self._where)
             self._said = ""

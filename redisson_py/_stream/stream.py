@@ -510,7 +510,7 @@ class Stream:
         try:
             self._dialect = dialect_of(facts, sharded=self._sharded)
         except UnsupportedServerError as error:
-            raise UnsupportedServerError(f"Redis at {where} cannot be used: {error}") from None
+            raise UnsupportedServerError(f"cannot use Redis at {where}: {error}") from None
 
     def _become_ready(self) -> None:
         self.ready = True
@@ -772,7 +772,7 @@ class Stream:
         (_, reason), self._unasked = self._unasked, None
         if is_try_again(str(reason)) or not str(error).startswith("MOVED"):
             return False
-        # Otherwise two nodes would send it back and forth for ever.
+        # Otherwise two nodes would send it back and forth forever.
         call.fail(reason)
         return True
 

@@ -234,14 +234,14 @@ class Wire(asyncio.Protocol):
         except _GARBLED as error:
             # This connection cannot be trusted any more.
             self.garbled = True
-            self.why = self.why or f"what came is no answer: {error}"
+            self.why = self.why or f"unreadable answer: {error}"
             self.abort()
         self._on_room()
 
     def _no_reply(self, call: Call, reply: object) -> None:
         """Refuse a reply that the script of a call cannot have given; the call is sent again."""
         self.in_flight.appendleft(call)
-        text = f"{call.name} was answered with {shortened(reply)}"
+        text = f"unexpected answer to {call.name}: {shortened(reply)}"
         call.why_not = text
         raise hiredis.ProtocolError(text)
 
@@ -271,7 +271,7 @@ class Wire(asyncio.Protocol):
         """Complete a SUNSUBSCRIBE, the oldest call; return the call that a reply answers."""
         if call.args[0] != "SUNSUBSCRIBE" or type(reply) is not dict:
             # Only a push confirms a subscription: this answers another call.
-            raise hiredis.ProtocolError("a subscription was not confirmed")
+            raise hiredis.ProtocolError("the server did not confirm a subscription")
         call.succeed(None)
         return self.in_flight.popleft()
 

@@ -250,7 +250,7 @@ class ClusterRouter:
             raise self._lost("no node of", f"answered within {limit:.3g} s")
         waiting, error = self._lobby.waiting_keys(), self._discovery.error
         if waiting or (error is not None and self._slots is None):
-            raise error or self._lost("nobody in", f"serves slot {key_slot(waiting[0])}")
+            raise error or self._lost("no node of", f"serves slot {key_slot(waiting[0])}")
 
     def _lost(self, who: str, what: str) -> ConnectionLostError:
         text = f"{who} the cluster at {self._lobby.where} {what}"
@@ -370,7 +370,7 @@ class ClusterRouter:
             if call.splits:
                 return False
             if call.script is not None and not call.script.follows_ask:
-                stream.delay(call, str(error), f"its slot moves ({error})")
+                stream.delay(call, str(error), f"its slot is moving ({error})")
             elif call.wanted and call.channel is None:
                 # Redis 8 replies so to SUNSUBSCRIBE too, and ends the subscription with the move.
                 stream.let_go(call)

@@ -209,7 +209,7 @@ class ConfirmingStream(Stream):
         """Take the answer to WAIT: how many replicas have what was written before it."""
         if type(got) is not int:
             # As if it was not answered: what it should confirm is asked for again.
-            self.abort(f"WAIT was answered with {shortened(got)}")
+            self.abort(f"unexpected answer to WAIT: {shortened(got)}")
             return
         if got < self._number:
             self._got = got
@@ -261,12 +261,12 @@ class ConfirmingStream(Stream):
 
     def _short(self, got: int) -> ReplicationError:
         # `sync_timeout` has passed, or a shorter timeout of the caller.
-        text = f"{got} of {self._number} replicas confirmed it in time: nothing is held"
+        text = f"{got} of {self._number} replicas confirmed in time: nothing is held"
         return ReplicationError(text, self._number, got)
 
     def _behind(self) -> ReplicationError:
         # The master answers; the replicas do not.
-        text = "replicas have not confirmed what was asked for before in time: nothing is held"
+        text = "replicas did not confirm earlier calls in time: nothing is held"
         return ReplicationError(text, self._number, 0)
 
     def _not_waited(self, error: ReplyError) -> None:

@@ -132,7 +132,7 @@ class Discovery:
         present = loop_time()
         if self._strangers_since is None:
             self._strangers_since = present
-            text = "Redis at %s knows none of the nodes of the cluster: it may serve another one"
+            text = "Redis at %s knows none of the cluster's nodes: it may belong to another cluster"
             log.warning(text, write_address(*answer.origin))
         return present < self._strangers_since + _STRANGER_TIMEOUT
 
@@ -221,7 +221,7 @@ class Discovery:
             errors.append(error)
             return
         except BackendError as error:
-            text = f"the map of Redis at {write_address(*address)} is of no use: {error}"
+            text = f"Redis at {write_address(*address)} returned an invalid slot map: {error}"
             errors.append(BackendError(text))
             return
         if slots.masters:
@@ -244,7 +244,7 @@ def _has_sharded_pubsub(reply: object, address: Address) -> bool:
         # Clients with this permission use other channels. An error that names no subcommand comes
         # from Redis 6.2, which has no sharded pub/sub.
         where = write_address(*address)
-        log.warning("Redis at %s refused sharded pub/sub, plain is used: %s", where, text)
+        log.warning("Redis at %s refused sharded pub/sub, so plain is used: %s", where, text)
     return False
 
 
@@ -257,5 +257,5 @@ def _named(error: BackendError, address: Address) -> BackendError:
         return ConnectionLostError(f"Redis at {where}: {error}", maybe_held=False)
     text = without_user(str(error))
     if "cluster support disabled" in text:
-        text = "cluster support is disabled there: redis+cluster:// is for nodes of a cluster"
+        text = "its cluster support is disabled: redis+cluster:// needs the nodes of a cluster"
     return BackendError(f"Redis at {where} refused CLUSTER SLOTS: {text}")

@@ -222,7 +222,7 @@ class SentinelFinder(Finder):
                 return connection
             if loop_time() >= end:
                 where = write_address(*named.address)
-                text = f"the master moved away from {where} while we connected"
+                text = f"the master moved away from {where} while connecting"
                 raise ConnectionLostError(text, maybe_held=False)
 
     async def _moved_while(self, attempt: Opening, news: Future[None], named: Named) -> bool:
@@ -286,4 +286,4 @@ def _let_go(attempt: Attempt | Opening) -> None:
 
 
 def _moved(address: Address, sentinel: str) -> str:
-    return f"the master is {write_address(*address)} now, as Sentinel at {sentinel} says"
+    return f"the master is now {write_address(*address)}, according to Sentinel at {sentinel}"

@@ -99,11 +99,11 @@ class Nodes:
 
     def retire(self, stream: Stream) -> list[Call]:
         """Give up a stream whose node serves nothing any more; return unanswered calls."""
-        log.info("Redis at %s serves no slots of the cluster any more", stream.where)
+        log.info("Redis at %s no longer serves slots of the cluster", stream.where)
         address = self._addresses.pop(stream)
         del self._streams[address]
         self._left.add(address)
-        calls = stream.retire(f"Redis at {stream.where} serves no slots of the cluster any more")
+        calls = stream.retire(f"Redis at {stream.where} no longer serves slots of the cluster")
         self._past += stream.whole_traffic
         return calls
 

@@ -57,13 +57,13 @@ class ReplicatedFinder(Finder):
         finally:
             if chosen is None:
                 await abandon(attempts.values())
-        self._reached(master, f"the master is {write_address(*master)} now")
+        self._reached(master, f"the master is now {write_address(*master)}")
         return connection
 
     def _no_master(self, attempts: dict[Address, Attempt], masters: list[Address]) -> BackendError:
         if masters:
             several = " and ".join(write_address(*each) for each in masters)
-            text = f"{several} both say that they are master: waiting until one is demoted"
+            text = f"{several} claim to be master: waiting until all but one are demoted"
             return ConnectionLostError(text, maybe_held=False)
         failures = [_failure(address, attempt) for address, attempt in attempts.items()]
         return not_found("no master found", failures)

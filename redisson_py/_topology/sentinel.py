@@ -69,7 +69,7 @@ class Question:
                 return self._failure(reply)
         master, address, _ = self.done.result()
         if sentinel.is_deaf(self._calls[0]):
-            text = "does not let us subscribe to +switch-master"
+            text = "refuses the subscription to +switch-master"
             return Failure(f"Sentinel at {where} {text}", True)
         named = read_named(master, address, where)
         return named or Failure(f"Sentinel at {where} names no address", False)
@@ -85,11 +85,11 @@ class Question:
         if not isinstance(error, ReplyError):
             return Failure(_of_sentinel(text, where), True, error)
         if "No such master" in text:
-            text = f"Sentinel at {where} knows no {self._sentinel.service!r}"
+            text = f"Sentinel at {where} does not know {self._sentinel.service!r}"
         elif "unknown command" in text.lower():
-            text = f"the server at {where} is no Sentinel"
+            text = f"the server at {where} is not a Sentinel"
         else:
-            text = f"Sentinel at {where} refused to say where the master is: {text}"
+            text = f"Sentinel at {where} refused to name the master: {text}"
         return Failure(text, True, error)
 
 

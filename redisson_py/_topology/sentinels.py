@@ -205,7 +205,7 @@ class Sentinels:
             address = self._mapped(each)
             if address not in self._all and address not in peers:
                 if len(self._all) >= _MOST:
-                    log.debug("no more than %d Sentinels of %s are asked", _MOST, self.service)
+                    log.debug("asking only %d Sentinels of %s", _MOST, self.service)
                     return
                 self._add(address)
 
@@ -219,7 +219,7 @@ class Sentinels:
                 continue
             del self._all[address]
             self._informants.discard(sentinel)
-            sentinel.fail(ClientClosedError("the other Sentinels do not know it any more"))
+            sentinel.fail(ClientClosedError("the other Sentinels no longer know it"))
             if sentinel.task is not None:
                 sentinel.task.cancel()
 
@@ -246,7 +246,7 @@ class Sentinels:
     ) -> BackendError:
         failures = [each for each in answers.values() if isinstance(each, Failure)]
         failures += [Failure(f"Sentinel at {each.where} is silent", False) for each in silent]
-        error = not_found(f"nobody names the master of {self.service!r}", failures)
+        error = not_found(f"no Sentinel names the master of {self.service!r}", failures)
         error.__cause__ = failures[0].cause if len(failures) == 1 else None
         return error
 
@@ -255,4 +255,4 @@ def _ended(task: Task) -> None:
     """Log the error of a task that failed."""
     error = None if task.cancelled() else task.exception()
     if error is not None:
-        log.critical("background task of a Sentinel failed", exc_info=error)
+        log.critical("the background task of a Sentinel failed", exc_info=error)

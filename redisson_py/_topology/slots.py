@@ -181,7 +181,7 @@ def _read_node(node: object, asked: Address, address_map: AddressMap | None) -> 
     host, port, *rest = _list(node, "a node", least=2)
     name = "" if host is None else _text(host)
     if type(port) is not int:
-        raise _malformed(f"a node with the port {port!r}")
+        raise _malformed(f"a node with port {port!r}")
     if name == _NAMELESS:
         name = _ip(rest[1]) if len(rest) > 1 else ""
     return _address(name, port, asked, address_map), _text(rest[0]) if rest else ""
@@ -204,13 +204,13 @@ def _address(host: str, port: int, asked: Address, address_map: AddressMap | Non
         host = asked[0]
     if not 0 < port < 65536:
         # A server that takes TLS only announces port 0 to clients without TLS.
-        raise _malformed(f"a node at {host} with the port {port}: it takes no such connections")
+        raise _malformed(f"a node at {host} with port {port}, which it does not open to clients")
     return (host, port) if address_map is None else address_map(host, port)
 
 
 def _list(value: object, what: str, least: int = 0) -> list[Any]:
     if not isinstance(value, list) or len(value) < least:
-        raise _malformed(f"{what} as {_short(value)}")
+        raise _malformed(f"{_short(value)} in place of {what}")
     return value
 
 
@@ -222,7 +222,7 @@ def _text(value: object) -> str:
             return value.decode()
         except UnicodeDecodeError:
             pass
-    raise _malformed(f"a host or an id as {_short(value)}")
+    raise _malformed(f"{_short(value)} in place of a host or an id")
 
 
 def _short(value: object) -> str:
@@ -231,4 +231,4 @@ def _short(value: object) -> str:
 
 
 def _malformed(what: str) -> BackendError:
-    return BackendError(f"a node of the cluster told something that cannot be read: {what}")
+    return BackendError(f"a node of the cluster sent an invalid answer: {what}")

@@ -103,8 +103,8 @@ class Arrival(ProcessBound):
                 return Released(self._position)
             case Broken():
                 raise BrokenBarrierError(
-                    f"barrier {self._name!r} is broken: a party left it or died,"
-                    " or it was aborted or reset"
+                    f"barrier {self._name!r} is broken: a party left or died,"
+                    " or somebody called abort() or reset()"
                 )
             case OtherParties(parties):
                 raise ValueError(
@@ -112,7 +112,7 @@ class Arrival(ProcessBound):
                     f" not for {self._parties}"
                 )
             case Void():
-                raise BackendError(f"barrier {self._name!r}: this wait was given up already")
+                raise BackendError(f"barrier {self._name!r}: this wait was already given up")
 
     def _keep(self, position: int | None) -> None:
         if position is not None:
@@ -157,7 +157,7 @@ class Arrival(ProcessBound):
         try:
             self._leaving = self._leave()
         except ClientClosedError:
-            # The closing client has undone it already, or its arrival ends by itself.
+            # The closing client has undone it already, or its arrival expires.
             return
 
     def _leave(self) -> Call:
@@ -180,8 +180,8 @@ class Arrival(ProcessBound):
         answer = self._leaving.future
         if not (answer.done() or await wait_until(answer, LEAVE_REPLY_WAIT)):
             raise ConnectionLostError(
-                f"barrier {self._name!r}: no answer on leaving when the time was up;"
-                " this party may have been released just before",
+                f"barrier {self._name!r}: timed out, and Redis did not confirm that this party"
+                " left; it may have been released just before",
                 maybe_held=True,
             )
         try:

@@ -32,11 +32,11 @@ class PartySnapshot:
 
     Attributes:
         owner: The client's id and a number.
-        remaining: Seconds until its arrival ends, unless it looks again before.
+        remaining: Seconds until its arrival expires, unless it asks again before.
         host: Its host name.
         pid: Its process id.
-        client_name: The name its client was given.
-        task: The name of its task, if it is this client's own.
+        client_name: Its client's `client_name`.
+        task: The name of its task, if it belongs to this client.
     """
 
     owner: str
@@ -49,17 +49,15 @@ class PartySnapshot:
 
 @dataclass(frozen=True, slots=True)
 class BarrierSnapshot:
-    """A barrier as Redis had it a moment ago.
+    """A barrier in Redis, a moment ago.
 
     Attributes:
-        generation: The number of the round under way; None if nobody waits.
+        generation: The number of the current round; None if nobody waits.
         parties: The number of parties of that round; None if nobody waits.
         broken: Whether it is broken.
-        waiting: The parties that wait, those whose arrival ends first before the others, and at
-            most a hundred of them.
+        waiting: The parties that wait; at most the hundred whose arrivals expire first.
         keys: The keys it uses.
-        total: The number of parties that wait; more than are in `waiting` if they are over a
-            hundred.
+        total: The number of parties that wait, listed or not.
     """
 
     generation: int | None
@@ -72,49 +70,48 @@ class BarrierSnapshot:
 
 @final
 class CyclicBarrier(ProcessBound):
-    """A place where a number of parties wait for each other, across processes and hosts.
+    """A number of parties that wait for each other, across processes and hosts.
 
-    The last one to come releases all, and the barrier is ready for the next round. `wait`
-    returns a position from 0 to parties - 1, each once a round, so that one party can be picked
+    The last party to arrive releases all, and the barrier is ready for the next round. `wait`
+    returns a position from 0 to parties - 1, each once per round, so that one party can be picked
     for a task. Parties may be tasks of one client or of many; all must give the same number.
 
     Use it instead of `CountDownLatch` where the tasks that arrive are those that wait, round after
     round.
 
     A party that is cancelled, times out or dies while it waits breaks the barrier, because the
-    others would wait for ever. A broken barrier raises `BrokenBarrierError` in current waiters and
+    others would wait forever. A broken barrier raises `BrokenBarrierError` in current waiters and
     in later arrivals:
 
-    - Current waiters always learn of it: their round is gone and never comes back.
+    - Current waiters always get it: their round has failed and is not resumed.
     - Later arrivals get it for one lease after the last sign of life of its parties, so that a late
-      party of the broken round does not begin a round of its own. Then the barrier mends
-      itself. A refused arrival does not prolong this.
-    - If every party dies and no other party comes, the barrier is fresh when the last arrival has
-      ended.
-    - After `abort` it stays broken until `reset`, which mends it in any case.
+      party of the broken round does not start a round alone. Then the barrier works again. A
+      refused arrival does not prolong this.
+    - If every party dies and no other party arrives, the barrier is fresh when the last arrival has
+      expired.
+    - After `abort` it stays broken until `reset`, which repairs it in any case.
 
-    It has the methods of `asyncio.Barrier`, and differs from it in this: there, the cancellation
-    of a waiting task breaks nothing, and the round waits for another task; `reset` and `abort`
-    reach released tasks that have not run yet; and the next round begins when all have run. Here,
-    a released party stays released: `reset` and `abort` never reach it. The next round may
-    begin at once, and they do reach parties that already wait for it.
+    It has the methods of `asyncio.Barrier`, with these differences: there, cancelling a waiting
+    task breaks nothing, and the round waits for another task; `reset` and `abort` reach released
+    tasks that have not run yet; and the next round starts when all have run. Here, a released party
+    stays released: `reset` and `abort` never reach it. The next round may start at once, and they
+    do reach parties that already wait for it.
 
-    Promised: a wait arrives exactly once, whatever happens to the connection; nobody is let go
-    before all have come; a party that dies breaks the barrier within one lease of its client
-    (`lease_time`, or 0.3 s if that is longer), since a waiting one keeps its arrival alive by
-    looking again. A lock of the same name is not affected, and does not affect it. Everything in
-    Redis expires, except the mark of `abort`: the keys of a round with its parties, and a small key
-    of each wait after a minute, two leases, or a minute after the wait's own timeout, whichever is
-    latest.
+    Promised: a wait arrives exactly once, whatever happens to the connection; no party is released
+    before all have arrived; a party that dies breaks the barrier within one lease of its client
+    (`lease_time`, or 0.3 s if that is longer), because a waiting party keeps its arrival alive by
+    asking again. A lock of the same name is independent. Everything in Redis expires, except the
+    mark of `abort`: the keys of a round with its parties, and a small key of each wait after a
+    minute, two leases, or a minute after the wait's own timeout, whichever is latest.
 
-    Not promised: that a wait that ends in the moment of release by a cancellation, or by the
-    loss of the connection, holds the others back: they are let go all the same. If Redis loses
-    its data, all waiters get `BrokenBarrierError` and the barrier is fresh. After a failover
-    that lost an arrival, the remaining parties wait for one more.
+    Not promised: that a wait which is cancelled, or loses its connection, at the moment of release
+    holds the others back: they are released anyway. If Redis loses its data, all waiters get
+    `BrokenBarrierError` and the barrier is fresh. After a failover that lost an arrival, the
+    remaining parties wait for one more.
 
-    Cost: one script for the last party; the others send two, one more when it is over, and one
-    every third of a lease. Cancelled while it waits, a party breaks the barrier and leaves nothing
-    else. Own protocol, which Redisson does not have. Barriers: Hensgen, Finkel, Manber, "Two
+    Cost: one script for the last party; the others send two, one more at the end, and one every
+    third of a lease. A cancelled wait breaks the barrier and leaves nothing else behind. The
+    protocol is our own; Redisson has no barrier. Barriers: Hensgen, Finkel, Manber, "Two
     algorithms for barrier synchronization", 1988; breaking them: Java's CyclicBarrier.
     """
 
@@ -134,44 +131,44 @@ class CyclicBarrier(ProcessBound):
 
     @property
     def name(self) -> Name:
-        """The resource name, as it was given."""
+        """The resource name, as given."""
         return self._name
 
     @property
     def key(self) -> bytes:
-        """The key of the round under way in Redis; not that of a lock of the same name."""
+        """The key of the current round in Redis; not that of a lock of the same name."""
         return self._commands.barrier
 
     @property
     def channel(self) -> bytes:
-        """The channel on which parties are told to look again."""
+        """The channel whose messages make parties ask again."""
         return self._commands.channel
 
     @property
     def parties(self) -> int:
-        """The number of parties that must come."""
+        """The number of parties that must arrive."""
         return self._parties
 
     async def wait(self, timeout: Duration | None = None) -> int:
-        """Wait until all parties have come; return this one's position, 0 for the first.
+        """Wait until all parties have arrived; return this one's position, 0 for the first.
 
-        If it is cancelled, times out or is cut off from Redis, it breaks the barrier for the
-        others, unless they have been let go already.
+        A wait that is cancelled, times out or loses its connection to Redis breaks the barrier for
+        the others, unless they have already been released.
 
         Args:
-            timeout: Seconds to wait, in all: connecting, retries and waiting; None waits for
-                ever, 0 only succeeds for the last to come. When they are over, it leaves, and may
-                take half a second more to learn whether it was released just before.
+            timeout: Seconds to wait, including connecting and retries; 0 succeeds only for the last
+                to arrive. Default: waits forever. After a timeout the call may take half a second
+                more to learn whether this party was released just before.
 
         Raises:
-            BrokenBarrierError: The barrier is broken, or was broken or reset meanwhile.
-            AcquireTimeoutError: Not all came within `timeout` seconds.
-            ConnectionLostError: Redis did not answer. Where its time was up, this party may have
-                been released just before.
+            BrokenBarrierError: The barrier is broken, or was broken or reset during the wait.
+            AcquireTimeoutError: Not all parties arrived within `timeout` seconds.
+            ConnectionLostError: Redis did not answer. After a timeout, this party may have been
+                released just before.
             ScriptError: Redis refused: wrong type of key, a hash that is not a barrier's, or no
                 permission.
             ClientClosedError: The client was closed.
-            ValueError: Others wait here for another number of parties, or the timeout is
+            ValueError: Other parties wait with another number of parties, or the timeout is
                 negative or NaN. Nothing was changed.
         """
         seconds = check_timeout(timeout)
@@ -196,7 +193,7 @@ class CyclicBarrier(ProcessBound):
             if position is None:
                 wait.timed_out(once)
                 raise AcquireTimeoutError(
-                    f"{self.kind} {self._name!r}: not all {self._parties} parties came"
+                    f"{self.kind} {self._name!r}: not all {self._parties} parties arrived"
                     f"{within(seconds)}"
                 )
             return position
@@ -215,11 +212,11 @@ class CyclicBarrier(ProcessBound):
     async def abort(self) -> None:
         """Break the barrier: waiters and later arrivals get `BrokenBarrierError`, until `reset`.
 
-        Parties that were released are not reached, whether or not they have run since; parties
-        that already wait for the next round are. Cancelled, it is carried out.
+        It does not reach released parties, whether or not they have run since, but it reaches
+        parties that already wait for the next round. A cancelled call is carried out.
 
         Raises:
-            ConnectionLostError: Redis did not answer; it may have been broken.
+            ConnectionLostError: Redis did not answer; the barrier may have been broken.
             ScriptError: Redis refused: wrong type of key, a hash that is not a barrier's, or no
                 permission.
             ClientClosedError: The client was closed.
@@ -227,11 +224,11 @@ class CyclicBarrier(ProcessBound):
         await self._change(commands.ABORT)
 
     async def reset(self) -> None:
-        """Make the barrier fresh: mended, and nobody waits. Waiters get `BrokenBarrierError`.
+        """Make the barrier fresh: not broken, and nobody waits. Waiters get `BrokenBarrierError`.
 
-        Parties that were released are not reached, whether or not they have run since; parties
-        that already wait for the next round are. Cancelled, it is carried out. Errors as for
-        `abort`.
+        It does not reach released parties, whether or not they have run since, but it reaches
+        parties that already wait for the next round. A cancelled call is carried out. Errors are
+        those of `abort`.
         """
         await self._change(commands.RESET)
 
@@ -244,7 +241,7 @@ class CyclicBarrier(ProcessBound):
         return (await self._inspect(entries=0)).broken
 
     async def inspect(self) -> BarrierSnapshot:
-        """Return a snapshot for people; it lists at most a hundred of the parties that wait.
+        """Return a snapshot for people, with at most a hundred waiting parties.
 
         Decide nothing from it.
         """

@@ -28,10 +28,10 @@ from redisson_py.errors import AcquireTimeoutError, ConnectionLostError, Redisso
 
 @dataclass(frozen=True, slots=True)
 class LatchSnapshot:
-    """A latch as Redis had it a moment ago.
+    """A latch in Redis, a moment ago.
 
     Attributes:
-        count: What is left; 0 is open.
+        count: The count that is left; 0 means open.
         waiters: Tasks of this client that wait for it.
         keys: The keys it uses.
     """
@@ -50,25 +50,25 @@ class CountDownLatch(ProcessBound):
     where one of them may arrive more than once. It opens once: to use it again set a new count. An
     unset latch has the count 0: it is open.
 
-    With `count`, the first call of this object sets the latch if it is unset. A latch that was
-    counted down to zero is unset too; so an object that is first used after the last count_down
-    must not bring a count of its own, or it starts another round. Where jobs may be delivered
-    twice, have one coordinator call `try_set_count` under a name that it makes anew for each run,
-    and give no count to the jobs. Each delivery counts down: where that must not be, give each
-    job a latch of its own, with the count 1. docs/safety.md has the code.
+    With `count`, the first call on this object sets the latch if it is unset. A latch that was
+    counted down to zero is unset too, so an object first used after the last count_down must not
+    have a `count`, or it starts another round. Where jobs may be delivered twice, let one
+    coordinator call `try_set_count` with a new name for each run, and give the jobs no count. Each
+    delivery counts down: if it must not, give each job its own latch with the count 1.
+    docs/safety.md has the code.
 
-    Promised: one call of count_down counts once, whatever happens to the connection; waiters are
-    let go when the count is zero, even if the message is lost; 10,000 tasks that wait cost one
-    subscription, and one request lets all of them go.
+    Promised: each call of count_down counts once, whatever happens to the connection; waiters are
+    released when the count is zero, even if the message is lost; 10,000 waiting tasks share one
+    subscription, and one request releases them all.
 
-    Not promised: that a waiter sees a zero after which somebody set a new count at once (then
-    it waits for that one too); that the latch opens if a task that should count down dies. The
-    count has no lease: delete it if nobody brings it to zero any more. If Redis loses its data
-    the latch is unset, which is open, and waiters are let go.
+    Not promised: that a waiter sees a zero if somebody sets a new count at once (it then waits for
+    that one too); that the latch opens if a task that should count down dies. The count has no
+    lease: delete it if nothing will bring it to zero. If Redis loses its data the latch is unset,
+    that is open, and waiters are released.
 
-    Cancelled while it waits, a task leaves nothing; any other call is carried out all the same.
-    In a Redis Cluster a name with braces is refused. Protocol: Redisson's RCountDownLatch, a
-    string that counts down and a message at zero.
+    A cancelled wait leaves nothing behind; any other cancelled call is carried out. In a Redis
+    Cluster a name with braces is refused. Protocol: Redisson's RCountDownLatch, a string that
+    counts down and a message at zero.
     """
 
     kind = "latch"
@@ -89,7 +89,7 @@ class CountDownLatch(ProcessBound):
 
     @property
     def name(self) -> Name:
-        """The resource name, as it was given."""
+        """The resource name, as given."""
         return self._name
 
     @property
@@ -106,16 +106,16 @@ class CountDownLatch(ProcessBound):
         """Wait until the count is zero.
 
         At zero it returns after one round trip. All waiters of this client share one subscription
-        and one request after each message. Cancelled, it leaves nothing.
+        and one request after each message. A cancelled wait leaves nothing behind.
 
         Args:
-            timeout: Seconds to wait, in all: connecting, retries and waiting; None waits for
-                ever, 0 asks once.
+            timeout: Seconds to wait, including connecting and retries; 0 asks once. Default: waits
+                forever.
 
         Raises:
             AcquireTimeoutError: The count was not zero within `timeout` seconds.
             ConnectionLostError: Redis did not answer.
-            ScriptError: Redis refused: the key is no count, or no permission.
+            ScriptError: Redis refused: the key is not a count, or no permission.
             ClientClosedError: The client was closed.
             ValueError: The timeout is negative or NaN; nothing was sent.
         """
@@ -166,17 +166,19 @@ class CountDownLatch(ProcessBound):
         return self._stream.no_answer(maybe_held=False)
 
     async def try_set_count(self, n: int) -> bool:
-        """Set the count if the latch is unset; return whether. Cancelled, it is carried out.
+        """Set the count if the latch is unset; return whether this call set it.
+
+        A cancelled call is carried out.
 
         Args:
             n: The count, 1 or more.
 
         Raises:
-            ConnectionLostError: Redis did not answer; it may have been set.
+            ConnectionLostError: Redis did not answer; the count may have been set.
             ScriptError: Redis refused: wrong type of key, or no permission.
             ClientClosedError: The client was closed.
             TypeError: `n` is not an int.
-            ValueError: It is below 1, or too large to be exact; nothing was sent.
+            ValueError: `n` is below 1, or too large to be exact; nothing was sent.
         """
         args = self._commands.try_set_count(check_whole(n))
         reply = await self._receipts.run(commands.TRY_SET_COUNT, **args)
@@ -184,20 +186,20 @@ class CountDownLatch(ProcessBound):
         return commands.is_done(reply)
 
     async def count_down(self, n: int = 1) -> int:
-        """Count down by `n`, never below zero; return what is left. Cancelled, it is carried out.
+        """Count down by `n`, never below zero; return what is left.
 
-        The call that brings the count to zero lets all waiters go. On an unset latch nothing
-        happens.
+        The call that brings the count to zero releases all waiters. On an unset latch nothing
+        happens. A cancelled call is carried out.
 
         Args:
-            n: By how much, 1 or more.
+            n: How much to subtract, 1 or more. Default: 1.
 
         Raises:
-            ConnectionLostError: Redis did not answer; it may have been counted.
-            ScriptError: Redis refused: the key is no count, or no permission.
+            ConnectionLostError: Redis did not answer; the call may have counted.
+            ScriptError: Redis refused: the key is not a count, or no permission.
             ClientClosedError: The client was closed.
             TypeError: `n` is not an int.
-            ValueError: It is below 1, or too large to be exact; nothing was sent.
+            ValueError: `n` is below 1, or too large to be exact; nothing was sent.
         """
         args = self._starting.count_down(check_whole(n), self._first_count)
         reply = await self._receipts.run(commands.COUNT_DOWN, **args)
@@ -205,23 +207,23 @@ class CountDownLatch(ProcessBound):
         return commands.count_left(reply)
 
     async def count(self) -> int:
-        """Return what is left; 0 for an open or unset latch."""
+        """Return the count that is left; 0 for an open or unset latch."""
         self._context.check()
         left = await self._count_left(self._first_count)
         self._first_count = 0
         return left
 
     async def delete(self) -> bool:
-        """Unset the latch, and let its waiters go; return whether it was set.
+        """Unset the latch and release its waiters; return whether it was set.
 
-        Waiters in this library's clients look again and find zero; those of Redisson wait on.
-        Cancelled, it is carried out. Errors as for `try_set_count`.
+        Waiters of this library ask again and find zero; those of Redisson keep waiting. A cancelled
+        call is carried out. Errors are those of `try_set_count`.
         """
         reply = await self._receipts.run(commands.DELETE, **self._commands.delete())
         return commands.is_done(reply)
 
     async def inspect(self) -> LatchSnapshot:
-        """Return what is left, as a snapshot for people. Decide nothing from it."""
+        """Return a snapshot of the latch, for people. Decide nothing from it."""
         self._context.check()
         left = await self._count_left(0)
         return LatchSnapshot(left, self.statistics().waiters, texts([self._key]))

@@ -87,7 +87,7 @@ class CompositeLease(Lease):
             member._keep_until(moment)
 
     def stop_renewals(self) -> None:
-        """Stop renewals, because it was extended and now ends by itself."""
+        """Stop renewals, because it was extended and now expires."""
         self._renewed_until = None
 
     @property

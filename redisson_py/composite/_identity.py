@@ -228,7 +228,7 @@ def check_distinct(places: Sequence[Place], servers: dict[TaskOwnership, str]) -
         reentered = other.owner.holds is owner.holds and (other.is_shared or place.is_shared)
         if not reentered:
             raise ValueError(
-                f"{other.member!r} and {place.member!r} are one lock for {_store_of(owner)}"
+                f"{other.member!r} and {place.member!r} are the same lock in {_store_of(owner)}"
                 f" ({other.owner.context.database}, {owner.context.database})"
             )
 

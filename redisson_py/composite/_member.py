@@ -252,7 +252,7 @@ def hand_over(lease: Lease, task: Task) -> Lease:
 
 
 def is_waited_for(member: TaskOwnership) -> bool:
-    """Return whether a task of this client waits for a member by itself."""
+    """Return whether a task of this client waits for a member alone."""
     queue = member.queue
     if member.context.waiters[member.waiting_key] > 0:
         return True

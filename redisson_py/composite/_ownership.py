@@ -149,7 +149,7 @@ class CompositeOwnership:
         if hold.state == "lost":
             release_all(leases)
             known = hold.known_leases()
-            raise known[-1]._loss() if known else NotHeldError(f"{self!r} was lost meanwhile")
+            raise known[-1]._loss() if known else NotHeldError(f"{self!r} was lost in the meantime")
         lease = hold.add_lease(leases)
         if lease.lost:
             # Granted, but over before it could be used.
@@ -328,8 +328,8 @@ class CompositeOwnership:
                 if not isinstance(error, ConnectionLostError) and isinstance(error, Exception):
                     raise error
             raise ConnectionLostError(
-                f"{self!r}: {answered} of {len(self.members)} servers answered in time,"
-                f" {self.needed} are needed",
+                f"{self!r}: only {answered} of {len(self.members)} servers answered in time,"
+                f" but {self.needed} must answer",
                 maybe_held=False,
             )
         return list(looks.results.values())
@@ -340,7 +340,7 @@ class CompositeOwnership:
 
 
 class CompositeLock(LockLike):
-    """Base of the locks that are made of others."""
+    """Base of the locks that are made of other locks."""
 
     _ownership: CompositeOwnership  # type: ignore[mutable-override]  # set once
 
@@ -349,7 +349,7 @@ class CompositeLock(LockLike):
 
     @property
     def key(self) -> bytes:
-        """A key made of its members and their servers; it does not exist there."""
+        """A key made from its members and their servers; it does not exist on any server."""
         return self._key
 
     @property
@@ -373,7 +373,7 @@ class CompositeLock(LockLike):
         return type(self)(*members)
 
     async def inspect(self) -> JointSnapshot:
-        """Return the holders of its members, as a snapshot for people. Decide nothing from it."""
+        """Return a snapshot of the members' holders, for people. Decide nothing from it."""
         return await self._ownership.inspect()
 
 

@@ -229,9 +229,9 @@ class QuorumRounds:
         silent = unresponsive(streams)
         for number, stream in enumerate(streams):
             if stream in silent:
-                why = "no answer, not even to an earlier question"
+                why = "no answer, not even to an earlier request"
             elif stream.full:
-                why = "not asked: too much is unanswered"
+                why = "not asked: too many requests are unanswered"
             else:
                 chosen.append(number)
                 continue
@@ -244,7 +244,7 @@ class QuorumRounds:
         refusals: list[BackendError] = []
         self._granted = {self._asked[number] for number in answered.results}
         for number in self._granted:
-            self.answers[self._server(number)] = "granted, and given back"
+            self.answers[self._server(number)] = "granted, then released"
         answers = len(self._asked)
         for place, error in sorted(answered.errors.items()):
             number = self._asked[place]
@@ -257,7 +257,7 @@ class QuorumRounds:
             elif isinstance(error, BackendError):
                 refusals.append(error)
             elif isinstance(error, LeaseLostError):
-                # Held by this task until now: the next round asks for it anew.
+                # Held by this task until now: the next round asks for it again.
                 frees.append(0.0)
             else:
                 raise error

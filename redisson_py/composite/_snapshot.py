@@ -9,10 +9,10 @@ from redisson_py._engine.snapshots import LockSnapshot
 
 @dataclass(frozen=True, slots=True)
 class JointSnapshot(LockSnapshot):
-    """A composite lock, as its servers had it a moment ago.
+    """A composite lock on its servers, a moment ago.
 
     Attributes:
-        members: What each member's server said, by name and server; an error as its text.
+        members: What each member's server reported, by name and server; errors as text.
     """
 
     members: dict[str, LockSnapshot | str]

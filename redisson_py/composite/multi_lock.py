@@ -55,29 +55,28 @@ _LONGEST_PAUSE = 0.05
 class MultiLock(CompositeLock):
     """Several locks that are held together: all of them, or none.
 
-    Members may be of any kind (also read and write sides, also RedLocks), clients and stores.
-    The task that holds the MultiLock holds each member, and may re-enter each by itself. Use
-    it to work on several resources at once, such as a transfer between two accounts.
+    Members may be of any kind (read and write sides and RedLocks too), client and store. The task
+    that holds the MultiLock holds each member, and may re-enter each one alone. Use it to work on
+    several resources at once, such as a transfer between two accounts.
 
-    Promised: no deadlock among MultiLocks, and none with others that take several of these
-    locks in another order. Members are sorted by name and server. While it holds some of them,
-    it waits for another one for a limited time only, then gives all back and begins again
-    after a random pause; the limit doubles each time, up to 6 seconds, and from then on it
-    begins with the one that was busy. `timeout` covers all members together.
-    Without a lease time each member is renewed by its own client, also while it waits for later
-    ones; with one, the lease counts from when all are held, and is the same for all. If a member
-    is lost, the MultiLock is lost at once. `release` releases all members, also if one of them
-    fails. Cancelled, an acquire holds nothing, and a release is carried out.
+    Promised: no deadlock among MultiLocks, or with others that take several of these locks in
+    another order. Members are sorted by name and server. While the MultiLock holds some of them,
+    it waits for another only for a limited time, then releases all and starts again after a random
+    pause; the limit doubles each time, up to 6 seconds, and from then on it starts with the member
+    that was busy. `timeout` covers all members together. Without a lease time each member's client
+    renews it, even while the MultiLock waits for later members; with one, the lease starts when all
+    are held, and is the same for all. If a member is lost, the MultiLock is lost at once. `release`
+    releases all members, even if one fails. A cancelled acquire holds nothing; a cancelled release
+    is carried out.
 
     Not promised: an order among waiters. A MultiLock does not survive the loss of a server; for
     that see `RedLock`. Its leases have no fencing token: re-enter a fenced member inside the
-    block for its token.
+    block to get its token.
 
-    Cost: free members are asked at once, one script each in one round trip; when one is
-    busy, what the others gave is given back and they are taken one after another, a round
-    trip each, and with a lease time one more for all together. A release is one script each,
-    in one round trip. If members of different servers have the same name, these servers are
-    asked once on each connection who they are.
+    Cost: one script for each member, all in one round trip. If one is busy, the others are
+    released, and the members are taken one after another, a round trip each, plus one for all if
+    there is a lease time. A release is one script for each member, in one round trip. Servers that
+    have a member of the same name are asked for their identity, once per connection.
 
     Source: resource ordering, Havender, "Avoiding deadlock in multitasking systems", IBM
     Systems Journal 7 (1968). Redisson's RedissonMultiLock uses the same keys, in the order
@@ -85,8 +84,8 @@ class MultiLock(CompositeLock):
 
     Raises:
         TypeError: A member is not a lock.
-        ValueError: There is no member, or one is there twice. If the same server of Redis was
-            given under two addresses, this is raised by the first acquire.
+        ValueError: There is no member, or one is given twice. If two addresses lead to the same
+            Redis server, the first acquire raises this.
     """
 
     _ownership: MultiOwnership  # type: ignore[mutable-override]  # set once

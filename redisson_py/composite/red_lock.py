@@ -36,53 +36,51 @@ class RedLock(CompositeLock):
     """A lock on several independent servers that is held once a quorum of them granted it.
 
     Use it instead of `RLock` where the lock must survive the loss of a server, and a failover
-    that forgets writes must not give it to two: `RedLock(a.get_lock("k"), b.get_lock("k"),
-    c.get_lock("k"))` with clients of three to five servers that share nothing and do not
+    that loses writes must not give it to two holders: `RedLock(a.get_lock("k"), b.get_lock("k"),
+    c.get_lock("k"))`, with clients of three to five servers that share nothing and do not
     replicate each other. A quorum is more than half of them.
 
-    Promised: at most one holder, as long as the servers that forget what they granted, and
-    those that did not grant it, are together fewer than a quorum, and clocks run at nearly the
-    same speed. It remains available while a quorum
-    of the servers responds: all are asked at once, no caller waits for more than a quorum, and
-    a server that is dead or unresponsive is left out until it answers again. `lease.remaining`
-    counts from before the first request, less the drift allowance; a quorum that comes after
-    that time counts as none. Each member is renewed by its own client, and when fewer than a
-    quorum are left the lock is lost. What was not granted, or is given up, is given back on
-    every server, at once or as soon as it answers. Tasks of one client are served in the order
-    they came; processes take turns.
+    Promised: at most one holder, as long as the servers that forget their grant and those that
+    did not grant the lock are together fewer than a quorum, and clocks run at nearly the same
+    speed. The lock is available while a quorum of the servers responds: all are asked at once, no
+    caller waits for more than a quorum, and a dead or unresponsive server is skipped until it
+    answers again. `lease.remaining` counts from before the first request, less an allowance for
+    clock drift; a quorum reached after that time does not count. Each member's client renews it,
+    and the lock is lost when fewer than a quorum are left. A lock that no quorum granted, or that
+    is released, is released on every server, at once or as soon as it answers. Tasks of one client
+    are served in order of arrival; processes take turns.
 
-    Not promised: safety when servers restart without their data within a lease (let them
-    stay down for that long), when their clocks are stepped, or against a holder that was
-    paused: "Redlock does not have any facility for generating fencing tokens", and where
-    correctness depends on that, use `FencedLock` and have the resource check its token. A
-    server that did not answer when the lock was asked for does not join later. There are no
-    semaphores on this principle, because they would be unsound.
+    Not promised: safety when servers restart without their data within a lease (keep them down for
+    that long), when their clocks are stepped, or against a holder that was paused: "Redlock does
+    not have any facility for generating fencing tokens", so where correctness depends on that, use
+    `FencedLock` and have the resource check its token. A server that did not answer the acquire
+    does not join later. There are no semaphores of this kind, because they would be unsound.
 
-    A cluster is one server here, whatever its nodes: they are one system and fail together. Take
-    several clusters, or locks in a cluster beside locks of servers outside it.
+    A cluster counts as one server, whatever its nodes: they are one system and fail together. Use
+    several clusters, or combine locks in a cluster with locks on servers outside it.
 
-    Cost: one script a server for an acquire and one for a release, in one round trip each.
-    Waiting costs a subscription on each server. Each server is asked once on each connection
-    who it is, so that one server with two addresses does not count twice.
+    Cost: one script per server to acquire and one to release, in one round trip each. Waiting
+    costs a subscription on each server. Each server is asked for its identity once per connection,
+    so that one server with two addresses does not count twice.
 
-    Cancelled, an acquire holds nothing, and a release is carried out.
+    A cancelled acquire holds nothing; a cancelled release is carried out.
 
-    Errors: `acquire` raises `QuorumError` when its time is up, whose `answers` tell what each
-    server said; `try_acquire` returns None then if a quorum of servers answered, and raises
-    `QuorumError` if not. Servers that do not answer are no error as long as there is a quorum
-    of others. Without a timeout, `ConnectionLostError` is raised when fewer than a quorum
-    answered for `command_timeout`. Errors that servers reply (wrong type, out of memory) are raised
-    when they make a quorum impossible.
+    Errors: after its timeout `acquire` raises `QuorumError`, whose `answers` say what each server
+    answered; `try_acquire` returns None if a quorum of servers answered, else it raises
+    `QuorumError`. Servers that do not answer are not an error as long as the others are a quorum.
+    Without a timeout, `ConnectionLostError` is raised when fewer than a quorum answered for
+    `command_timeout`. Error replies (wrong type, out of memory) are raised when they make a quorum
+    impossible.
 
     Source: "Distributed Locks with Redis" (Redlock), redis.io, with the objections of
     Kleppmann, "How to do distributed locking", 2016. Redisson's RedissonRedLock uses the same
-    keys, without a margin for drift.
+    keys, without an allowance for drift.
 
     Raises:
         TypeError: A member is not a lock of one Redis server, or is a fair lock, whose order
             exists on one server only.
-        ValueError: There is no member, or two are of one client or server. If one server was
-            given under two addresses, this is raised by the first acquire that reaches it.
+        ValueError: There is no member, or two are of one client or server. If two addresses lead
+            to one server, the first acquire that reaches it raises this.
     """
 
     _ownership: QuorumOwnership  # type: ignore[mutable-override]  # set once
@@ -94,7 +92,7 @@ class RedLock(CompositeLock):
                     f"a red lock is made of locks of Redis servers, not of {type(lock).__name__}"
                 )
             if isinstance(lock, FairLock):
-                raise TypeError("a red lock has no use for the order of a fair lock: take an RLock")
+                raise TypeError("a red lock cannot keep the order of a fair lock: use an RLock")
         if not locks:
             raise ValueError("a red lock needs at least one lock")
         members = sorted(locks, key=lambda lock: database_of(lock._ownership))
@@ -111,10 +109,10 @@ class RedLock(CompositeLock):
         lease_time: Duration | None = None,
         max_hold: Duration | None = None,
     ) -> Lease | None:
-        """Acquire it if that is possible within `timeout` seconds; return None if it is busy.
+        """Acquire the lock within `timeout` seconds, or return None if it is busy.
 
-        It is busy only if a quorum of the servers answered. It never overtakes: with tasks of
-        this client waiting, or another process's turn due, it returns None. Arguments and other
+        It is busy only if a quorum of the servers answered. It never overtakes: if tasks of this
+        client are waiting, or it is another process's turn, it returns None. Arguments and other
         errors are those of `acquire`.
 
         Raises:
@@ -226,7 +224,7 @@ class QuorumOwnership(CompositeOwnership):
             passed = await queue.wait(waiter, deadline, self._probe)
             if passed is False:
                 assert deadline is not None
-                first = "not asked: other tasks here came first"
+                first = "not asked: other tasks of this client are ahead"
                 answering = [each for each in self.servers.streams if each.answers_at(deadline)]
                 busy = queue.is_busy(waiter) and len(answering) >= self.needed
                 raise self.no_quorum(dict.fromkeys(self._servers, first), busy)
@@ -271,7 +269,7 @@ class QuorumOwnership(CompositeOwnership):
             await self.settle_look(looks)
         finally:
             looks.cancel()
-        answers = dict.fromkeys(self._servers, "not asked: others came first")
+        answers = dict.fromkeys(self._servers, "not asked: others are ahead")
         for number, error in looks.errors.items():
             answers[self._servers[number]] = str(error) or "no answer in time"
         raise self.no_quorum(answers, len(looks.results) >= self.needed)
@@ -293,7 +291,7 @@ class QuorumOwnership(CompositeOwnership):
         """Return the error that says what each server answered."""
         told = "; ".join(f"{server}: {answer}" for server, answer in answers.items())
         return QuorumError(
-            f"{self!r} was not granted by {self.needed} of {len(self.owners)} servers in time"
+            f"{self!r}: fewer than {self.needed} of {len(self.owners)} servers granted it in time"
             f" ({told})",
             answers,
             quorum_answered,

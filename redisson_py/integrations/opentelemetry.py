@@ -1,4 +1,4 @@
-"""Traces and metrics of locks by OpenTelemetry: a `Listener`. It needs the extra `otel`.
+"""Traces and metrics of locks for OpenTelemetry, as a `Listener`. Needs the extra `otel`.
 
 docs/telemetry.md lists every span, instrument and attribute.
 """
@@ -40,8 +40,8 @@ __all__ = ["MAX_OPEN_SPANS", "NamePolicy", "OpenTelemetryListener"]
 #: Which names of locks may leave the process; see `OpenTelemetryListener`.
 NamePolicy: TypeAlias = bool | Collection[str] | Callable[[str], str | None]
 
-#: How many holds may have open spans at the same time. With more of them, the span of the oldest
-#: ends early, with the outcome `"unknown"`: holds whose end is never reported must not fill memory.
+#: How many holds may have open spans at once. Beyond that, the oldest span ends early with the
+#: outcome `"unknown"`, so that holds whose end is never reported cannot fill memory.
 MAX_OPEN_SPANS = 10_000
 
 #: Upper bounds in seconds, of all histograms: from a hand-off in one process to a long job.
@@ -64,26 +64,26 @@ Attributes: TypeAlias = dict[str, str | int]
 class OpenTelemetryListener(Listener):
     """Reports the waits, holds, losses and outages of clients as spans and metrics.
 
-    Give it to every client: `Redisson.from_url(url, listener=OpenTelemetryListener())`. One object
-    serves any number of clients. To have another listener beside it, use `redisson_py.Listeners`.
+    Pass it to every client: `Redisson.from_url(url, listener=OpenTelemetryListener())`. One object
+    serves any number of clients. `redisson_py.Listeners` combines it with another listener.
 
-    The span of a wait or a hold is a child of the span that is current in the task that waits or
-    acquires. It is not made the current span itself: what the body of a block does is not a child
-    of the hold.
+    The span of a wait or a hold is a child of the current span of the task that waits or acquires.
+    It does not become the current span: spans of the block's body are not its children.
 
-    Names of locks are left out unless a policy allows them, because each value is a time series
-    of its own. A policy is `True` (every name), a collection of names (other names are left out),
-    or a function from a name to what is reported for it, or None: it must return the same for
-    the same name. Names that are bytes are decoded first. The name of a span should have few
-    values as well: `names` decides about it, and what `span_names` alone allows is an attribute.
+    Names of locks are omitted unless a policy allows them, because each name is a time series of
+    its own. A policy is `True` (every name), a collection of names (others are omitted), or a
+    function from a name to the reported name or None, which must return the same for the same name.
+    Names that are bytes are decoded first. `names` also decides whether the name is part of the
+    span's name, which should have few values; `span_names` decides only about the attribute.
 
     Args:
-        tracer_provider: Makes the spans; None: the global one.
-        meter_provider: Makes the instruments; None: the global one.
-        names: The policy for the names in metrics, and in spans without a policy of their own.
-        span_names: The policy for the attribute `redisson_py.name` of spans; None: as `names`.
-        traces: Whether to make spans.
-        metrics: Whether to make metrics.
+        tracer_provider: Creates the spans. Default: the global provider
+        meter_provider: Creates the instruments. Default: the global provider
+        names: The policy for names in metrics, and in spans unless `span_names` is given.
+            Default: False
+        span_names: The policy for the attribute `redisson_py.name` of spans. Default: `names`
+        traces: Whether to report spans. Default: True
+        metrics: Whether to report metrics. Default: True
 
     Raises:
         TypeError: A policy is none of those, or an async function.
@@ -277,33 +277,33 @@ class _Metrics:
 
         self._waited = histogram("redisson_py.wait.duration", "How long callers waited.")
         self._waiting = meter.create_up_down_counter(
-            "redisson_py.wait.active", "{wait}", "Callers that wait now."
+            "redisson_py.wait.active", "{wait}", "Callers waiting now."
         )
         self._timeouts = meter.create_counter(
-            "redisson_py.wait.timeouts", "{timeout}", "Waits whose time was up."
+            "redisson_py.wait.timeouts", "{timeout}", "Waits that timed out."
         )
-        self._held_for = histogram("redisson_py.hold.duration", "How long it was held.")
+        self._held_for = histogram("redisson_py.hold.duration", "How long acquisitions were held.")
         self._held = meter.create_up_down_counter(
-            "redisson_py.hold.active", "{hold}", "Acquisitions that are held now."
+            "redisson_py.hold.active", "{hold}", "Acquisitions held now."
         )
         self._losses = meter.create_counter(
             "redisson_py.hold.losses", "{loss}", "Acquisitions that ended without a release."
         )
         self._delays = meter.create_counter(
-            "redisson_py.renewal.delays", "{renewal}", "Renewals that were confirmed late."
+            "redisson_py.renewal.delays", "{renewal}", "Renewals confirmed late."
         )
         self._lag = histogram(
             "redisson_py.renewal.lag",
-            "How long after they were due late renewals were confirmed.",
+            "Delay of late renewals: from when they were due until they were confirmed.",
         )
         self._outages = meter.create_counter(
-            "redisson_py.connection.losses", "{loss}", "Outages that began."
+            "redisson_py.connection.losses", "{loss}", "Connections lost."
         )
         self._reconnects = meter.create_counter(
-            "redisson_py.connection.reconnects", "{reconnect}", "Outages that are over."
+            "redisson_py.connection.reconnects", "{reconnect}", "Connections restored."
         )
         self._away = histogram(
-            "redisson_py.connection.outage.duration", "How long there was no connection."
+            "redisson_py.connection.outage.duration", "How long a connection was down."
         )
         self._label = label
         # Bounded: names may come and go.

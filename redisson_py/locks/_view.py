@@ -1,4 +1,4 @@
-"""What Redis says about a lock, and the ownership of locks on Redis."""
+"""What Redis reports about a lock, and the ownership of locks on Redis."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class RedisView:
 
     @property
     def keys(self) -> tuple[bytes, ...]:
-        """Where it is kept, one key of all kinds: two kinds of one key are no two locks."""
+        """The keys that keep it: locks of two kinds with the same key are the same lock."""
         return (self._commands.key,)
 
     async def look(self) -> bool:

@@ -1,4 +1,4 @@
-"""Locks, whatever store keeps them."""
+"""The interface of clients that make locks, on any store."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from redisson_py.locks.lock_of import LockOf
 class Locks(Protocol):
     """A client that makes locks: `Redisson`, or the client of another store.
 
-    Code that takes this works with each of them: `Redisson`, `redisson_py.postgres.Postgres`,
-    `redisson_py.mysql.MySQL`, `redisson_py.etcd.Etcd` and `redisson_py.zookeeper.ZooKeeper`. What
-    only some of them have is a method of those classes, and not of this.
+    Annotate with it code that works with any of `Redisson`, `redisson_py.postgres.Postgres`,
+    `redisson_py.mysql.MySQL`, `redisson_py.etcd.Etcd` and `redisson_py.zookeeper.ZooKeeper`. It has
+    the methods that all of them have.
     """
 
     def get_lock(self, name: Name, *, reentrant: bool = True) -> LockLike:
@@ -23,7 +23,7 @@ class Locks(Protocol):
 
         Raises:
             TypeError: The name is neither str nor bytes.
-            ValueError: It is empty, longer than 4 KiB, or the store cannot keep it.
+            ValueError: The name is empty, longer than 4 KiB, or the store cannot keep it.
         """
         ...
 
@@ -32,4 +32,4 @@ class Locks(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Release what is still held, send waiters away, disconnect. Idempotent."""
+        """Release what is still held, fail all waiters, and disconnect. Idempotent."""

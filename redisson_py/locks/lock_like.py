@@ -27,7 +27,7 @@ class Locking(Acquired, Protocol):
     """Acquires and releases a lock for tasks.
 
     Attributes:
-        name: The resource name, as it was given.
+        name: The resource name, as given.
     """
 
     name: Name
@@ -89,9 +89,9 @@ class Locking(Acquired, Protocol):
 class LockLike(ProcessBound, ABC):
     """The methods of every lock: acquire, hold, release, and look.
 
-    A lock object holds nothing itself: the current task does, so any number of tasks may share it.
-    Use it as a block or as a decorator: both acquire it, and release it at the end. Times are
-    seconds.
+    The current task holds the lock, not the lock object, so any number of tasks may share the
+    object. Use it as a block or as a decorator: both acquire it, and release it at the end. Times
+    are in seconds.
     """
 
     _half: Block | None = None
@@ -111,7 +111,7 @@ class LockLike(ProcessBound, ABC):
 
     @property
     def name(self) -> Name:
-        """The resource name, as it was given."""
+        """The resource name, as given."""
         return self._ownership.name
 
     @property
@@ -128,51 +128,50 @@ class LockLike(ProcessBound, ABC):
         lease_time: Duration | None = None,
         max_hold: Duration | None = None,
     ) -> Lease:
-        """Acquire it, waiting until it is free.
+        """Acquire the lock, waiting until it is free.
 
-        A task that holds it already gets it again at once; release it as often as you acquired
-        it. Without `lease_time` the watchdog renews it until you release it or this process
-        dies. With `lease_time` it ends by itself after that time, even if you still work;
-        a body inside `async with` is cancelled at that moment. With `max_hold` the watchdog renews
-        it, so that it is free within one lease if this process dies, but for no longer than that in
-        all: then it is released, and the body is told in the same way.
+        A task that already holds it gets it again at once; release it as often as you acquired
+        it. Without `lease_time` the watchdog renews the lease until you release it or this process
+        dies. With `lease_time` the lease ends after that time, even if the work is not done: the
+        body of an `async with` is cancelled at that moment. With `max_hold` the watchdog renews
+        the lease for that long at most; then the lock is released and the body cancelled. If this
+        process dies, the lock is free within one lease.
 
         Waiting costs one subscription for all waiters of this client and no polling. A cancelled
-        acquire leaves nothing held.
+        acquire holds nothing.
 
         The current task becomes the holder. Below Python 3.12 `asyncio.wait_for(lock.acquire(), 1)`
-        acquires in a task of its own, and so do `gather` and `create_task`: then release the lease
-        that it returns, or use `timeout`. A task that holds the lock and awaits another task that
-        acquires it waits for ever; a warning about that is logged within one `lease_time`.
+        acquires in a new task, and so do `gather` and `create_task` on every Python: then release
+        the lease that it returns, or use `timeout`. If a task holds the lock and awaits a task that
+        wants it, both wait forever; a warning is logged within one `lease_time`.
 
         Args:
-            timeout: Seconds to wait, in all: connecting, retries and waiting; 0 asks once, infinity
-                waits for ever. None: the client's `acquire_timeout`, which waits for ever unless
-                you set it. Less than 20 milliseconds count as that: without an answer nobody knows
-                whether it is busy.
-            lease_time: Seconds to hold; None renews for as long as needed.
-            max_hold: Seconds for which to renew at most; None renews for as long as needed. They
-                count from before the granting request was sent; from the moment of the hand-over if
-                the lock was passed inside this process; of a composite from when enough members
-                were granted. It ends 1 % of one lease (or of `max_hold`, if that is shorter) and
-                2 ms earlier, so that the server does not keep it longer either. Each acquisition
-                has its own.
+            timeout: Seconds to wait, including connecting and retries; 0 asks once, infinity
+                waits forever. Default: the client's `acquire_timeout`, which waits forever unless
+                you set it. Less than 20 milliseconds counts as 20: without an answer nobody knows
+                whether the lock is busy.
+            lease_time: Seconds to hold it. Default: renewed for as long as needed.
+            max_hold: Most seconds to renew it. Default: renewed for as long as needed. The time
+                starts before the granting request is sent; when the lock is passed inside this
+                process, at the hand-over; for a composite, when enough members are granted. The
+                hold ends earlier by 1 % of one lease (or of `max_hold`, if shorter) and 2 ms, so
+                that the server does not keep it longer either. Each acquisition has its own.
 
         Raises:
             AcquireTimeoutError: It stayed busy for `timeout` seconds. Nothing is held.
-            ConnectionLostError: The server did not answer, or refused everybody, until `timeout`
-                was over; without one, for `command_timeout`. What may be held is given back as soon
-                as it answers, and ends with its lease in any case.
-            LeaseLostError: The task held it already and has lost it, or three grants in a row
+            ConnectionLostError: The server did not answer, or refused all clients, until `timeout`
+                was over; without one, for `command_timeout`. What may be held is released as soon
+                as the server answers, and ends with its lease in any case.
+            LeaseLostError: The task already held it and has lost it, or three grants in a row
                 came too late to be used.
-            RuntimeError: The task holds it already and it is not reentrant, or the task reads and
-                asks to write.
-            BackendError: The server refused. Redis: a `ScriptError`, for a wrong type of key, no
+            RuntimeError: The task already holds it and it is not reentrant, or the task holds the
+                read side and asks to write.
+            BackendError: The server refused. On Redis a `ScriptError`: wrong type of key, out of
                 memory, no permission.
             ClientClosedError: The client was closed.
             TypeError: A time is neither a number nor a timedelta.
-            ValueError: A time is out of range, or there are both `lease_time` and `max_hold`;
-                nothing was sent.
+            ValueError: A time is out of range, or both `lease_time` and `max_hold` are given.
+                Nothing was sent.
         """
         if timeout is None:
             timeout = self._ownership.acquire_timeout
@@ -192,11 +191,11 @@ class LockLike(ProcessBound, ABC):
         lease_time: Duration | None = None,
         max_hold: Duration | None = None,
     ) -> Lease | None:
-        """Acquire it if that is possible within `timeout` seconds; return None if it is busy.
+        """Acquire the lock within `timeout` seconds, or return None if it is busy.
 
-        By default this asks once and waits for nothing but the answer. It never overtakes: with
-        tasks of this client waiting, or another process's turn due, it returns None. Arguments
-        and other errors are those of `acquire`; no answer from the server is an error, never None.
+        By default this asks once and waits only for the answer. It never overtakes: if tasks of
+        this client are waiting, or it is another process's turn, it returns None. Arguments and
+        other errors are those of `acquire`; no answer from the server is an error, never None.
         """
         if timeout is None:
             timeout = self._ownership.acquire_timeout
@@ -217,15 +216,15 @@ class LockLike(ProcessBound, ABC):
         return lease
 
     async def release(self) -> None:
-        """Give back the newest hold of the current task. A cancelled release is carried out.
+        """Release the newest hold of the current task. A cancelled release is carried out.
 
         Inside `async with` this is the hold of the block, unless the task has acquired again
-        since. The rest of the body is then not protected, and the end of the block raises nothing:
-        it has nothing left to release.
+        since. The rest of the body is then not protected, and the end of the block releases
+        nothing and raises nothing.
 
         Raises:
             NotHeldError: The current task has no hold.
-            LeaseLostError: It had one and lost it, or the key was overwritten; raised once. Of
+            LeaseLostError: The task lost its hold, or the key was overwritten; raised once. Of
                 leases that ended inside another hold, the newest 100 are reported.
             ReleaseFailedError: The server did not answer for `command_timeout`. The release is
                 repeated until the lease has run out.
@@ -245,13 +244,13 @@ class LockLike(ProcessBound, ABC):
     ) -> HoldBlock[Self, Lease]:
         """Return a block with the options of `acquire`: `async with lock.hold(timeout=1) as lease`.
 
-        Above an async function, `@lock.hold(timeout=1)` is `@lock` with these options.
+        As a decorator, `@lock.hold(timeout=1)` is `@lock` with these options.
 
-        Each call makes a block of its own. It may be left by another task than the one that
-        entered it. Entering it a second time while it is in use raises `RuntimeError`.
+        Each call returns a new block. A task other than the one that entered it may leave it.
+        Entering a block that is in use raises `RuntimeError`.
 
         Raises:
-            ValueError: A time is out of range, or there are both `lease_time` and `max_hold`.
+            ValueError: A time is out of range, or both `lease_time` and `max_hold` are given.
             TypeError: A time is neither a number nor a timedelta.
         """
         check_timeout(timeout)
@@ -291,28 +290,28 @@ class LockLike(ProcessBound, ABC):
     def __call__(
         self, func: Callable[P, Coroutine[Any, Any, R]]
     ) -> Callable[P, Coroutine[Any, Any, R]]:
-        """Return `func` with this held around every call: use it as `@client.get_lock("k")`.
+        """Return `func` with the lock held during every call: use it as `@client.get_lock("k")`.
 
-        Fields of the name are filled from the arguments of each call, defaults included, as
-        `str.format` does it: `@client.get_lock("report:{user.id}:{day:%F}")`. They name
-        parameters; `{args[0]}` and `{options[tenant]}` reach into `*args` and `**options`,
-        and `{{` and `}}` stand for braces. Names given as bytes are left alone. Write
-        `@lock.hold(timeout=5)` for options.
+        The fields of the name are filled from the arguments of each call, defaults included, as by
+        `str.format`: `@client.get_lock("report:{user.id}:{day:%F}")`. Fields name parameters;
+        `{args[0]}` and `{options[tenant]}` reach into `*args` and `**options`, and `{{` and `}}`
+        stand for braces. Names given as bytes are not formatted. For options write
+        `@lock.hold(timeout=5)`.
 
         Calls with equal names exclude each other, others do not. A call inside a call, in the
         same task, is a re-entry. Errors are those of a block: `AcquireTimeoutError` before
-        the function runs, `LeaseLostError` when it was cancelled because of a loss.
+        the function runs, `LeaseLostError` if a loss cancelled it.
 
-        On a method, `{self.x}` is a field like others. `@classmethod` and `@staticmethod` go
-        above this, so do routes of web frameworks and tasks of job queues: what is above
-        sees the function with the lock. Name, docstring and signature stay the function's.
+        On a method, `{self.x}` is a field like any other. Put `@classmethod`, `@staticmethod`,
+        web routes and job-queue tasks above this decorator: they then wrap the function with its
+        lock. The function keeps its name, docstring and signature.
 
         Different arguments must give different names: between two fields, put a character that
         the first cannot contain.
 
         Raises:
-            TypeError: `func` is no `async def`.
-            ValueError: A field names no parameter, or the name is no format string.
+            TypeError: `func` is not an `async def`.
+            ValueError: A field names no parameter, or the name is not a format string.
         """
         return decorate(self._names, func, self._filled)
 
@@ -322,7 +321,7 @@ class LockLike(ProcessBound, ABC):
         return (self.name,)
 
     def _filled(self, fill: Fill) -> Self:
-        """Return the lock that one call needs."""
+        """Return the lock for one call."""
         name = fill(self.name)
         return self if name == self.name else self._named(name)
 
@@ -345,21 +344,21 @@ class LockLike(ProcessBound, ABC):
         return await self._ownership.hold_count()
 
     async def remaining(self) -> float | None:
-        """Return the seconds left of the holder's lease on the server; None when it is free.
+        """Return the seconds left of the holder's lease on the server; None if it is free.
 
-        Infinity if somebody has taken the key's expiry away.
+        Infinity if the key has lost its expiry.
         """
         return await self._ownership.remaining()
 
     async def force_release(self) -> bool:
-        """Free it, whoever holds it, and wake waiters; return whether it was held.
+        """Free the lock, whoever holds it, and wake its waiters; return whether it was held.
 
         For operators: the holder's critical section may still be running. A holder of this client
-        is told at once, any other at its next renewal. Cancelled, it may or may not be carried
+        notices at once, any other at its next renewal. A cancelled call may or may not be carried
         out.
 
         Raises:
-            ConnectionLostError: The server did not answer; it may have been freed.
+            ConnectionLostError: The server did not answer; the lock may have been freed.
             BackendError: The server refused: wrong type of key, no permission.
             ClientClosedError: The client was closed.
         """
@@ -367,7 +366,7 @@ class LockLike(ProcessBound, ABC):
 
     @abstractmethod
     async def inspect(self) -> LockSnapshot:
-        """Return the holders, as a snapshot for people. Decide nothing from it."""
+        """Return a snapshot of the holders, for people. Decide nothing from it."""
 
     def statistics(self) -> PrimitiveStatistics:
         """Return local counters for this name. No I/O. Decide nothing from them."""

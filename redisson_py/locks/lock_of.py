@@ -1,4 +1,4 @@
-"""Locks whose leases have more than every lease has."""
+"""Locks whose leases are of a subclass of `Lease`."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ L_co = TypeVar("L_co", bound=Lease, covariant=True)
 
 
 class LockOf(LockLike, Generic[L_co]):
-    """A lock whose leases are of one class: a `LockOf[FencedLease]` gives them a fencing token.
+    """A lock whose leases are of one class: those of a `LockOf[FencedLease]` have a fencing token.
 
-    Its methods are those of every lock.
+    It has the methods of every lock.
     """
 
     if TYPE_CHECKING:

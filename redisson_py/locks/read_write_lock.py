@@ -1,8 +1,8 @@
 """ReadWriteLock: many readers or one writer, as Redisson's.
 
-Both sides share one hash, one channel, and an owner a task: what a task reads while it writes
-is held under the owner of its write hold, and goes on when that is released (a downgrade). There
-is no upgrade: a reader that asks to write would wait for itself.
+Both sides share one hash, one channel, and one owner per task: a task that reads while it writes
+holds the read side under the owner of its write hold, and keeps it when it releases the write side
+(a downgrade). There is no upgrade: a reader that asks to write would wait for itself.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ Prefer = Literal["readers", "writers"]
 
 @final
 class ReadLock(ServerLock):
-    """The side of a read-write lock that any number of tasks hold together, in all processes.
+    """The read side of a read-write lock, which any number of tasks hold together.
 
-    Made by `client.get_read_write_lock(name).read_lock()`; see `ReadWriteLock` for when to
-    use it and what it promises. Readers are let in whenever nobody writes, also while a writer
-    waits, unless `prefer="writers"` says otherwise. All that waited for a writer come in together.
+    Returned by `client.get_read_write_lock(name).read_lock()`; see `ReadWriteLock` for when to
+    use it and what it promises. Readers are admitted whenever nobody writes, even while a writer
+    waits, unless `prefer="writers"`. All readers that waited for a writer are admitted together.
 
-    Each reader has a lease of its own: a long one outlives the renewals of others, a short
-    one ends nobody else's, and a reader that dies keeps a writer waiting for its own lease at
-    most. The client checks a read with `lease_time` as often as it renews others, because
-    Redisson's watchdog may cut it short: the lease is then restored, or the loss is reported. The
-    same task may re-enter. A task that holds the write side reads under that hold, and goes on
-    reading when it has released the write side.
+    Each reader has its own lease: a short one does not end the others', and a reader that dies
+    delays a writer for its own lease at most. The client checks a read with `lease_time` as often
+    as it renews others, because Redisson's watchdog may shorten it: the lease is then restored, or
+    the loss is reported. The same task may re-enter. A task that holds the write side reads under
+    that hold, and keeps reading after it releases the write side.
 
-    A read under a write hold with a `lease_time` of its own lasts no longer than that, until the
-    write side is released: one hash keeps both, and a longer read would keep the writer alive.
-    If the write side ends by itself, count on the end of the read in that moment.
+    A read under a write hold that has its own `lease_time` cannot outlast that, until the write
+    side is released: one hash keeps both, and a longer read would keep the writer alive. If the
+    write side expires, expect the read to end with it.
 
-    Cost: uncontended one round trip. Cancellation, times and errors: see `acquire` and `release`.
+    Cost: one round trip if nobody else wants it. For cancellation, times and errors see `acquire`
+    and `release`.
 
-    `locked` is true while anybody reads, a writer that also reads included. `force_release`
+    `locked` is true while anybody reads, including a writer that also reads. `force_release`
     frees it from all readers, but not from a writer. Protocol: Redisson's RReadWriteLock.
     """
 
@@ -74,28 +74,28 @@ class ReadLock(ServerLock):
         return mode == b"read"
 
     async def inspect(self) -> LockSnapshot:
-        """Return the readers, as a snapshot for people. Decide nothing from it."""
+        """Return a snapshot of the readers, for people. Decide nothing from it."""
         found = await _inspect(self)
         return LockSnapshot(found.readers, (), found.keys)
 
 
 @final
 class WriteLock(ServerLock):
-    """The side of a read-write lock that one task holds at a time, while nobody reads.
+    """The write side of a read-write lock: one task holds it at a time, while nobody reads.
 
-    Made by `client.get_read_write_lock(name).write_lock()`; see `ReadWriteLock` for when to
-    use it and what it promises. It is held, waited for and handed over as an `RLock`: tasks
-    of one client are served in the order they came, processes take turns, and the same task may
+    Returned by `client.get_read_write_lock(name).write_lock()`; see `ReadWriteLock` for when to
+    use it and what it promises. It is held, waited for and handed over like an `RLock`: tasks
+    of one client are served in order of arrival, processes take turns, and the same task may
     re-enter.
 
-    The holder may read as well, and goes on reading when it has released this side (a
-    downgrade): then other readers come in, and no writer was in between. A task that reads
-    and does not write cannot ask to write: every acquire raises `RuntimeError` at once, because
-    it would wait for itself. Release the read side first; another writer may come in between.
+    The holder may also read, and keeps reading after it releases this side (a downgrade): other
+    readers are then admitted, with no writer in between. A task that only reads cannot ask to
+    write: acquire raises `RuntimeError` at once, because the task would wait for itself. Release
+    the read side first; another writer may get in between.
 
-    Cost: uncontended one round trip. Cancellation, times and errors: see `acquire` and
-    `release`. `force_release` frees it from a writer, its reads included, but not from other
-    readers. Protocol: Redisson's RReadWriteLock.
+    Cost: one round trip if nobody else wants it. For cancellation, times and errors see `acquire`
+    and `release`. `force_release` frees it from a writer, including the writer's reads, but not
+    from other readers. Protocol: Redisson's RReadWriteLock.
     """
 
     def __init__(self, context: RedisContext, name: Name, *, prefer: Prefer = "readers") -> None:
@@ -115,7 +115,7 @@ class WriteLock(ServerLock):
         return await _mode(self) == b"write"
 
     async def inspect(self) -> LockSnapshot:
-        """Return the writer, as a snapshot for people. Decide nothing from it."""
+        """Return a snapshot of the writer, for people. Decide nothing from it."""
         found = await _inspect(self)
         return LockSnapshot(() if found.writer is None else (found.writer,), (), found.keys)
 
@@ -124,42 +124,40 @@ class WriteLock(ServerLock):
 class ReadWriteLock(TwoSides[ReadLock, WriteLock]):
     """A lock that many tasks hold for reading or one for writing, across processes and hosts.
 
-    Use it instead of `RLock` where it is enough to keep readers and writers apart, where readers
-    hold it for longer than a round trip, and where they come much more often than writers. For
-    short sections an `RLock` is simpler and hands over faster. It is not a lock itself but has
-    two, `read_lock()` and `write_lock()`, each with all the methods of a lock:
+    Use it instead of `RLock` where only readers and writers need to exclude each other, readers
+    hold it for longer than a round trip, and reads are much more frequent than writes. For short
+    sections an `RLock` is simpler and hands over faster. This object is not a lock but has two,
+    `read_lock()` and `write_lock()`, each with all the methods of a lock:
 
         lock = client.get_read_write_lock("prices")
         async with lock.read_lock():
             ...
 
-    Promised, as the server sees it: at any instant many readers or one writer, which may read
-    as well; every holder's own view ends before the server's; a reader that leaves or dies
-    keeps writers waiting no longer than the others need; all readers that waited for a writer
-    come in together.
+    Promised, on the server: at any instant many readers or one writer, which may also read; each
+    holder's own lease ends before the server's; a reader that leaves or dies does not delay
+    writers beyond what the other readers need; all readers that waited for a writer are admitted
+    together.
 
-    Not promised: that a writer's turn comes. As with Redisson, readers are let in while a writer
-    waits, so readers that overlap without end keep writers out for ever. Nor does it promise an
-    order between processes, or exclusion where an `RLock` does not (see there).
+    Not promised: that a writer ever gets its turn. As in Redisson, readers are admitted while a
+    writer waits, so readers that always overlap keep writers out forever. Nor does it promise an
+    order between processes, or exclusion where an `RLock` does not.
 
-    With `prefer="writers"` a writer that has asked and waits keeps new readers out, in all
-    processes, until it had its turn or gives up; readers that are in may re-enter, and the writer
-    may read. Now readers may wait for ever, for writers without end. Give `prefer` the same value
-    wherever the name is used: only readers made with it wait, and only for writers made with it.
-    Redisson's protocol has no word for it, so Java's readers are let in as ever, and nobody waits
-    for Java's writers. A writer that dies while it waits keeps readers out for 10 s after it last
-    asked; it asks every 3 s or so. `try_acquire()` does not wait, and keeps nobody out. A reader
-    must not wait for another task that begins to read: with a writer in between, each waits for
-    the next, for ever.
+    With `prefer="writers"` a waiting writer keeps new readers out, in all processes, until it has
+    had its turn or gives up; current readers may re-enter, and the writer may read. Now an endless
+    series of writers keeps readers out forever. Set the same `prefer` wherever the name is used:
+    only readers that set it wait, and only for writers that set it. Redisson's protocol does not
+    have this, so Java's readers are admitted as before, and nobody waits for Java's writers. A
+    writer that dies while it waits keeps readers out for 10 s after its last request; it asks about
+    every 3 s. `try_acquire()` does not wait, and keeps nobody out. A reader must not wait for
+    another task that starts to read: with a writer in between, all three wait forever.
 
-    Both sides of one task go together: a task that writes may read, and keeps reading after
-    releasing the write side; one that only reads gets `RuntimeError` at once when it asks to
-    write. What cancellation does, the times and the errors are those of each side's `acquire`
-    and `release`.
+    A task that writes may read, and keeps reading after it releases the write side; a task that
+    only reads gets `RuntimeError` at once when it asks to write. For cancellation, times and errors
+    see each side's `acquire` and `release`.
 
     Protocol: Redisson's RReadWriteLock (a hash with the mode and a field for each holder, and a
     key for the lease of each reader's hold), with renewals that only lengthen, and with a
-    message when a writer goes on reading, which Redisson's own clients ignore.
+    message when a writer keeps reading, which Redisson's own clients ignore.
     """
 
     def __init__(self, context: RedisContext, name: Name, *, prefer: Prefer = "readers") -> None:
@@ -170,11 +168,11 @@ class ReadWriteLock(TwoSides[ReadLock, WriteLock]):
         )
 
     async def inspect(self) -> ReadWriteSnapshot:
-        """Return the readers and the writer, as a snapshot for people. Decide nothing from it.
+        """Return a snapshot of the readers and the writer, for people. Decide nothing from it.
 
         Raises:
             ConnectionLostError: Redis did not answer.
-            ScriptError: The key is no read-write lock.
+            ScriptError: The key is not a read-write lock.
             ClientClosedError: The client was closed.
         """
         return await _inspect(self._write_lock)

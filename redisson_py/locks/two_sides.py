@@ -1,4 +1,4 @@
-"""What read-write locks have in common, whatever store keeps them."""
+"""The base of read-write locks, on any store."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ W = TypeVar("W", bound=LockLike)
 
 
 class TwoSides(ProcessBound, Generic[R, W]):
-    """Base of read-write locks: a read side and a write side, of one name."""
+    """Base of read-write locks: a read side and a write side with one name."""
 
     def __init__(self, read_lock: R, write_lock: W) -> None:
         self._read_lock = read_lock
@@ -25,7 +25,7 @@ class TwoSides(ProcessBound, Generic[R, W]):
 
     @property
     def name(self) -> Name:
-        """The resource name, as it was given."""
+        """The resource name, as given."""
         return self._read_lock.name
 
     @property

@@ -34,8 +34,8 @@ async def release_units(ownership: PermitOwnership, task: Task, units: int) -> N
         left -= part
     if left > 0:
         raise NotHeldError(
-            f"{ownership!r}: {units} to be given back, but this client has taken"
-            f" {units - left} outside of blocks; only add_permits makes more"
+            f"{ownership!r}: cannot release {units}, because this client holds {units - left}"
+            " outside of blocks; only add_permits creates permits"
         )
     let_go_at = now()
     begun = [_begin(ownership, permit, part, let_go_at) for permit, part in chosen]

@@ -13,10 +13,10 @@ class Permit(Lease):
     """Units of a semaphore, from one acquisition to its release or its loss: a `Lease`.
 
     Use it as `async with semaphore as permit`, or keep it and call `release` yourself, from
-    any task. Until then the watchdog renews it, unless it has a lease time. The permit of a
-    process that died comes back within one lease. So does one that can no longer be released,
-    because its task has ended, the `Permit` is garbage, and its `id` was never read; a warning
-    is logged.
+    any task. Until then the watchdog renews it, unless it has a lease time. The permit of a dead
+    process returns within one lease. So does a permit that can no longer be released, because its
+    task has ended, the `Permit` was garbage-collected, and its `id` was never read; a warning is
+    logged.
     """
 
     __slots__ = ("_id",)
@@ -29,14 +29,14 @@ class Permit(Lease):
     def id(self) -> str:
         """The id of the permit in Redis.
 
-        For a `PermitExpirableSemaphore` these are 32 hex digits, with which any client,
-        including Redisson, can release it; for a `Semaphore` it is the same text as `owner`. Once
-        it was read, the permit is renewed until it is released, even without this object.
+        For a `PermitExpirableSemaphore`, 32 hex digits, with which any client, including Redisson,
+        can release it; for a `Semaphore`, the same text as `owner`. After you read it, the permit
+        is renewed until it is released, even if this object is gone.
         """
         self._hold.id_read()
         return self._id
 
     @property
     def units(self) -> int:
-        """The number of units it still stands for; 0 once lost or released."""
+        """The number of units it still holds; 0 once lost or released."""
         return self._hold.units if self._state == "held" else 0

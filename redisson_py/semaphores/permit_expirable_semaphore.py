@@ -31,28 +31,28 @@ from redisson_py.semaphores.semaphore_like import SemaphoreLike, SemaphoreSnapsh
 
 @final
 class PermitExpirableSemaphore(SemaphoreLike):
-    """A number of permits, each with an id and a lease of its own.
+    """A number of permits, each with its own id and lease.
 
     `async with semaphore:` takes one. A client that knows the id of a permit, in another process
-    or in Java, can release it or set its lease. With `permits`, the first use makes the semaphore
-    if there is none; an existing one keeps its count. A disagreement is not an error: `available`,
-    `acquired` and `permits` log a warning, once, if they find another number.
+    or in Java, can release it or set its lease. With `permits`, the first use creates the semaphore
+    if it does not exist; an existing one keeps its count. A disagreement is not an error:
+    `available`, `acquired` and `permits` log a warning, once, if they find another number.
 
-    Use it instead of `Semaphore` where a permit is handed over by its id, or ends by itself:
-    with a `lease_time` it is back after that time, even if its holder still works. Without,
-    the watchdog of the client that took it renews it until it is released.
+    Use it instead of `Semaphore` where a permit is handed over by its id, or must expire: with a
+    `lease_time` it returns after that time, even if its holder is still working. Without, the
+    client that took it renews it until it is released.
 
-    Promised: never more permits are taken than there are, as the server sees it; each is given
-    back exactly once, whatever is lost on the way; one of a holder that died comes back within
-    one lease. Several permits are taken, or released, all or none. Tasks of one client are served
-    in the order they came.
+    Promised: on the server, never more permits are taken than exist; each returns exactly once,
+    whatever is lost on the way; the permit of a dead holder returns within one lease. Several
+    permits are taken, or released, all or none. Tasks of one client are served in order of
+    arrival.
 
-    Not promised: an order between processes; that a paused holder learns of its loss in time;
+    Not promised: an order between processes; that a paused holder notices its loss in time;
     that a `Permit` notices a lease that another client set for its id. Permits are not passed
-    from task to task without Redis, as those of a `Semaphore` are: an id is for one acquisition
-    only.
+    from task to task without Redis, as those of a `Semaphore` are: an id belongs to one
+    acquisition.
 
-    Cost: one round trip for an acquire and one for a release. Cancellation, times and errors: see
+    Cost: one round trip to acquire and one to release. For cancellation, times and errors see
     `acquire` and `release`.
 
     Protocol: Redisson's RPermitExpirableSemaphore: a counter, a sorted set of ids by the end of
@@ -74,19 +74,18 @@ class PermitExpirableSemaphore(SemaphoreLike):
         """Take a permit, waiting until one is free.
 
         Waiting costs one subscription for all waiters of this client and no polling. A cancelled
-        acquire leaves nothing held.
+        acquire holds nothing.
 
         Args:
-            lease_time: Seconds after which the permit ends by itself; None renews it until it is
-                released.
-            timeout: Seconds to wait, in all: connecting, retries and waiting; 0 asks once. None:
-                the client's `acquire_timeout`, which waits for ever unless you set it.
+            lease_time: Seconds after which the permit expires. Default: renewed until released.
+            timeout: Seconds to wait, including connecting and retries; 0 asks once. Default: the
+                client's `acquire_timeout`, which waits forever unless you set it.
 
         Raises:
             AcquireTimeoutError: No permit was free within `timeout` seconds.
-            ConnectionLostError: Redis did not answer, or refused everybody, until `timeout` was
-                over; without one, for `command_timeout`. What may be held is given back as soon
-                as it answers, and ends with its lease in any case.
+            ConnectionLostError: Redis did not answer, or refused all clients, until `timeout` was
+                over; without one, for `command_timeout`. What may be held is released as soon
+                as Redis answers, and ends with its lease in any case.
             LeaseLostError: Three grants in a row came too late to be used.
             ScriptError: Redis refused: wrong type of key, out of memory, no permission.
             ClientClosedError: The client was closed.
@@ -99,11 +98,11 @@ class PermitExpirableSemaphore(SemaphoreLike):
     async def try_acquire(
         self, *, lease_time: Duration | None = None, timeout: Duration | None = 0
     ) -> Permit | None:
-        """Take a permit if one is free within `timeout` seconds; return None if not.
+        """Take a permit within `timeout` seconds, or return None if none is free.
 
-        By default this asks once and waits for nothing but the answer. It never overtakes: with
-        tasks of this client waiting, or another process's turn due, it returns None. Arguments
-        and other errors are those of `acquire`; no answer from Redis is an error, never None.
+        By default this asks once and waits only for the answer. It never overtakes: if tasks of
+        this client are waiting, or it is another process's turn, it returns None. Arguments and
+        other errors are those of `acquire`; no answer from Redis is an error, never None.
         """
         permits = await self._try_acquire(1, timeout, lease_time)
         return None if permits is None else permits[0]
@@ -113,8 +112,8 @@ class PermitExpirableSemaphore(SemaphoreLike):
     ) -> list[Permit]:
         """Take `n` permits, all or none, waiting until that many are free.
 
-        Each has an id and can be released by itself. At most 10,000 can be taken at once; more is
-        a `ValueError`. Other arguments and errors are those of `acquire`.
+        Each has its own id and can be released alone. At most 10,000 can be taken at once; more
+        raises `ValueError`. Other arguments and errors are those of `acquire`.
         """
         units = _check_many(n)
         return await self._acquire(units, timeout, lease_time)
@@ -122,7 +121,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
     async def try_acquire_many(
         self, n: int, *, lease_time: Duration | None = None, timeout: Duration | None = 0
     ) -> list[Permit] | None:
-        """Do as `acquire_many`, but return None if that fails within `timeout` seconds."""
+        """Take `n` permits as `acquire_many` does, or return None after `timeout` seconds."""
         units = _check_many(n)
         return await self._try_acquire(units, timeout, lease_time)
 
@@ -131,8 +130,8 @@ class PermitExpirableSemaphore(SemaphoreLike):
     ) -> HoldBlock[Self, Permit]:
         """Return a block with the options of `acquire`: `async with s.hold(lease_time=5)`.
 
-        Above an async function, `@s.hold(timeout=1)` is `@s` with these options. Each call makes a
-        block of its own; entering it a second time while it is in use raises `RuntimeError`.
+        As a decorator, `@s.hold(timeout=1)` is `@s` with these options. Each call returns a new
+        block; entering a block that is in use raises `RuntimeError`.
 
         Raises:
             TypeError: A time is neither a number nor a timedelta.
@@ -146,15 +145,15 @@ class PermitExpirableSemaphore(SemaphoreLike):
         )
 
     async def release(self, permit: Permit | str) -> None:
-        """Give back a permit: a `Permit` of this client, or any by its id, whoever took it.
+        """Release a permit: a `Permit` of this client, or any by its id, whoever took it.
 
         A cancelled release is carried out.
 
         Raises:
-            NotHeldError: It was released already, or there is no such permit, or it belongs to
-                another semaphore, or another client took it and its lease is over.
+            NotHeldError: It is already released, does not exist, belongs to another semaphore, or
+                another client took it and its lease is over.
             LeaseLostError: This client took it and lost it.
-            ConnectionLostError: Redis did not answer; it may have been released.
+            ConnectionLostError: Redis did not answer; the permit may have been released.
             ScriptError: Redis refused: wrong type of key, no permission.
             ClientClosedError: The client was closed.
             TypeError: It is neither a `Permit` nor a str.
@@ -166,8 +165,8 @@ class PermitExpirableSemaphore(SemaphoreLike):
             await own.release()
         elif not await self._change_foreign(bytes.fromhex(permit_id)):
             raise NotHeldError(
-                f"{self.kind} {self.name!r}: permit {permit_id} was released already, has"
-                " expired, or never was"
+                f"{self.kind} {self.name!r}: permit {permit_id} does not exist: it was released,"
+                " has expired, or was never granted"
             )
 
     def _own(self, permit: Permit | str, permit_id: str) -> Permit | None:
@@ -179,7 +178,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
         if isinstance(permit, Permit):
             theirs = permit._hold.ownership
             if not isinstance(theirs, PermitOwnership) or theirs.place != self._ownership.place:
-                raise NotHeldError(f"{self!r} has no such permit: {permit!r} is another's")
+                raise NotHeldError(f"{permit!r} belongs to another semaphore, not to {self!r}")
             return permit
         hold = self._ownership.hold_of(bytes.fromhex(permit_id))
         return None if hold is None else self._ownership.permit_of(hold)
@@ -190,7 +189,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
         return bool(await self._receipts.run(script, **values))
 
     async def try_release(self, permit: Permit | str) -> bool:
-        """Give a permit back as `release` does; return False if it was not there or was lost.
+        """Release a permit as `release` does; return False if it does not exist or was lost.
 
         Other errors are those of `release`.
         """
@@ -201,35 +200,35 @@ class PermitExpirableSemaphore(SemaphoreLike):
         return True
 
     async def release_many(self, permits: Iterable[Permit | str]) -> None:
-        """Give several permits back, all or none, whoever took them.
+        """Release several permits, all or none, whoever took them.
 
         A cancelled release is carried out. Other errors are those of `release`.
 
         Raises:
-            NotHeldError: One of them is not there, or its lease is over; all stay as they are.
-            ValueError: An id is not 32 hex digits or is given twice, or there are over 10,000.
+            NotHeldError: One of them does not exist, or its lease is over; none was released.
+            ValueError: An id is not 32 hex digits, is given twice, or there are over 10,000.
         """
         ids = self._ids(permits)
         if ids and not await self._release_all(ids):
             raise NotHeldError(
-                f"{self.kind} {self.name!r}: one of {len(ids)} permits was released already,"
-                " has expired, or never was; none was released"
+                f"{self.kind} {self.name!r}: none of {len(ids)} permits was released, because one"
+                " of them does not exist: it was released, has expired, or was never granted"
             )
 
     async def try_release_many(self, permits: Iterable[Permit | str]) -> int:
-        """Give several permits back, all or none; return how many were given back.
+        """Release several permits, all or none; return how many were released.
 
-        Errors are those of `release_many`, without NotHeldError: 0 says that.
+        Errors are those of `release_many`, except that it returns 0 instead of `NotHeldError`.
         """
         ids = self._ids(permits)
         return await self._release_all(ids) if ids else 0
 
     async def update_lease_time(self, permit: Permit | str, lease_time: Duration) -> bool:
-        """Set the lease of a permit from now, whoever took it; return whether it was there.
+        """Set the lease of a permit from now, whoever took it; return whether the permit exists.
 
-        It then ends by itself: the watchdog of this client does not renew it any more. Another
-        process that holds the permit does not notice; see the class. A `Permit` that was lost or
-        released stays so. For a bare id Redis alone decides, since another client may hold it.
+        The permit then expires: this client stops renewing it. Another process that holds it does
+        not notice. A `Permit` that was lost or released stays so. For a bare id Redis alone
+        decides, because another client may hold it.
         """
         lease = check_lease_time(lease_time)
         permit_id = check_id(permit)
@@ -250,16 +249,16 @@ class PermitExpirableSemaphore(SemaphoreLike):
         """Return the seconds left of a permit, whoever took it; infinity if it never ends.
 
         Raises:
-            NotHeldError: It is not there, or its lease is over.
+            NotHeldError: It does not exist, or its lease is over.
         """
         permit_id = check_id(permit)
         left = await self._answer(LEASE_LEFT, self._commands.lease_left(bytes.fromhex(permit_id)))
         if left == -2:
-            raise NotHeldError(f"{self.kind} {self.name!r}: there is no permit {permit_id}")
+            raise NotHeldError(f"{self.kind} {self.name!r}: permit {permit_id} does not exist")
         return seconds(left)
 
     async def available(self) -> int:
-        """Return how many permits are free; the permits of dead holders are given back first."""
+        """Return how many permits are free; the permits of dead holders are returned first."""
         return (await self._counts())[0]
 
     async def acquired(self) -> int:
@@ -273,14 +272,14 @@ class PermitExpirableSemaphore(SemaphoreLike):
     async def try_set_permits(self, n: int) -> bool:
         """Create the semaphore with `n` permits if there is none; return whether it was created.
 
-        If cancelled, it is carried out; so are `set_permits` and `add_permits`.
+        A cancelled call is carried out, as are `set_permits` and `add_permits`.
 
         Raises:
-            ConnectionLostError: Redis did not answer; it may have been created.
+            ConnectionLostError: Redis did not answer; the semaphore may have been created.
             ScriptError: Redis refused: wrong type of key, no permission.
             ClientClosedError: The client was closed.
-            TypeError: `n` is no int.
-            ValueError: It is negative; nothing was sent.
+            TypeError: `n` is not an int.
+            ValueError: `n` is negative; nothing was sent.
         """
         script, values = self._commands.make(check_whole(n, "n", 0))
         made = bool(await self._receipts.run(script, **values))
@@ -289,10 +288,10 @@ class PermitExpirableSemaphore(SemaphoreLike):
         return made
 
     async def set_permits(self, n: int) -> None:
-        """Set the number of permits to `n`, taken ones included; create the semaphore if need be.
+        """Set the number of permits to `n`, taken ones included; create the semaphore if needed.
 
-        If more are taken, the number of free ones is below zero, and releases fill it up first.
-        Errors are those of `try_set_permits`.
+        If more are taken, the number of free ones is below zero, and releases first bring it back
+        to zero. Errors are those of `try_set_permits`.
         """
         script, values = self._commands.set(check_whole(n, "n", 0), replaces=1)
         self._ownership.permit_queue.number_known = True
@@ -315,7 +314,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
         return int(free), int(taken)
 
     async def inspect(self) -> SemaphoreSnapshot:
-        """Return the holders of permits, as a snapshot for people. Decide nothing from it."""
+        """Return a snapshot of the holders of permits, for people. Decide nothing from it."""
         free, total, *rows = await self._answer(INSPECT, self._commands.inspect())
         ids = rows[::2]
         found = [
@@ -333,9 +332,11 @@ class PermitExpirableSemaphore(SemaphoreLike):
             self._own(permit, permit_id)
             ids.append(permit_id)
         if len({*ids}) < len(ids):
-            raise ValueError("a permit is there twice")
+            raise ValueError("a permit is given twice")
         if len(ids) > MOST_AT_ONCE:
-            raise ValueError(f"at most {MOST_AT_ONCE} permits at once, not {len(ids)}")
+            raise ValueError(
+                f"at most {MOST_AT_ONCE} permits can be released at once, not {len(ids)}"
+            )
         return ids
 
     async def _release_all(self, ids: list[str]) -> int:
@@ -363,12 +364,12 @@ def _check_many(n: object) -> int:
     """Return how many permits to take at once.
 
     Raises:
-        TypeError: It is no int.
+        TypeError: It is not an int.
         ValueError: It is below 1, or more than one script can take.
     """
     units = check_whole(n)
     if units > MOST_AT_ONCE:
-        raise ValueError(f"at most {MOST_AT_ONCE} permits at once, not {units}")
+        raise ValueError(f"at most {MOST_AT_ONCE} permits can be taken at once, not {units}")
     return units
 
 
@@ -388,5 +389,5 @@ def check_id(permit: object) -> str:
     except ValueError:
         raw = b""
     if len(raw) != 16 or len(permit) != 32:
-        raise ValueError(f"the id of a permit is 32 hex digits, not {permit!r}")
+        raise ValueError(f"the id of a permit must be 32 hex digits, not {permit!r}")
     return permit.lower()

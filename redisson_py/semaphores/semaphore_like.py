@@ -40,17 +40,17 @@ Commands = SemaphoreCommands | PermitExpirableSemaphoreCommands
 
 @dataclass(frozen=True, slots=True)
 class SemaphoreSnapshot:
-    """A semaphore as Redis had it a moment ago.
+    """A semaphore in Redis, a moment ago.
 
     Attributes:
-        available: The number of free permits; None if there is no such semaphore.
-        holders: The holders and their units, as `holds`; the first hundred by the end of their
-            leases. For a plain semaphore these are clients of this library only: Redisson does
-            not record its holders. The owner of a permit with an id that Redisson took is that id.
-        permit_ids: The ids of the permits, in the same order, where they have ids.
+        available: The number of free permits; None if the semaphore does not exist.
+        holders: The holders, with their units as `holds`; at most the hundred whose leases end
+            first. For a plain semaphore only clients of this library: Redisson does not record its
+            holders. For a permit with an id that Redisson took, the owner is that id.
+        permit_ids: The ids of the permits in the same order, if they have ids.
         waiters: Tasks of this client that wait for it.
         keys: The keys it uses.
-        more: The number of holders beyond those shown.
+        more: The number of holders not listed.
     """
 
     available: int | None
@@ -106,7 +106,7 @@ class SemaphoreLike(ProcessBound, ABC):
 
     @property
     def name(self) -> Name:
-        """The resource name, as it was given."""
+        """The resource name, as given."""
         return self._ownership.name
 
     @property
@@ -196,14 +196,14 @@ class SemaphoreLike(ProcessBound, ABC):
     def __call__(
         self, func: Callable[P, Coroutine[Any, Any, R]]
     ) -> Callable[P, Coroutine[Any, Any, R]]:
-        """Return `func` with a permit taken around every call: `@client.get_semaphore("s", 5)`.
+        """Return `func` with a permit held during every call: `@client.get_semaphore("s", 5)`.
 
-        Fields of the name are filled from the arguments of each call, as for a lock: see
-        `RLock.__call__`. Write `@semaphore.hold(timeout=5)` for options.
+        The fields of the name are filled from the arguments of each call, as for a lock: see
+        `RLock.__call__`. For options write `@semaphore.hold(timeout=5)`.
 
         Raises:
-            TypeError: `func` is no `async def`.
-            ValueError: A field names no parameter, or the name is no format string.
+            TypeError: `func` is not an `async def`.
+            ValueError: A field names no parameter, or the name is not a format string.
         """
         return decorate(self._names, func, self._filled)
 
@@ -213,7 +213,7 @@ class SemaphoreLike(ProcessBound, ABC):
         return (self.name,)
 
     def _filled(self, fill: Fill) -> Self:
-        """Return the semaphore that one call needs."""
+        """Return the semaphore for one call."""
         name = fill(self.name)
         return self if name == self.name else self._named(name)
 

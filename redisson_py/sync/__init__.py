@@ -8,18 +8,17 @@
         ...
 
 The classes and methods are those of `redisson_py`, without `await`; the holder is the current
-thread. The async client does the work, in the event loop of one background thread that all clients
-of a process share and that starts with the first use.
+thread. The async client does the work, in the event loop of one background thread, which all
+clients of a process share and the first use starts.
 
 How a lock is acquired:
 
 1. `LockLike.acquire` (`_lock_like`, written by a generator from the async class) makes a `Call`
    (`_calling`).
-2. The thread's actor, a task of the event loop (`_loop_thread`), makes it: it awaits `acquire` of
-   the async lock (`_wrapping`), so it is the holder. The thread waits.
-3. If a signal handler raises meanwhile, the call is abandoned: cancelled, and what it brought is
-   given back.
-4. `with` (`_blocks`) gives back what it acquired, however it ends.
+2. The thread's actor, a task of the event loop (`_loop_thread`), makes the call: it awaits
+   `acquire` of the async lock (`_wrapping`), so it is the holder. The thread waits.
+3. If a signal handler raises meanwhile, the call is cancelled, and what it acquired is released.
+4. `with` (`_blocks`) releases what it acquired, however it ends.
 """
 
 from redisson_py.sync._barrier import CyclicBarrier

@@ -32,7 +32,7 @@ L_co = TypeVar("L_co", covariant=True)
 
 
 class HoldBlock(ProcessBound, Generic[L_co]):
-    """A block with options of its own; it may be entered again after it was left.
+    """A block with its own options. It can be entered again after it has ended.
 
     Args:
         source: The lock or semaphore.
@@ -46,13 +46,13 @@ class HoldBlock(ProcessBound, Generic[L_co]):
         self._block: Any = None
 
     def __call__(self, func: Callable[P, R]) -> Callable[P, R]:
-        """Return `func` inside such a block at every call, each time with these options.
+        """Return `func` with such a block around every call.
 
-        The name is made from the arguments of the call, as for `@lock`.
+        The name is formatted with the arguments of the call, as for `@lock`.
 
         Raises:
-            TypeError: `func` is no plain function.
-            ValueError: A field names no parameter, or the name is no format string.
+            TypeError: `func` is not a plain function.
+            ValueError: A field names no parameter, or the name is not a format string.
         """
         return decorate(self._source, func, lambda filled: HoldBlock(filled, self._hold))
 
@@ -63,7 +63,7 @@ class HoldBlock(ProcessBound, Generic[L_co]):
 
     def __enter__(self) -> L_co:
         if self._guard is not None:
-            raise RuntimeError("this block is in use; call hold() for another one")
+            raise RuntimeError("this block is in use; call hold() again for another one")
         source, hold, blocks = self._source, self._hold, list[Any]()
 
         async def enter() -> Any:
@@ -91,7 +91,7 @@ class HoldBlock(ProcessBound, Generic[L_co]):
     ) -> None:
         block, guard = self._block, self._guard
         if block is None or guard is None:
-            raise NotHeldError("this block is left, but it was not entered")
+            raise NotHeldError("this block was not entered, or has already ended")
         try:
             Call(lambda: block.__aexit__(kind, error, trace)).outcome()
         except BaseException:
@@ -230,12 +230,11 @@ def _exit_by_hand(source: Any, *error: Any) -> None:
     own = [each for each in entered if each[0] is threading.current_thread()]
     if not own and len(entered) > 1:
         raise RuntimeError(
-            f"{source!r} was entered {len(entered)} times by other threads, and it cannot be known"
-            " which acquisition is meant: use `with lock.hold()`, whose blocks are objects of"
-            " their own"
+            f"other threads entered {source!r} {len(entered)} times, so __exit__ cannot know which"
+            " acquisition to release: use `with lock.hold()`, which makes an object for each"
         )
     if not entered:
-        raise NotHeldError(f"{source!r} is left, but no block of it was entered")
+        raise NotHeldError(f"__exit__ of {source!r} was called without __enter__")
     leaving = (own or entered)[-1]
     entered.remove(leaving)
     leaving[1].__exit__(*error)

@@ -109,29 +109,29 @@ class Redisson(ClientLike):
 
     @classmethod
     def from_url(cls, url: str, **options: Unpack[RedissonOptions]) -> Self:
-        """Return a client of the servers that `url` names; nothing connects yet.
+        """Return a client for the servers that `url` names; nothing connects yet.
 
         - One server: `redis://user:password@host:port/database`, `rediss://` (TLS, with the
           certificate and the host's name checked), or `unix:///path`.
         - A cluster: `redis+cluster://host1:port1,host2:port2`, `rediss+cluster://`.
-        - A master that sentinels name: `redis+sentinel://host1,host2/service/database`; with
-          `rediss+sentinel://` servers and sentinels speak TLS. User name and password are the
-          servers'; `sentinel_username` and `sentinel_password` are the sentinels', and
-          `sentinel_ssl` says whether those speak TLS if not like the servers.
-        - Several servers one of which is master: `redis://host1,host2`, `rediss://`.
+        - A master that Sentinels know: `redis+sentinel://host1,host2/service/database`; with
+          `rediss+sentinel://` servers and Sentinels use TLS. User name and password are for the
+          servers, `sentinel_username` and `sentinel_password` for the Sentinels; `sentinel_ssl`
+          says whether the Sentinels use TLS, if they differ from the servers.
+        - Several servers, one of which is master: `redis://host1,host2`, `rediss://`.
 
-        `valkey` stands for `redis` everywhere. An IPv6 address is in brackets. The other query
-        arguments are those that redis-py knows. `socket_connect_timeout` bounds each attempt to
-        connect; `socket_timeout` is the `command_timeout` unless that option is given. What says
-        how redis-py pools, retries, checks and decodes (`max_connections`, `timeout`,
-        `retry_on_timeout`, `health_check_interval`, `protocol`, `decode_responses`, `encoding`,
-        `encoding_errors`, `legacy_responses`) is allowed and has no effect here. For the options
+        You may write `valkey` for `redis` everywhere. Put an IPv6 address in brackets. The other
+        query arguments are those of redis-py. `socket_connect_timeout` limits each attempt to
+        connect; `socket_timeout` is the `command_timeout` unless that option is given. The
+        arguments for redis-py's pool, retries, health checks and decoding (`max_connections`,
+        `timeout`, `retry_on_timeout`, `health_check_interval`, `protocol`, `decode_responses`,
+        `encoding`, `encoding_errors`, `legacy_responses`) are accepted and ignored. For the options
         see the class.
 
-        No error quotes the URL. TLS checks cannot be switched off in it: pass a client for that.
+        No error quotes the URL. A URL cannot turn off TLS checks: pass a client for that.
 
         Raises:
-            TypeError: The URL is no str, an option has the wrong type, or does not exist.
+            TypeError: The URL is not a str, an option has the wrong type, or does not exist.
             ValueError: The URL or an option is not usable.
         """
         self = cls.__new__(cls)
@@ -140,27 +140,27 @@ class Redisson(ClientLike):
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str], **options: Unpack[RedissonOptions]) -> Self:
-        """Return a client as a configuration file of Redisson describes it; nothing connects yet.
+        """Return a client configured by a configuration file of Redisson; nothing connects yet.
 
-        `.yaml` and `.yml` need PyYAML, the extra `yaml`; `.toml` and `.json` have the same names.
-        Taken are the servers of the one `...ServersConfig` in it, with user, password, database,
-        client name and TLS (a truststore must be PEM); `natMapper` becomes the `address_map`,
-        `lockWatchdogTimeout` the `lease_time`, `slavesSyncTimeout` the `sync_timeout`,
-        `checkLockSyncedSlaves` `sync_replicas`, `shardedSubscriptionMode` `sharded_pubsub`. Codecs,
-        threads, pools, retries and timeouts of Java have no effect; they are listed at DEBUG.
+        `.yaml` and `.yml` need PyYAML (the extra `yaml`); `.toml` and `.json` use the same keys.
+        The file gives the servers, in its one `...ServersConfig`, with user, password, database,
+        client name and TLS (a truststore must be PEM). `natMapper` becomes `address_map`,
+        `lockWatchdogTimeout` `lease_time`, `slavesSyncTimeout` `sync_timeout`,
+        `checkLockSyncedSlaves` `sync_replicas`, and `shardedSubscriptionMode` `sharded_pubsub`.
+        Java's codecs, threads, pools, retries and timeouts are ignored, and logged at DEBUG.
         `${NAME}` and `${NAME:-default}` in values are replaced by environment variables.
 
         Args:
             path: The file.
-            options: For the options see the class; they win over what the file says.
+            options: See the class; they override the file.
 
         Raises:
             TypeError: The path is neither str nor a path, an option has the wrong type, or does not
                 exist.
-            ValueError: The file is malformed, or has what is not offered here; the error names the
-                file and the key, never a value.
+            ValueError: The file is malformed, or asks for something that is not supported; the
+                error names the file and the key, never a value.
             OSError: The file cannot be read.
-            ModuleNotFoundError: It is YAML, and PyYAML is not installed.
+            ModuleNotFoundError: The file is YAML, and PyYAML is not installed.
         """
         self = cls.__new__(cls)
         self._build(AsyncRedisson.from_file, path, dict[str, Any](options))
@@ -176,12 +176,13 @@ class Redisson(ClientLike):
         """Return when Redis has answered. Interrupting is harmless.
 
         Args:
-            timeout: Seconds to wait, connecting included; None for `command_timeout`, 0 fails with
-                the first attempt to connect that fails. For a health check, less than its own.
+            timeout: Seconds to wait, including connecting; 0 fails with the first failed attempt to
+                connect. Default: `command_timeout`. In a health check, use less than the check's
+                own timeout.
 
         Raises:
-            ConnectionLostError: It did not answer in time.
-            BackendError: It refused us.
+            ConnectionLostError: Redis did not answer in time.
+            BackendError: Redis refused this client.
             ClientClosedError: The client was closed.
             ValueError: The timeout is negative or NaN; nothing was sent.
         """
@@ -192,7 +193,7 @@ class Redisson(ClientLike):
 
         Raises:
             TypeError: The name is neither str nor bytes.
-            ValueError: It is empty or longer than 4 KiB.
+            ValueError: The name is empty or longer than 4 KiB.
         """
         return RLock(lambda of: of(self).get_lock(name, reentrant=reentrant))
 
@@ -201,45 +202,45 @@ class Redisson(ClientLike):
         return FencedLock(lambda of: of(self).get_fenced_lock(name))
 
     def get_fair_lock(self, name: Name, *, reentrant: bool = True) -> FairLock:
-        """Return the lock `name` that is served first come, first served across processes.
+        """Return the lock `name` that is granted in order of arrival across processes.
 
         Errors as for `get_lock`.
         """
         return FairLock(lambda of: of(self).get_fair_lock(name, reentrant=reentrant))
 
     def get_read_write_lock(self, name: Name, *, prefer: Prefer = "readers") -> ReadWriteLock:
-        """Return the lock `name` that many read or one writes; errors as for `get_lock`.
+        """Return the lock `name` for many readers or one writer; errors as for `get_lock`.
 
-        With `prefer="writers"` a writer that waits keeps new readers out; see `ReadWriteLock`.
+        With `prefer="writers"` a waiting writer keeps new readers out; see `ReadWriteLock`.
         """
         return ReadWriteLock(lambda of: of(self).get_read_write_lock(name, prefer=prefer))
 
     def get_multi_lock(self, *locks: LockLike) -> MultiLock:
-        """Return one lock made of several, of this client or of others: all or nothing.
+        """Return a lock that holds several locks, of this client or others: all or none.
 
         Raises:
-            TypeError: One of them is no lock.
-            ValueError: There is none, or one is there twice.
+            TypeError: An argument is not a lock.
+            ValueError: There is no argument, or a lock is given twice.
         """
         return MultiLock(lambda of: of(self).get_multi_lock(*[of(lock) for lock in locks]))
 
     def get_red_lock(self, *locks: ServerLock) -> RedLock:
-        """Return a lock on several independent servers: held when most of them say so.
+        """Return a lock on several independent servers: held once most of them granted it.
 
         Args:
             locks: The same lock on each server, each made by the client of that server.
 
         Raises:
-            TypeError: One of them is no lock of a single server.
-            ValueError: There is none, or two are of one client.
+            TypeError: An argument is not a lock of a single server.
+            ValueError: There is no argument, or two are of one client.
         """
         return RedLock(lambda of: of(self).get_red_lock(*[of(lock) for lock in locks]))
 
     def get_semaphore(self, name: Name, permits: int | None = None) -> Semaphore:
-        """Return the semaphore `name`; `permits` creates it at first use if it is not there.
+        """Return the semaphore `name`; with `permits`, the first use creates it if it is missing.
 
         Raises:
-            TypeError: The name is neither str nor bytes, or `permits` is no int.
+            TypeError: The name is neither str nor bytes, or `permits` is not an int.
             ValueError: The name is empty or longer than 4 KiB, or `permits` is negative.
         """
         return Semaphore(lambda of: of(self).get_semaphore(name, permits))
@@ -247,7 +248,7 @@ class Redisson(ClientLike):
     def get_permit_expirable_semaphore(
         self, name: Name, permits: int | None = None
     ) -> PermitExpirableSemaphore:
-        """Return the semaphore `name` whose permits have ids and leases of their own.
+        """Return the semaphore `name` whose permits each have an id and a lease.
 
         Arguments and errors as for `get_semaphore`.
         """
@@ -256,13 +257,13 @@ class Redisson(ClientLike):
         )
 
     def get_latch(self, name: Name, count: int | None = None) -> CountDownLatch:
-        """Return the latch `name`; `count`, 1 or more, sets it at first use if it is not set.
+        """Return the latch `name`; with `count`, 1 or more, the first use sets it if it is unset.
 
-        A latch that has opened is not set: a job that brings a `count` and is delivered twice sets
-        it again. See `CountDownLatch` for what to do instead.
+        A latch that has opened is unset: a job that has a `count` and is delivered twice sets it
+        again. See `CountDownLatch` for what to do instead.
 
         Raises:
-            TypeError: The name is neither str nor bytes, or `count` is no int.
+            TypeError: The name is neither str nor bytes, or `count` is not an int.
             ValueError: The name is empty or longer than 4 KiB, or `count` is not positive.
         """
         return CountDownLatch(lambda of: of(self).get_latch(name, count))
@@ -271,7 +272,7 @@ class Redisson(ClientLike):
         """Return the barrier `name` for a number of parties.
 
         Raises:
-            TypeError: The name is neither str nor bytes, or `parties` is no int.
+            TypeError: The name is neither str nor bytes, or `parties` is not an int.
             ValueError: The name is empty or longer than 4 KiB, or `parties` is not positive.
         """
         return CyclicBarrier(lambda of: of(self).get_barrier(name, parties))
@@ -282,12 +283,12 @@ class Redisson(ClientLike):
         return value
 
     def close(self) -> None:
-        """Close: release what is still held, send waiters away, disconnect. Idempotent.
+        """Close the client: release what is still held, fail all waiters, disconnect. Idempotent.
 
-        Waiters get `ClientClosedError`. What is still held is released, with one warning that names
-        it; a block that is still running is told that it lost its lock. A second call returns when
-        the first has finished. If interrupted, the client is closed all the same, though Redis may
-        learn of it only by the leases.
+        Waiters get `ClientClosedError`. What is still held is released, and one warning names it; a
+        block that is still running loses its lease. A second call returns when the first has
+        finished. An interrupted call still closes the client, but Redis may keep what was held
+        until the leases end.
         """
         self._close()
 

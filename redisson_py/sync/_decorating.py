@@ -23,7 +23,7 @@ def decorate(
     """Return `func` inside a block that is made for each call, with names from its arguments.
 
     Raises:
-        TypeError: `func` is no plain function.
+        TypeError: `func` is not a plain function.
         ValueError: A name does not fit the parameters of `func`.
     """
     _check_function(func)
@@ -42,15 +42,15 @@ def _check_function(func: object) -> None:
     called = getattr(func, "__qualname__", None) or repr(func)
     if isinstance(func, classmethod | staticmethod):
         above = f"@{type(func).__name__}"
-        raise TypeError(f"{above} must stand above this decorator, not below it")
+        raise TypeError(f"put {above} above this decorator, not below it")
     if inspect.iscoroutinefunction(func) or inspect.isasyncgenfunction(func):
         advice = "take the lock from `redisson_py.Redisson` for an async function"
     elif inspect.isgeneratorfunction(func):
-        advice = "it would be held between the steps: write `with` inside the function"
+        advice = "a generator would hold it between its steps; write `with` in its body"
     elif inspect.isclass(func):
         advice = "decorate its methods"
     elif not callable(func):
-        advice = "write it as @lock above a `def`"
+        advice = "write @lock above a `def`"
     else:
         return
-    raise TypeError(f"{called} is no plain function: {advice}")
+    raise TypeError(f"{called} is not a plain function: {advice}")

@@ -22,32 +22,32 @@ class CountDownLatch(Wrapper):
     arrive, or where one of them may arrive more than once. It opens once: to use it again set a
     new count. An unset latch has the count 0: it is open.
 
-    With `count`, the first call of this object sets the latch if it is unset. A latch that was
-    counted down to zero is unset too; so an object that is first used after the last count_down
-    must not bring a count of its own, or it starts another round. Where jobs may be delivered
-    twice, have one coordinator call `try_set_count` under a name that it makes anew for each
-    run, and give no count to the jobs. Each delivery counts down: where that must not be, give
-    each job a latch of its own, with the count 1. docs/safety.md has the code.
+    With `count`, the first call on this object sets the latch if it is unset. A latch that was
+    counted down to zero is unset too, so an object first used after the last count_down must
+    not have a `count`, or it starts another round. Where jobs may be delivered twice, let one
+    coordinator call `try_set_count` with a new name for each run, and give the jobs no count.
+    Each delivery counts down: if it must not, give each job its own latch with the count 1.
+    docs/safety.md has the code.
 
-    Promised: one call of count_down counts once, whatever happens to the connection; waiters
-    are let go when the count is zero, even if the message is lost; 10,000 threads that wait
-    cost one subscription, and one request lets all of them go.
+    Promised: each call of count_down counts once, whatever happens to the connection; waiters
+    are released when the count is zero, even if the message is lost; 10,000 waiting threads
+    share one subscription, and one request releases them all.
 
-    Not promised: that a waiter sees a zero after which somebody set a new count at once (then
-    it waits for that one too); that the latch opens if a thread that should count down dies.
-    The count has no lease: delete it if nobody brings it to zero any more. If Redis loses its
-    data the latch is unset, which is open, and waiters are let go.
+    Not promised: that a waiter sees a zero if somebody sets a new count at once (it then waits
+    for that one too); that the latch opens if a thread that should count down dies. The count
+    has no lease: delete it if nothing will bring it to zero. If Redis loses its data the latch
+    is unset, that is open, and waiters are released.
 
-    Interrupted while it waits, a thread leaves nothing; any other call is carried out all the
-    same. In a Redis Cluster a name with braces is refused. Protocol: Redisson's
-    RCountDownLatch, a string that counts down and a message at zero.
+    An interrupted wait leaves nothing behind; any other interrupted call is carried out. In a
+    Redis Cluster a name with braces is refused. Protocol: Redisson's RCountDownLatch, a string
+    that counts down and a message at zero.
     """
 
     kind = "latch"
 
     @property
     def name(self) -> Name:
-        """The resource name, as it was given."""
+        """The resource name, as given."""
         value: Name = self._shape.name
         return value
 
@@ -67,72 +67,74 @@ class CountDownLatch(Wrapper):
         """Wait until the count is zero.
 
         At zero it returns after one round trip. All waiters of this client share one subscription
-        and one request after each message. Interrupted, it leaves nothing.
+        and one request after each message. An interrupted wait leaves nothing behind.
 
         Args:
-            timeout: Seconds to wait, in all: connecting, retries and waiting; None waits for ever,
-                0 asks once.
+            timeout: Seconds to wait, including connecting and retries; 0 asks once. Default: waits
+                forever.
 
         Raises:
             AcquireTimeoutError: The count was not zero within `timeout` seconds.
             ConnectionLostError: Redis did not answer.
-            ScriptError: Redis refused: the key is no count, or no permission.
+            ScriptError: Redis refused: the key is not a count, or no permission.
             ClientClosedError: The client was closed.
             ValueError: The timeout is negative or NaN; nothing was sent.
         """
         self._call(lambda own: own.wait(timeout))
 
     def try_set_count(self, n: int) -> bool:
-        """Set the count if the latch is unset; return whether. Interrupted, it is carried out.
+        """Set the count if the latch is unset; return whether this call set it.
+
+        An interrupted call is carried out.
 
         Args:
             n: The count, 1 or more.
 
         Raises:
-            ConnectionLostError: Redis did not answer; it may have been set.
+            ConnectionLostError: Redis did not answer; the count may have been set.
             ScriptError: Redis refused: wrong type of key, or no permission.
             ClientClosedError: The client was closed.
             TypeError: `n` is not an int.
-            ValueError: It is below 1, or too large to be exact; nothing was sent.
+            ValueError: `n` is below 1, or too large to be exact; nothing was sent.
         """
         value: bool = self._call(lambda own: own.try_set_count(n))
         return value
 
     def count_down(self, n: int = 1) -> int:
-        """Count down by `n`, never below zero; return what is left. Interrupted, it is carried out.
+        """Count down by `n`, never below zero; return what is left.
 
-        The call that brings the count to zero lets all waiters go. On an unset latch nothing
-        happens.
+        The call that brings the count to zero releases all waiters. On an unset latch nothing
+        happens. An interrupted call is carried out.
 
         Args:
-            n: By how much, 1 or more.
+            n: How much to subtract, 1 or more. Default: 1.
 
         Raises:
-            ConnectionLostError: Redis did not answer; it may have been counted.
-            ScriptError: Redis refused: the key is no count, or no permission.
+            ConnectionLostError: Redis did not answer; the call may have counted.
+            ScriptError: Redis refused: the key is not a count, or no permission.
             ClientClosedError: The client was closed.
             TypeError: `n` is not an int.
-            ValueError: It is below 1, or too large to be exact; nothing was sent.
+            ValueError: `n` is below 1, or too large to be exact; nothing was sent.
         """
         value: int = self._call(lambda own: own.count_down(n))
         return value
 
     def count(self) -> int:
-        """Return what is left; 0 for an open or unset latch."""
+        """Return the count that is left; 0 for an open or unset latch."""
         value: int = self._call(lambda own: own.count())
         return value
 
     def delete(self) -> bool:
-        """Unset the latch, and let its waiters go; return whether it was set.
+        """Unset the latch and release its waiters; return whether it was set.
 
-        Waiters in this library's clients look again and find zero; those of Redisson wait on.
-        Interrupted, it is carried out. Errors as for `try_set_count`.
+        Waiters of this library ask again and find zero; those of Redisson keep waiting. An
+        interrupted call is carried out. Errors are those of `try_set_count`.
         """
         value: bool = self._call(lambda own: own.delete())
         return value
 
     def inspect(self) -> LatchSnapshot:
-        """Return what is left, as a snapshot for people. Decide nothing from it."""
+        """Return a snapshot of the latch, for people. Decide nothing from it."""
         value: LatchSnapshot = self._call(lambda own: own.inspect())
         return value
 

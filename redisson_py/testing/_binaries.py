@@ -28,7 +28,7 @@ _VERSION: Final = re.compile(r"(\w+) server v=(\d+)\.(\d+)\.(\d+)")
 
 @final
 class ServerNotFoundError(RuntimeError):
-    """Raised when there is no server to start; the message says what to install."""
+    """Raised when no server binary was found; the message says what to install."""
 
 
 def find_server(kind: str | None = None) -> Path:
@@ -45,7 +45,7 @@ def find_server(kind: str | None = None) -> Path:
             - anything with a path separator: that file.
 
     Raises:
-        ServerNotFoundError: There is none; the message says what to install.
+        ServerNotFoundError: No binary was found; the message says what to install.
         ValueError: `kind` is none of the above.
     """
     kind = kind or "auto"

@@ -22,7 +22,7 @@ _START_TIMEOUT: Final = 60.0
 
 @final
 class ContainerServer:
-    """A server in a container; use `container_server` for the time of a block."""
+    """A server in a container; `container_server` runs one for a block."""
 
     def __init__(self, image: str) -> None:
         """Remember the image; nothing is started."""
@@ -64,13 +64,15 @@ class ContainerServer:
         deadline = time.monotonic() + _START_TIMEOUT
         while not probe.is_ready():
             if time.monotonic() > deadline:
-                raise ServerStartError(f"{self.image} did not answer in {_START_TIMEOUT} seconds")
+                raise ServerStartError(
+                    f"{self.image} did not answer within {_START_TIMEOUT} seconds"
+                )
             time.sleep(_LOOK_AGAIN)
 
 
 @asynccontextmanager
 async def container_server(image: str = "valkey/valkey:9") -> AsyncGenerator[ContainerServer, None]:
-    """Run a server in a container for the time of a block.
+    """Run a server in a container for a block.
 
     Needs the package `testcontainers` and a running Docker. The first use of an image
     downloads it.
@@ -88,7 +90,7 @@ async def container_server(image: str = "valkey/valkey:9") -> AsyncGenerator[Con
 
 def _started(image: str) -> DockerContainer:
     if importlib.util.find_spec("testcontainers") is None:
-        raise ServerNotFoundError("a container needs the package: pip install testcontainers")
+        raise ServerNotFoundError("containers need testcontainers: pip install testcontainers")
     from docker.errors import DockerException  # type: ignore[import-untyped]  # has no types
     from testcontainers.core.container import DockerContainer
 

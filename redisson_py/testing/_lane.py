@@ -17,14 +17,14 @@ _CHUNK: Final = 256 * 1024
 @final
 @dataclass(slots=True)
 class Traffic:
-    """What has passed in one direction, over all connections so far.
+    """Traffic in one direction, over all connections so far.
 
     Attributes:
         bytes_in: Bytes received.
-        chunks: How many reads it took; about the number of writes of the sending side.
+        chunks: Number of reads; about the number of writes of the sending side.
         frames: Commands (up) or replies and pushes (down) received whole.
         bytes_out: Bytes passed on.
-        writes: How many writes that took.
+        writes: Number of writes.
     """
 
     bytes_in: int = 0
@@ -52,7 +52,7 @@ class Pace:
 
 @final
 class Lane:
-    """Reads chunks, and writes what it is told to, in order and at a given pace.
+    """Reads chunks, and writes what it is given, in order and at a given pace.
 
     Reading and writing are separate so that a delay is latency, not a lower throughput.
     """

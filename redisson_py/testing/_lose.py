@@ -34,27 +34,27 @@ _LOOK_AGAIN: Final = 0.001
 
 
 async def lose(held: Held) -> None:
-    """Take a lease away through Redis, and return when its holder knows.
+    """Make Redis forget a lease, and return once its holder knows.
 
-    Redis forgets this holder, and nobody else: other readers and other permits stay. Waiters are
-    woken. The client then asks Redis at once, where it would otherwise ask with the next renewal,
-    and finds the lease gone. What follows is what follows a real loss: `lease.lost` is True,
-    `wait_lost` returns, the body of the block is cancelled, and `LeaseLostError` with the reason
-    `"taken"` comes out of the block.
+    Redis forgets only this holder: other readers and other permits stay. Waiters wake up. The
+    client asks Redis at once, instead of at its next renewal, and finds the lease gone. The rest is
+    as in a real loss: `lease.lost` is True, `wait_lost` returns, the body of the block is
+    cancelled, and the block raises `LeaseLostError` with the reason `"taken"`.
 
-    Of a multi lock or a red lock, as many members are lost as it takes. Leases of re-entries are
-    lost together, because Redis knows one holder. Called inside the block of the lease itself, this
-    call is cancelled with the rest of the body. If cancelled, the lease may or may not be lost.
+    Of a multi lock or a red lock, it takes away as many members as a loss needs. Leases of
+    re-entries are lost together, because Redis knows one holder. Called inside the block of the
+    lease itself, this call is cancelled with the rest of the body. If cancelled, the lease may or
+    may not be lost.
 
     Args:
-        held: The lease, of any kind of lock or semaphore. Or the lock or semaphore: whatever tasks
-            of its client hold of that name, for code that keeps its leases to itself. The client
-            must be of the running event loop.
+        held: The lease, of any kind of lock or semaphore. Or, for code that keeps its leases to
+            itself, the lock or semaphore: everything its client holds under that name. The client
+            must belong to the running event loop.
 
     Raises:
-        TypeError: It is none of these. Of a multi lock or a red lock give the lease.
-        NotHeldError: The lease was released, or the client holds nothing of that name. (A lease
-            that is lost already stays as it is.)
+        TypeError: `held` is none of these, or a multi lock or red lock: pass its lease.
+        NotHeldError: The lease was released, or the client holds nothing under that name. (A lease
+            that is already lost stays as it is.)
         ConnectionLostError: Redis did not answer.
         ClientClosedError: The client was closed, or belongs to another event loop.
     """
@@ -80,11 +80,11 @@ async def lose(held: Held) -> None:
         for hold in holds:
             await _take_away(hold)
         if not holds:
-            raise NotHeldError(f"{own!r} cannot be lost: this client does not hold it")
+            raise NotHeldError(f"cannot lose {own!r}: this client does not hold it")
     else:
         raise TypeError(f"lose() needs a lease, a lock or a semaphore, not {type(held).__name__}")
     if isinstance(held, Lease) and held._state == "released":
-        raise NotHeldError(f"{held!r} cannot be lost: it was released")
+        raise NotHeldError(f"cannot lose {held!r}: it was released")
 
 
 async def _take_away(hold: Hold) -> None:

@@ -1,8 +1,8 @@
-"""A network of one's own, in which servers can be cut off from each other. Linux only.
+"""A private network, in which servers can be cut off from each other. Linux only.
 
 A user and a network namespace (`unshare -Urn`) need no root where the system allows them. Every
-server has an address of its own on the loopback interface there, and routing rules cut them off.
-What runs outside the namespace cannot reach them, so the clients, the test, must run inside.
+server has its own address on the loopback interface there, and routing rules cut them off.
+Programs outside the namespace cannot reach them, so the test and its clients must run inside.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _source: ContextVar[str | None] = ContextVar("source", default=None)
 
 @final
 class NetworkNotFoundError(RuntimeError):
-    """Raised where there can be no network of one's own; the message says what is missing."""
+    """Raised where no private network can be made; the message says what is missing."""
 
 
 def in_own_network() -> bool:
@@ -53,7 +53,7 @@ def host_of(index: int) -> str:
 
 
 async def run_in_own_network(*command: str, timeout: float = 60.0) -> str:
-    """Run a program in a network of its own and return what it printed.
+    """Run a program in a private network and return its output.
 
     It ends with this Python process at the latest.
 
@@ -63,7 +63,7 @@ async def run_in_own_network(*command: str, timeout: float = 60.0) -> str:
 
     Raises:
         NetworkNotFoundError: This system allows no such network.
-        subprocess.CalledProcessError: It failed; `output` is what it printed.
+        subprocess.CalledProcessError: It failed; `output` has its output.
         subprocess.TimeoutExpired: It took longer, and was killed.
     """
     return await asyncio.to_thread(run_in_own_network_blocking, *command, timeout=timeout)
@@ -73,7 +73,7 @@ def run_in_own_network_blocking(*command: str, timeout: float = 60.0) -> str:
     """Do what `run_in_own_network` does, without an event loop."""
     if missing := _obstacle():
         raise NetworkNotFoundError(
-            "a network of one's own needs Linux, the programs unshare and ip, and permission to "
+            "a private network needs Linux, the programs unshare and ip, and permission to "
             f"make user namespaces: {missing}"
         )
     with tempfile.TemporaryDirectory(prefix="redisson-py-") as directory:
@@ -93,7 +93,7 @@ def run_in_own_network_blocking(*command: str, timeout: float = 60.0) -> str:
 
 @functools.cache
 def _obstacle() -> str:
-    """Return why there can be no network of one's own; empty if there can."""
+    """Return why no private network can be made; empty if one can."""
     try:
         done = subprocess.run(
             [*_UNSHARE, "true"], capture_output=True, text=True, timeout=_SETUP_TIME, check=False
@@ -105,10 +105,10 @@ def _obstacle() -> str:
 
 @contextlib.contextmanager
 def connecting_from(address: str) -> Generator[None]:
-    """Have connections that are opened inside the block come from this address.
+    """Open connections from this address inside the block.
 
-    So do those of tasks that begin in the block, for as long as they run: use a client for the
-    first time in the block and it stays there. Any address of 127.0.0.0/8 will do.
+    Tasks started in the block keep the address for as long as they run, so a client first used in
+    the block stays there. Any address of 127.0.0.0/8 will do.
     """
     loop: Any = asyncio.get_running_loop()
     if not hasattr(loop, "_redisson_py_connects"):

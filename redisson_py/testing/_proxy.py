@@ -18,7 +18,7 @@ _BOTH: Final[frozenset[Direction]] = frozenset(("up", "down"))
 
 @final
 class FaultProxy:
-    """Stands between clients and a server and misbehaves when told to.
+    """Stands between clients and a server and misbehaves on demand.
 
     "Up" is from the client to the server, "down" the way back. The faults can be set and
     changed at any time, none of them waits, and they add up until `pass_through` ends them.
@@ -27,7 +27,7 @@ class FaultProxy:
 
     Faults act on whole RESP frames, so they hit exactly the replies they are meant for, also
     in a pipeline. A connection that does not speak RESP (TLS) is passed on as it is; the
-    faults that need no frames work there too. For a server that is not Redis say `raw`: some
+    faults that need no frames work there too. For servers other than Redis, pass `raw=True`: some
     bytes of other protocols look like commands.
     """
 
@@ -37,8 +37,9 @@ class FaultProxy:
         Args:
             target_host: The server's host.
             target_port: Its port.
-            raw: Pass everything on as it is, for any protocol. Faults act on the bytes that come
-                at once, and rules on nothing: cut what lost a part before it may go on.
+            raw: Pass everything on as it is, for any protocol. Faults act on the bytes read at
+                once, and rules do nothing; cut a connection that lost bytes before it goes on.
+                Default: False
         """
         self._raw: Final = raw
         self._target: Final = (target_host, target_port)
@@ -57,7 +58,7 @@ class FaultProxy:
 
     @classmethod
     def in_front_of(cls, url: str, *, raw: bool = False) -> Self:
-        """Make a proxy for the server at `url`, with whose credentials `proxy.url` comes."""
+        """Make a proxy for the server at `url`; `proxy.url` contains the same credentials."""
         parts = urlsplit(url)
         proxy = cls(parts.hostname or HOST, parts.port or 6379, raw=raw)
         proxy._url = parts
@@ -73,7 +74,7 @@ class FaultProxy:
 
     @property
     def host(self) -> str:
-        """Where clients connect to."""
+        """The address clients connect to."""
         return HOST
 
     @property
@@ -83,7 +84,7 @@ class FaultProxy:
 
     @property
     def url(self) -> str:
-        """What clients connect to."""
+        """The URL clients connect to."""
         user, at, _ = self._url.netloc.rpartition("@")
         return self._url._replace(netloc=f"{user}{at}{HOST}:{self._port}").geturl()
 
@@ -94,26 +95,26 @@ class FaultProxy:
 
     @property
     def held(self) -> int:
-        """How many commands `hold` keeps back."""
+        """How many commands `hold` holds back."""
         return sum(link.held for link in self._links)
 
     @property
     def triggered(self) -> int:
-        """How many replies the rules have spoilt."""
+        """How many replies the rules have dropped."""
         return self._book.triggered
 
     @property
     def up(self) -> Traffic:
-        """What clients have sent."""
+        """The traffic that clients sent."""
         return self._book.traffic["up"]
 
     @property
     def down(self) -> Traffic:
-        """What the server has sent."""
+        """The traffic that the server sent."""
         return self._book.traffic["down"]
 
     def pass_through(self) -> None:
-        """End all faults and drop all rules; what was held goes on its way."""
+        """End all faults, drop all rules, and send the commands held back."""
         self._refusing = False
         self._faults.rules.clear()
         self.delay(0)
@@ -127,10 +128,10 @@ class FaultProxy:
             self._faults.pace[each].delay = seconds
 
     def black_hole(self, direction: Directions = "both") -> None:
-        """Let everything in a direction disappear while connections stay open.
+        """Drop everything in a direction while connections stay open.
 
-        That includes the news that a side has closed: the other side learns it only after
-        `pass_through`. Connections still open then work, but what was lost stays lost.
+        If one side closes, the other learns of it only after `pass_through`. Connections still open
+        then work again, but what was lost stays lost.
         """
         self._swallow(_chosen(direction))
 
@@ -143,7 +144,7 @@ class FaultProxy:
         return len(links)
 
     def refuse(self) -> None:
-        """Close new connections at once (RST); open ones go on."""
+        """Close new connections at once (RST); open ones stay open."""
         self._refusing = True
 
     def cut_after_execution(self, match: Match, times: int = 1) -> None:
@@ -155,7 +156,7 @@ class FaultProxy:
         Args:
             match: Bytes the command (as RESP) contains, or a test of its bytes. The first
                 rule that matches takes a command.
-            times: For how many commands; then the rule is spent.
+            times: How many commands the rule applies to. Default: 1
         """
         self._add_rule(match, "cut", times)
 
@@ -164,7 +165,7 @@ class FaultProxy:
 
         Args:
             match: See `cut_after_execution`.
-            times: For how many commands; then the rule is spent.
+            times: How many commands the rule applies to. Default: 1
         """
         self._add_rule(match, "swallow", times)
 
@@ -174,20 +175,20 @@ class FaultProxy:
         self._faults.pace["down"].gap = seconds
 
     def hold(self) -> None:
-        """Keep commands back until `release_held`, even if their client is gone by then."""
+        """Hold commands back until `release_held`, even if their client is gone by then."""
         self._faults.holding = True
 
     def release_held(self) -> None:
-        """Send the commands kept back, those of one connection at once, and hold no more."""
+        """Send the commands held back, those of one connection at once, and hold no more."""
         self._faults.holding = False
         for link in self._links:
             link.release()
         self._changed()
 
     async def wait_until(self, condition: Callable[[Self], bool]) -> None:
-        """Wait until `condition(proxy)` is true; it is looked at whenever something changes.
+        """Wait until `condition(proxy)` is true; checked whenever something changes.
 
-        Things that change: `connections`, `accepted`, `refused`, `held`, `triggered`, and what
+        These changes count: `connections`, `accepted`, `refused`, `held`, `triggered`, and what
         `up` and `down` have received.
         """
         while not condition(self):

@@ -27,13 +27,13 @@ _MESSAGE_KINDS: Final = frozenset({b"message", b"pmessage", b"smessage"})
 
 @final
 class FrameError(ValueError):
-    """Raised when the stream is not RESP; the framer is of no further use."""
+    """Raised when the stream is not RESP. The framer cannot go on."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One complete RESP value as it was on the wire.
+    """One complete RESP value, as on the wire.
 
     Attributes:
         data: The bytes, with any attributes in front of the value.
@@ -63,7 +63,7 @@ class Frame:
 
     @property
     def items(self) -> int:
-        """How many arguments, the command's name included."""
+        """Number of arguments, including the command's name."""
         if self.kind == _INLINE:
             return len(self.data.split())
         if self.kind not in {"*", ">"}:
@@ -105,7 +105,7 @@ class RespFramer:
 
     @property
     def pending(self) -> bytes:
-        """The bytes of the frame that is not complete yet."""
+        """The bytes of the incomplete frame."""
         return bytes(self._buffer)
 
     def feed(self, data: bytes) -> list[Frame]:

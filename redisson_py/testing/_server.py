@@ -47,7 +47,7 @@ class ServerOptions(TypedDict, total=False):
 
 @final
 class ServerStartError(RuntimeError):
-    """Raised when a server did not start; it has been ended and its log is in the message."""
+    """Raised when a server did not start. It was stopped, and the message has its log."""
 
 
 @final
@@ -72,21 +72,21 @@ class EmbeddedServer:
         appendonly: bool = False,
         start_timeout: float = 20.0,
     ) -> None:
-        """Find the binary and make a directory; nothing is started.
+        """Find the binary and make a directory; start nothing.
 
         Args:
-            kind: See `find_server`.
-            config: More configuration, values as in a configuration file.
-            unix_socket: Listen on a Unix socket as well.
-            password: What clients must authenticate with.
-            tls: Certificate, key and authority (PEM files); plain TCP is then off.
-            appendonly: Keep data on disk, so that what was answered survives a restart and a
-                kill. (By default Redis may hold the log back for two seconds.)
-            start_timeout: Seconds a start may take.
+            kind: See `find_server`. Default: `"auto"`
+            config: More configuration, with values as in a configuration file. Default: none
+            unix_socket: Whether to listen on a Unix socket as well. Default: False
+            password: The password clients need. Default: none
+            tls: Certificate, key and authority (PEM files); turns plain TCP off. Default: plain TCP
+            appendonly: Whether to keep data on disk, so that answered writes survive a restart and
+                a kill. (By default Redis may hold the log back for two seconds.) Default: False
+            start_timeout: Seconds a start may take. Default: 20
 
         Raises:
-            ServerNotFoundError: There is no such server; the message says what to install.
-            ValueError: `config` sets something that has an argument of its own.
+            ServerNotFoundError: No such server; the message says what to install.
+            ValueError: `config` contains a setting that has its own argument.
         """
         if reserved := _OURS & set(config or ()):
             raise ValueError(f"config must not set {', '.join(sorted(reserved))}")
@@ -120,19 +120,19 @@ class EmbeddedServer:
 
     @property
     def host(self) -> str:
-        """The address; of the loopback interface."""
+        """The address, on the loopback interface."""
         return self._part.host
 
     @property
     def port(self) -> int:
-        """The port; it stays the same over restarts."""
+        """The port; it survives restarts."""
         if self._port is None:
             raise RuntimeError("the server has not been started")
         return self._port
 
     @property
     def url(self) -> str:
-        """What to connect to, password included."""
+        """The URL to connect to, password included."""
         user = "" if self.password is None else f":{quote(self.password, safe='')}@"
         return f"{'rediss' if self._tls else 'redis'}://{user}{self.host}:{self.port}"
 
@@ -148,12 +148,12 @@ class EmbeddedServer:
 
     @property
     def running(self) -> bool:
-        """Whether the process is there, paused or not."""
+        """Whether the process runs, paused or not."""
         return self._process is not None and self._process.running
 
     @property
     def paused(self) -> bool:
-        """Whether the process is there but frozen (`pause`)."""
+        """Whether the process is frozen (`pause`)."""
         return self._paused and self.running
 
     @property
@@ -166,11 +166,11 @@ class EmbeddedServer:
         return f"{self.host}:{self.port}"
 
     async def execute(self, *command: str | bytes | int, timeout: float = 5.0) -> Any:
-        """Send one command over a connection of its own and return the reply.
+        """Send one command over its own connection and return the reply.
 
         Args:
-            command: Its words.
-            timeout: Seconds it may take.
+            command: The command and its arguments.
+            timeout: Seconds it may take. Default: 5
 
         Returns:
             Text, a number, None, or a list of these.
@@ -178,7 +178,7 @@ class EmbeddedServer:
         Raises:
             CommandError: The reply was an error.
             OSError: The server could not be reached.
-            TimeoutError: It did not answer in time.
+            TimeoutError: The server did not answer in time.
         """
         return await self._execute(command, timeout=timeout)
 
@@ -188,8 +188,8 @@ class EmbeddedServer:
         If cancelled, no process is left.
 
         Raises:
-            ServerStartError: It ended, or did not answer in time; the message has its log.
-            RuntimeError: It runs already, or has been closed.
+            ServerStartError: The process ended, or did not answer in time; the message has its log.
+            RuntimeError: The server is already running, or has been closed.
         """
         self._give_up.clear()
         try:
@@ -199,7 +199,7 @@ class EmbeddedServer:
             raise
 
     async def stop(self) -> None:
-        """Ask the process to end, kill it if it does not; `start` starts it again."""
+        """Stop the process, killing it if it does not end; `start` starts it again."""
         await to_the_end(self.stop_blocking)
 
     async def kill(self) -> None:
@@ -207,45 +207,45 @@ class EmbeddedServer:
         await to_the_end(self.kill_blocking)
 
     async def close(self) -> None:
-        """End the process and delete its directory, data and log included."""
+        """Stop the process and delete its directory, with data and log."""
         await to_the_end(self.close_blocking)
 
     async def restart(self, keep_data: bool) -> None:
         """Stop the process and start it again on the same port.
 
         Args:
-            keep_data: Start with the data it had, or empty.
+            keep_data: Whether to keep the data; otherwise the server starts empty.
 
         Raises:
-            ValueError: Data is to be kept, but the server is not `appendonly`.
+            ValueError: `keep_data` needs `appendonly`.
         """
         if keep_data and not self.appendonly:
-            raise ValueError("only a server with appendonly=True has data to keep")
+            raise ValueError("only a server with appendonly=True keeps its data")
         await self.stop()
         if not keep_data:
             await to_the_end(self._drop_data)
         await self.start()
 
     async def pause(self) -> None:
-        """Freeze the process (SIGSTOP): connections stay open, nothing is answered."""
+        """Freeze the process (SIGSTOP): connections stay open, and it answers nothing."""
         self._running_process().pause()
         self._paused = True
 
     async def resume(self) -> None:
-        """Let a frozen process go on (SIGCONT); it then answers what has piled up."""
+        """Resume a frozen process (SIGCONT); it then answers everything that piled up."""
         self._running_process().resume()
         self._paused = False
 
     def start_blocking(self) -> None:
         """Do what `start` does, without an event loop."""
         if self.running:
-            raise RuntimeError("the server runs already")
+            raise RuntimeError("the server is already running")
         if not self._forget.alive:
             raise RuntimeError("the server has been closed")
         deadline = time.monotonic() + self._start_timeout
         while not self._started_on(self._port or free_port(self._part), deadline):
             if time.monotonic() > deadline:
-                raise self._start_error("its port stayed taken")
+                raise self._start_error("its port stayed in use")
 
     def stop_blocking(self) -> None:
         """Do what `stop` does, without an event loop."""
@@ -268,7 +268,7 @@ class EmbeddedServer:
         return self._process
 
     def _started_on(self, port: int, deadline: float) -> bool:
-        """Try to start on `port`; return False if somebody else has it."""
+        """Try to start on `port`; return False if another process uses it."""
         settings = self.directory / "server.conf"
         if self._port is None or not self._part.keeps:
             self._configuration.write(settings, port)
@@ -297,7 +297,7 @@ class EmbeddedServer:
             if self._give_up.wait(_LOOK_AGAIN):
                 raise self._start_error("the start was cancelled")
             if time.monotonic() > deadline:
-                raise self._start_error(f"it did not answer in {self._start_timeout} seconds")
+                raise self._start_error(f"it did not answer within {self._start_timeout} seconds")
         return False
 
     async def _execute(self, *commands: Sequence[str | bytes | int], timeout: float = 5.0) -> Any:
@@ -339,7 +339,7 @@ def part_of(
 def running_server(
     kind: str | None = None, **options: Unpack[ServerOptions]
 ) -> AbstractAsyncContextManager[EmbeddedServer]:
-    """Run a server for the time of a block, and hand out its object.
+    """Run a server for a block, and yield its object.
 
     Args:
         kind: See `find_server`.
@@ -351,7 +351,7 @@ def running_server(
 def embedded_server(
     kind: str | None = None, **options: Unpack[ServerOptions]
 ) -> AbstractAsyncContextManager[str]:
-    """Run a server for the time of a block, and hand out its URL.
+    """Run a server for a block, and yield its URL.
 
     Args:
         kind: See `find_server`.

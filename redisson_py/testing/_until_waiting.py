@@ -23,15 +23,15 @@ class Counting(Protocol):
 
 
 async def until_waiting(of: Counting, tasks: int = 1, *, timeout: float = 10.0) -> None:
-    """Return when tasks wait: for a lock, or for anything of a client. Cancelling is harmless.
+    """Return once tasks wait: for a lock, or for anything of a client. Cancelling is harmless.
 
-    Use it in place of a sleep, before a test does what waiters are to notice. Only tasks of this
-    client count, from when they ask: the answer of Redis may still be on its way.
+    Use it instead of a sleep, before a test does what waiters should notice. Only tasks of this
+    client count, from the moment they ask: Redis may not have answered yet.
 
     Args:
         of: The client, or what they wait for; another object of the same name will do.
-        tasks: How many must wait, at least.
-        timeout: Seconds it may take.
+        tasks: Minimum number of waiting tasks. Default: 1
+        timeout: Seconds to wait for them. Default: 10
 
     Raises:
         ValueError: `tasks` is less than 1.
@@ -49,5 +49,5 @@ async def until_waiting(of: Counting, tasks: int = 1, *, timeout: float = 10.0) 
                 await asyncio.sleep(_LOOK_AGAIN)
     except TimeoutError:
         raise TimeoutError(
-            f"after {timeout:g} s {waiting} instead of {tasks} tasks wait for {of!r}"
+            f"after {timeout:g} s, {waiting} tasks wait for {of!r}, not {tasks}"
         ) from None

@@ -315,7 +315,7 @@ def test_permissions_say_which_user_and_what_to_print() -> None:
     poor = server(user="app", missing=missing)
     found = access.check_permissions(poor, replace(ONE, acl_options="--cluster --sync"))
     assert found.found == "the user 'app' lacks +publish +wait"
-    assert found.todo == "ACL SETUSER app with what `redisson-py acl --cluster --sync` prints"
+    assert found.todo == "ACL SETUSER app with the output of `redisson-py acl --cluster --sync`"
 
 
 def test_info_and_versions_are_read() -> None:

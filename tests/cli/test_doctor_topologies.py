@@ -27,7 +27,7 @@ async def test_good_cluster_has_no_finding_but_ok_and_an_odd_node_is_named(
     assert report.checks("warning") == set(), report.found(*report.checks("warning"))
     assert report.status == 0
     assert report.checks("ok") == {each["check"] for each in report.document["findings"]}
-    assert report.found("slots") == "all have a master, of 3"
+    assert report.found("slots") == "all have a master (3 masters)"
     assert len(report.one("version")["where"]) == 6
     assert len(report.one("scripts")["where"]) == 3
     # A finding names the servers that it is about.
@@ -84,7 +84,7 @@ async def test_slot_without_a_master_is_a_problem(cluster_factory: ClusterFactor
     report = await examine(cluster.url, timeout=8)
     assert report.status == 1
     assert report.found("slots") == "1 of 16384 have no master: 7"
-    assert report.found("replicas") == "none: nothing takes over when the master fails"
+    assert report.found("replicas") == "none: no server takes over when the master fails"
     # The embedded cluster is quicker than production should be.
     assert "1500 ms" in report.found("node timeout")
     assert report.level("node timeout") == report.level("coverage") == "warning"
@@ -99,7 +99,7 @@ async def test_node_that_is_named_alone_and_master_that_is_away_are_problems(
     cluster = await cluster_factory("valkey", replicas=0, config=GOOD_CLUSTER)
     report = await examine(cluster.nodes[0].url)
     assert report.status == 1
-    assert report.found("role") == "the server is a node of a cluster"
+    assert report.found("role") == "a node of a cluster, which refuses the other nodes' keys"
     dead = cluster.nodes[2]
     await cluster.kill(dead)
     report = await examine(cluster.url, timeout=8)
@@ -153,7 +153,7 @@ async def test_writes_that_wait_for_replicas_are_a_problem(
     await master.execute("CONFIG", "SET", "min-replicas-to-write", 2)
     report = await examine(servers.url, timeout=8)
     assert report.status == 1
-    assert "all writes are refused" in report.found("min-replicas")
+    assert "the master refuses all writes" in report.found("min-replicas")
     assert "NOREPLICAS" in report.found("lock")
     await master.execute("CONFIG", "SET", "min-replicas-to-write", 0)
     assert (await examine(servers.url, "--strict")).status == 0
@@ -170,11 +170,11 @@ async def test_lone_replica_and_two_masters_in_a_list_are_problems(
     servers = await replicas_factory("valkey", replicas=1)
     report = await examine(servers.nodes[1].url)
     assert report.status == 1
-    assert "a replica: it refuses every lock" in report.found("role")
+    assert "a replica, which refuses every lock" in report.found("role")
     await servers.nodes[1].execute("REPLICAOF", "NO", "ONE")
     report = await examine(servers.url, timeout=8)
     assert report.status == 1
-    assert "both say that they are master" in report.found("master")
+    assert "claim to be master" in report.found("master")
     assert report.level("lock") == "problem"
 
 

@@ -133,13 +133,13 @@ async def test_a_number_is_a_latch_or_a_semaphore_unless_the_user_says_which(
     assert [each["kind"] for each in found] == ["latch-or-semaphore", "latch", "semaphore"]
     assert {each["available"] for each in found} == {3}
     assert other.exit_code == 1
-    assert other.stdout == "k: a key of type string, which is no lock\n"
+    assert other.stdout == "k: a key of type string, not a lock\n"
 
 
 async def test_a_free_lock_has_no_key(server_url: str) -> None:
     result = await run("inspect", "k", "--url", server_url)
     assert result.exit_code == 1
-    assert result.stdout.startswith("k: there is nothing;")
+    assert result.stdout.startswith("k: nothing found (a free lock has no key)")
 
 
 async def test_a_fair_queue_without_a_holder_and_a_free_fenced_lock(
@@ -177,7 +177,7 @@ async def test_a_key_of_another_application_is_named_by_its_type_only(
     await redis.pexpire("k", 60_000)
     result = await run("inspect", "k", "--url", server_url)
     assert result.exit_code == 1
-    assert result.stdout == f"k: a key of type {type_name}, which is nothing of this library's\n"
+    assert result.stdout == f"k: a key of type {type_name}, not something this library uses\n"
 
 
 async def test_readers_whose_lease_is_over_are_not_shown(

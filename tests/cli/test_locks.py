@@ -100,7 +100,7 @@ async def test_what_the_limit_cuts_off_is_said(server_url: str, redis: Redis) ->
     assert len(document["found"]) == 5
     assert (document["complete"], document["stopped"]) == (False, "limit")
     assert len(text.stdout.splitlines()) == 6
-    assert "the search ended at --limit 5" in text.stderr
+    assert "the search stopped at --limit 5" in text.stderr
     assert (len(exact["found"]), exact["complete"]) == (20, True)
 
 
@@ -108,7 +108,7 @@ async def test_what_the_time_cuts_off_is_said(server_url: str, redis: Redis) -> 
     await make_others(redis, 2000)
     result = await run("locks", "--seconds", "0.000001", "--url", server_url)
     assert result.exit_code == 0
-    assert "the search ended after --seconds 1e-06" in result.stderr
+    assert "the search stopped after --seconds 1e-06" in result.stderr
 
 
 async def test_nothing_is_held(server_url: str) -> None:

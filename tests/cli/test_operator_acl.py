@@ -36,7 +36,7 @@ def test_operators_get_reads_that_services_do_not_need() -> None:
 
 def test_sentinels_have_no_operators() -> None:
     result = invoke("acl", "--sentinel", "--operator")
-    assert (result.exit_code, "give it alone" in result.stderr) == (2, True)
+    assert (result.exit_code, "cannot be combined" in result.stderr) == (2, True)
 
 
 async def test_an_operator_may_look_at_everything_and_free_locks(

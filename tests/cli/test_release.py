@@ -74,13 +74,13 @@ async def test_nobody_holds_it(server_url: str) -> None:
 def test_without_force_it_explains_and_connects_to_nothing() -> None:
     result = invoke("release", "k", "--url", "redis://127.0.0.1:1")
     assert result.exit_code == 2
-    assert "--force frees it although the holder may be at work" in result.stderr
+    assert "refusing without --force: the holder may still be working" in result.stderr
 
 
 def test_without_a_terminal_it_needs_yes() -> None:
     result = invoke("release", "--force", "k", "--url", "redis://127.0.0.1:1", answers="y\n")
     assert result.exit_code == 2
-    assert "give --yes" in result.stderr
+    assert "pass --yes" in result.stderr
 
 
 @pytest.mark.parametrize("kind", ["semaphore", "permit-expirable semaphore", "latch", "barrier"])
@@ -107,6 +107,7 @@ async def test_what_is_no_lock_stays_and_the_message_says_what_to_do(
         await asyncio.gather(wait, return_exceptions=True)
     assert result.exit_code == 1
     assert f"it is a {kind}" in result.stderr
+    assert "; `release` works only on locks. " in result.stderr
     assert "`await " in result.stderr
     if kind == "latch":
         await client.get_latch("semaphore").delete()
@@ -119,7 +120,7 @@ async def test_another_kind_than_said_stays(server_url: str, clients: ClientFact
             "release", "--force", "--yes", "--kind", "fair-lock", "k", "--url", server_url
         )
         assert result.exit_code == 1
-        assert "it is a read-write lock, and no fair lock" in result.stderr
+        assert "it is a read-write lock, not a fair lock" in result.stderr
         await lease.extend(30)
 
 
@@ -166,7 +167,7 @@ async def test_if_the_holder_changes_it_asks_again(server_url: str, redis: Redis
         await redis.hset("k", other, "1")
         await redis.pexpire("k", 60_000)
         terminal.press("y\n")
-        await terminal.until_shown("It has another holder by now")
+        await terminal.until_shown("The holder has changed")
         await terminal.until_shown(other)
         assert await redis.hexists("k", other)
         terminal.press("n\n")

@@ -53,7 +53,7 @@ async def test_what_ignores_sigterm_is_killed_after_the_grace(
     await client.get_lock("k").force_release()
     status, _, errors = await run.end()
     assert status == 74
-    assert errors.endswith("; sh got SIGTERM, 0.5 s later SIGKILL, and ended by SIGKILL\n")
+    assert errors.endswith("; sh got SIGTERM, then SIGKILL after 0.5 s, and ended by SIGKILL\n")
     await until_gone(*pids)
 
 
@@ -76,7 +76,7 @@ async def test_a_child_that_survives_the_command_is_killed_too(
     await client.get_lock("k").force_release()
     status, _, errors = await run.end()
     assert status == 74
-    assert errors.endswith("1 s later SIGKILL, and ended by SIGTERM\n")
+    assert errors.endswith("then SIGKILL after 1 s, and ended by SIGTERM\n")
     await until_gone(parent, child)
 
 

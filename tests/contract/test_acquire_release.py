@@ -264,7 +264,7 @@ async def test_abandoned_hold_is_not_renewed_any_more(
         return not any(each._watchdog.holds for each in servers.clients(client))
 
     await until(noticed)
-    assert "not renewed any more" in caplog.text
+    assert "is no longer renewed" in caplog.text
     for redis in servers.all:
         for name in member_names("k", kind.members):
             await redis.pexpire(name, 300)

@@ -152,7 +152,7 @@ async def test_a_call_inside_a_call_is_a_re_entry(
         assert await climb("oak", 3) == 4
     else:
         assert await climb("oak", 0) == 1
-        with pytest.raises(RuntimeError, match="held by this task already"):
+        with pytest.raises(RuntimeError, match="this task already holds"):
             await climb("oak", 3)
     assert not await named.locked()
 

@@ -98,7 +98,7 @@ async def test_flushall_is_told_at_the_next_renewal_and_the_waiters_go_on(
     assert await near
     assert await far
     # The server reported it, long before the end of the lease.
-    assert "the server says that somebody else holds it, or nobody" in caplog.text
+    assert "on the server another owner holds it, or nobody does" in caplog.text
     assert client.statistics().losses == kind.members
     assert not client._watchdog.holds
 

@@ -197,7 +197,7 @@ async def test_every_way_to_acquire_again_is_refused_and_changes_nothing(
         lock.hold(timeout=1).__aenter__(),
         lock.__aenter__(),
     ):
-        with pytest.raises(RuntimeError, match="held by this task already"):
+        with pytest.raises(RuntimeError, match="this task already holds"):
             await again
     for handle in (lock, same):
         assert await handle.owned()

@@ -1,6 +1,7 @@
 """A newcomer: an empty directory, an environment with the built wheel, and the pages to copy from.
 
-The environment has what the wheel needs from the one that runs the tests, but not this checkout.
+The environment has nothing but what the `pip install` lines of the pages bring: pip takes that from
+the package index, or from its cache.
 """
 
 from __future__ import annotations
@@ -10,17 +11,14 @@ import re
 import shlex
 import subprocess
 import sys
-import sysconfig
 import venv
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.support import repository
 
 #: What pages say for "your server".
 LOCAL = re.compile(r"redis://localhost(:6379)?(/0)?(?![\w:/,-])")
-#: What an editable install of this checkout leaves beside the packages.
-_OURS = ("redisson_py", "_redisson_py", "__editable__", "_editable_impl_redisson_py")
 #: What pages call this package: its name, or a checkout.
 _PACKAGE = re.compile(r"redisson-py|\./redisson_py")
 _FENCE = re.compile(
@@ -103,13 +101,12 @@ class Newcomer:
         (self.home / name).write_text(LOCAL.sub(self.url, code), encoding="utf-8")
 
     def type(self, line: str) -> subprocess.CompletedProcess[str]:
-        """Type one line of a page into a shell, with the own server and the own wheel."""
+        """Type a line of a page, or a block, into a shell, with the own server and wheel."""
         line = LOCAL.sub(self.url, line)
         if line.startswith("pip install "):
-            # Without network: the requirements of the wheel and its extras have to be there.
             line = _PACKAGE.sub(str(self.wheel), line)
             pip = f"{shlex.quote(sys.executable)} -m pip --python {shlex.quote(str(self.python))}"
-            line = line.replace("pip install", f"{pip} install --no-index --quiet", 1)
+            line = line.replace("pip install", f"{pip} install --quiet", 1)
         variables = {
             name: value
             for name, value in os.environ.items()
@@ -138,6 +135,31 @@ class Newcomer:
         return printed
 
 
+class Newcomers:
+    """Newcomers, each with an environment that has what one line of a page installs.
+
+    An environment is made once for each line. Who shares it shares the directory as well.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made: dict[str, Newcomer] = {}
+
+    def with_line(self, line: str, url: str) -> Newcomer:
+        """Return somebody with a new environment, in which they have typed this line."""
+        if line not in self._made:
+            if not self._made:
+                self._wheel = build_wheel(self._folder / "dist")
+            folder = self._folder / str(len(self._made))
+            home, environment = folder / "home", folder / "venv"
+            home.mkdir(parents=True)
+            venv.create(environment, symlinks=True)
+            one = Newcomer(home, environment, self._wheel, url)
+            one.type_all(line)
+            self._made[line] = one
+        return replace(self._made[line], url=url)
+
+
 def build_wheel(folder: Path) -> Path:
     """Build the checkout's wheel, without looking for anything on the net."""
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel"]
@@ -151,16 +173,3 @@ def build_wheel(folder: Path) -> Path:
     assert done.returncode == 0, done.stdout + done.stderr
     (wheel,) = folder.glob("*.whl")
     return wheel
-
-
-def make_environment(folder: Path) -> Path:
-    """Make a virtual environment with links to everything installed here but this checkout."""
-    venv.create(folder, symlinks=True)
-    (packages,) = folder.glob("lib/python*/site-packages")
-    for key in ("purelib", "platlib"):
-        for path in Path(sysconfig.get_path(key)).iterdir():
-            target = packages / path.name
-            ours = path.name.startswith(_OURS) or path.suffix == ".pth"
-            if not ours and not target.exists() and path.name != "__pycache__":
-                target.symlink_to(path)
-    return folder

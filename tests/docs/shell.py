@@ -69,6 +69,8 @@ def _is_fine(words: list[str], url: str) -> bool:
         case ["python", "-m", module, *_]:
             path = repository.ROOT / module.replace(".", "/")
             return path.with_suffix(".py").exists() or (path / "__main__.py").exists()
+        case ["python", file] if file.startswith("redisson_py/"):
+            return (repository.ROOT / file.removeprefix("redisson_py/")).exists()
         case ["python", "-c", program]:
             done = subprocess.run([sys.executable, "-c", program], cwd=repository.ROOT, check=False)
             return done.returncode == 0

@@ -16,17 +16,19 @@ ERRORS = {
         "Redis at {} refused the credentials: ",
         "TLS with Redis at {} failed: ",
         "the server at {} does not speak RESP3 ",
-        "Redis at {} cannot be used: ",
+        "cannot use Redis at {}: ",
         "Redis at {} refused the connection: ",
-        "nobody names the master of ",
+        "no Sentinel names the master of ",
         "no master found",
     ],
     "redisson_py/_topology/cluster.py:redirected": [
         "address_map failed for ",
         "address_map must return (host, port)",
-        "a node of the cluster told something that cannot be read: ",
+        "a node of the cluster sent an invalid answer: ",
     ],
-    "redisson_py/_topology/finder.py:_switched": ["the master is {} now, as Sentinel at {} says"],
+    "redisson_py/_topology/finder.py:_switched": [
+        "the master is now {}, according to Sentinel at {}"
+    ],
     "redisson_py/composite/_quorum_rounds.py:_join": ["{} at {} and {} at {} are "],
 }
 

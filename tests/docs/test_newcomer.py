@@ -8,21 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from importlib.util import find_spec
 
 import pytest
 import redis as redis_py
 
 from redisson_py.testing import EmbeddedServer
-from tests.docs.newcomer import (
-    Newcomer,
-    block,
-    build_wheel,
-    make_environment,
-    named_files,
-)
-from tests.fixtures.redis_server import unavailable
-from tests.fixtures.topologies import found
+from tests.docs.newcomer import Newcomer, Newcomers, block, named_files
 
 README, DOCTOR = "README.md", "docs/doctor.md"
 COMMANDS = "docs/command-line.md"
@@ -30,33 +21,12 @@ TESTING, TELEMETRY = "docs/testing.md", "docs/telemetry.md"
 
 
 @pytest.fixture(scope="module")
-def server(server_choice: str) -> Iterator[EmbeddedServer]:
-    """The newcomer's server: one that keeps its data."""
-    with found(server_choice) as choice:
-        own = EmbeddedServer(choice, appendonly=True)
-    own.start_blocking()
-    try:
-        yield own
-    finally:
-        own.close_blocking()
-
-
-@pytest.fixture(scope="module")
-def newcomer(tmp_path_factory: pytest.TempPathFactory, server: EmbeddedServer) -> Newcomer:
+def newcomer(newcomers: Newcomers, server: EmbeddedServer) -> Newcomer:
     """Somebody who has typed the first command of the README, with a wheel from this checkout."""
-    for tool in ("hatchling", "pip"):
-        if find_spec(tool) is None:
-            unavailable(f"{tool} is not installed")
-    folder = tmp_path_factory.mktemp("newcomer")
-    for name in ("home", "dist"):
-        (folder / name).mkdir()
-    wheel = build_wheel(folder / "dist")
-    one = Newcomer(folder / "home", make_environment(folder / "venv"), wheel, server.url)
-    assert one.type("python -c 'import redisson_py'").returncode != 0
     # Whatever the fence says: this is the first line of all.
     lines = block(README, "sh", containing="pip install").splitlines()
-    one.type_all(next(line for line in lines if line.startswith("pip install")))
-    return one
+    first = next(line for line in lines if line.startswith("pip install"))
+    return newcomers.with_line(first, server.url)
 
 
 @pytest.fixture
@@ -70,7 +40,6 @@ def test_package_comes_from_the_wheel(newcomer: Newcomer) -> None:
     command = "python -c 'import redisson_py; print(redisson_py.__file__)'"
     printed = newcomer.type_all(command)
     assert printed.startswith(str(newcomer.environment))
-    assert "redisson-py, version" in newcomer.type_all("redisson-py --version")
 
 
 def test_first_example_runs_as_it_is_written(newcomer: Newcomer, plain: redis_py.Redis) -> None:
@@ -106,6 +75,7 @@ def test_traces_and_metrics_are_printed(newcomer: Newcomer) -> None:
 def test_live_view_shows_what_the_command_line_holds(newcomer: Newcomer) -> None:
     install, *lines = block(COMMANDS, "sh").splitlines()
     newcomer.type_all(install)
+    assert "redisson-py, version" in newcomer.type_all("redisson-py --version")
     # What the page has the lock held for looks at it.
     newcomer.write("report.sh", "#!/bin/sh\nredisson-py top --once\n")
     newcomer.type_all("chmod +x report.sh")

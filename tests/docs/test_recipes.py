@@ -1,11 +1,12 @@
-"""Each recipe of examples/recipes runs as a program, and does what docs/recipes.md says of it."""
+"""Each recipe of examples/recipes runs as a program, and does what docs/recipes.md says of it.
+
+It runs in an environment that has nothing but what its line `# pip install …` installs.
+"""
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
+import shutil
 from collections.abc import Callable
 
 import asyncpg
@@ -13,6 +14,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py.postgres import Postgres
+from tests.docs.newcomer import Newcomers
 from tests.docs.stores import StoreServers
 from tests.support import repository
 
@@ -21,26 +23,35 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init
 #: Lines of a recipe, without the empty ones.
 MOST_LINES = 39
 
+#: Where readers have them, seen from the folder in which they have installed the checkout.
+HERE = "redisson_py/examples/recipes"
+
 Check = Callable[[list[str]], None]
+Run = Callable[[str, str, str], list[str]]
 
 
-def run(name: str, **environment: str) -> list[str]:
-    """Run a recipe to its end; return what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", f"examples.recipes.{name}"],
-        cwd=repository.ROOT,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=90,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
-    return done.stdout.splitlines()
+#: How a recipe says what it needs.
+INSTALL = re.compile(r"^# (pip install .+)$", re.MULTILINE)
+
+
+@pytest.fixture
+def run(newcomers: Newcomers) -> Run:
+    """Runs a recipe to its end, in an environment made from its line; gives what it printed."""
+
+    def run(name: str, variable: str, url: str) -> list[str]:
+        (line,) = INSTALL.findall((FOLDER / f"{name}.py").read_text("utf-8"))
+        reader = newcomers.with_line(line, url)
+        shutil.copytree(FOLDER, reader.home / HERE, dirs_exist_ok=True)
+        done = reader.type(f"{variable}='{url}' python -W error {HERE}/{name}.py")
+        assert done.returncode == 0, done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stdout.splitlines()
+
+    return run
 
 
 def fastapi_lifespan(lines: list[str]) -> None:
-    assert lines == ['while it is locked: 409; afterwards: 200 {"paid":"17"}']
+    assert lines == ['while it is locked: 409; afterwards: 200 {"written":"monday"}']
 
 
 def leader_election(lines: list[str]) -> None:
@@ -153,8 +164,10 @@ POSTGRES_CHECKS: dict[str, Check] = {
 
 
 @pytest.mark.parametrize("name", CHECKS)
-async def test_recipe_shows_what_it_claims(name: str, server_url: str, redis: Redis) -> None:
-    CHECKS[name](run(name, REDISSON_URL=server_url))
+async def test_recipe_shows_what_it_claims(
+    name: str, run: Run, server_url: str, redis: Redis
+) -> None:
+    CHECKS[name](run(name, "REDISSON_URL", server_url))
     # The counter of tokens and a semaphore's stay by design, and permits until their lease ends.
     kinds = {key: await redis.type(key) for key in await redis.keys("*")}
     held = [key for key, kind in kinds.items() if kind == b"hash" and b"redisson_py" not in key]
@@ -162,9 +175,11 @@ async def test_recipe_shows_what_it_claims(name: str, server_url: str, redis: Re
 
 
 @pytest.mark.parametrize("name", POSTGRES_CHECKS)
-async def test_recipe_on_postgres_shows_what_it_claims(name: str, stores: StoreServers) -> None:
+async def test_recipe_on_postgres_shows_what_it_claims(
+    name: str, run: Run, stores: StoreServers
+) -> None:
     url = stores.backend("postgres").url
-    POSTGRES_CHECKS[name](run(name, DATABASE_URL=url))
+    POSTGRES_CHECKS[name](run(name, "DATABASE_URL", url))
     connection = await asyncpg.connect(url)
     try:
         left = "SELECT tablename FROM pg_tables WHERE tablename LIKE 'recipe%'"

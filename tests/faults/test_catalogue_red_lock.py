@@ -136,7 +136,7 @@ async def test_red_lock_without_a_quorum_gives_up_in_time_and_sends_few_commands
     with pytest.raises(QuorumError) as caught:
         await lock.acquire(timeout=0.5)
     *down, up = caught.value.answers.values()
-    assert up == "granted, and given back"
+    assert up == "granted, then released"
     assert len(down) == 2
     assert all("no " in text for text in down)
     assert traffic.commands - sent < 40

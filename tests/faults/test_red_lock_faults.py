@@ -221,7 +221,7 @@ async def test_server_with_too_much_unanswered_is_not_asked(
     lock = await warm(fleet.red_lock(3))
     full = [stream_of_member(each) for each in lock._ownership.owners[:2]]
     monkeypatch.setattr(Stream, "full", property(lambda stream: stream in full))
-    with pytest.raises(QuorumError, match="too much is unanswered"):
+    with pytest.raises(QuorumError, match="too many requests are unanswered"):
         await lock.acquire(timeout=0)
     full.pop()
     async with lock:

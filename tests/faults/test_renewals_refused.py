@@ -85,7 +85,7 @@ async def test_a_user_who_may_run_no_script_any_more(
         assert client.statistics().commands_sent - sent <= 3 * BATCHES + 10
         records = [record.getMessage() for record in caplog.records]
         assert len(records) == 1, records
-        assert f"{BATCH} leases could not be renewed yet, of them lock 'k0': " in records[0]
+        assert f"refused to renew {BATCH} leases, among them lock 'k0'; " in records[0]
         await admin.acl_setuser("default", enabled=True, commands=["+evalsha"])
     renew_now(client)
     renewals = client.statistics().renewals

@@ -22,7 +22,7 @@ PAGES = [
     *repository.of_kind(".md", "docs", "tests", "benchmarks", "lua"),
 ]
 #: They tell of the past.
-_HISTORY = {"CHANGELOG.md", "TRACK_RECORD.md"}
+_HISTORY = {"CHANGELOG.md", "docs/track-record.md"}
 
 #: What the commands that a stranger types first would run, and no more.
 RUNS = {

@@ -151,8 +151,8 @@ def test_pytest_asyncio_in_strict_mode_beside_anyio_and_plain_tests(
     result.assert_outcomes(passed=8 + 2 + 2 + 2, errors=2)
     result.stdout.fnmatch_lines_random(
         [
-            "*this is a test on trio: choose the backend*",
-            "*redisson_proxy*needs an async test*",
+            "*this test runs on trio: select asyncio with*",
+            "*redisson_proxy needs the event loop of an async test*",
         ]
     )
 
@@ -193,7 +193,7 @@ def test_pytest_asyncio_in_auto_mode(pytester: pytest.Pytester) -> None:
     result.assert_outcomes(passed=8 + 3, errors=1 + 2)
     result.stdout.fnmatch_lines(
         [
-            "*set asyncio_mode to strict, or leave anyio's mark out*",
+            "*set asyncio_mode to strict, or remove anyio's mark*",
             "*the test left redisson_client in use (leases held: 1, tasks waiting: 0)*",
             "*closing while still holding lock 'orders:17'*",
             "*the test left redisson_client in use (leases held: 2, tasks waiting: 1)*",
@@ -205,7 +205,7 @@ def test_anyio_and_plain_tests_without_pytest_asyncio(pytester: pytest.Pytester)
     pytester.makepyfile(used=USES, test_anyio=OF_ANYIO, test_plain=PLAIN)
     result = run(pytester, "-p", "no:asyncio", ini="[pytest]\nfilterwarnings = error\n")
     result.assert_outcomes(passed=2 + 2, errors=1)
-    result.stdout.fnmatch_lines(["*redisson_proxy*needs an async test*"])
+    result.stdout.fnmatch_lines(["*redisson_proxy needs the event loop of an async test*"])
 
 
 def test_one_loop_for_the_session_by_configuration(pytester: pytest.Pytester) -> None:

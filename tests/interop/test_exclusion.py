@@ -99,7 +99,7 @@ async def test_only_the_holder_enters_again(scene: Scene) -> None:
             async with ours:
                 assert await ours.hold_count() == 2
         else:
-            with pytest.raises(RuntimeError, match="held by this task already"):
+            with pytest.raises(RuntimeError, match="this task already holds"):
                 await ours.acquire()
         assert not await theirs.try_lock()
     assert await theirs.try_lock()

@@ -90,7 +90,7 @@ async def test_a_non_reentrant_one_is_refused_to_its_holder_on_both_sides(
     await visitor.join(fair)
     await theirs.call("unlock", thread="a")
     await visitor.gets_in()
-    with pytest.raises(RuntimeError, match="held by this task already"):
+    with pytest.raises(RuntimeError, match="this task already holds"):
         await visitor.asks_again()
     assert not await theirs.call("tryLock", thread="a")
     await visitor.leaves()

@@ -115,7 +115,7 @@ async def test_a_url_in_which_nothing_is_escaped(url: str) -> None:
 @pytest.mark.parametrize("letter", "/#?")
 def test_what_must_be_escaped_is_named(letter: str) -> None:
     for url in ("redis://me:p{}w@localhost/0", "redis://:12{}w@localhost", "rediss://p{}w@h"):
-        with pytest.raises(ValueError, match=r"a /, # or \? in .* percent-encoded"):
+        with pytest.raises(ValueError, match=r"percent-encode a /, # or \? in "):
             Redisson.from_url(url.format(letter))
         Redisson.from_url(url.format(quote(letter, safe="")))
 
@@ -162,7 +162,7 @@ async def test_a_server_that_repeats_what_it_was_told(clients: ClientFactory) ->
             with pytest.raises(UnsupportedServerError, match=r"6\.2 or newer") as old:
                 await clients(url).ping()
             peer.greeting = what
-            with pytest.raises(BackendError, match="not shown") as odd:
+            with pytest.raises(BackendError, match="its answer is hidden") as odd:
                 await clients(url).ping()
             assert not parts_told(password, told(old.value), told(odd.value)), password
 
@@ -180,7 +180,7 @@ async def test_a_password_of_a_client_that_cannot_be_encoded(clients: ClientFact
         for password in PASSWORDS:
             pool = ConnectionPool.from_url(peer.url, password=password + "\udcff", encoding="utf-8")
             client = Redisson(Redis(connection_pool=pool))
-            with pytest.raises(BackendError, match="cannot be encoded") as caught:
+            with pytest.raises(BackendError, match="cannot encode") as caught:
                 await client.ping()
             await client.aclose()
             assert not parts_told(password, told(caught.value)), password

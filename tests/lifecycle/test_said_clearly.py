@@ -19,7 +19,7 @@ from tests.support.waiting import until, until_waiting
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [each.getMessage() for each in caplog.records if "wait for ever" in each.getMessage()]
+    return [each.getMessage() for each in caplog.records if "wait forever" in each.getMessage()]
 
 
 @pytest.mark.parametrize("kind", ["lock", "multi_lock"])

@@ -43,7 +43,7 @@ async def test_the_error_of_a_call_that_did_not_wait_says_what_is_so(
             assert "0 s" not in str(quorum.value)
     for waited, text in (
         (client.get_latch("l", 1).wait, "latch 'l' was not open"),
-        (client.get_barrier("b", 2).wait, "barrier 'b': not all 2 parties came"),
+        (client.get_barrier("b", 2).wait, "barrier 'b': not all 2 parties arrived"),
     ):
         with pytest.raises(AcquireTimeoutError) as late:
             await waited(timeout=0)

@@ -73,7 +73,7 @@ async def waiting(barrier: CyclicBarrier, other: Redisson) -> AsyncIterator[asyn
 
 
 async def by_own_timeout(wait: Wait) -> None:
-    with pytest.raises(AcquireTimeoutError, match=r"not all 3 parties came within 1 s"):
+    with pytest.raises(AcquireTimeoutError, match=r"not all 3 parties arrived within 1 s"):
         await wait(1)
 
 

@@ -59,7 +59,7 @@ def test_members_are_locks_each_once(clients: ClientFactory) -> None:
     with pytest.raises(ValueError, match="at least one"):
         MultiLock()
     for twin in (client.get_lock("a"), other.get_lock("a"), other.get_fenced_lock("a")):
-        with pytest.raises(ValueError, match="one lock for Redis"):
+        with pytest.raises(ValueError, match="the same lock in Redis"):
             MultiLock(client.get_lock("b"), client.get_lock("a"), twin)
     # In another database it is another lock.
     elsewhere = Redisson.from_url("redis://" + client._where + "/1")

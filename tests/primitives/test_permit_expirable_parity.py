@@ -147,7 +147,7 @@ class TestReleases:
     async def test_an_id_that_never_was(self, client: Redisson) -> None:
         """RedissonPermitExpirableSemaphoreTest.testReleaseWithoutPermits."""
         semaphore = get(client)
-        with pytest.raises(NotHeldError, match="released already, has expired, or never was"):
+        with pytest.raises(NotHeldError, match="it was released, has expired, or was never"):
             await semaphore.release(UNKNOWN)
         assert await semaphore.try_release(UNKNOWN) is False
         assert await semaphore.available() == 0
@@ -174,7 +174,7 @@ class TestReleases:
         ids = [permit.id for permit in await semaphore.acquire_many(6, lease_time=60)]
         await asyncio.create_task(semaphore.release_many(ids[:4]))
         assert await semaphore.available() == 8
-        with pytest.raises(NotHeldError, match="none was released"):
+        with pytest.raises(NotHeldError, match=r"none of .* was released"):
             await semaphore.release_many(ids[:4])
         await asyncio.create_task(semaphore.release_many(ids[4:]))
         assert await semaphore.available() == 10
@@ -242,7 +242,7 @@ class TestLeases:
     ) -> None:
         """RedissonPermitExpirableSemaphoreTest.testGetLeaseTime."""
         semaphore, far = get(client, 2), get(clients())
-        with pytest.raises(NotHeldError, match="there is no permit"):
+        with pytest.raises(NotHeldError, match="does not exist"):
             await semaphore.lease_time(UNKNOWN)
         permit = await semaphore.acquire(lease_time=60)
         assert 50 < await far.lease_time(permit.id) <= 60

@@ -221,7 +221,7 @@ async def test_majority_in_other_hands_is_told_by_server(fleet: Fleet) -> None:
         assert sorted(text.split(" for")[0] for text in answers.values()) == [
             "busy",
             "busy",
-            "granted, and given back",
+            "granted, then released",
         ]
         assert "2 of 3" in str(caught.value)
         await until_executed(lock)
@@ -248,7 +248,7 @@ async def test_caller_in_a_hurry_makes_no_server_silent(fleet: Fleet) -> None:
 async def test_time_can_run_out_in_the_line(fleet: Fleet) -> None:
     lock = fleet.red_lock(3)
     async with lock:
-        with pytest.raises(QuorumError, match="tasks here") as caught:
+        with pytest.raises(QuorumError, match="tasks of this client are ahead") as caught:
             await in_a_task(lock.acquire(timeout=1))
         assert len(caught.value.answers) == 3
 

@@ -38,7 +38,7 @@ class TestCounting:
     ) -> None:
         """testReleaseWithoutPermits, testAcquireWithoutSetPermits."""
         semaphore = get(client)
-        with pytest.raises(NotHeldError, match="only add_permits makes more"):
+        with pytest.raises(NotHeldError, match="only add_permits creates permits"):
             await semaphore.release()
         assert not await redis.exists(NAME)
         await semaphore.add_permits(1)

@@ -44,7 +44,7 @@ async def test_a_table_that_is_gone_takes_one_line_to_say(
     client = new_client()
     lease = await client.get_lock("held").acquire()
     await run(change)
-    await until(lambda: any("could not be renewed" in each.message for each in caplog.records))
+    await until(lambda: any("refused to renew" in each.message for each in caplog.records))
     told = [each.message for each in caplog.records if each.levelno >= logging.WARNING]
     with pytest.raises(BackendError) as refused:
         await client.get_lock("another").acquire()

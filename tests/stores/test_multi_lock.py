@@ -248,9 +248,9 @@ async def test_one_member_twice_is_refused(mix: Mix) -> None:
     for client, other in zip(mix.clients, mix.others, strict=True):
         store = "Redis" if isinstance(client, Redisson) else client._store.title
         rest = [each.get_lock("rest") for each in mix.clients]
-        with pytest.raises(ValueError, match=f"are one lock for {store} "):
+        with pytest.raises(ValueError, match=f"are the same lock in {store} "):
             MultiLock(*rest, client.get_lock("k"), other.get_lock("k"))
-        with pytest.raises(ValueError, match=f"are one lock for {store} "):
+        with pytest.raises(ValueError, match=f"are the same lock in {store} "):
             MultiLock(*rest, client.get_lock("k"), client.get_fenced_lock("k"))
 
 

@@ -16,7 +16,7 @@ STORES = [name for name in BACKENDS if name != "redis"]
 #: Seconds in which a first use gives up; every attempt here fails at once.
 TIMEOUT = 1.5
 REFUSED = r"[Cc]onnection refused|Connect call failed"
-UNKNOWN = r"Name or service not known|no host of the URL has an address|address lookup failed"
+UNKNOWN = r"Name or service not known|no host in the URL has an address|address lookup failed"
 
 pytestmark = pytest.mark.parametrize("backend", STORES, indirect=True)
 

@@ -252,7 +252,7 @@ class TestRefusedConnections:
         peer.greeting = hello("6.0.16")
         talk = await talks()
         for attempt in (1, 2):
-            with pytest.raises(UnsupportedServerError, match=r":\d+ .*6\.0\.16 is too old: 6\.2"):
+            with pytest.raises(UnsupportedServerError, match=r":\d+: .*6\.0\.16 is too old: 6\.2"):
                 await talk.ask("GET", "k")
             assert len(peer.links) == attempt
         assert peer.commands == []

@@ -238,11 +238,11 @@ class TestTakeOver:
     async def test_a_redis_py_that_hides_it_is_a_clear_error(
         self, clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        with pytest.raises(UnsupportedServerError, match="redis-py hides the transport"):
+        with pytest.raises(UnsupportedServerError, match="redis-py does not expose the transport"):
             take_over(Connection(), asyncio.Protocol(), "h:1")
         monkeypatch.setattr("redisson_py._connector.getattr", lambda *_: None, raising=False)
         client = clients()
-        with pytest.raises(UnsupportedServerError, match="redis-py hides the transport"):
+        with pytest.raises(UnsupportedServerError, match="redis-py does not expose the transport"):
             await client.ping()
         monkeypatch.undo()
         await client.ping()

@@ -66,7 +66,7 @@ WRITTEN = {
             lease that is released is never lost: give a timeout where that may happen.
 
             Args:
-                timeout: Seconds to wait; None waits for ever.
+                timeout: Seconds to wait. Default: waits forever.
 
             Raises:
                 ClientClosedError: The client was closed meanwhile.

@@ -231,8 +231,8 @@ def test_a_client_that_was_connected_is_refused_in_a_child(
     status, output, errors = run(code, server_url)
     assert status == 0, errors
     assert output == [
-        "the client was connected before a fork; make one in the child, or connect no earlier"
-        " than there"
+        "the client was connected before a fork; create a client in the child,"
+        " or connect only there"
     ] * len(output)
     assert len(output) >= 3
     assert not look.exists("k")

@@ -16,52 +16,48 @@ _WIDTH = 92
 #: Sentences that say something else here. Each must be found somewhere.
 SENTENCES = {
     # Lease
-    "When the lease is lost inside an `async with` block, the body is cancelled and"
-    " `LeaseLostError` is raised from the block, once. An exception of the body is never masked:"
-    ' it propagates with the loss as a note. With `on_lost="raise"` the body runs on and the error'
-    " is raised at its end.": (
+    "When the lease is lost inside an `async with` block, the body is cancelled and the block"
+    " raises `LeaseLostError`, once. An exception of the body is never masked: it propagates with"
+    ' the loss as a note. With `on_lost="raise"` the body runs on and the error is raised at its'
+    " end.": (
         "Nothing can interrupt a thread. When the lease is lost inside a `with` block, the body"
-        " runs on, and `LeaseLostError` is raised at its end, once. Call `check` before each step"
-        " that needs the lock, look at `lost`, or give the client a function as `on_lost`. An"
+        " runs on, and the block raises `LeaseLostError` at its end, once. Call `check` before each"
+        " step that needs the lock, look at `lost`, or give the client a function as `on_lost`. An"
         " exception of the body is never masked: it propagates with the loss as a note."
     ),
-    "A body that blocks the event loop, or that was about to be resumed, learns of it at its next"
-    " await; `check()` tells at once.": "It learns of the loss when it asks.",
+    "A body that blocks the event loop, or that was about to resume, notices at its next await;"
+    " `check()` raises at once.": "The body notices the loss only when it asks.",
     # LockLike
-    "a body inside `async with` is cancelled at that moment.": (
-        "a body inside `with` is told by `lease.check()` from that moment."
+    "the body of an `async with` is cancelled at that moment.": (
+        "`lease.check()` raises from that moment."
     ),
-    " Below Python 3.12 `asyncio.wait_for(lock.acquire(), 1)` acquires in a task of its own, and"
-    " so do `gather` and `create_task`: then release the lease that it returns, or use `timeout`."
-    " A task that holds the lock and awaits another task that acquires it waits for ever;": (
-        " A thread that holds the lock and waits for another thread that acquires it waits for"
-        " ever;"
+    "then the lock is released and the body cancelled.": (
+        "then the lock is released, and `lease.check()` raises."
     ),
-    "`LeaseLostError` when it was cancelled because of a loss.": (
-        "`LeaseLostError` when it has returned, if the lease was lost meanwhile."
+    " Below Python 3.12 `asyncio.wait_for(lock.acquire(), 1)` acquires in a new task, and so do"
+    " `gather` and `create_task` on every Python: then release the lease that it returns, or use"
+    " `timeout`. If a task holds the lock and awaits a task that wants it, both wait forever;": (
+        " If a thread holds the lock and waits for a thread that wants it, both wait forever;"
     ),
-    "A cancelled acquire leaves nothing held.": (
-        "An acquire that a signal handler interrupts by an exception, such as KeyboardInterrupt,"
-        " leaves nothing held."
+    "`LeaseLostError` if a loss cancelled it.": (
+        "`LeaseLostError` after it has returned, if the lease was lost meanwhile."
     ),
-    "so do routes of web frameworks and tasks of job queues:": (
-        "so do routes of web frameworks and the tasks of Celery:"
+    "A cancelled acquire holds nothing.": (
+        "An acquire that a signal handler interrupts with an exception, such as KeyboardInterrupt,"
+        " holds nothing."
     ),
-    "Above an async function, ": "Above a function, ",
-    "`func` is no `async def`.": "`func` is no plain function.",
+    "web routes and job-queue tasks above": "web routes and tasks of Celery above",
+    "`func` is not an `async def`.": "`func` is not a plain function.",
     # RLock and FairLock
-    "it may re-enter, and a child task does not share its hold.": (
+    "it may re-enter, and its child tasks do not share the hold.": (
         "it may re-enter, and no other thread shares its hold."
     ),
     # CyclicBarrier
-    "It has the methods of `asyncio.Barrier`, and differs from it in this: there, the cancellation"
-    " of a waiting task breaks nothing, and the round waits for another task; `reset` and `abort`"
-    " reach released tasks that have not run yet; and the next round begins when all have run."
-    " Here, a released party stays released:": (
+    "It has the methods of `asyncio.Barrier`, with these differences: there, cancelling a waiting"
+    " task breaks nothing, and the round waits for another task; `reset` and `abort` reach released"
+    " tasks that have not run yet; and the next round starts when all have run. Here, a released"
+    " party stays released:": (
         "It differs from `threading.Barrier` in this: a released party stays released:"
-    ),
-    "that a wait that ends in the moment of release by a cancellation,": (
-        "that a wait that ends in the moment of release by an interruption,"
     ),
     # Redisson
     "Use it as `async with Redisson.from_url(...) as client`, or construct it anywhere (nothing"
@@ -90,11 +86,6 @@ SENTENCES = {
     "Is told what the client does: acquisitions, waits, losses, outages; a `Listener`.": (
         "Is told what the client does: acquisitions, waits, losses, outages; a `Listener`. Its"
         " methods are called in the thread of the event loop, and must not block."
-    ),
-    "If cancelled, the client is closed all the same, though Redis may learn of it only by the"
-    " leases.": (
-        "If interrupted, the client is closed all the same, though Redis may learn of it only by"
-        " the leases."
     ),
 }
 

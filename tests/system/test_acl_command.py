@@ -95,7 +95,7 @@ def test_a_sentinel_gets_its_own_commands_only() -> None:
 def test_the_users_of_sentinels_and_of_servers_are_different(other: str) -> None:
     result = invoke("acl", "--sentinel", other)
     assert result.exit_code == 2
-    assert "give it alone" in result.stderr
+    assert "cannot be combined" in result.stderr
 
 
 @pytest.fixture

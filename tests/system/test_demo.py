@@ -106,7 +106,7 @@ def test_cluster_totals_are_exact_when_masters_are_killed_and_slots_move() -> No
         assert locked["missing"] == 0
     assert number(r"masters killed +(\d+)", output) == 2
     assert number(r"slots moved +(\d+)", output) >= 2
-    assert number(r"losses untold +(\d+)", output) == 0
+    assert number(r"losses missed +(\d+)", output) == 0
     assert "With the lock: nothing lost, though 2 masters were killed and slots moved" in output
     events = [line for line in output.splitlines() if " | " not in line]
     for whose in ("lock", "book"):
@@ -127,7 +127,7 @@ def test_verdict_is_bad_when_the_lock_is_left_out() -> None:
     assert code == 1, output
     assert "WRONG: with the lock the ledger file is not what it should be" in output
     assert "WRONG: with the lock the Redis key is not what it should be" in output
-    assert "was not told of the loss" in output
+    assert "did not learn of the loss" in output
     assert rows(output)["locked", "ledger file"]["lost"] > 0
 
 

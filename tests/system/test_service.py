@@ -1,4 +1,4 @@
-"""The sample service under gunicorn: its Redis goes away under load, and every answer is true."""
+"""The sample service under gunicorn: it pays an order once, and every answer is true in outages."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ import httpx2 as httpx
 import pytest
 from redis.asyncio import Redis
 
+from examples.service.ledger import AlreadyPaidError, Ledger, StaleTokenError
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.measured import Measured
+from tests.support import repository
 from tests.support.waiting import until_async
 
-ROOT = Path(__file__).resolve().parents[2]
-ORDERS = 4
+#: Requests for one order, each with a key of its own.
+RIVALS = 3
 CALLERS = 24
 #: Answers to have seen before the next thing happens.
 ENOUGH = 100
@@ -38,7 +40,7 @@ class Answers:
         away: Redis is away: what is asked and answered meanwhile had no Redis.
         over: Callers ask nothing new.
         taken: Another process holds one order.
-        paid: The requests that were told 200.
+        paid: The orders of the requests that were answered 200, by key.
         in_all: How many answers of each status, with and without Redis.
         seen: As many since the last change, and asked since then.
     """
@@ -47,7 +49,7 @@ class Answers:
     over: bool = False
     taken: bool = False
     changes: int = 0
-    paid: set[str] = field(default_factory=set)
+    paid: dict[str, str] = field(default_factory=dict)
     seen: Counter[tuple[str, int]] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
     in_all: Counter[tuple[str, int]] = field(default_factory=Counter)
@@ -63,15 +65,21 @@ class Answers:
 
 
 @asynccontextmanager
-async def gunicorn(url: str, ledger: Path) -> AsyncIterator[httpx.AsyncClient]:
-    """Run the service with two workers; hand out a client of it."""
+async def gunicorn(
+    url: str,
+    ledger: Path,
+    workers: int,
+    python: Path = Path(sys.executable),
+    folder: Path = repository.ROOT,
+) -> AsyncIterator[httpx.AsyncClient]:
+    """Run the service; hand out a client of it."""
     with socket.create_server(("127.0.0.1", 0), backlog=512) as listener:
         listener.set_inheritable(True)
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "gunicorn", "--preload", "--workers", "2"),
+            *(python, "-m", "gunicorn", "--preload", "--workers", str(workers)),
             *("--worker-class", "uvicorn_worker.UvicornWorker", "--log-level", "warning"),
             *("--bind", f"fd://{listener.fileno()}", "examples.service.app:app"),
-            cwd=ROOT,
+            cwd=folder,
             env={"REDISSON_URL": url, "LEDGER": str(ledger), "PATH": ""},
             pass_fds=(listener.fileno(),),
         )
@@ -96,7 +104,7 @@ async def call(http: httpx.AsyncClient, numbers: itertools.count[int], answers: 
     """Pay one order after the other, and note every answer."""
     while not answers.over:
         number = next(numbers)
-        order = TAKEN if number % 20 == 0 else str(number % ORDERS)
+        order = TAKEN if number % 20 == 0 else str(number // RIVALS)
         request = f"{order}:{number}"
         changes, when, taken = answers.changes, answers.when, answers.taken
         answer = await http.post(f"/orders/{order}/pay", headers={"Idempotency-Key": request})
@@ -104,7 +112,7 @@ async def call(http: httpx.AsyncClient, numbers: itertools.count[int], answers: 
         if status not in (200, 409, 503) or (order == TAKEN and taken and status == 200):
             answers.wrong.append(f"{request}: {status} {answer.text}")
         if status == 200:
-            answers.paid.add(request)
+            answers.paid[request] = order
         same = changes == answers.changes
         answers.in_all[when if same else "came or went", status] += 1
         if same:
@@ -113,10 +121,11 @@ async def call(http: httpx.AsyncClient, numbers: itertools.count[int], answers: 
                 answers.wrong.append(f"{request}: {status} without a Redis: {answer.text}")
 
 
-def entries(ledger: Path) -> list[tuple[str, str, int]]:
-    """Return what is in the ledger, in the order in which it was entered."""
+def entries(ledger: Path) -> dict[str, str]:
+    """Return the orders that the ledger has as paid, by the key that paid them."""
     with closing(sqlite3.connect(ledger)) as database:
-        return database.execute("SELECT request, account, token FROM payments").fetchall()
+        paid = "SELECT paid_by, id FROM orders WHERE paid_by IS NOT NULL"
+        return dict(database.execute(paid).fetchall())
 
 
 Blow = Callable[[], Awaitable[object]]
@@ -145,7 +154,7 @@ async def test_every_answer_is_true(
         }
         strike, lift = blows[outage]
         url = link.url if outage == "black hole" else own_server.url
-        async with gunicorn(url, ledger) as http, asyncio.TaskGroup() as group:
+        async with gunicorn(url, ledger, workers=2) as http, asyncio.TaskGroup() as group:
 
             async def health(status: int) -> bool:
                 return (await http.get("/health")).status_code == status
@@ -188,11 +197,8 @@ async def test_every_answer_is_true(
     for (when, status), count in sorted(answers.in_all.items()):
         measured(f"{outage}: {status}, Redis {when}", count)
     assert answers.wrong == []
-    rows = entries(ledger)
-    assert {request for request, _, _ in rows} == answers.paid
-    for account in {account for _, account, _ in rows}:
-        tokens = [token for _, each, token in rows if each == account]
-        assert tokens == sorted(set(tokens))
+    assert entries(ledger) == answers.paid
+    assert len(set(answers.paid.values())) == len(answers.paid), "an order was paid twice"
 
 
 async def take(url: str, answers: Answers) -> None:
@@ -205,3 +211,56 @@ async def take(url: str, answers: Answers) -> None:
     async with Redis.from_url(url) as redis:
         await until_async(lambda: redis.eval(text, 1, "order:taken"))
     answers.taken = True
+
+
+async def pay(http: httpx.AsyncClient, order: str, key: str) -> tuple[int, str]:
+    """Pay an order as the service's docstring says: again, until the answer is final."""
+    while True:
+        answer = await http.post(f"/orders/{order}/pay", headers={"Idempotency-Key": key})
+        error = answer.json().get("error", "")
+        if answer.status_code != 503 and error != "busy":
+            return answer.status_code, error
+
+
+PAID, ALREADY_PAID = (200, ""), (409, "already paid")
+
+
+async def test_an_order_is_paid_once_whatever_the_keys(
+    own_server: EmbeddedServer, tmp_path: Path
+) -> None:
+    ledger = tmp_path / "ledger.sqlite"
+    async with (
+        gunicorn(own_server.url, ledger, workers=1) as one,
+        gunicorn(own_server.url, ledger, workers=1) as other,
+    ):
+        # One after the other: the lock is free when the second request comes.
+        assert await pay(one, "17", "first") == PAID
+        for http in (other, one):
+            assert await pay(http, "17", "second") == ALREADY_PAID
+            assert await pay(http, "17", "first") == PAID
+        paid = {"first": "17"}
+
+        # At once, in two processes.
+        for order in map(str, range(100, 120)):
+            keys = (f"{order} a", f"{order} b")
+            answers = await asyncio.gather(pay(one, order, keys[0]), pay(other, order, keys[1]))
+            assert sorted(answers) == [PAID, ALREADY_PAID]
+            paid[keys[answers.index(PAID)]] = order
+    assert entries(ledger) == paid
+
+
+def test_ledger_takes_an_entry_only_from_the_newest_holder(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path / "ledger.sqlite"))
+    assert ledger.begin("17", "paused", 1)
+    assert ledger.begin("17", "next", 2)
+    # Whoever was overtaken has not paid, also before the next one has.
+    with pytest.raises(StaleTokenError):
+        ledger.enter("17", "paused", 1)
+    with pytest.raises(StaleTokenError):
+        ledger.begin("17", "paused", 1)
+    ledger.enter("17", "next", 2)
+    with pytest.raises(StaleTokenError):
+        ledger.enter("17", "paused", 1)
+    with pytest.raises(AlreadyPaidError):
+        ledger.begin("17", "paused", 3)
+    assert not ledger.begin("17", "next", 4)

@@ -282,5 +282,5 @@ async def test_embedded_cluster_gives_a_url() -> None:
 def test_what_makes_no_cluster_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one master"):
         EmbeddedCluster(masters=0)
-    with pytest.raises(ValueError, match="no slot"):
+    with pytest.raises(ValueError, match="is not a slot"):
         slot_of(16384)

@@ -177,7 +177,7 @@ async def test_a_failed_start_shows_the_log_and_leaves_nothing() -> None:
 async def test_a_server_that_never_answers_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_module.Probe, "is_ready", not_ready)
     server = EmbeddedServer(start_timeout=0.1)
-    with pytest.raises(ServerStartError, match=r"did not answer in 0\.1 seconds"):
+    with pytest.raises(ServerStartError, match=r"did not answer within 0\.1 seconds"):
         await server.start()
     assert not server.running
     await server.close()
@@ -227,7 +227,7 @@ async def test_stop_and_start_keep_the_port(own_server: EmbeddedServer) -> None:
     await own_server.start()
     assert own_server.port == port
     assert own_server.pid != pid
-    with pytest.raises(RuntimeError, match="runs already"):
+    with pytest.raises(RuntimeError, match="already running"):
         await own_server.start()
 
 

@@ -155,7 +155,7 @@ async def test_what_is_held_in_a_slot_that_stays_half_moved(
             assert max(milliseconds) > needed - 1000, (name, milliseconds, needed)
             reader.check()
     assert refusals
-    assert all("TRYAGAIN" in text or "its slot moves (ASK" in text for text in refusals)
+    assert all("TRYAGAIN" in text or "its slot is moving (ASK" in text for text in refusals)
     # One key, wherever it is, or none: these have been answered each time.
     for what in ("lock.locked", "fair.locked", "read.locked", "write.locked", "absent.locked"):
         assert {results[f"{what} {state}"] for state in STATES} == {results["lock.owned none"]}

@@ -73,6 +73,6 @@ async def test_members_of_a_multi_lock_are_on_any_nodes(
         assert len(owners) == 3
     # One lock, that would wait for itself, is refused however its cluster was named.
     twice = MultiLock(*[each.get_lock("c") for each in parts])
-    with pytest.raises(ValueError, match="are one lock for Redis"):
+    with pytest.raises(ValueError, match="are the same lock in Redis"):
         await twice.acquire(timeout=20)
     assert await held(cluster) == []

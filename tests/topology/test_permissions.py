@@ -318,9 +318,9 @@ async def test_sentinel(sentinel_factory: SentinelFactory, clients: ClientFactor
     for right, wrong, told in (
         (f"={PASSWORD}", "=wr0ng", f"Sentinel at {first} refused the credentials"),
         (url.partition("?")[2], "", f"Sentinel at {first}"),
-        (f"/{servers.service}?", "/other?", f"Sentinel at {first} knows no 'other'"),
+        (f"/{servers.service}?", "/other?", f"Sentinel at {first} does not know 'other'"),
         (f":{PASSWORD}@", ":wr0ng@", f"Redis at {finder_of(client).where} refused the credentials"),
-        (sentinels, server, f"the server at {server} is no Sentinel"),
+        (sentinels, server, f"the server at {server} is not a Sentinel"),
     ):
         await final(clients(url.replace(right, wrong)).ping(timeout=20), told)
 
@@ -331,7 +331,7 @@ async def test_sentinel(sentinel_factory: SentinelFactory, clients: ClientFactor
         await final(clients(url).ping(), *words[:1], word)
     for rest in (less(needed, "subscribe"), [rule for rule in needed if rule[0] != "&"]):
         await set_rules(servers.sentinels, rest)
-        await final(clients(url).ping(), "does not let us subscribe to +switch-master")
+        await final(clients(url).ping(), "refuses the subscription to +switch-master")
     # PING is needed only where a Sentinel stays silent while a client waits.
     await set_rules(servers.sentinels, less(needed, "ping"))
     await clients(url).ping()

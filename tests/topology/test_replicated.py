@@ -66,7 +66,7 @@ async def test_of_two_masters_none_is_believed(
     await new.execute("REPLICAOF", "NO", "ONE")
     with pytest.raises(ConnectionLostError) as caught:
         await client.get_lock("a").acquire(timeout=2)
-    assert f"{old.address} and {new.address} both say that they are master" in str(caught.value)
+    assert f"{old.address} and {new.address} claim to be master" in str(caught.value)
     asking = asyncio.create_task(client.get_lock("a").acquire(timeout=60))
     await old.execute("REPLICAOF", new.host, new.port)
     async with await asking:

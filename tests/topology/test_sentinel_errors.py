@@ -35,7 +35,7 @@ async def test_refused_credentials_are_final(scene: Scene) -> None:
     for each in sentinels:
         assert f"Sentinel at {where(each)} refused the credentials: invalid" in str(told)
     assert SECRET not in str(told)
-    assert "nobody names the master of 'main'" in str(told)
+    assert "no Sentinel names the master of 'main'" in str(told)
 
 
 async def test_one_sentinel_with_other_credentials_does_not_matter(scene: Scene) -> None:
@@ -50,7 +50,7 @@ async def test_an_unknown_service_is_final(scene: Scene) -> None:
     seeker = await scene.seek(*sentinels, service="other")
     told = await refusal(seeker)
     assert not isinstance(told, ConnectionLostError)
-    assert f"Sentinel at {where(sentinels[0])} knows no 'other'" in str(told)
+    assert f"Sentinel at {where(sentinels[0])} does not know 'other'" in str(told)
 
 
 async def test_a_data_server_is_no_sentinel(scene: Scene) -> None:
@@ -58,7 +58,7 @@ async def test_a_data_server_is_no_sentinel(scene: Scene) -> None:
     sentinel.otherwise = lambda command: error(f"ERR unknown command '{command[0].decode()}'")
     told = await refusal(await scene.seek(sentinel))
     assert not isinstance(told, ConnectionLostError)
-    assert f"the server at {where(sentinel)} is no Sentinel" in str(told)
+    assert f"the server at {where(sentinel)} is not a Sentinel" in str(told)
 
 
 async def test_a_missing_permission_is_named(scene: Scene) -> None:
@@ -67,7 +67,7 @@ async def test_a_missing_permission_is_named(scene: Scene) -> None:
     sentinel.otherwise = lambda command: error(text)
     told = await refusal(await scene.seek(sentinel))
     assert not isinstance(told, ConnectionLostError)
-    assert f"Sentinel at {where(sentinel)} refused to say where the master is" in str(told)
+    assert f"Sentinel at {where(sentinel)} refused to name the master" in str(told)
     assert "'sentinel|master'" in str(told)
 
 
@@ -83,7 +83,7 @@ async def test_a_sentinel_that_cannot_be_listened_to_is_no_use(scene: Scene) -> 
         each.otherwise = lambda command, sentinel=each: deaf(sentinel, command)
     told = await refusal(await scene.seek(*sentinels))
     assert not isinstance(told, ConnectionLostError)
-    assert f"Sentinel at {where(sentinels[1])} does not let us subscribe" in str(told)
+    assert f"Sentinel at {where(sentinels[1])} refuses the subscription" in str(told)
 
 
 async def test_sentinels_that_are_away_may_come_back(scene: Scene) -> None:
@@ -120,7 +120,7 @@ async def test_one_that_does_not_know_the_service_yet_may_learn_it(scene: Scene)
     seeker = await scene.seek(first, second, third)
     told = await refusal(seeker, 1.5)
     assert isinstance(told, ConnectionLostError)
-    assert f"Sentinel at {where(first)} knows no 'main'" in str(told)
+    assert f"Sentinel at {where(first)} does not know 'main'" in str(told)
 
 
 async def test_a_replica_is_not_taken_for_the_master(scene: Scene) -> None:

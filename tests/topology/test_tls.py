@@ -69,7 +69,7 @@ async def test_a_cluster(
     )
     named = f"rediss+cluster://localhost:{node.port}?ssl_ca_certs={good.authority}"
     await refused(clients(named), f"TLS with Redis at localhost:{node.port}", "localhost")
-    await refused(clients(cluster.url.replace("rediss", "redis")), "127.0.0.1:", "speaks TLS there")
+    await refused(clients(cluster.url.replace("rediss", "redis")), "127.0.0.1:", "speaks TLS")
 
 
 async def test_a_cluster_known_by_names(
@@ -94,7 +94,11 @@ async def test_a_cluster_that_names_plain_ports(
     cluster = await cluster_factory(KIND, masters=1, replicas=0, tls=good.files, config=config)
     node, plain = cluster.nodes[0], free_port()
     trust = f"?ssl_ca_certs={good.authority}"
-    await refused(clients(cluster.url + trust), f"map of Redis at {node.address}", "port 0")
+    await refused(
+        clients(cluster.url + trust),
+        f"Redis at {node.address} returned an invalid slot map",
+        "port 0",
+    )
     for setting in ("port", "cluster-announce-port"):
         await node.execute("CONFIG", "SET", setting, plain)
     told = (f"Redis at 127.0.0.1:{plain} does not speak TLS", "tls-cluster no")
@@ -123,4 +127,4 @@ async def test_sentinel(
     await refused(
         clients(f"{named}?ssl_ca_certs={good.authority}"), f"localhost:{first.port}", "localhost"
     )
-    await refused(clients(servers.url.replace("rediss", "redis")), where, "speaks TLS there")
+    await refused(clients(servers.url.replace("rediss", "redis")), where, "speaks TLS")

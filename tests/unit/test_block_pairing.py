@@ -205,7 +205,7 @@ class TestByHand:
 
     async def test_one_of_several_of_other_tasks_is_not_guessed(self, lock: FakeLock) -> None:
         await asyncio.gather(*[asyncio.create_task(lock.__aenter__()) for _ in range(2)])
-        with pytest.raises(RuntimeError, match="entered 2 times by other tasks"):
+        with pytest.raises(RuntimeError, match=r"other tasks entered .* 2 times"):
             await lock.__aexit__(*EXIT)
         assert lock.states == ["held"] * 2
 
@@ -222,11 +222,11 @@ class TestByHand:
         assert lock.states == ["released"] * 3
 
     async def test_nothing_entered_is_nothing_to_leave(self, lock: FakeLock) -> None:
-        with pytest.raises(NotHeldError, match="no block of it was entered"):
+        with pytest.raises(NotHeldError, match="without __aenter__"):
             await lock.__aexit__(*EXIT)
         await lock.__aenter__()
         await lock.__aexit__(*EXIT)
-        with pytest.raises(NotHeldError, match="no block of it was entered"):
+        with pytest.raises(NotHeldError, match="without __aenter__"):
             await lock.__aexit__(*EXIT)
 
     async def test_on_the_class(self, lock: FakeLock) -> None:

@@ -144,15 +144,15 @@ def test_the_error_says_what_lies_where_and_what_to_do(name: str | bytes) -> Non
     text = str(caught.value)
     key = name if isinstance(name, bytes) else name.encode()
     assert text.startswith(repr(name))
-    assert f"is in slot {key_slot(key)}, 'redisson_lock__channel:" in text
+    assert f"is in slot {key_slot(key)}, but 'redisson_lock__channel:" in text
     assert f"in slot {key_slot(_keys.lock_channel(key))}. " in text
-    assert "put some around one part of it" in text
+    assert "put a pair around one part of it" in text
 
 
 def test_a_latch_gets_other_advice() -> None:
     """A hash tag does not help there: Redisson puts the whole name in braces once more."""
     names = Names(in_cluster=True)
-    with pytest.raises(ValueError, match=r"Leave the braces out of the name$"):
+    with pytest.raises(ValueError, match=r"Remove the braces from the name$"):
         names.key("{t}x", _keys.latch_channel)
     assert names.key("t-x", _keys.latch_channel) == b"t-x"
 

@@ -70,35 +70,35 @@ def test_what_is_read(tmp_path: Path, name: str, text: str, table: Any) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("a.yaml", "a: [canary\nb: 1", "line 2, column 2: this is no YAML"),
-        ("a.yaml", "a: canary: b", "line 1, column 10: this is no YAML"),
-        ("a.yaml", "a: *canary", "line 1, column 4: this is no YAML"),
-        ("a.yaml", "a: 1\n--- \nb: canary", "line 2, column 1: this is no YAML"),
-        ("a.yaml", "a: \x07canary", "this is no YAML"),
-        ("a.yaml", "a: 1\na: canary", "line 2: a is there twice"),
-        ("a.yaml", "b: {a: 1, a: canary}", "line 1: a is there twice"),
+        ("a.yaml", "a: [canary\nb: 1", "line 2, column 2: not valid YAML"),
+        ("a.yaml", "a: canary: b", "line 1, column 10: not valid YAML"),
+        ("a.yaml", "a: *canary", "line 1, column 4: not valid YAML"),
+        ("a.yaml", "a: 1\n--- \nb: canary", "line 2, column 1: not valid YAML"),
+        ("a.yaml", "a: \x07canary", "not valid YAML"),
+        ("a.yaml", "a: 1\na: canary", "line 2: a is set twice"),
+        ("a.yaml", "b: {a: 1, a: canary}", "line 1: a is set twice"),
         ("a.yaml", "? [canary]\n: 1", "line 1: a name must be text"),
-        ("a.yaml", "a: &a [*a]", "line 1: an alias refers to this value: write it out there"),
+        ("a.yaml", "a: &a [*a]", "line 1: an alias refers to this value: repeat the value instead"),
         ("a.yaml", "a: 1\nb: &canary 2\nc: *canary\n", "line 2: an alias refers to this value"),
         ("a.toml", "a" + ".a" * 60 + " = 1", "values are nested too deeply"),
         ("a.toml", "a = '1'\n['a'" + '."b"' * 60 + "]", "values are nested too deeply"),
         ("a.toml", """x = {a = \'\'\'\n"\'\'\', b""" + ".b" * 60 + " = 1}", "values are nested"),
         ("a.json", " " * 2**20 + "{}", "the file is longer than 1,048,576 bytes"),
         ("a.yaml", "a: " + "[" * 100 + "]" * 100, "values are nested too deeply"),
-        ("a.yaml", "", "names and values are expected at the top"),
-        ("a.yaml", "canary", "names and values are expected at the top"),
-        ("a.json", '"canary"', "names and values are expected at the top"),
-        ("a.json", '["canary"]', "names and values are expected at the top"),
-        ("a.json", '{"a": "canary}', "line 1, column 7: this is no JSON"),
-        ("a.json", '{"a": 1, "b": {"c": 1, "c": "canary"}}', "c is there twice"),
-        ("a.json", '{"canary-1": 1, "canary-1": 2}', "a name is there twice"),
+        ("a.yaml", "", "the file must contain names and values"),
+        ("a.yaml", "canary", "the file must contain names and values"),
+        ("a.json", '"canary"', "the file must contain names and values"),
+        ("a.json", '["canary"]', "the file must contain names and values"),
+        ("a.json", '{"a": "canary}', "line 1, column 7: not valid JSON"),
+        ("a.json", '{"a": 1, "b": {"c": 1, "c": "canary"}}', "c is set twice"),
+        ("a.json", '{"canary-1": 1, "canary-1": 2}', "a name is set twice"),
         ("a.json", "[" * 100_000, "values are nested too deeply"),
-        ("a.toml", "a = canary", "line 1, column 5: this is no TOML"),
-        ("a.toml", "a = 'canary'\na = 'canary'", "this is no TOML"),
+        ("a.toml", "a = canary", "line 1, column 5: not valid TOML"),
+        ("a.toml", "a = 'canary'\na = 'canary'", "not valid TOML"),
         ("a.toml", b"\xffcanary", "the file is not UTF-8"),
         ("a.yaml", b"a: \xffcanary", "the file is not UTF-8"),
-        ("a.properties", "a=canary", "the name must end in .yaml, .yml, .toml, .json"),
-        ("redisson", "a=canary", "the name must end in .yaml, .yml, .toml, .json"),
+        ("a.properties", "a=canary", "the file name must end in .yaml, .yml, .toml, .json"),
+        ("redisson", "a=canary", "the file name must end in .yaml, .yml, .toml, .json"),
         (
             "a.json",
             '{"a": {"password": "${NO_SUCH_canary}x"}}',
@@ -153,7 +153,7 @@ def test_variables_are_replaced(
 
 @pytest.mark.parametrize("text", ["${NO_SUCH}", "redis://${NO_SUCH}:1"])
 def test_a_variable_that_is_not_set_is_named(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ValueError, match=r"a\.b: variable NO_SUCH is not set, and has no default"):
+    with pytest.raises(ValueError, match=r"a\.b: variable NO_SUCH is not set and has no default"):
         parsed(tmp_path, "a.toml", f"a.b = '{text}'")
     with pytest.raises(ValueError, match="password: variable NO_SUCH is not set"):
         parsed(tmp_path, "a.toml", "password = '${NO_SUCH}'")

@@ -20,7 +20,7 @@ from tests.unit.config_files import (
 )
 
 _MILLISECONDS = "must be a whole number from 1 to 315360000000"
-_CLASS = "a class of its own cannot run here"
+_CLASS = "cannot run a Java class"
 _TLS = with_section(SINGLE, address="rediss://a:1")
 
 
@@ -36,22 +36,25 @@ def cluster(**more: Any) -> dict[str, Any]:
     ("table", "text"),
     [
         ({}, "one of singleServerConfig, masterSlaveServersConfig, sentinelServersConfig, "),
-        ({"singleServerConfig": None}, "is needed: none is there"),
+        ({"singleServerConfig": None}, ", and has none"),
         (
             SINGLE | CLUSTER,
-            "only one of singleServerConfig, clusterServersConfig can be used: 2 are there",
+            "the file must have only one of singleServerConfig, clusterServersConfig",
         ),
-        ({"singleServerConfig": "canary"}, "singleServerConfig: names and values are expected"),
+        ({"singleServerConfig": "canary"}, "singleServerConfig: must contain names and values"),
         # Names.
-        (SINGLE | {"lockWatchdogTimeOut": 1}, "TimeOut: Redisson has no such setting here; is"),
-        (SINGLE | {"lockWatchdogTimeOut": 1}, "is lockWatchdogTimeout meant?"),
+        (
+            SINGLE | {"lockWatchdogTimeOut": 1},
+            "TimeOut: Redisson has no such setting here; did you",
+        ),
+        (SINGLE | {"lockWatchdogTimeOut": 1}, "did you mean lockWatchdogTimeout?"),
         (SINGLE | {"zzz": "canary"}, "zzz: Redisson has no such setting here; known are addressR"),
         (cluster(nodeAdresses=[]), "clusterServersConfig.nodeAdresses: Redisson has no such"),
-        (cluster(nodeAdresses=[]), "is nodeAddresses meant?"),
+        (cluster(nodeAdresses=[]), "did you mean nodeAddresses?"),
         (single(nodeAddresses=["canary"]), "singleServerConfig.nodeAddresses: Redisson has no"),
         (single(lockWatchdogTimeout=1), "singleServerConfig.lockWatchdogTimeout: Redisson has no"),
         # Kinds of values.
-        (SINGLE | {"password": 83}, "password: must be text (in quotes"),
+        (SINGLE | {"password": 83}, "password: must be text (quoted"),
         (single(username=["canary"]), "singleServerConfig.username: must be text"),
         (SINGLE | {"lockWatchdogTimeout": 0}, f"lockWatchdogTimeout: {_MILLISECONDS}"),
         (SINGLE | {"lockWatchdogTimeout": "0123"}, f"lockWatchdogTimeout: {_MILLISECONDS}"),
@@ -67,14 +70,14 @@ def cluster(**more: Any) -> dict[str, Any]:
             "clusterServersConfig.shardedSubscriptionMode: must be one of AUTO, ON, OFF",
         ),
         # Addresses.
-        (single(address=None), "singleServerConfig.address: is needed"),
+        (single(address=None), "singleServerConfig.address: is missing"),
         (single(address=["redis://a:1"]), "singleServerConfig.address: must be text"),
-        ({"masterSlaveServersConfig": {"slaveAddresses": []}}, "masterAddress: is needed"),
-        (cluster(nodeAddresses=[]), "clusterServersConfig.nodeAddresses: is needed"),
+        ({"masterSlaveServersConfig": {"slaveAddresses": []}}, "masterAddress: is missing"),
+        (cluster(nodeAddresses=[]), "clusterServersConfig.nodeAddresses: is missing"),
         (cluster(nodeAddresses="redis://a:1"), "nodeAddresses: must be a list of texts"),
         (cluster(nodeAddresses=["redis://a:1", 2]), "nodeAddresses: must be a list of texts"),
-        (with_section(SENTINEL, sentinelAddresses=None), "sentinelAddresses: is needed"),
-        (with_section(SENTINEL, masterName=""), "sentinelServersConfig.masterName: is needed"),
+        (with_section(SENTINEL, sentinelAddresses=None), "sentinelAddresses: is missing"),
+        (with_section(SENTINEL, masterName=""), "sentinelServersConfig.masterName: is missing"),
         (single(address="canary:1"), "address: the URL has no scheme"),
         (single(address="redis://canary"), "address: must be redis://host:port or rediss://"),
         (single(address="redis://a:1,b:2"), "address: must be redis://host:port or rediss://"),
@@ -84,26 +87,29 @@ def cluster(**more: Any) -> dict[str, Any]:
         (single(address="redis://a:1?db=3"), "address: must end with the port"),
         (
             cluster(nodeAddresses=["redis://a:1", "rediss://b:1"]),
-            "nodeAddresses: TLS must be spoken by all servers or by none",
+            "nodeAddresses: must use rediss:// for all servers or for none",
         ),
         (
             with_section(REPLICATED, nodeAddresses=["redis://:canary@a:1", "redis://b:1"]),
-            "nodeAddresses: the user name and password must be the same for all servers",
+            "nodeAddresses: must have the same user name and password for all servers",
         ),
         # Maps of addresses.
         (cluster(natMap={"canary": "a:1"}), "clusterServersConfig.natMap: must map host:port to"),
         (cluster(natMap={"a:1": "a:canary"}), "clusterServersConfig.natMap: must map host:port to"),
         (cluster(natMap={"a:1": None}), "clusterServersConfig.natMap: must map host:port to"),
         (cluster(natMapper={"class": "com.acme.M"}), "natMapper: must be one of HostPortNatMapper"),
-        (cluster(natMapper={"hostsMap": {}}), "natMapper: a class is expected in it"),
-        (cluster(natMapper="org.redisson.config.HostNatMapper"), "natMapper: names and values"),
+        (cluster(natMapper={"hostsMap": {}}), "natMapper: must name a class"),
+        (
+            cluster(natMapper="org.redisson.config.HostNatMapper"),
+            "natMapper: must contain names and values",
+        ),
         (
             cluster(natMapper={"class": "org.redisson.config.HostNatMapper"}),
-            "clusterServersConfig.natMapper.hostsMap: is needed",
+            "clusterServersConfig.natMapper.hostsMap: is missing",
         ),
         (
             cluster(natMapper={"class": "org.redisson.config.HostNatMapper", "hostsPortMap": {}}),
-            "natMapper.hostsPortMap: Redisson has no such setting here; is hostsMap meant?",
+            "natMapper.hostsPortMap: Redisson has no such setting here; did you mean hostsMap?",
         ),
         (
             cluster(
@@ -115,10 +121,10 @@ def cluster(**more: Any) -> dict[str, Any]:
         (SINGLE | {"fairLockWaitTimeout": 5000}, "fairLockWaitTimeout: must be 300000, Redisson"),
         (
             SINGLE | {"nameMapper": {"class": "com.acme.M"}},
-            f"nameMapper: {_CLASS}: give prefix= or",
+            f"nameMapper: {_CLASS}: pass prefix= or",
         ),
         (single(nameMapper={"class": "com.acme.M"}), f"singleServerConfig.nameMapper: {_CLASS}"),
-        (SINGLE | {"credentialsResolver": {"class": "R"}}, f"credentialsResolver: {_CLASS}: for"),
+        (SINGLE | {"credentialsResolver": {"class": "R"}}, f"credentialsResolver: {_CLASS}: to"),
         (
             single(credentialsResolver={"class": "org.redisson.config.EntraIdCredentialsResolver"}),
             f"singleServerConfig.credentialsResolver: {_CLASS}",
@@ -133,8 +139,8 @@ def cluster(**more: Any) -> dict[str, Any]:
             "singleServerConfig.sslEnableEndpointIdentification: must be true: to check less",
         ),
         (_TLS | {"sslCiphers": ["TLS_AES_128_GCM_SHA256"]}, "sslCiphers: has Java's names"),
-        (_TLS | {"sslTrustManagerFactory": {"class": "F"}}, "sslTrustManagerFactory: is Java's"),
-        (single(sslKeyManagerFactory={"class": "F"}), "sslKeyManagerFactory: is Java's"),
+        (_TLS | {"sslTrustManagerFactory": {"class": "F"}}, "sslTrustManagerFactory: works only"),
+        (single(sslKeyManagerFactory={"class": "F"}), "sslKeyManagerFactory: works only in Java"),
         (_TLS | {"sslProtocols": ["TLSv1.1"]}, "sslProtocols: must be from TLSv1.2, TLSv1.3"),
         (
             _TLS | {"sslTruststore": "classpath:canary"},
@@ -142,7 +148,7 @@ def cluster(**more: Any) -> dict[str, Any]:
         ),
         (
             _TLS | {"sslTruststore": "file:/no/such/canary"},
-            "sslTruststore: the file cannot be read",
+            "sslTruststore: cannot read the file",
         ),
     ],
     ids=str,
@@ -161,7 +167,7 @@ def test_what_is_refused(tmp_path: Path, table: dict[str, Any], text: str) -> No
 def test_stores_of_java_are_refused(tmp_path: Path, name: str, start: bytes) -> None:
     store = tmp_path / "store.jks"
     store.write_bytes(start)
-    with pytest.raises(ValueError, match=f"{name}: must be PEM: a store of Java"):
+    with pytest.raises(ValueError, match=f"{name}: must be a PEM file, not a Java keystore"):
         read(tmp_path, _TLS | {name: f"file:{store}"})
 
 

@@ -102,7 +102,7 @@ def test_what_redisson_leaves_out_when_it_writes_is_told() -> None:
     need_yaml()
     path = WRITTEN_BY_REDISSON / "natMapper.yaml"
     with pytest.raises(
-        ValueError, match=r"natMapper\.hostsPortMap: is needed \(Redisson's toYAML leaves it out\)"
+        ValueError, match=r"natMapper\.hostsPortMap: is missing \(Redisson's toYAML omits it\)"
     ):
         read_config(path, ())
     _, taken = read_config(path, {"address_map"})
@@ -255,8 +255,8 @@ def test_what_has_no_effect_is_listed_once(
     path = write(tmp_path, table)
     with caplog.at_level(logging.DEBUG):
         Redisson.from_file(path)
-    assert [record.getMessage() for record in caplog.records if "effect" in record.msg] == [
-        f"{path}: without effect here: codec, threads, tcpNoDelay, timeout"
+    assert [record.getMessage() for record in caplog.records if "ignored" in record.msg] == [
+        f"{path}: ignored settings: codec, threads, tcpNoDelay, timeout"
     ]
 
 

@@ -199,15 +199,15 @@ class TestRefusals:
             async def __call__(self, day: str) -> None: ...
 
         refused: list[tuple[Any, str]] = [
-            (sync, "sync is no coroutine function: make it `async def`"),
+            (sync, "sync is not a coroutine function: make it `async def`"),
             (lambda day: report(day), "make it `async def`"),
             (Awaited(), "make it `async def`"),
-            (steps, "steps is no coroutine function: .* `async with` inside"),
-            (Awaited, "Awaited is no coroutine function: decorate its methods"),
-            (classmethod(logged), "@classmethod must stand above"),
-            (staticmethod(logged), "@staticmethod must stand above"),
-            ("monday", "'monday' is no coroutine function: write it as @lock"),
-            (None, "None is no coroutine function"),
+            (steps, "steps is not a coroutine function: .* `async with` in its body"),
+            (Awaited, "Awaited is not a coroutine function: decorate its methods"),
+            (classmethod(logged), "put @classmethod above this decorator"),
+            (staticmethod(logged), "put @staticmethod above this decorator"),
+            ("monday", "'monday' is not a coroutine function: write @lock"),
+            (None, "None is not a coroutine function"),
         ]
         for func, advice in refused:
             with pytest.raises(TypeError, match=advice):

@@ -48,7 +48,7 @@ SHAPES = {
         "a.yaml",
         "a: &a0 [x, x, x, x, x, x, x, x, x]\n"
         + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 9)),
-        "line 1: an alias refers to this value: write it out there",
+        "line 1: an alias refers to this value: repeat the value instead",
     ),
     "names of JSON": (
         "a.json",
@@ -58,7 +58,7 @@ SHAPES = {
     "names twice in JSON": (
         "a.json",
         "{" + ",".join(f'"{n}":0,"{n}":0' for n in range(MILLION // 24)) + "}",
-        "a name is there twice",
+        "a name is set twice",
     ),
     "dots of TOML": (
         "a.toml",

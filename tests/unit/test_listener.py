@@ -61,9 +61,9 @@ def test_a_good_listener_is_taken(listener: Any) -> None:
 @pytest.mark.parametrize(
     ("listener", "says"),
     [
-        (Some(), "Some has no renewed_late, connection_lost, connection_restored"),
-        (object(), "object has no acquired, wait_started"),
-        (print, "builtin_function_or_method has no acquired"),
+        (Some(), "Some lacks renewed_late, connection_lost, connection_restored"),
+        (object(), "object lacks acquired, wait_started"),
+        (print, "builtin_function_or_method lacks acquired"),
         (Recorder, "not the class Recorder"),
         (Async(), r"Async.lost must not be async"),
     ],
@@ -157,5 +157,5 @@ def test_several_listeners_are_called_in_order_even_if_one_raises(
 
 
 def test_a_bad_one_among_listeners_is_refused() -> None:
-    with pytest.raises(TypeError, match="Some has no renewed_late"):
+    with pytest.raises(TypeError, match="Some lacks renewed_late"):
         Listeners(Recorder(), Some())  # type: ignore[arg-type]

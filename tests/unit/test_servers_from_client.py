@@ -160,7 +160,7 @@ class _Own(SentinelManagedConnection):
         (
             lambda: sentinel().master_for("orders", connection_class=_Own),
             ValueError,
-            "connection class of its own",
+            "custom connection class",
         ),
         (
             lambda: sentinel(force_master_ip="10.0.0.1").master_for("orders"),
@@ -175,7 +175,7 @@ class _Own(SentinelManagedConnection):
                 )
             ),
             ValueError,
-            "connection class of this client is not supported",
+            "this client's connection class is not supported",
         ),
         (lambda: None, TypeError, "not NoneType"),
     ],

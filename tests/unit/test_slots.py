@@ -196,7 +196,7 @@ def test_every_announced_address_is_mapped_with_its_host_filled_in() -> None:
     ],
 )
 def test_what_is_no_map_is_refused(bad: object) -> None:
-    with pytest.raises(BackendError, match="cannot be read"):
+    with pytest.raises(BackendError, match="invalid answer"):
         SlotMap.parse(bad, ASKED)
 
 
@@ -253,7 +253,7 @@ def test_other_errors_send_nothing_anywhere(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["MOVED 16384 h:1", "ASK 1 h:0", "MOVED 1 h:65536"])
 def test_a_redirection_to_nowhere_is_refused(text: str) -> None:
-    with pytest.raises(BackendError, match="cannot be read"):
+    with pytest.raises(BackendError, match="invalid answer"):
         read_redirect(text, ASKED)
 
 

@@ -161,7 +161,7 @@ async def test_a_batch_that_is_refused_is_split_down_to_the_refused_key(
     # One call refused and one not, at each halving.
     assert len(setup.executor.renewals) <= 2 * math.ceil(math.log2(BATCH)) + 1
     setup.clock.sleep(1)
-    assert "1 leases could not be renewed yet, of them lock 'k37': NOPERM" in caplog.text
+    assert "refused to renew 1 leases, among them lock 'k37'; trying again: NOPERM" in caplog.text
     while setup.clock.present < 1000 + LEASE:
         setup.clock.sleep(0.5)
         await setup.executor.answer_all()
@@ -208,7 +208,7 @@ async def test_not_the_owner_is_lost_at_once_and_only_that_hold(
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert record.getMessage() == (
-        "lost lock 'k1': taken: the server says that somebody else holds it, or nobody"
+        "lost lock 'k1': taken: on the server another owner holds it, or nobody does"
         " (owner c:1, held for 10.000 s)"
     )
     for hold in (lost, kept):

@@ -132,8 +132,8 @@ class TestAbandoned:
         assert setup.watchdog.holds == {}
         assert ownership.ended == [hold]
         assert [record.getMessage() for record in caplog.records] == [
-            "lock 'orders' is not renewed any more: its task ended and nobody can release it"
-            " (owner c:7)"
+            "lock 'orders' is no longer renewed: its task ended without releasing it,"
+            " and nothing else can release it (owner c:7)"
         ]
         hold.check()
 
@@ -216,7 +216,7 @@ class TestBlockedLoop:
     ) -> None:
         make_lease(setup.hold())
         setup.clock.block(12.5)
-        assert "the event loop was blocked, or the machine asleep, for 11.500 s" in caplog.text
+        assert "the event loop was blocked, or the machine suspended, for 11.500 s" in caplog.text
 
     @pytest.mark.parametrize("granted_late", [0.0, LEASE * 0.6])
     async def test_past_the_end_the_loss_comes_before_any_renewal(

@@ -1,4 +1,4 @@
-"""CyclicBarrier: rounds in step, and nobody waits for ever for who is gone."""
+"""CyclicBarrier: rounds in step; nobody waits forever for a process that died."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ async def scene(stage: Stage) -> None:
         gaps.append(min(report.at for report in passed) - max(ends))
         positions.append(sorted(report["position"] for report in passed))
     stage.check(
-        "nobody went on before the slowest had ended its round",
+        "nobody went on before the slowest ended its round",
         min(gaps) > 0,
         f"at least {min(gaps) * 1000:.1f} ms later",
     )
     stage.check(
-        "in each round each had a position of its own",
+        "in each round each got a different position",
         positions == [list(range(PARTIES))] * ROUNDS,
         f"{positions}",
     )
@@ -78,4 +78,4 @@ async def scene(stage: Stage) -> None:
     stage.check("blue, which came later, got it as well", broken, f"broken() says {broken}")
     await barrier.reset()
     broken = await barrier.broken()
-    stage.check("reset() mends it", not broken, f"broken() says {broken}")
+    stage.check("reset() repairs it", not broken, f"broken() says {broken}")

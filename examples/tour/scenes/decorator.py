@@ -28,16 +28,16 @@ async def scene(stage: Stage) -> None:
     [tuesday] = await stage.start(reports, "tuesday", day="tuesday")
     for each in (*mondays, tuesday):
         each.tell("start")
-    stage.say("two processes make the report of monday, a third one that of tuesday")
+    stage.say("two processes write Monday's report, a third one Tuesday's")
     first = await stage.somebody(mondays, "begins")
     await tuesday.says("begins")
     await asyncio.sleep(0.2)
     state = "over" if first.all("ends") else "still being made"
-    stage.check("that of tuesday does not wait for monday's", state != "over", f"that is {state}")
+    stage.check("Tuesday's does not wait for Monday's", state != "over", f"that is {state}")
     for each in (*mondays, tuesday):
         each.tell("finish")
     made = [(await each.says("made"))["report"] for each in (*mondays, tuesday)]
     most = most_at_once(stays(mondays, "begins", "ends"))
-    stage.check("the two of monday were made one after the other", most == 1, f"{most} at once")
+    stage.check("Monday's two were written one after the other", most == 1, f"{most} at once")
     expected = ["report of monday", "report of monday", "report of tuesday"]
     stage.check("callers get what the function returns", made == expected, made[-1])

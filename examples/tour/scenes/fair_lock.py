@@ -1,4 +1,4 @@
-"""FairLock: first come, first served, whichever process one stands in."""
+"""FairLock: first come, first served, across processes."""
 
 from __future__ import annotations
 

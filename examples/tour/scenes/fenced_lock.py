@@ -1,4 +1,4 @@
-"""FencedLock: a write that comes too late is refused by whoever is written to."""
+"""FencedLock: the database refuses a write that comes too late."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lock: one at a time, over processes; a holder that is killed blocks nobody for long."""
+"""Lock: one process at a time; a killed holder does not block others for long."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def scene(stage: Stage) -> None:
     await one.says("done")
     await two.says("done")
     most = most_at_once(stays((one, two), "in", "out"))
-    stage.check("one at a time was inside", most == 1, f"at most {most} at once")
+    stage.check("one at a time held the lock", most == 1, f"at most {most} at once")
     numbers = [int(line) for line in invoices.read_text().splitlines()]
     stage.check(
         "no number was given twice and none is missing",

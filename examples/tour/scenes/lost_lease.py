@@ -1,4 +1,4 @@
-"""Lost lease: who lost the lock is told, and what it was doing is cancelled."""
+"""Lost lease: the holder learns that it lost the lock, and its work is cancelled."""
 
 from __future__ import annotations
 

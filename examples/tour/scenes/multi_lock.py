@@ -50,11 +50,11 @@ async def scene(stage: Stage) -> None:
         each.tell("start")
     for each in banks:
         await each.says("done")
-    stage.say("both are done: neither waited for ever for what the other had")
+    stage.say("both are done: no deadlock")
     alice, bob = (balance(stage.directory / account) for account in ("alice", "bob"))
     moved = TRANSFERS * (cents["bank-1"] - cents["bank-2"])
     stage.check(
         f"{moved} went from alice to bob in all, and nothing got lost",
         (alice, bob) == (START - moved, START + moved),
-        f"alice has {alice}, bob {bob}, who both had {START}",
+        f"alice has {alice}, bob {bob}, from {START} each",
     )

@@ -1,4 +1,4 @@
-"""PermitExpirableSemaphore: permits that end by themselves, and that can be handed on by id."""
+"""PermitExpirableSemaphore: permits that expire, and that another process can release by id."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ async def scene(stage: Stage) -> None:
     [guest] = await stage.start(renter, "renter")
     asked = await guest.says("asks")
     await guest.says("has")
-    stage.say(f"{guest} has one of two permits, for {RENT} s, and never gives it back")
+    stage.say(f"{guest} takes one of two permits for {RENT} s, and never releases it")
     await stage.until(both_free, "the permit did not come back")
     after = time.monotonic() - asked.at
     since = "it was asked for"
-    stage.check_lease("it ended by itself and came back", after, since, whole=True, lease_time=RENT)
+    stage.check_lease("it expired and is free again", after, since, whole=True, lease_time=RENT)
     told = (await guest.says("over")).at - asked.at
-    stage.check_lease("its holder was told", told, since, lease_time=RENT)
+    stage.check_lease("its holder learned of it", told, since, lease_time=RENT)
 
     [front] = await stage.start(web, "web")
     permit_id = (await front.says("has"))["id"]
@@ -64,8 +64,8 @@ async def scene(stage: Stage) -> None:
     stage.check("the permit is still taken", left == 1, f"{left} of 2 are free")
     [back] = await stage.start(worker, "worker", permit_id=permit_id)
     released = await back.says("released")
-    stage.say(f"{back} does the job and gives the permit back, by its id")
+    stage.say(f"{back} does the job and releases the permit by its id")
     answers = [released["first"], released["second"]]
     stage.check("that works once", answers == [True, False], f"{answers} when done twice")
     left = await rooms.available()
-    stage.check("it came back at once", left == 2, f"{left} of 2 are free")
+    stage.check("it is free at once", left == 2, f"{left} of 2 are free")

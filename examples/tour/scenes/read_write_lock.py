@@ -1,4 +1,4 @@
-"""ReadWriteLock: readers together, a writer alone, and from writing to reading without a gap."""
+"""ReadWriteLock: readers share, a writer is alone, and a writer becomes a reader without a gap."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def reader(me: Me) -> None:
 
 
 async def writer(me: Me) -> None:
-    """Set prices, and read what was set before anybody sets them anew."""
+    """Set prices, and read them before anybody sets them again."""
     lock = me.client.get_read_write_lock("prices")
     await me.told("write")
     me.tell("waits")
@@ -53,7 +53,7 @@ async def scene(stage: Stage) -> None:
     stage.check("they were inside together", most == len(readers), f"{most} at once")
     after = (await shop.says("writes")).at - max(ends)
     stage.check(
-        "the writer came in when the last of them had left",
+        "the writer came in when the last reader left",
         after > 0,
         f"{after * 1000:.1f} ms later",
     )

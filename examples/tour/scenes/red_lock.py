@@ -1,4 +1,4 @@
-"""RedLock: a lock on three independent servers is to be had as long as two of them are there."""
+"""RedLock: can be acquired while two of three servers are up."""
 
 from __future__ import annotations
 

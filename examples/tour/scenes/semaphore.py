@@ -1,4 +1,4 @@
-"""Semaphore: at most five at once, over processes; the permits of who is killed come back."""
+"""Semaphore: at most five at once, across processes; a killed holder's permits return."""
 
 from __future__ import annotations
 
@@ -55,12 +55,14 @@ async def scene(stage: Stage) -> None:
     [patient] = await stage.start(batch, "patient", permits=PERMITS)
     await patient.says("wants")
     left = await stage.client.get_semaphore("calls").available()
-    stage.check("who cannot have all takes none", left == PERMITS - 3, f"{left} are left")
+    stage.check(
+        "a request for more than are free takes none", left == PERMITS - 3, f"{left} are left"
+    )
     killed_at = time.monotonic()
     greedy.kill()
     stage.say(f"kill -9 {greedy.name}")
     after = (await patient.says("has")).at - killed_at
     stage.check_lease(
-        f"its permits came back, when their lease of {LEASE_TIME} s was over", after, "the kill"
+        f"its permits returned when their lease of {LEASE_TIME} s was over", after, "the kill"
     )
     patient.tell("leave")

@@ -17,7 +17,11 @@ def check_connection(server: Server, facts: Facts) -> Finding:
     """Say whether the server answers us."""
     if server.answered:
         return ok("connection", "answers")
-    todo = "correct user, password or TLS" if server.refused else "look at the server and network"
+    todo = (
+        "correct the user, password or TLS settings"
+        if server.refused
+        else "check the server and the network"
+    )
     if server.is_replica:
         return warning("connection", server.error, todo)
     return problem("connection", server.error, todo)
@@ -27,10 +31,10 @@ def check_permissions(server: Server, facts: Facts) -> Finding:
     """Say what the user may not do and a client needs."""
     if not server.missing:
         how = "ACL DRYRUN" if server.dry_run else "tried with harmless commands"
-        return ok("permissions", f"all are there ({how})")
+        return ok("permissions", f"complete ({how})")
     rules = " ".join(each.rule for each in server.missing)
     acl = " ".join(["redisson-py acl", facts.acl_options]).strip()
-    todo = f"ACL SETUSER {server.user} with what `{acl}` prints"
+    todo = f"ACL SETUSER {server.user} with the output of `{acl}`"
     return problem("permissions", f"the user {server.user!r} lacks {rules}", todo)
 
 
@@ -41,14 +45,14 @@ def check_lock(facts: Facts) -> Iterator[Finding]:
         # `check_connection` reports it.
         return
     if trial.error:
-        todo = "see the other findings: as long as this fails, no lock works"
+        todo = "see the other findings: until this works, no lock does"
         yield problem("lock", f"cannot {trial.step}: {trial.error}", todo)
         return
     yield ok("lock", "acquired, extended, handed over and released")
     if trial.woken and not trial.message_error:
         yield ok("messages", "a release wakes the next waiter")
     else:
-        found = "a release wakes nobody: waiters ask every few seconds only"
+        found = "a release wakes no waiter: waiters only poll, every few seconds"
         if trial.message_error:
             found += f"; {trial.message_error}"
         yield problem("messages", found, "allow +subscribe, +unsubscribe and &redisson*")
@@ -64,7 +68,9 @@ def check_latency(facts: Facts) -> Finding | None:
     patience = min(facts.lease_time / _SILENCE, _LONGEST_SILENCE)
     if longest > patience:
         return warning(
-            "latency", f"{found}: clients take it for dead after {patience:g} s", "raise lease_time"
+            "latency",
+            f"{found}: clients give up a connection after {patience:g} s of silence",
+            "raise lease_time",
         )
     return ok("latency", found)
 

@@ -17,7 +17,7 @@ _FROM_OURS = 5.0
 #: The relative speed difference, and the seconds beyond it, that do not count as a step.
 _DRIFT, _STEP = 0.01, 0.1
 
-_TODO = "slew the clocks of all servers by NTP, and do not step them"
+_TODO = "let NTP slew the clocks of all servers, never step them"
 
 
 def check_clocks(facts: Facts) -> Finding | None:
@@ -41,10 +41,10 @@ def check_clocks(facts: Facts) -> Finding | None:
         return level("clock", found, _TODO)
     off = max((max(least, -most) for least, most in ahead), default=0.0)
     if off > _FROM_OURS:
-        found = f"{off:.1f} s away from this machine's"
-        return warning("clock", found, "find out which is wrong; mend it slowly (slew)")
+        found = f"{off:.1f} s off this machine's clock"
+        return warning("clock", found, "find out which is wrong, and slew it")
     bound = max(max(abs(least), abs(most)) for least, most in ahead)
-    return ok("clock", f"within {max(bound, 0.001) * 1000:.0f} ms of this machine's")
+    return ok("clock", f"within {max(bound, 0.001) * 1000:.0f} ms of this machine's clock")
 
 
 def _step(first: Clock, second: Clock) -> float:

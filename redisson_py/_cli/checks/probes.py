@@ -3,7 +3,7 @@
 ACL DRYRUN is asked first. Where there is none (Redis 6.2), or the user may not use it, the same
 commands are sent: a server looks at permissions before it looks at anything but the number of
 arguments. They ask for a random key that is not there, or are refused for another reason than the
-user: not a number, an odd number of fields. Only SET writes, a key that ends by itself, and RPUSH
+user: not a number, an odd number of fields. Only SET writes, a key that expires, and RPUSH
 comes next: it finds the wrong type there.
 """
 

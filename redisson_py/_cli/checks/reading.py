@@ -1,7 +1,7 @@
 """Reads the servers, each over a connection of its own. What is refused is left out, not guessed.
 
 Permissions are checked by ACL DRYRUN, or by the commands of `probes`, one of which writes a key
-that expires by itself. Masters load our scripts into their cache. Nothing else is changed.
+that expires. Masters load our scripts into their cache. Nothing else is changed.
 """
 
 from __future__ import annotations

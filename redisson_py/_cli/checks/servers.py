@@ -23,7 +23,7 @@ def check_settings(server: Server, facts: Facts) -> Finding | None:
         unseen += ["cluster-node-timeout", "cluster-require-full-coverage"]
     if server.replicas or facts.topology != "single":
         unseen += ["min-replicas-to-write", "repl-timeout"]
-    todo = "the service refuses CONFIG GET: look at its own settings"
+    todo = "the service refuses CONFIG GET: look in its console"
     if "permission" in server.config_refusal:
         todo = "allow +config|get to see them"
     return hidden("settings", ", ".join(unseen), todo)
@@ -41,7 +41,7 @@ def check_version(server: Server, facts: Facts) -> Finding:
         return warning(
             "version",
             f"{shown} writes some large numbers in scripts as 1e+08 (redis#13113)",
-            "this library avoids it, other scripts may not: update the server",
+            "update the server: this library avoids the bug, other scripts may not",
         )
     return ok("version", shown)
 
@@ -52,14 +52,14 @@ def check_role(server: Server, facts: Facts) -> Finding | None:
         return None
     info = server.info or {}
     if "sentinel" in (info.get("redis_mode"), info.get("server_mode")):
-        todo = "name the service, too: redis+sentinel://host1,host2,host3/service"
-        return problem("role", "this is a Sentinel, which keeps no locks", todo)
+        todo = "add the service name: redis+sentinel://host1,host2,host3/service"
+        return problem("role", "a Sentinel, which keeps no locks", todo)
     if server.is_replica:
         todo = "name the master, or all servers: redis://host1,host2"
-        return problem("role", "the server is a replica: it refuses every lock", todo)
+        return problem("role", "a replica, which refuses every lock", todo)
     if server.number("cluster_enabled"):
         todo = "name the cluster: redis+cluster://host1,host2"
-        return problem("role", "the server is a node of a cluster", todo)
+        return problem("role", "a node of a cluster, which refuses the other nodes' keys", todo)
     return None
 
 
@@ -68,11 +68,12 @@ def check_eviction(server: Server, facts: Facts) -> Finding:
     policy = (server.info or {}).get("maxmemory_policy")
     limit, todo = server.number("maxmemory"), "CONFIG SET maxmemory-policy noeviction"
     if policy is None:
-        return hidden("eviction", "the eviction policy", "allow +info, or look at the service")
+        todo = "allow +info, or look in the service's console"
+        return hidden("eviction", "the eviction policy", todo)
     if policy == "noeviction":
         return ok("eviction", "noeviction")
     if limit == 0:
-        found = f"{policy}: no memory limit now; locks are deleted as soon as one is set"
+        found = f"{policy}: no limit now; with one, the server may delete locks that are held"
         return warning("eviction", found, todo)
     return problem("eviction", f"{policy}: a full server deletes locks that are held", todo)
 
@@ -81,29 +82,31 @@ def check_memory(server: Server, facts: Facts) -> Finding:
     """Say whether there is room for locks."""
     limit, used = server.number("maxmemory"), server.number("used_memory")
     if limit is None or used is None:
-        return hidden("memory", "the use of memory", "allow +info to see it")
+        return hidden("memory", "memory use", "allow +info to see it")
     if limit == 0:
-        return ok("memory", "no maxmemory is set")
+        return ok("memory", "no maxmemory set")
     todo = "raise maxmemory, or delete data"
-    found = f"{used * 100 // limit} % of maxmemory ({_mib(limit)}) is used"
+    found = f"{used * 100 // limit} % of maxmemory ({_mib(limit)}) used"
     if used >= limit:
-        return problem("memory", f"{found}: new locks are refused", todo)
+        return problem("memory", f"{found}: the server refuses new locks", todo)
     if used >= limit * _NEARLY_FULL:
         return warning("memory", f"{found}: a full server refuses new locks", todo)
-    return ok("memory", f"less than {_NEARLY_FULL * 100:.0f} % of maxmemory is used")
+    return ok("memory", f"less than {_NEARLY_FULL * 100:.0f} % of maxmemory used")
 
 
 def check_persistence(server: Server, facts: Facts) -> Finding:
     """Say which locks survive a restart."""
     info = server.info or {}
     if "aof_enabled" not in info:
-        return hidden("persistence", "persistence", "allow +info, or look at the service")
+        todo = "allow +info, or look in the service's console"
+        return hidden("persistence", "persistence", todo)
     # A snapshot that failed stops writes only where snapshots are wanted.
     stops = server.setting("save") != "" and server.setting("stop-writes-on-bgsave-error") != "no"
     snapshot_failed = stops and info.get("rdb_last_bgsave_status") == "err"
     if snapshot_failed or info.get("aof_last_write_status") == "err":
-        todo = "look at the server's log and disk"
-        return problem("persistence", "the last write to disk failed: locks are refused", todo)
+        todo = "check the server's log and disk"
+        found = "the last write to disk failed: the server refuses locks"
+        return problem("persistence", found, todo)
     if info["aof_enabled"] == "1":
         synced = {
             "always": "at every write",
@@ -111,15 +114,15 @@ def check_persistence(server: Server, facts: Facts) -> Finding:
             "no": "when the system decides",
         }
         how = synced.get(server.setting("appendfsync") or "")
-        return ok("persistence", "appendonly yes" + (f", on disk {how}" if how else ""))
+        return ok("persistence", "appendonly yes" + (f", synced {how}" if how else ""))
     todo = "CONFIG SET appendonly yes"
     if facts.topology != "single":
-        todo += ", or do not restart a master automatically"
+        todo += ", or turn off automatic restarts of masters"
     saved = server.setting("save")
     if saved:
         found = "snapshots only: a restart forgets the locks since the last one"
     elif saved == "":
-        found = "none: a restart forgets every lock, and others are granted it at once"
+        found = "none: a restart forgets every lock, and others can acquire it at once"
     else:
         found = "appendonly no: a restart forgets locks"
     return warning("persistence", found, todo)
@@ -132,16 +135,16 @@ def check_scripts(server: Server, facts: Facts) -> Finding | None:
     if server.load_error:
         return problem(
             "scripts",
-            f"SCRIPT LOAD is refused: {server.load_error}",
-            "allow +script|load; without scripts nothing works",
+            f"the server refuses SCRIPT LOAD: {server.load_error}",
+            "allow +script|load: nothing works without scripts",
         )
     if server.cached is not None and server.cached < server.loaded:
         return warning(
             "scripts",
-            f"{server.loaded} were loaded, {server.cached} are there a moment later",
-            "find what sends SCRIPT FLUSH: each lost script costs a round trip",
+            f"loaded {server.loaded}, but only {server.cached} remained a moment later",
+            "find who sends SCRIPT FLUSH: each lost script costs a round trip",
         )
-    return ok("scripts", f"all {server.loaded} can be loaded")
+    return ok("scripts", f"all {server.loaded} loaded")
 
 
 def check_idle(server: Server, facts: Facts) -> Iterator[Finding]:
@@ -150,17 +153,17 @@ def check_idle(server: Server, facts: Facts) -> Iterator[Finding]:
     if limit is not None and 0 < limit <= facts.lease_time / 3:
         yield warning(
             "timeout",
-            f"timeout {limit}: connections are closed between two renewals",
+            f"timeout {limit}: the server closes connections between two renewals",
             "CONFIG SET timeout 0",
         )
     elif limit:
-        yield ok("timeout", f"idle connections are closed after {limit} s; clients come back")
+        yield ok("timeout", f"idle connections close after {limit} s; clients reconnect")
     elif limit == 0:
         yield ok("timeout", "idle connections stay open")
     if period == 0:
         yield warning(
             "keepalive",
-            "tcp-keepalive 0: connections of clients that vanished stay open",
+            "tcp-keepalive 0: connections of dead clients stay open",
             "CONFIG SET tcp-keepalive 300",
         )
     elif period is not None:
@@ -176,10 +179,10 @@ def check_buffers(server: Server, facts: Facts) -> Finding | None:
     if any(0 < limit < _SMALL_BUFFER for limit in (hard, soft)):
         return warning(
             "buffers",
-            f"client-output-buffer-limit pubsub {hard} {soft}: clients with many waiters are cut",
+            f"client-output-buffer-limit pubsub {hard} {soft}: cuts off clients with many waiters",
             'CONFIG SET client-output-buffer-limit "pubsub 32mb 8mb 60"',
         )
-    return ok("buffers", "messages may wait" + (f" up to {_mib(hard)}" if hard else ""))
+    return ok("buffers", f"up to {_mib(hard)} of messages" if hard else "no hard limit")
 
 
 def _written(version: Version) -> str:

@@ -25,9 +25,9 @@ def check_masters(facts: Facts) -> Finding | None:
         return None
     masters = [each.where for each in facts.masters]
     if len(masters) == 1:
-        return ok("master", f"{masters[0]} is the only one")
+        return ok("master", f"{masters[0]} is the only master")
     if masters:
-        found = f"{' and '.join(masters)} both say that they are master: clients wait"
+        found = f"{' and '.join(masters)} claim to be master: clients wait"
         return problem("master", found, "demote all but one (REPLICAOF)")
     return problem("master", "none of the servers is master", "promote one (REPLICAOF NO ONE)")
 
@@ -39,23 +39,23 @@ def check_replicas(server: Server, facts: Facts) -> Iterator[Finding]:
         return
     if server.is_replica:
         if server.info.get("master_link_status") == "down":
-            todo = "look at the replica's log"
-            yield warning("replicas", "a replica has no connection to its master", todo)
+            todo = "check the replica's log"
+            yield warning("replicas", "a replica is not connected to its master", todo)
         return
     count, online = len(server.replicas), server.online
     late = max((int(each.get("lag", "0") or 0) for each in server.replicas), default=0)
     if count > online:
         found = f"{count - online} of {count} do not follow their master"
-        yield warning("replicas", found, "look at the replicas' logs")
+        yield warning("replicas", found, "check the replicas' logs")
     elif late > _MOST_LAG:
-        found = f"the last sign of life of one is {late} s old"
-        yield warning("replicas", found, "look at the replicas and the network")
+        found = f"one replica has been silent for {late} s"
+        yield warning("replicas", found, "check the replicas and the network")
     elif count:
         yield ok("replicas", f"{count} online")
     elif facts.topology == "single":
-        yield ok("replicas", "none: nothing is granted while the server is away")
+        yield ok("replicas", "none: no lock can be acquired while the server is down")
     else:
-        found = "none: nothing takes over when the master fails"
+        found = "none: no server takes over when the master fails"
         yield warning("replicas", found, "add a replica to each master")
     yield from _check_settings(server, facts, count, online)
 
@@ -67,19 +67,19 @@ def _check_settings(server: Server, facts: Facts, count: int, online: int) -> It
     if wanted > online:
         yield problem(
             "min-replicas",
-            f"min-replicas-to-write {wanted}, and {online} are online: all writes are refused",
+            f"min-replicas-to-write {wanted}, but {online} online: the master refuses all writes",
             "add replicas, or lower it",
         )
     elif facts.topology == "sentinel" and count >= 2 and wanted == 0:
         yield warning(
             "min-replicas",
-            "a master that is cut off goes on granting locks",
+            "a master that is cut off still grants locks",
             "set min-replicas-to-write 1 and min-replicas-max-lag 2",
         )
     elif facts.topology == "sentinel" and count == 1 and wanted:
         yield warning(
             "min-replicas",
-            f"min-replicas-to-write {wanted} with one replica: after a failover all is refused",
+            f"min-replicas-to-write {wanted} with one replica: after a failover, no write succeeds",
             "CONFIG SET min-replicas-to-write 0, and use sync_replicas",
         )
     elif count:
@@ -89,7 +89,7 @@ def _check_settings(server: Server, facts: Facts, count: int, online: int) -> It
         if patience > _REPLICATION_TIMEOUT:
             yield warning(
                 "repl-timeout",
-                f"a replica that hangs is waited for {patience} s",
+                f"the master counts a hanging replica as online for {patience} s",
                 "CONFIG SET repl-timeout 15 and repl-ping-replica-period 5",
             )
         else:
@@ -104,7 +104,7 @@ def check_sentinels(facts: Facts) -> Iterator[Finding]:
     for each in facts.sentinels:
         if each.error:
             level = warning if asked else problem
-            todo = "look at it; `redisson-py acl --sentinel` has its permissions"
+            todo = "check it; for its permissions, see `redisson-py acl --sentinel`"
             yield level("sentinel", f"{each.where}: {each.error}", todo)
     if not asked:
         return
@@ -117,14 +117,14 @@ def check_sentinels(facts: Facts) -> Iterator[Finding]:
             "sentinel", found, "wait for the failover to end, or SENTINEL RESET the others"
         )
     if any("down" in each.fields.get("flags", "") for each in asked):
-        found = f"the master {names[0]} counts as down"
-        yield problem("sentinel", found, "look at the master")
+        found = f"the Sentinels consider the master {names[0]} down"
+        yield problem("sentinel", found, "check the master")
     if quorum > total or len(asked) * 2 <= total:
         found = f"{len(asked)} of {total} answer, the quorum is {quorum}: no failover is possible"
         yield problem("sentinel", found, "start the others, or lower the quorum")
     elif total < 3:
-        found = f"{total}, which cannot tell who is cut off"
-        yield warning("sentinel", found, "run three, on machines of their own")
+        found = f"only {total}: too few to tell who is cut off"
+        yield warning("sentinel", found, "run three, on separate machines")
     else:
         yield ok("sentinel", f"{len(asked)} of {total} answer, quorum {quorum}, master {names[0]}")
     times = {number for each in asked if (number := each.number("down-after-milliseconds"))}
@@ -139,7 +139,7 @@ def check_cluster(facts: Facts) -> Iterator[Finding]:
     if cluster is None:
         return
     if cluster.error:
-        yield problem("slots", f"nobody says who serves them: {cluster.error}", "see above")
+        yield problem("slots", f"no node returned the slots: {cluster.error}", "see above")
         return
     if cluster.uncovered:
         shown = ", ".join(
@@ -149,7 +149,7 @@ def check_cluster(facts: Facts) -> Iterator[Finding]:
         found = f"{count} of {SLOTS} have no master: {shown}"
         yield problem("slots", found, "CLUSTER ADDSLOTS, or redis-cli --cluster fix")
     else:
-        yield ok("slots", f"all have a master, of {len(cluster.replicas)}")
+        yield ok("slots", f"all have a master ({len(cluster.replicas)} masters)")
 
 
 def check_cluster_settings(server: Server, facts: Facts) -> Iterator[Finding]:
@@ -162,17 +162,17 @@ def check_cluster_settings(server: Server, facts: Facts) -> Iterator[Finding]:
         yield _detection("node timeout", milliseconds, todo)
     full = server.setting("cluster-require-full-coverage")
     if full == "yes":
-        found = "every slot stops while one master is missing"
+        found = "one missing master stops every slot"
         yield warning("coverage", found, "CONFIG SET cluster-require-full-coverage no")
     elif full is not None:
-        yield ok("coverage", "the other slots go on while one master is missing")
+        yield ok("coverage", "one missing master stops only its own slots")
 
 
 def _detection(check: str, milliseconds: int, todo: str) -> Finding:
     if milliseconds > _LONGEST_DETECTION:
-        found = f"a failure is noticed after {milliseconds} ms: calls fail and leases end before"
+        found = f"failures noticed after {milliseconds} ms: calls fail and leases end before that"
         return warning(check, found, todo)
     if milliseconds < _SHORTEST_DETECTION:
-        found = f"{milliseconds} ms: a master is replaced before clients notice that it is silent"
+        found = f"{milliseconds} ms: a master is replaced before clients notice its silence"
         return warning(check, found, todo)
-    return ok(check, f"a failure is noticed after {milliseconds} ms")
+    return ok(check, f"failures noticed after {milliseconds} ms")

@@ -27,27 +27,27 @@ _SENTINEL = {
 _NOTHING = ["resetkeys", "resetchannels", "-@all"]
 
 
-@click.command(short_help="Print the permissions that the library needs.")
-@click.option("--cluster", is_flag=True, help="On the nodes of a cluster.")
+@click.command(short_help="Print the permissions the library needs.")
+@click.option("--cluster", is_flag=True, help="For the nodes of a cluster.")
 @click.option(
     "--sharded-pubsub",
     type=click.Choice(["auto", "off"]),
     default="auto",
     show_default=True,
-    help="What the client says; off for every cluster of Redis 6.2.",
+    help="The clients' setting; off for a cluster of Redis 6.2.",
 )
 @click.option(
     "--sync",
     is_flag=True,
-    help="For clients with sync_replicas: all of clusters and of Sentinel, unless it is 0.",
+    help="For clients with sync_replicas (the default with a cluster or Sentinel).",
 )
 @click.option(
-    "--sentinel", is_flag=True, help="On the sentinels; what they watch has its own user."
+    "--sentinel", is_flag=True, help="For the Sentinels; the servers they watch need another user."
 )
 @click.option(
     "--operator",
     is_flag=True,
-    help="For people: also what inspect, locks, top and release send.",
+    help="For operators: also what inspect, locks, top and release send.",
 )
 @json_option
 def acl(
@@ -59,9 +59,9 @@ def acl(
     operator: bool,
     as_json: bool,
 ) -> None:
-    """Print the permissions that a user of this library needs, as ACL SETUSER takes them."""
+    """Print the permissions that this library's user needs, as arguments of ACL SETUSER."""
     if sentinel and (cluster or sync or operator):
-        raise click.UsageError("--sentinel prints what sentinels ask for: give it alone")
+        raise click.UsageError("--sentinel cannot be combined with --cluster, --sync or --operator")
     rules = permissions(
         cluster=cluster,
         sharded=sharded_pubsub == "auto",

@@ -10,7 +10,7 @@ from click.shell_completion import get_completion_class
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print a script that completes commands and options in a shell.
+    """Print a shell script that completes commands and options.
 
     \b
     bash   echo 'eval "$(redisson-py completion bash)"' >> ~/.bashrc

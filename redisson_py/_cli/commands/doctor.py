@@ -29,7 +29,7 @@ _TOPOLOGIES = {
 }
 
 
-@click.command(short_help="Check servers: are locks safe there?")
+@click.command(short_help="Check whether locks are safe on these servers.")
 @servers_options
 @click.option(
     "--timeout",
@@ -38,15 +38,15 @@ _TOPOLOGIES = {
     show_default=True,
     help="Seconds that a server may take for an answer.",
 )
-@click.option("--strict", is_flag=True, help="Exit with 1 if there are warnings, too.")
+@click.option("--strict", is_flag=True, help="Exit with 1 on warnings, too.")
 @json_option
 @asynchronous
 async def doctor(*, servers: Servers, timeout: float, strict: bool, as_json: bool) -> int:
     """Check whether locks are safe on these servers, and say what to do.
 
-    It connects, asks for settings and permissions, and uses a real lock under a random name.
-    No setting of a server is changed. What the user may not see is "not visible", which is no
-    fault. Exit status: 0 without problems, 1 with problems, 69 if no server answers.
+    It reads settings and permissions, and uses a real lock under a random name. It changes no
+    setting. A setting that your user may not read is "not visible", which is not a problem.
+    Exit status: 0 without problems, 1 with problems, 69 if no server answers.
     """
     facts = await _facts(servers, timeout)
     findings = examine(facts)

@@ -28,7 +28,7 @@ from redisson_py._cli.status import answer, asynchronous, json_option
 NOTHING = 1
 
 kind_option = click.option(
-    "--kind", type=click.Choice(KINDS), help="What it is, where its keys do not tell."
+    "--kind", type=click.Choice(KINDS), help="What NAME is, if its keys leave that open."
 )
 
 
@@ -50,13 +50,12 @@ async def inspect(
 ) -> int:
     """Show who holds NAME, who waits for it, and its keys.
 
-    It may be of any kind, and several kinds may share a name: a lock and a barrier have different
-    keys. The number of a latch and that of a semaphore look alike: that is shown as "latch or
-    semaphore" unless --kind says which it is.
+    NAME may be of any kind; a lock and a barrier can share a name, because they use different keys.
+    A latch and a semaphore both store a number: that is shown as "latch or semaphore" unless
+    --kind says which it is.
 
-    Only commands that read are sent. Exit status: 0 if there is something, held or free; 1 if
-    there is nothing, as with a lock that nobody holds, or only a key of another application's; 69
-    if a server did not answer.
+    inspect only reads. Exit status: 0 if it found something, held or free; 1 if it found nothing (a
+    free lock has no key) or only a key of another application; 69 if a server did not answer.
     """
     async with servers.client() as connected:
         asker = Asker(connected)
@@ -104,9 +103,9 @@ def _nothing(key: str, kind: Kind | None, kind_of_key: str) -> str:
     key = printable(key)
     if kind_of_key == "none":
         what = "nothing" if kind is None else f"no {words(kind)}"
-        return f"{key}: there is {what}; what nobody holds and nobody waits for has no key"
-    what = "nothing of this library's" if kind is None else f"no {words(kind)}"
-    return f"{key}: a key of type {kind_of_key}, which is {what}"
+        return f"{key}: {what} found (a free lock has no key)"
+    what = "something this library uses" if kind is None else f"a {words(kind)}"
+    return f"{key}: a key of type {kind_of_key}, not {what}"
 
 
 def words(kind: Kind) -> str:
@@ -133,7 +132,7 @@ def lines(found: Found) -> list[str]:
         rows.append(("", f"and {more} more"))
     if found.token is not None:
         rows.append(("token", f"{found.token} was the last one issued"))
-    count = "unknown (PUBSUB is not permitted, or a server is away)"
+    count = "unknown (PUBSUB is not permitted, or a server is down)"
     if found.listeners is not None:
         count = plural(found.listeners, "connection")
     rows.append(("listening", f"{count} on {printable(text(found.channel))}"))

@@ -24,7 +24,7 @@ _LISTED = 3
 Stopped = Literal["limit", "time"]
 
 
-@click.command(short_help="List what is held or waited for.")
+@click.command(short_help="List held locks and their waiters.")
 @click.argument("pattern", default="*")
 @servers_options
 @click.option(
@@ -32,7 +32,7 @@ Stopped = Literal["limit", "time"]
     type=click.IntRange(1, 100_000),
     default=500,
     show_default=True,
-    help="The most resources that are shown; the search ends there.",
+    help="Stop after this many resources.",
 )
 @click.option(
     "--seconds",
@@ -46,18 +46,17 @@ Stopped = Literal["limit", "time"]
 async def locks(
     *, pattern: str, servers: Servers, limit: int, seconds: float, as_json: bool
 ) -> int:
-    """List what is held, and what has waiters: locks, semaphores and barriers.
+    """List the locks, semaphores and barriers that have holders or waiters.
 
-    PATTERN is a pattern of names, as for KEYS: "orders:*". All keys are passed over with SCAN, on
-    each master of a cluster, 500 at a time, so the servers go on serving others. One
-    field is read of each hash whose name fits, and what turns out to be a lock is looked at.
+    PATTERN matches names, as KEYS does: "orders:*". The search goes through all keys with SCAN, 500
+    at a time, on each master of a cluster; the servers serve others in between. It reads one field
+    of each hash whose name matches, and looks closer if that is a lock.
 
-    A free lock has no key and is not listed. The number of a latch, and that of a semaphore of
-    which this library has recorded no holder, look like anybody's number and are not listed
-    either: `inspect NAME` shows them.
+    A free lock has no key, so it is not listed. Latches, and semaphores without a recorded holder,
+    are plain numbers that could be anybody's and are not listed either: use `inspect NAME`.
 
-    Exit status: 0, also if nothing is held or --limit or --seconds has ended the search, which is
-    said; 69 if a server did not answer.
+    Exit status: 0, even if nothing is held, or if --limit or --seconds ended the search (a note
+    says so); 69 if a server did not answer.
     """
     found: dict[Resource, Found] = {}
     away: dict[str, str] = {}
@@ -119,10 +118,10 @@ async def _search(
 
 
 def notes(stopped: Stopped | None, limit: int, seconds: float, away: dict[str, str]) -> list[str]:
-    """Return what a reader must know of what is missing."""
+    """Return notes on what the list leaves out."""
     said = {
         None: [],
-        "limit": [f"there is more: the search ended at --limit {limit}"],
-        "time": [f"there may be more: the search ended after --seconds {seconds:g}"],
+        "limit": [f"there is more: the search stopped at --limit {limit}"],
+        "time": [f"there may be more: the search stopped after --seconds {seconds:g}"],
     }[stopped]
     return said + [f"{server} did not answer: {why}" for server, why in away.items()]

@@ -10,7 +10,7 @@ from redisson_py._cli.status import answer, asynchronous, json_option
 from redisson_py._time import now
 
 
-@click.command(short_help="Say whether the servers answer.")
+@click.command(short_help="Check whether the servers answer.")
 @servers_options
 @click.option(
     "--timeout",
@@ -22,7 +22,7 @@ from redisson_py._time import now
 @json_option
 @asynchronous
 async def ping(*, servers: Servers, timeout: float, as_json: bool) -> None:
-    """Say whether the servers answer: exit status 0, or 69 if they do not."""
+    """Check whether the servers answer. Exit status: 0 if they do, 69 if not."""
     began = now()
     async with servers.client() as client:
         await client.ping(timeout=timeout)

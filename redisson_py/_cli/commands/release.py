@@ -18,16 +18,17 @@ from redisson_py._cli.status import answer, asynchronous, fail, json_option
 #: Nobody held it.
 NOT_HELD = 1
 
-#: What frees what has no holder of its own.
+#: What to do about a resource that is not a lock.
 _INSTEAD: dict[Kind, str] = {
-    "semaphore": "permits of a dead client come back by themselves when its lease ends;"
-    " `await semaphore.add_permits(n)` adds what Redisson's clients lost",
-    "permit-expirable-semaphore": "`await semaphore.release(id)` gives one permit back;"
+    "semaphore": "A dead client's permits return when its lease ends;"
+    " `await semaphore.add_permits(n)` replaces permits that Redisson's clients lost",
+    "permit-expirable-semaphore": "`await semaphore.release(id)` returns a permit;"
     " `redisson-py inspect` shows the ids",
-    "latch": "`await latch.count_down(n)` or `await latch.delete()` opens it",
-    "latch-or-semaphore": "of a latch `await latch.delete()` opens it; of a semaphore"
-    " `await semaphore.add_permits(n)` adds permits",
-    "barrier": "`await barrier.abort()` sends its parties away, `await barrier.reset()` mends it",
+    "latch": "`await latch.count_down(n)` or `await latch.delete()` opens a latch",
+    "latch-or-semaphore": "`await latch.delete()` opens a latch;"
+    " `await semaphore.add_permits(n)` adds permits to a semaphore",
+    "barrier": "`await barrier.abort()` breaks a barrier and wakes its parties,"
+    " `await barrier.reset()` makes it usable again",
 }
 #: Holders that are shown.
 _LISTED = 10
@@ -36,36 +37,36 @@ _LOCKS: tuple[Kind, ...] = ("lock", "fair-lock", "fenced-lock", "read-write-lock
 
 @click.command(short_help="Free a lock, whoever holds it.")
 @click.argument("name")
-@click.option("--force", is_flag=True, help="Required: another's lock is freed.")
+@click.option("--force", is_flag=True, help="Required, because it takes the lock from its holder.")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
 @servers_options
-@click.option("--kind", type=click.Choice(_LOCKS), help="What it is, where its keys do not tell.")
+@click.option(
+    "--kind", type=click.Choice(_LOCKS), help="What NAME is, if its keys leave that open."
+)
 @json_option
 def release(
     *, name: str, force: bool, yes: bool, servers: Servers, kind: Kind | None, as_json: bool
 ) -> None:
     """Free the lock NAME, whoever holds it, and wake the next waiter.
 
-    Its holder may be at work: it learns of the loss at its next renewal, after a third of its
-    lease at most, and until then two may be at work. If the holder is dead, the lock is free when
-    its lease ends, which `inspect NAME` shows.
+    The holder may still be working. It learns of the loss at its next renewal, within a third of
+    its lease; until then, two may work at once. If the holder is dead, the lock becomes free when
+    its lease ends: `inspect NAME` shows when.
 
-    The holder is shown, and you are asked; if there is another holder when you have answered, you
-    are asked again. A holder that comes between that second look and the release, a round trip
-    later, is freed as well. Without a terminal, --yes is required.
+    release shows the holder and asks; if the holder has changed by the time you answer, it asks
+    again. It also frees a holder that arrives between its last look and the release, one round trip
+    later. Without a terminal, --yes is required.
 
-    Of a read-write lock the side that is held is freed: all readers, or the writer with what it
-    reads itself. For semaphores, latches and barriers the command says what to do instead.
+    Of a read-write lock, release frees the side that is held: all readers, or the writer and its
+    own reads. It works only on locks; for other resources it says what to do instead.
 
-    Exit status: 0 if it was held and is free now; 1 if nobody held it, or you said no; 2 without
-    --force, or if it cannot ask; 69 if the server did not answer: it may be free then.
+    Exit status: 0 if the lock was held and is now free; 1 if nobody held it, or you said no; 2
+    without --force, or if it cannot ask; 69 if the server did not answer: the lock may be free.
     """
     if not force:
-        raise click.UsageError(
-            "only its holder releases a lock; --force frees it although the holder may be at work"
-        )
+        raise click.UsageError("refusing without --force: the holder may still be working")
     if not (yes or _is_terminal()):
-        raise click.UsageError("there is no terminal to ask at: give --yes")
+        raise click.UsageError("cannot ask without a terminal: pass --yes")
     shown: Found | None = None
     while True:
         found, freed = _visit(servers, name, kind, shown, asks=not yes)
@@ -75,7 +76,7 @@ def release(
         if freed is not None:
             break
         if shown is not None:
-            click.echo("It has another holder by now:", err=as_json)
+            click.echo("The holder has changed:", err=as_json)
         click.echo("\n".join(lines(lock)), err=as_json)
         if not click.confirm("Free it?", err=as_json):
             sys.exit(NOT_HELD)
@@ -106,7 +107,7 @@ def _owners(found: Found) -> set[str]:
 def _visit(
     servers: Servers, name: str, kind: Kind | None, shown: Found | None, *, asks: bool
 ) -> tuple[list[Found], bool | None]:
-    """Look, and at once free the lock unless the user has to be asked first.
+    """Look, and free the lock at once unless the user must agree first.
 
     Args:
         servers: Where it is.
@@ -152,10 +153,11 @@ def _why(found: list[Found], kind: Kind | None) -> str:
     """Return why there is nothing to free."""
     for each in found:
         if each.is_lock and each.holders_total:
-            return f"it is a {words(each.kind)}, and no {words(kind or 'lock')}"
+            return f"it is a {words(each.kind)}, not a {words(kind or 'lock')}"
     for each in found:
         if each.kind in _INSTEAD:
-            return f"it is a {words(each.kind)}: {_INSTEAD[each.kind]}"
+            what = f"it is a {words(each.kind)}"
+            return f"{what}; `release` works only on locks. {_INSTEAD[each.kind]}"
     return "nobody holds a lock of this name"
 
 

@@ -77,8 +77,8 @@ class _RunCommand(click.Command):
 @click.option(
     "--timeout",
     type=Seconds(),
-    help="Wait no longer than this for the lock, connecting included; 0 asks once. Without it,"
-    " wait until it is free.",
+    help="Wait at most this long for the lock, connecting included; 0 tries once. Without it,"
+    " wait until the lock is free.",
 )
 @click.option("--nonblock", "-n", is_flag=True, help="Do not wait: the same as --timeout 0.")
 @click.option(
@@ -87,7 +87,9 @@ class _RunCommand(click.Command):
     help="How long the lock outlives this host if it dies; renewed while CMD runs, however long"
     " that takes.  [default: 30, or what --config says]",
 )
-@click.option("--fair", is_flag=True, help="The longest waiter is next, across processes.")
+@click.option(
+    "--fair", is_flag=True, help="Grant the lock in the order of arrival, across processes."
+)
 @click.option("--fenced", is_flag=True, help=f"Put a fencing token into {_TOKEN}.")
 @click.option(
     "--permits",
@@ -110,7 +112,7 @@ class _RunCommand(click.Command):
     type=Seconds(),
     default="10",
     show_default=True,
-    help="When the lock is lost, CMD gets SIGTERM, and SIGKILL after this long; 0: at once.",
+    help="If the lock is lost, CMD gets SIGTERM, then SIGKILL after this long; 0: at once.",
 )
 @servers_options
 @asynchronous
@@ -129,8 +131,7 @@ async def run(
 ) -> int:
     """Hold the lock NAME while CMD runs, on any host: flock for fleets.
 
-    CMD runs once the lock is acquired, and is ended if the lock is lost meanwhile. The exit status
-    is that of CMD.
+    run starts CMD once it has the lock, and ends CMD if the lock is lost. The exit status is CMD's.
 
     \b
     redisson-py run report -- ./report.sh          wait, run, release
@@ -144,15 +145,15 @@ async def run(
 
     \b
     Exit statuses that are not CMD's:
-       69  Redis gave no answer, or refused; CMD did not run
+       69  Redis did not answer, or refused; CMD did not run
        74  the lock was lost; CMD was ended
        75  busy (--busy-exit); CMD did not run
       126  CMD cannot be executed
       127  CMD was not found
     128+n  signal n ended CMD, or ended the wait
 
-    Signals are passed on to CMD and the processes it has started (its process group). The lock
-    protects them until CMD itself exits: what it leaves running in the background is not protected.
+    run passes signals on to CMD and the processes it has started (its process group). The lock
+    protects them until CMD itself exits: what CMD leaves in the background is not protected.
     """  # noqa: D301  # click's mark of lines that are not to be wrapped
     chosen = [kind for kind, is_chosen in kinds.items() if is_chosen]
     chosen += ["permits"] if permits is not None else []

@@ -13,13 +13,15 @@ from redisson_py._scripts import manifest, source
 
 @click.command(short_help="Print the manifest of the Lua scripts.")
 @click.option(
-    "--write", type=click.Path(dir_okay=False, path_type=Path), help="Write it to this file."
+    "--write",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the manifest to this file.",
 )
 @json_option
 def scripts(*, write: Path | None, as_json: bool) -> None:
     """Print the manifest of the Lua scripts: name, version, shas, keys, arguments.
 
-    With --write, a script whose text changed without a new version is refused.
+    --write refuses a script whose text has changed under an old version.
     """
     loaded = source.load_all()
     if as_json:

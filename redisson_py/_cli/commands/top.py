@@ -45,20 +45,20 @@ Show = Callable[[Watch], None]
     show_default=True,
     help="Seconds between two looks.",
 )
-@click.option("--once", is_flag=True, help="Search all keys, look once, and end.")
+@click.option("--once", is_flag=True, help="Search all keys, look once, and exit.")
 @click.option(
     "--limit",
     type=click.IntRange(1, 1000),
     default=40,
     show_default=True,
-    help="The most resources that are watched: those that are found first.",
+    help="Watch at most this many resources: the first ones found.",
 )
 @click.option(
     "--rate",
     type=FiniteRange(10, 100_000),
     default=400.0,
     show_default=True,
-    help="The most commands a second, to all servers together; half of them search.",
+    help="Send at most this many commands a second, to all servers together; half of them search.",
 )
 @json_option
 @asynchronous
@@ -72,28 +72,28 @@ async def top(
     rate: float,
     as_json: bool,
 ) -> int:
-    """Watch who holds locks, semaphores and barriers, and who waits. q or Ctrl-C ends it.
+    """Watch who holds locks, semaphores and barriers, and who waits. Quit with q or Ctrl-C.
 
-    On a terminal a screen that is drawn anew with each look; elsewhere plain lines, a block for
-    each look; with --json a document on one line for each.
+    On a terminal, top redraws a screen at each look; elsewhere it prints a block of plain lines
+    for each look, with --json a document on one line.
 
     \b
-    HELD         how long the present holders have been seen: they have held it at least as long
-    LEFT         what is left of the lease; red below 5 s: it is not renewed, or not any more
-    WAIT         how many wait in a fair queue, or as writers that go first
+    HELD         how long top has seen these holders: they have held it at least that long
+    LEFT         time left of the lease; red below 5 s: nobody renews it
+    WAIT         waiters in a fair queue, or writers that go first
     LISTEN       connections that listen on its channel: about one for each client that waits
-    HAND-OFFS/s  new holders that were seen, in the last 10 s: at most one with each look
+    HAND-OFFS/s  new holders seen in the last 10 s: at most one at each look
     releases/s   messages that the servers published (PUBLISH, SPUBLISH): one for each release,
                  and whatever other applications publish there
 
-    All keys are searched with SCAN, as `locks` does, again and again with a pause of 2 s. Each
-    resource that is watched costs about six small commands a look. If --rate does not suffice for
-    --interval, looks take longer. top subscribes to nothing: clients yield to whoever listens, so
-    it would slow down what it shows.
+    top searches all keys with SCAN, as `locks` does, over and over with a pause of 2 s. Each
+    watched resource costs about six small commands a look. If --rate is too low for --interval,
+    looks take longer. top subscribes to nothing: clients yield to whoever listens, so it would
+    slow down what it shows.
 
-    A server that does not answer within 2 s is named, its rows stay with "no answer", and it is
-    tried again with each look. Exit status: 0 after q, 130 after Ctrl-C; 69 with --once if a
-    server did not answer.
+    If a server does not answer within 2 s, top names it, marks its rows "no answer", and tries it
+    again at each look. Exit status: 0 after q, 130 after Ctrl-C; 69 with --once if a server did
+    not answer.
     """  # noqa: D301 - click's mark for lines that stay as they are
     watch = Watch(now(), limit)
     async with _closed_quickly(servers.client(command_timeout=_ANSWER_TIMEOUT)) as connected:

@@ -83,7 +83,7 @@ class Party:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A resource as Redis had it a moment ago.
+    """A resource as Redis described it a moment ago.
 
     Attributes:
         name: Its name.

@@ -63,7 +63,7 @@ class Names:
         escaped = re.sub(rb"([*?\[\]\\])", rb"\\\1", self._prefix)
         # What is open at its end would take in what is put behind it.
         some = escaped + (wanted if _CLOSED.fullmatch(wanted) else b"*")
-        #: What SCAN is told; also the derived keys of these names match it.
+        #: The pattern for SCAN; derived keys of these names match it as well.
         self.match: bytes | None = None if some == b"*" else b"*" + some + b"*"
 
     def name(self, key: bytes) -> bytes | None:

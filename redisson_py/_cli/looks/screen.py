@@ -98,7 +98,7 @@ def _summary(watch: Watch) -> str:
 
 
 def _nothing(watch: Watch) -> str:
-    return "nothing is held" if watch.searched else "nothing was found yet"
+    return "nothing is held" if watch.searched else "nothing found yet"
 
 
 def _notes(watch: Watch) -> list[str]:

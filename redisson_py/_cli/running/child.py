@@ -37,7 +37,7 @@ def why_not_found(program: str) -> tuple[int, str] | None:
         return None
     if found:
         return 126, "it is not an executable file"
-    return 127, "there is no such file" if "/" in program else "it is not on the PATH"
+    return 127, "no such file" if "/" in program else "it is not on the PATH"
 
 
 @contextmanager
@@ -112,7 +112,7 @@ def _guard(grace: float) -> Guard | None:
     try:
         return Guard(grace)
     except OSError as error:
-        say(f"if this process is killed, its command is not: no guard ({error})")
+        say(f"cannot start the guard ({error}): if this process is killed, its command goes on")
         return None
 
 
@@ -173,7 +173,7 @@ class Child:
             return "SIGTERM"
         self._kill(signal.SIGKILL)
         await self.ended.wait()
-        return f"SIGTERM, {self._grace:g} s later SIGKILL,"
+        return f"SIGTERM, then SIGKILL after {self._grace:g} s,"
 
     def look(self) -> None:
         """Learn what has become of its process: after SIGCHLD."""

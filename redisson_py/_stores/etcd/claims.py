@@ -1,6 +1,6 @@
 """What an owner asks for in etcd: its key, and the keys for which that waits.
 
-The keys of locks and elections are told of in `store`. Those of a read-write lock are as Go's
+`store.py` describes the keys of locks and elections. Those of a read-write lock are as Go's
 `RWMutex` keeps them, in `experimental/recipes`; the last part, which Go takes from its clock, is
 the owner:
 
@@ -201,7 +201,7 @@ def owner_of(entry: Message, kind: Kind) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """A read-write lock as etcd had it, in the order of the keys' creation.
+    """A read-write lock as etcd saw it, in the order of the keys' creation.
 
     Attributes:
         writer: The key that writes.

@@ -77,8 +77,8 @@ def check_not_forked() -> None:
     """
     if _forked:
         raise BackendError(
-            "gRPC works in no process that was forked after a client of etcd was used: use clients"
-            " after the fork only, or start the process with spawn"
+            "gRPC does not work in a process that was forked after an etcd client was used: use"
+            " clients only after the fork, or start the process with spawn"
         )
 
 

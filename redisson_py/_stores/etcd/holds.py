@@ -65,7 +65,7 @@ class _Debt:
         unsure: A request of the owner had no answer.
         waited: The owner had a place in the queue, and no hold.
         sent: It may have been given back, without an answer.
-        refused: etcd refused it, which the engine was told: it does not ask again.
+        refused: etcd refused it, and the engine knows: it does not ask again.
     """
 
     unsure: bool
@@ -143,7 +143,7 @@ class Holds:
         except GivenBackError:
             self._claims.forget(waiter)
             raise BackendError(
-                f"{wish.owner} has given back {wish.name!r}: it cannot ask again"
+                f"{wish.owner} gave {wish.name!r} back and cannot ask again"
             ) from None
         except BackendError as error:
             sent = isinstance(error, ConnectionLostError) and error.maybe_held
@@ -326,7 +326,7 @@ class Holds:
         return lock_claim(name, key)
 
     async def _end_lease(self, lease: Session, deadline: float) -> None:
-        """End a lease that no key needs; without an answer it ends by itself."""
+        """End a lease that no key needs; without an answer it runs out."""
         with suppress(ConnectionLostError, BackendError):
             await self._sessions.end(lease, min(deadline, now() + _PARTING))
 

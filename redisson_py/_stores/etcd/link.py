@@ -51,19 +51,19 @@ _FINAL = {
 }
 #: Other members may do what these refuse: learners, and those that have just begun.
 _ELSEWHERE = ("too many requests", "not supported for learner", "not capable")
-#: The last of them is told to those without a token.
+#: Requests without a token get the last of them.
 _OLD_TOKEN = ("invalid auth token", "revision of auth store is old", "user name is empty")
 _NO_LEASE = "requested lease not found"
 _TOO_MANY_OPERATIONS = "too many operations"
 _BAD_CERTIFICATE = ("CERTIFICATE_VERIFY_FAILED", "is not in peer certificate")
 _HINTS = {
-    "permission denied": "the role of this user needs to read and write the names of locks, and"
-    " what begins with redisson_py/",
-    "user name is empty": "the cluster wants a user name and password",
-    "database space exceeded": "the cluster takes no writes until it is compacted and its alarm"
-    " disarmed",
-    _TOO_MANY_OPERATIONS: f"--max-txn-ops of each member must be {messages.MOST_OPERATIONS} at"
-    " least; it is 128 by default",
+    "permission denied": "this user's role needs readwrite on the names of locks and on the"
+    " prefix redisson_py/",
+    "user name is empty": "the cluster requires a user name and a password",
+    "database space exceeded": "the cluster rejects writes until you compact it and disarm its"
+    " alarm",
+    _TOO_MANY_OPERATIONS: f"set --max-txn-ops of each member to at least"
+    f" {messages.MOST_OPERATIONS} (default: 128)",
 }
 
 
@@ -72,7 +72,7 @@ class LeaseEndedError(Exception):
 
 
 class TooManyOperationsError(BackendError):
-    """Raised when etcd takes no transaction with so many operations."""
+    """Raised when etcd rejects a transaction with that many operations."""
 
 
 class _FailedError(Exception):
@@ -334,7 +334,7 @@ class Link:
         said = _details(error)
         if error.code() is grpc.StatusCode.UNIMPLEMENTED:
             return UnsupportedServerError(
-                f"the server at {self.where} is no etcd, or older than 3.4: {said}"
+                f"the server at {self.where} is not etcd, or is older than 3.4: {said}"
             )
         hint = next((f": {text}" for part, text in _HINTS.items() if part in said), "")
         kind = TooManyOperationsError if _TOO_MANY_OPERATIONS in said else BackendError

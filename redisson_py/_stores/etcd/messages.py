@@ -51,7 +51,7 @@ Status:
 StatusReply: header=Header:1 version=string:2
 """
 
-#: How many operations etcd must take in a transaction: so many end a write that is noted as undone.
+#: How many operations etcd must take in a transaction: a noted undo needs that many.
 MOST_OPERATIONS = 7
 
 _EQUAL, _NOT_EQUAL = 0, 3

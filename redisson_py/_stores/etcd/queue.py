@@ -225,7 +225,7 @@ class Queue:
         is_done: Callable[[Message], bool],
         deadline: float,
     ) -> int:
-        """Write a key anew. A copy of the request that comes late undoes no later change.
+        """Write a key again. A copy of the request that comes late undoes no later change.
 
         Args:
             key: The key.

@@ -92,7 +92,7 @@ class Sessions:
         return self.current
 
     async def grant(self, lease: float, deadline: float) -> Session:
-        """Return a new lease of at least so many seconds, which nobody renews."""
+        """Return a new lease of at least that many seconds, which nobody renews."""
         request = messages.lease_grant(math.ceil(lease))
         answer = await self._link.call(messages.LEASE_GRANT, request, deadline)
         seconds = answer.reply.seconds

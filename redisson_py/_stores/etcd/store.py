@@ -8,7 +8,7 @@ which Go leaves empty and nobody else reads.
 Invariants:
 
 - A client has one session, the lease that its keys are under. A hold that is not to be renewed is
-  moved to a lease of its own, which ends by itself; its key stays, and so does its token.
+  moved to a lease of its own, which runs out; its key stays, and so does its token.
 - A key is deleted only if its value is the owner that gives it back, so a late release cannot
   delete a newer hold. Owners of one client have the same key for a name: the next one is busy
   until the one before has gone.
@@ -22,7 +22,7 @@ Invariants:
 
 A candidate of an election for `name` is a contender as well, as in Go's `concurrency.Election`. The
 value of its key is what it says, so the key has its owner: `name/<owner>`. A leader gives it
-another value only if the key was not created or written anew since it looked, so a late request
+another value only if the key was not created or written again since it looked, so a late request
 changes neither a newer leadership nor a newer value.
 
 A key `name/a/<lease>` belongs to the lock `name/a`, although it begins with `name/`: it is not
@@ -137,7 +137,7 @@ class EtcdStore:
             numbers = tuple(int(each) for each in version.split(".")[:2] if each.isdigit())
             if numbers < _OLDEST_VERSION:
                 raise UnsupportedServerError(
-                    f"etcd at {self.where} has version {version}: 3.4 or newer is needed"
+                    f"etcd at {self.where} is version {version}; 3.4 or newer is required"
                 )
         except BaseException:
             await self._link.close()
@@ -337,7 +337,7 @@ class EtcdStore:
             except ConnectionLostError:
                 pass
             except BackendError:
-                # Those that wait ask again, and are told.
+                # Waiters ask again and receive the error.
                 self._ring_all()
             except Exception:
                 # A defect, of the driver maybe: no reason to let the session end.

@@ -32,7 +32,7 @@ def credentials(ca: str | None, cert: str | None, key: str | None) -> grpc.Chann
             # A key with a password would be asked for on the terminal; gRPC takes none.
             context.load_cert_chain(cert, key, password="")
     except ssl.SSLError as error:
-        raise ValueError(f"a file for TLS is not usable: {error.reason}") from None
+        raise ValueError(f"a TLS file is not usable: {error.reason}") from None
     return grpc.ssl_channel_credentials(trusted, *own)
 
 
@@ -54,4 +54,4 @@ def _content(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:
-        raise ValueError(f"a file for TLS cannot be read: {error.strerror}") from None
+        raise ValueError(f"a TLS file cannot be read: {error.strerror}") from None

@@ -15,7 +15,7 @@ _HOST = re.compile(
 )
 _PORT = 2379
 _FORM = "it must be etcd://host:2379 or etcds://user:password@host:2379,another:2379"
-_ESCAPE = "percent-encode what is special in a user name or password"
+_ESCAPE = "percent-encode special characters in the user name and the password"
 
 
 @dataclass(frozen=True)
@@ -55,17 +55,17 @@ def read_url(url: object) -> Target:
     if ":" in password or "@" in password:
         raise ValueError(f"the URL has a : or an @ in its password: {_ESCAPE}")
     if found["user"] is not None and not (user and colon and password):
-        raise ValueError("the URL has an @, but no user name with a password in front of it")
+        raise ValueError("the URL has an @ but no user:password before it")
     return Target(scheme == "etcds", tuple(endpoints), _plain(user), _plain(password))
 
 
 def _endpoint(text: str) -> str:
     found = _HOST.fullmatch(text)
     if found is None:
-        raise ValueError(f"the URL has a host or a port that is none: {_FORM}; {_ESCAPE}")
+        raise ValueError(f"the URL has an invalid host or port: {_FORM}; {_ESCAPE}")
     port = int(found["port"] or _PORT)
     if not 0 < port < 65536:
-        raise ValueError("the URL has a port that is not between 1 and 65535")
+        raise ValueError("the port in the URL must be between 1 and 65535")
     return f"{found['host']}:{port}"
 
 

@@ -1,6 +1,6 @@
 """Watches the keys that waiters wait for, and observers look at: one stream for all of them.
 
-A watch begins at the revision at which its waiter was told to wait, so a deletion is never missed,
+A watch begins at the revision of the answer that made its waiter wait, so it misses no deletion,
 whatever happens to the stream meanwhile; it is begun again on another one from the same revision.
 Where etcd has dropped that part of its history, or ends a watch, the waiters ask again.
 """

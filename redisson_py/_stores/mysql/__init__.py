@@ -1,6 +1,6 @@
 """Holds in a table of MySQL or MariaDB: `redisson_py_locks`, a row for each name.
 
-Invariants, each kept by single statements that commit by themselves:
+Invariants, each kept by single statements that commit on their own:
 
 - A name is held while `expires`, a moment of the server's clock, has not passed; its holder is
   `owner`. Whoever finds it passed may take it.

@@ -83,7 +83,7 @@ def read_url(url: object) -> Target:
     if not user:
         raise ValueError(f"the URL must name a user: mysql://user@host/database; {ESCAPE}")
     if password is None:
-        raise ValueError("the password in the URL is no percent-encoded UTF-8")
+        raise ValueError("the password in the URL is not percent-encoded UTF-8")
     arguments = _arguments(parts.query)
     limits: dict[str, Any] = {}
     if "connections" in arguments:
@@ -106,15 +106,14 @@ def _arguments(query: str) -> dict[str, str]:
         return {}
     pairs = attempt(lambda: parse_qsl(query, keep_blank_values=True, strict_parsing=True))
     if pairs is None:
-        raise ValueError(f"what stands behind the ? in the URL must be name=value; {ESCAPE}")
+        raise ValueError(f"arguments after the ? in the URL must be name=value; {ESCAPE}")
     if not {name for name, _ in pairs} <= {*_KNOWN}:
         raise ValueError(
-            "the URL has an argument that is not known here; known are"
-            f" {', '.join(_KNOWN)}; {ESCAPE}"
+            f"the URL has an unknown argument; known arguments: {', '.join(_KNOWN)}; {ESCAPE}"
         )
     arguments = dict(pairs)
     if len(arguments) < len(pairs):
-        raise ValueError("an argument is in the URL twice")
+        raise ValueError("the URL repeats an argument")
     return arguments
 
 
@@ -146,7 +145,7 @@ def _tls(arguments: dict[str, str]) -> ssl.SSLContext | None:
         raise ValueError("ssl_keyfile in the URL needs ssl_certfile")
     context = _loaded(arguments)
     if context is None:
-        raise ValueError(f"a file that {', '.join(_TLS)} in the URL name cannot be loaded")
+        raise ValueError(f"a file named by {', '.join(_TLS)} in the URL cannot be loaded")
     return context
 
 

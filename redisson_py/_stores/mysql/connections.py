@@ -139,7 +139,7 @@ class Connections:
         self._used: set[_Connection] = set()
         self._lost = False
         self._closed = False
-        #: A query and the byte of its command must be shorter, as the latest connection was told.
+        #: A query and the byte of its command must be shorter; the latest connection says so.
         self._packet = sys.maxsize
 
     def takes(self, query: str) -> bool:
@@ -163,8 +163,8 @@ class Connections:
         pause = _FIRST_PAUSE
         if not self.takes(query):
             raise BackendError(
-                f"{self._title} at {self._target.where} takes no query as long as that for {about}:"
-                f" its max_allowed_packet must be {len(query.encode()) + 2} at least"
+                f"{self._title} at {self._target.where} does not take a query as long as that for"
+                f" {about}: set its max_allowed_packet to at least {len(query.encode()) + 2}"
             )
         told: Failure | None = None
         while True:
@@ -177,7 +177,7 @@ class Connections:
             self._trouble.note(
                 found.error, found.text, away=found.unreached, done=resent, refused=refused
             )
-            # The last attempt is often too short: what was told before says more.
+            # The last attempt is often too short: earlier errors say more.
             told = found if told is None or not isinstance(found.error, TimeoutError) else told
             left = deadline - _time.now()
             if found.verdict == "wrong" or left <= 0:

@@ -77,13 +77,13 @@ class Failure:
             case 1045 | 1698:
                 return "wrong user or password, or no login from this host (1045)"
             case 1044 | 1049:
-                return f"the database is not there, or not for this user ({self.code})"
+                return f"the database does not exist, or this user may not use it ({self.code})"
             case code if code == _NO_TABLE:
                 return f"{self._said} ({code}): {_MAKE_IT}"
             case code if code == _NO_COLUMN:
                 return (
-                    f"{self._said} ({code}): the table {TABLE} is not the one that this version"
-                    f" of redisson_py needs: if nothing is locked, drop it, and {_MAKE_IT}"
+                    f"{self._said} ({code}): the table {TABLE} does not fit this version of"
+                    f" redisson_py: if nothing is locked, drop it, and {_MAKE_IT}"
                 )
             case code if code in _DENIED:
                 return f"SELECT, INSERT and UPDATE on {TABLE} are needed ({code})"
@@ -91,12 +91,12 @@ class Failure:
                 limits = re.findall(r"'(max_\w+)'", str(self.error.args[1]))
                 return f"the limit {limits[-1] if limits else 'of the user'} is reached ({code})"
             case code if self.verdict == "elsewhere" and code not in _AWAY:
-                return f"it is read-only, and this needs the primary server ({code})"
+                return f"it is read-only; connect to the primary server ({code})"
             case code if code in _LOGIN:
                 return f"the login was refused ({code})"
             case code if code == _ABORTED:
                 why = str(self.error.args[1]).rpartition("(")[2].rstrip(")")
-                return f"it aborted the connection: {why} ({code})"
+                return f"it closed the connection: {why} ({code})"
             case 0 if isinstance(self.error, TimeoutError):
                 return "no answer in time"
             case 0:

@@ -4,7 +4,7 @@ Names, owners and their hashes are written as hexadecimal literals, so no settin
 (`sql_mode`, character sets) changes what they mean. All else in a statement is a number.
 
 Several statements go as one query where the answer must be read back: MySQL has no `RETURNING`.
-Each commits by itself. Every moment is the server's, in microseconds since 1970: `UTC_TIMESTAMP`
+Each commits on its own. Every moment is the server's, in microseconds since 1970: `UTC_TIMESTAMP`
 knows no time zone, and is the same on a replica that carries the statement out again. It is the
 moment at which the statement began. One that waited for a row is therefore late by its own clock:
 it takes an expired hold later, and promises a lease that ends sooner.
@@ -56,8 +56,8 @@ SETTINGS = (
 
 PING = "SELECT 1"
 
-#: A row if a view has the name of the table: it runs functions of whoever made it, with the rights
-#: of whoever uses it, even if that reads no row.
+#: A row if a view has the name of the table: it runs its creator's functions, with the
+#: user's rights, even if that reads no row.
 IS_VIEW = f"""\
 SELECT 1 FROM information_schema.tables
 WHERE table_schema = DATABASE() AND table_name = '{TABLE}' AND table_type <> 'BASE TABLE'"""

@@ -112,14 +112,14 @@ class MySQLStore:
         await self._run(sql.PING, deadline, "a ping")
 
     def keys(self, name: str, kind: Kind = "lock") -> tuple[str]:
-        """Return where a lock is kept: each name by itself."""
+        """Return where a lock is kept: each name on its own."""
         return (name,)
 
     async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
         """Take a hold if it is free. One round trip."""
         query = sql.ask(wish.name, wish.owner, wish.lease, wish.tokens)
         try:
-            answer = await self._run(query, deadline, "a request for a hold")
+            answer = await self._run(query, deadline, "an acquire request")
         except ConnectionLostError as error:
             if error.maybe_held:
                 self._remember(wish.owner)
@@ -136,8 +136,8 @@ class MySQLStore:
         if answer.resent and not wish.waits:
             # The caller would leave without giving back, and the first sending may still arrive.
             raise ConnectionLostError(
-                f"{self.title} at {self.where} lost the answer to a request for a hold, and now the"
-                " name is busy",
+                f"the answer of {self.title} at {self.where} to an acquire request was lost, and"
+                " the name is busy now",
                 maybe_held=True,
             )
         return Busy(self._poll_in(wish, remaining))
@@ -161,7 +161,7 @@ class MySQLStore:
         return None if resent and not held else int(held)
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
-        """Renew holds, two hundred in one round trip; an exact lease takes two by itself."""
+        """Renew holds, two hundred in one round trip; an exact lease takes two of its own."""
         rest = [each for each in batch if not each.exact or each.lease == 0]
         kept: dict[Renewal, float] = {}
         for start in range(0, len(rest), _MOST_RENEWALS):
@@ -255,12 +255,12 @@ class MySQLStore:
         else:
             return
         try:
-            await self._run(sql.CREATE, deadline, "to make its table")
+            await self._run(sql.CREATE, deadline, "to create its table")
         except BackendError as error:
             if _code(error) not in _NOT_ALLOWED:
                 raise
             raise BackendError(
-                f"{error}\nSomebody who may must make the table once:\n{schema_sql()};"
+                f"{error}\nA user who may create tables must create it once:\n{schema_sql()};"
             ) from error.__cause__
         await self._refuse_view(deadline)
 
@@ -268,8 +268,8 @@ class MySQLStore:
         answer = await self._run(sql.IS_VIEW, deadline, "a look at its table")
         if answer.rows:
             raise BackendError(
-                f"{self.title} at {self.where}: {sql.TABLE} is no table but a view, which may run"
-                " the code of whoever made it"
+                f"{self.title} at {self.where}: {sql.TABLE} is a view, not a table: it could run"
+                " its creator's code"
             )
 
     async def _run(

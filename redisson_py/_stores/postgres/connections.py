@@ -69,7 +69,7 @@ class Target:
         return f"<Target {self.where}>"
 
     async def connect(self, patience: float) -> asyncpg.Connection:
-        """Connect to the primary within so many seconds."""
+        """Connect to the primary within that many seconds."""
         for url in self.urls[:-1]:
             try:
                 return await self._connect(url, patience / len(self.urls))
@@ -183,9 +183,12 @@ class Connections:
                 self._trouble.note(error, why, away=away, done=repeated, refused=not lost)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 wait = pause * random.uniform(0.5, 1.0)
-                if verdict == "wrong" or self._closed or now() + wait >= deadline:
+                left = deadline - now()
+                if verdict != "wrong" and not self._closed:
+                    # Not less than all of its time: by that an outage is known.
+                    await asyncio.sleep(min(wait, left))
+                if verdict == "wrong" or self._closed or wait >= left:
                     raise self._trouble.no_answer(maybe_held=repeated) from error
-                await asyncio.sleep(wait)
             else:
                 self._trouble.over()
                 if self._interrupted:

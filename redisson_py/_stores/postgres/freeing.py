@@ -34,7 +34,7 @@ class Freeing:
     def __init__(self, connections: Connections, where: str) -> None:
         self._connections: Final = connections
         self._where: Final = where
-        #: The last release had no bell, and that was logged.
+        #: The last release rang no bell, and that was logged.
         self._silent = False
 
     async def free(self, statement: str, arguments: Sequence[object], deadline: float) -> Answer:
@@ -59,8 +59,7 @@ class Freeing:
     def _tell(self, error: asyncpg.PostgresError) -> None:
         if not self._silent:
             log.warning(
-                "PostgreSQL at %s takes no NOTIFY: %s; releases go on without, and those that wait"
-                " ask again by themselves",
+                "PostgreSQL at %s refuses NOTIFY: %s; releases work without it, and waiters poll",
                 self._where,
                 reason(error),
             )

@@ -38,14 +38,14 @@ async def guard(connection: Any, statement: str, name: str, owner: str, token: i
     if not connection.is_in_transaction():
         raise RuntimeError(
             "guard needs a transaction: call it inside `async with connection.transaction():`,"
-            " before anything that it should protect"
+            " before anything that it must protect"
         )
     digest = hashlib.sha256(name.encode()).digest()
     try:
         row = await connection.fetchrow(statement, digest, owner, token)
     except asyncpg.UndefinedTableError as error:
         raise BackendError(
-            f"the database of this transaction has no table {TABLE} of these locks: it must be"
-            " theirs"
+            f"the database of this transaction has no table {TABLE}: guard works only in the"
+            " database that keeps the locks"
         ) from error
     return row is not None

@@ -28,7 +28,7 @@ _POOLED: Final = (
     exceptions.DuplicatePreparedStatementError,
 )
 _MAKE_IT: Final = "run the SQL that redisson_py.postgres.schema_sql() returns"
-#: PgBouncer has one code for all that it says by itself, 08P01; of these texts nothing passes.
+#: PgBouncer has one code for its own errors, 08P01; of these texts nothing passes.
 _PARAMETER: Final = "unsupported startup parameter"
 _UNKNOWN: Final = ("no such database", "no such user", "bouncer config error")
 
@@ -65,24 +65,24 @@ def refusal(error: BaseException, where: str) -> BackendError:
 def reason(error: BaseException) -> str:
     """Return what PostgreSQL said, in one line, without the user and the password."""
     if isinstance(error, _CREDENTIALS):
-        return "it refuses the user or the password"
+        return "it rejects the user or the password"
     if isinstance(error, exceptions.TooManyConnectionsError):
         return (
-            "it has no connection left, or its role or database has none: raise the limit, or"
-            " lower `connections`"
+            "it has no connection left for this role or database: raise the limit, or lower"
+            " `connections`"
         )
     if isinstance(error, exceptions.InvalidCatalogNameError):
-        return "it has no database of that name"
+        return "the database does not exist"
     if isinstance(error, exceptions.ClientConfigurationError):
-        return "asyncpg refuses the settings of the connection"
+        return "asyncpg rejects the settings of the connection"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate is refused: {error.verify_message}"
+        return f"its certificate was rejected: {error.verify_message}"
     if isinstance(error, exceptions.UndefinedTableError):
-        return f"it has no table {TABLE} (any more): {_MAKE_IT}"
+        return f"the table {TABLE} does not exist: {_MAKE_IT}"
     if _is_other_table(error):
         return (
-            f"the table {TABLE} is not the one that this version of redisson_py needs: if nothing"
-            f" is locked, drop it, and {_MAKE_IT}"
+            f"the table {TABLE} does not fit this version of redisson_py: if nothing is locked,"
+            f" drop it, and {_MAKE_IT}"
         )
     if isinstance(error, _POOLED):
         return (
@@ -101,11 +101,11 @@ def reason(error: BaseException) -> str:
 def _reason_of_pooler(said: str) -> str:
     if said.startswith(_PARAMETER):
         return (
-            f"a pooler in front of it refuses an argument of the URL: {said}. Set it for the role"
+            f"a pooler in front of it rejects an argument of the URL: {said}. Set it for the role"
             " instead (ALTER ROLE ... SET ...)"
         )
     if said.startswith(_UNKNOWN):
-        return "a pooler in front of it knows no such database, or no such user"
+        return "a pooler in front of it does not know the database or the user"
     return f"{said.partition(' for user ')[0]} (08P01)"
 
 

@@ -138,7 +138,7 @@ def _microseconds(epoch: str) -> str:
 
 
 def _in(seconds: object) -> str:
-    """Return the moment in so many seconds."""
+    """Return the moment in that many seconds."""
     return f"({_NOW} {_PLUS} pg_catalog.make_interval(secs => {seconds}))"
 
 

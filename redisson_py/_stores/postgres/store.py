@@ -49,7 +49,7 @@ POLL: Final = 0.25
 LOCKED: Final = 0.1
 #: A waiter asks again at the latest while the row still says that it waits.
 _LONGEST_WAIT: Final = sql.WAITER_TIME / 2 - 5
-#: A row that changes while we look is asked for again so many times at once.
+#: How often we ask again at once for a row that changes while we look.
 _TRIES: Final = 3
 #: A request for a hold does not wait for a row that somebody has locked: it is busy.
 _LOCKED_ROW: Final = (asyncpg.LockNotAvailableError,)
@@ -74,7 +74,7 @@ class PostgresStore:
     Args:
         url: `postgresql://user:password@host:port/database`, with what asyncpg knows of libpq's
             arguments; several hosts with commas, of which the primary is used.
-        connections: At most so many carry questions; from the first wait on, one more listens.
+        connections: At most that many carry questions; from the first wait on, one more listens.
         statement_cache_size: 0 behind a pooler in transaction mode that does not keep prepared
             statements.
     """
@@ -150,7 +150,7 @@ class PostgresStore:
         return await guard(connection, sql.in_schema(sql.GUARD, self._schema), name, owner, token)
 
     def keys(self, name: str, kind: Kind = "lock") -> tuple[str]:
-        """Return where a lock is kept: each name by itself, in its database."""
+        """Return where a lock is kept: each name on its own, in its database."""
         return (f"{self._database}\0{name}",)
 
     async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
@@ -249,8 +249,8 @@ class PostgresStore:
         if isinstance(answer, Busy) and not wish.waits and wish.owner in self._repeated:
             # The caller would leave without giving back, and the first copy may still arrive.
             raise ConnectionLostError(
-                f"{self.title} at {self.where} lost the answer to a request for a hold, and now the"
-                " name is busy",
+                f"the answer of {self.title} at {self.where} to an acquire request was lost, and"
+                " the name is busy now",
                 maybe_held=True,
             )
         return answer
@@ -275,7 +275,7 @@ class PostgresStore:
                     until = answer.sent + row["remaining"]
                     return Granted(until, row["token"], row["tokens"])
                 if row["refused"]:
-                    raise BackendError(f"{wish.name!r}: this owner has given up already")
+                    raise BackendError(f"{wish.owner} gave {wish.name!r} back and cannot ask again")
                 if row["owner"] is not None and row["remaining"] > 0:
                     return Busy(row["remaining"])
         return Busy(LOCKED)

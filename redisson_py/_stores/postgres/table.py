@@ -30,8 +30,7 @@ async def prepare_table(
     path = answer.value
     if not path:
         raise BackendError(
-            f"PostgreSQL at {where}: of the schemas of the search_path, none is there that this"
-            " role may use"
+            f"PostgreSQL at {where}: no schema of the search_path exists that this role may use"
         )
     found = next((each for each in path if each["there"]), None)
     if found is None:
@@ -42,10 +41,9 @@ async def prepare_table(
         if not found["trusted"]:
             raise BackendError(
                 f"PostgreSQL at {where}: everybody may create objects in the schema {schema!r}, and"
-                f" the role {found['owner']!r}, which need not be trusted, owns the table"
-                f" {sql.TABLE} there: it could have its code run by this role. Make the owner of"
-                " the schema or of the database its owner (ALTER TABLE ... OWNER TO ...), or put"
-                " the table into a schema of its own"
+                f" the role {found['owner']!r} owns the table {sql.TABLE} there: it could run code"
+                " as this role. Give the table to the owner of the schema or of the database"
+                " (ALTER TABLE ... OWNER TO ...), or put it into a schema of its own"
             )
     await connections.fetch(sql.in_schema(sql.CHECK, schema), (), deadline)
     return schema

@@ -42,7 +42,7 @@ def check_url(url: object) -> tuple[tuple[str, ...], str]:
         # One port is for all hosts.
         ports = ports * len(names) if len(ports) == 1 else ports
         if len(ports) != len(names):
-            raise ValueError("the URL has as many ports as hosts, or one port for all of them")
+            raise ValueError("the URL must have one port for each host, or one for all")
         pairs = zip(names, ports, strict=True)
         addresses = [_address(f"{name}:{port}" if port else name) for name, port in pairs]
     # The store looks for its table along it: as a parameter of the connection poolers refuse it.
@@ -78,9 +78,9 @@ def _split(text: str) -> SplitResult:
     if parts is None:
         raise ValueError(f"the URL cannot be split: {_ESCAPE}")
     if "@" in parts.path + parts.query or "#" in text or parts.netloc.count("@") > 1:
-        raise ValueError(f"the URL has an @ or a # behind its host, or two of them: {_ESCAPE}")
+        raise ValueError(f"the URL has an @ or a # after its host, or two of them: {_ESCAPE}")
     if "/" in parts.path[1:]:
-        raise ValueError(f"the URL has a second / behind its host: {_ESCAPE}")
+        raise ValueError(f"the URL has a second / after its host: {_ESCAPE}")
     return parts
 
 
@@ -96,22 +96,22 @@ def _attempt(text: str) -> SplitResult | None:
 def _options(query: str) -> dict[str, str]:
     options: dict[str, str] = {}
     if query and not all("=" in each for each in query.split("&")):
-        raise ValueError("the URL has something behind its ? that is no name=value")
+        raise ValueError("arguments after the ? in the URL must be name=value")
     for name, value in parse_qsl(query, keep_blank_values=True):
         if not _NAME.fullmatch(name):
-            raise ValueError("the URL has an argument behind its ? that is no name=value")
+            raise ValueError("the URL has an argument with an invalid name")
         options[name] = value
     if options.get("sslmode", "prefer") not in _SSL_MODES:
         raise ValueError(f"sslmode in the URL must be one of {', '.join(_SSL_MODES)}")
     for name in _SSL_FILES:
         # asyncpg would find out at each attempt to connect, and those are repeated.
         if (path := options.get(name)) and not (os.path.isfile(path) and os.access(path, os.R_OK)):
-            raise ValueError(f"{name} in the URL is no file that can be read")
+            raise ValueError(f"{name} in the URL is not a readable file")
     return options
 
 
 def _address(text: str) -> str:
     found = _HOST.fullmatch(text)
     if found is None or (found[2] and not 0 < int(found[2]) < 65536):
-        raise ValueError(f"the URL has a host and port that are none: {_ESCAPE}")
+        raise ValueError(f"the URL has an invalid host or port: {_ESCAPE}")
     return f"{unquote(found[1]) or 'localhost'}:{found[2] or os.getenv('PGPORT') or _PORT}"

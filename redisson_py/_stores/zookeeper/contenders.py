@@ -148,8 +148,8 @@ class Contenders:
             await self.delete(session, key, False, deadline)
             raise self._ensemble.refusal(
                 path,
-                "it has had 2,147,483,647 contenders, and ZooKeeper cannot tell more of them apart;"
-                " delete that node when nobody uses it",
+                "its 2,147,483,647 contender numbers are used up; delete that node when nobody uses"
+                " it",
             )
         if contender.node not in nodes:
             self.own.pop(key, None)

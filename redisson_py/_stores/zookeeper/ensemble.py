@@ -166,8 +166,8 @@ class Ensemble:
         for reply in replies:
             if isinstance(reply, SessionClosedRequireSaslError):
                 raise BackendError(
-                    f"ZooKeeper at {self.where} serves only clients that say who they are: this one"
-                    " can name a user in its URL, zookeeper://user:password@..., and knows no SASL"
+                    f"ZooKeeper at {self.where} serves only authenticated clients: put a user into"
+                    " the URL, zookeeper://user:password@...; SASL is not supported"
                 ) from reply
             if isinstance(reply, _NO_ANSWER):
                 raise _NoAnswerError from reply
@@ -204,7 +204,7 @@ class Ensemble:
         elif isinstance(reply, KazooException):
             text = f"{type(reply).__name__} {reply}".strip()
         else:
-            text = "a reply that cannot be read"
+            text = "it sent a reply that cannot be parsed"
         raise self.refusal(path, text) from reply
 
     def refusal(self, path: str, text: str) -> BackendError:
@@ -223,7 +223,9 @@ class Ensemble:
             except TimeoutError:
                 cause = None if session is None else session.error
                 if cause is not None and isinstance(cause.__context__, ssl.SSLError):
-                    raise BackendError(f"no TLS with ZooKeeper at {self.where}: {cause}") from cause
+                    raise BackendError(
+                        f"TLS with ZooKeeper at {self.where} failed: {cause}"
+                    ) from cause
                 raise self._trouble.no_answer(maybe_held=maybe_held) from cause
 
     def _begin(self) -> None:
@@ -278,4 +280,4 @@ def _check_files(tls: dict[str, str] | None) -> None:
                 if "certfile" in tls:
                     context.load_cert_chain(tls["certfile"], tls["keyfile"])
     except (OSError, ssl.SSLError) as error:
-        raise BackendError(f"a file for TLS with ZooKeeper cannot be read: {error}") from error
+        raise BackendError(f"a TLS file for ZooKeeper cannot be read: {error}") from error

@@ -255,7 +255,7 @@ class SemaphoreMutexes:
         return State(holder, waiters, keys)
 
     async def force_release(self, session: Session, name: str, deadline: float) -> bool:
-        """Delete the node of the holder. The next one is told by its watch."""
+        """Delete the node of the holder. Its watch wakes the next one."""
         path = self._leases(name)
         nodes = await self._contenders.nodes(session, path, "semaphore", deadline)
         replies = await self._ensemble.exchange(

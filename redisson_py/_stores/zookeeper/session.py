@@ -1,7 +1,7 @@
 """One session with ZooKeeper, in the hands of kazoo.
 
 kazoo connects, pings and connects again in a thread of its own; here its thread meets the loop. An
-object is one session and no more. kazoo would begin another one by itself when a session has
+object is one session and no more. kazoo would begin another one when a session has
 expired; this object has ended then, and another takes its place. So no request that was meant for
 one session is carried out in the next.
 
@@ -57,7 +57,7 @@ from redisson_py._time import now
 
 from .url import Target
 
-#: What goes wrong is told by errors of calls; only what kazoo cannot explain is worth a line.
+#: Calls raise what goes wrong; only what kazoo cannot explain is worth a line.
 _LOG: Final = logging.getLogger("redisson_py.kazoo")
 _LOG.setLevel(logging.ERROR)
 #: Parts of the session timeout: between two beats, after which a beat is missed, and until the
@@ -284,7 +284,7 @@ class Session:
         """Look the hosts up, in kazoo's thread, which leaves out those that have no address."""
         found = self._expand()
         if not found:
-            no_address = "no host of the URL has an address"
+            no_address = "no host in the URL has an address"
             self._post(partial(self._trouble.note, OSError(), no_address, away=True))
         return found
 

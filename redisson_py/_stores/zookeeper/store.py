@@ -127,9 +127,9 @@ class ZooKeeperStore:
         if granted < self._least:
             await self._ensemble.stop()
             raise BackendError(
-                f"ZooKeeper at {self.where} grants sessions of {granted:g} s at most, and the"
-                f" lease_time needs {self._least:g} s: choose a shorter one, or raise"
-                " maxSessionTimeout of the servers"
+                f"ZooKeeper at {self.where} grants sessions of at most {granted:g} s, but the"
+                f" lease_time needs {self._least:g} s: shorten lease_time, or raise"
+                " maxSessionTimeout on the servers"
             )
 
     async def stop(self) -> None:
@@ -173,7 +173,7 @@ class ZooKeeperStore:
         async def attempt(session: Session) -> Granted | Busy:
             while True:
                 if key in self._left:
-                    text = f"{wish.owner} has given {wish.name!r} back: it cannot ask again"
+                    text = f"{wish.owner} gave {wish.name!r} back and cannot ask again"
                     raise BackendError(text)
                 asked = self._semaphores if wish.kind == "semaphore" else self._contenders
                 if (answer := await asked.ask(session, wish, deadline)) is not None:
@@ -221,7 +221,7 @@ class ZooKeeperStore:
         return await self._ensemble.call(attempt, deadline, changes=True)
 
     def _leave(self, key: tuple[str, str], held: bool | None) -> None:
-        """Note that an owner gave back, and what it is told if it asks to give back again."""
+        """Note that an owner gave back, and the answer if it asks to give back again."""
         self._left[key] = held
         if len(self._left) > _REMEMBERED:
             del self._left[next(iter(self._left))]
@@ -312,7 +312,7 @@ class ZooKeeperStore:
     async def force_release(self, name: str, deadline: float, kind: Kind = "lock") -> bool:
         """Delete the contenders that hold it; reads under a write hold go with that.
 
-        The next ones are told by their watches.
+        Their watches wake the next ones.
         """
         contenders, path = self._contenders, self._contenders.path(name)
 

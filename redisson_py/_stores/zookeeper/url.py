@@ -57,16 +57,16 @@ def read_url(url: object) -> Target:
         raise ValueError("the URL of ZooKeeper must begin with zookeeper:// or zookeepers://")
     credentials, at, hosts = parts.netloc.rpartition("@")
     if at and not credentials.partition(":")[0]:
-        raise ValueError("the URL of ZooKeeper has a password, and no user")
+        raise ValueError("the URL of ZooKeeper has a password but no user")
     if "@" in parts.path + parts.query:
         # What stands before it was meant for the password, and would be shown as our address.
         raise ValueError(
-            "the URL of ZooKeeper has an @ (elsewhere: %40) behind its servers: a /, # or ? in a"
+            "the URL of ZooKeeper has an @ (write %40) after its servers: a /, # or ? in a"
             " user name or password must be percent-encoded"
         )
     root = unquote(parts.path).rstrip("/")
     if root and not is_path(root):
-        raise ValueError("the path of the URL is no path that ZooKeeper can have")
+        raise ValueError("the path of the URL is not a valid ZooKeeper path")
     if parts.fragment:
         raise ValueError("the URL of ZooKeeper cannot have a fragment: escape the # in it")
     return Target(
@@ -101,7 +101,7 @@ def _credentials(text: str) -> str:
     except UnicodeDecodeError:
         plain = ""
     if not (plain and _is_encodable(plain, "utf-8")):
-        raise ValueError("the URL of ZooKeeper has a user or a password that is no UTF-8")
+        raise ValueError("the URL of ZooKeeper has a user or a password that is not UTF-8")
     return plain
 
 

@@ -35,12 +35,12 @@ class ClusterOptions(TopologyOptions, total=False):
 class EmbeddedCluster(Topology):
     """A cluster whose nodes a test may kill, freeze and fail over, and whose slots it may move.
 
-    Use `embedded_cluster` if all you need is a URL, and `running_cluster` for the time of a
-    block. All processes end with `close`, and with this Python process (even if that is killed).
+    Use `embedded_cluster` if all you need is a URL, and `running_cluster` for a block. All
+    processes end with `close`, and with this Python process (even if that is killed).
 
-    A slot may be named by its number or by a key in it. Replicas stay with their shard, and a
-    master that has given its last slot stays an empty master (`cluster-allow-replica-migration
-    no`), unless `config` says otherwise.
+    Name a slot by its number or by a key in it. Replicas stay with their shard, and a master
+    without slots stays an empty master (`cluster-allow-replica-migration no`), unless `config`
+    changes that.
 
     Attributes:
         nodes: The servers; first the original masters, then the replicas.
@@ -60,21 +60,21 @@ class EmbeddedCluster(Topology):
         own_addresses: bool = False,
         start_timeout: float = 30.0,
     ) -> None:
-        """Find the binary; nothing is started.
+        """Find the binary; start nothing.
 
         Args:
             kind: See `find_server`.
-            masters: How many masters share the slots.
-            replicas: How many replicas each master has.
-            node_timeout: Seconds after which a silent node is taken for dead.
-            config: More configuration for all nodes, values as in a configuration file.
-            password: What clients must authenticate with.
+            masters: Number of masters, which share the slots.
+            replicas: Number of replicas of each master.
+            node_timeout: Seconds after which the others consider a silent node dead.
+            config: More configuration for all nodes, with values as in a configuration file.
+            password: The password clients need.
             users: More users: names, and rules as `ACL SETUSER` takes them. With a password or
-                users, the nodes replicate as a user that may do no more than that.
+                users, the nodes replicate as a user that may do only that.
             tls: Certificate, key and authority (PEM files); see `EmbeddedServer`. Clients need
                 no certificate.
-            own_addresses: Give every server an address of its own, for `partition`. Works only
-                in a network of one's own: see `run_in_own_network`.
+            own_addresses: Whether every server gets its own address, for `partition`. Works only
+                in a private network: see `run_in_own_network`.
             start_timeout: Seconds that starting everything may take.
         """
         super().__init__(
@@ -87,7 +87,9 @@ class EmbeddedCluster(Topology):
             start_timeout=start_timeout,
         )
         if masters < 1 or replicas < 0:
-            raise ValueError("a cluster has at least one master, and not less than no replicas")
+            raise ValueError(
+                "a cluster needs at least one master, and cannot have a negative number of replicas"
+            )
         self._masters: Final = masters
         self._replicas: Final = replicas
         self._node_timeout: Final = node_timeout
@@ -96,7 +98,7 @@ class EmbeddedCluster(Topology):
 
     @property
     def url(self) -> str:
-        """What clients connect to, password included; names all nodes."""
+        """The URL clients connect to: all nodes, password included."""
         return self._url("redis+cluster", self.nodes)
 
     def node_id(self, node: EmbeddedServer) -> str:
@@ -104,18 +106,18 @@ class EmbeddedCluster(Topology):
         return self._map.id_of(node)
 
     async def master_of(self, place: Place) -> EmbeddedServer:
-        """Return the master of a slot, as the nodes that answer have it.
+        """Return the master of a slot, according to the nodes that answer.
 
         Raises:
-            TopologyError: None of them says that the slot is its own.
+            TopologyError: None of them claims the slot.
         """
         owner = await self._map.owner(slot_of(place))
         if owner is None:
-            raise TopologyError(f"no node that runs is the master of slot {slot_of(place)}")
+            raise TopologyError(f"no running node is the master of slot {slot_of(place)}")
         return owner
 
     async def replicas_of(self, master: EmbeddedServer) -> list[EmbeddedServer]:
-        """Return the replicas of a master, as the nodes that answer have it."""
+        """Return the replicas of a master, according to the nodes that answer."""
         wanted = self.node_id(master)
         for node in self._awake():
             if node is not master or len(self._awake()) == 1:
@@ -124,33 +126,33 @@ class EmbeddedCluster(Topology):
         return []
 
     async def masters(self) -> list[EmbeddedServer]:
-        """Return the masters that can answer, as they say themselves."""
+        """Return the masters that can answer, by their own account."""
         mine = [await self._map.myself(node) for node in self._awake()]
         return [self._map.ids[seen.id] for seen in mine if seen.is_master]
 
     async def failover(
         self, place: Place, how: How = "graceful", to: EmbeddedServer | None = None
     ) -> EmbeddedServer:
-        """Make a replica the master of a slot's shard, and return when the cluster is healthy.
+        """Make a replica the master of a slot's shard, and return once the cluster is healthy.
 
         Args:
             place: A slot of the shard.
-            how: `"graceful"` waits for the replica to have everything; `"force"` does not ask
-                the master; `"takeover"` asks nobody.
-            to: Which replica; None for the first that can answer.
+            how: `"graceful"` waits until the replica has everything; `"force"` does not ask the
+                master; `"takeover"` asks nobody. Default: `"graceful"`
+            to: Which replica. Default: the first that can answer
 
         Returns:
             The new master.
 
         Raises:
-            TopologyError: There is no such replica, or it did not become the master.
+            TopologyError: No such replica, or it did not become the master.
         """
         slot = slot_of(place)
         old = await self._map.last_owner(slot)
         standing = [each for each in await self.replicas_of(old) if each in self._awake()]
         if to is None:
             if not standing:
-                raise TopologyError(f"{old.address} has no replica that runs")
+                raise TopologyError(f"{old.address} has no running replica")
             to = standing[0]
         command = ["CLUSTER", "FAILOVER", *([] if how == "graceful" else [how.upper()])]
         deadline = asyncio.get_running_loop().time() + _FAILOVER_PATIENCE
@@ -169,11 +171,11 @@ class EmbeddedCluster(Topology):
     async def wait_master(
         self, place: Place, other_than: EmbeddedServer | None = None, timeout: float = 30.0
     ) -> EmbeddedServer:
-        """Return the master of a slot when all nodes that answer agree on it.
+        """Return the master of a slot once all nodes that answer agree on it.
 
         Args:
             place: The slot.
-            other_than: A node that does not count: the one that was killed or frozen.
+            other_than: A node to ignore: the one that was killed or frozen.
             timeout: Seconds to wait.
 
         Raises:
@@ -189,11 +191,11 @@ class EmbeddedCluster(Topology):
             found[:] = [owner]
             return await self._map.disagreement()
 
-        await self._until(f"slot {slot} should have a master", check, timeout)
+        await self._until(f"slot {slot} has no master that all agree on", check, timeout)
         return found[0]
 
     async def wait_healthy(self, timeout: float = 30.0) -> None:
-        """Return when all running nodes agree, serve all slots and replicate.
+        """Return once all running nodes agree, serve all slots and replicate.
 
         Raises:
             TopologyError: That took longer than `timeout` seconds.
@@ -205,17 +207,18 @@ class EmbeddedCluster(Topology):
                     return gap
             return await self._map.disagreement()
 
-        await self._until("the cluster should be healthy", check, timeout)
+        await self._until("the cluster is not healthy", check, timeout)
 
     async def migrate(
         self, place: Place, to: EmbeddedServer | None = None, *, atomic: bool = False
     ) -> EmbeddedServer:
-        """Move a slot with its keys to another master, and return when all nodes know.
+        """Move a slot with its keys to another master, and return once all nodes know.
 
         Args:
             place: The slot.
-            to: The master that gets it; None for any other.
-            atomic: Have the server move it in one piece (Valkey 9), not key by key.
+            to: The master that gets it. Default: any other
+            atomic: Whether the server moves it in one step (Valkey 9), not key by key.
+                Default: False
 
         Returns:
             The slot's new master.
@@ -230,9 +233,9 @@ class EmbeddedCluster(Topology):
     async def begin_migration(
         self, place: Place, to: EmbeddedServer | None = None, *, atomic: bool = False
     ) -> SlotMigration:
-        """Open a slot for a move and halt: see `SlotMigration` for how it goes on.
+        """Open a slot for a move and stop there: `SlotMigration` continues it.
 
-        With `atomic`, nothing happens before its `finish`.
+        With `atomic`, nothing happens before `finish`.
         """
         slot = slot_of(place)
         source = await self.master_of(slot)
@@ -244,7 +247,7 @@ class EmbeddedCluster(Topology):
         return move
 
     async def add_node(self, replica_of: EmbeddedServer | None = None) -> EmbeddedServer:
-        """Add a node, a master without slots or a replica, and return when all nodes know it."""
+        """Add a node, a master without slots or a replica; return once all nodes know it."""
         node = await self._cluster_node()
         self.nodes.append(node)
         await node.start()
@@ -256,10 +259,10 @@ class EmbeddedCluster(Topology):
         return node
 
     async def remove_node(self, node: EmbeddedServer) -> None:
-        """Have all nodes forget one, and end it.
+        """Remove a node from the cluster, and stop it.
 
         Raises:
-            TopologyError: It still has slots or replicas.
+            TopologyError: The node still has slots or replicas.
         """
         wanted = self.node_id(node)
         others = [each for each in self._awake() if each is not node]
@@ -276,9 +279,9 @@ class EmbeddedCluster(Topology):
         await self.wait_healthy()
 
     async def restore(self) -> None:
-        """Undo what a test did: to the network, to nodes, and to slots.
+        """Undo what a test did to the network, nodes and slots.
 
-        Everything runs then, and every slot is with a master of the shard where it began; roles
+        Afterwards all nodes run, and every slot is back on a master of its original shard; roles
         within a shard may have changed.
         """
         await self.heal()
@@ -351,7 +354,7 @@ class EmbeddedCluster(Topology):
                     return self._blame(node, "it does not know all nodes")
             return ""
 
-        await self._until("all nodes should know all", check)
+        await self._until("not all nodes know each other", check)
 
     def _homes(self) -> list[range]:
         """Return the slots that each master has in the beginning."""
@@ -362,7 +365,7 @@ class EmbeddedCluster(Topology):
 def running_cluster(
     kind: str | None = None, **options: Unpack[ClusterOptions]
 ) -> AbstractAsyncContextManager[EmbeddedCluster]:
-    """Run a cluster for the time of a block, and hand out its object.
+    """Run a cluster for a block, and yield its object.
 
     Args:
         kind: See `find_server`.
@@ -374,7 +377,7 @@ def running_cluster(
 def embedded_cluster(
     kind: str | None = None, **options: Unpack[ClusterOptions]
 ) -> AbstractAsyncContextManager[str]:
-    """Run a cluster for the time of a block, and hand out its URL.
+    """Run a cluster for a block, and yield its URL.
 
     Args:
         kind: See `find_server`.

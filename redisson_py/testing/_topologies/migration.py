@@ -17,15 +17,15 @@ _MOVE_TIME_MS: Final = 5000
 
 @final
 class SlotMigration:
-    """An open slot: the source redirects (ASK) what asks for a key that it no longer has.
+    """An open slot: the source redirects (ASK) requests for keys that it no longer has.
 
-    Made by `EmbeddedCluster.begin_migration`. Nothing moves by itself: the test decides which
-    keys do, and ends it with `finish` or `stable`.
+    Made by `EmbeddedCluster.begin_migration`. The test decides which keys move, and ends the move
+    with `finish` or `stable`.
 
     Attributes:
         slot: The slot.
         source: The master that has it.
-        target: The master that is to get it.
+        target: The master that will get it.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class SlotMigration:
     ) -> None:
         """Say what is to move where; nothing happens yet."""
         if source is target:
-            raise TopologyError(f"{target.address} has slot {slot} already")
+            raise TopologyError(f"{target.address} already has slot {slot}")
         self.slot: Final = slot
         self.source: Final = source
         self.target: Final = target
@@ -47,7 +47,7 @@ class SlotMigration:
         self._atomic: Final = atomic
 
     async def begin(self) -> None:
-        """Open the slot at both ends; called already by `begin_migration`."""
+        """Open the slot at both ends; `begin_migration` has already called this."""
         if self._atomic:
             return
         source, target = self._ids()
@@ -55,14 +55,14 @@ class SlotMigration:
         await self._set_slot(self.source, "MIGRATING", target)
 
     async def keys(self) -> list[str]:
-        """Return the slot's keys that are still at the source."""
+        """Return the slot's keys that are still on the source."""
         return await self._keys_at(self.source)
 
     async def move_keys(self, *keys: str) -> None:
         """Move some keys to the target.
 
         Raises:
-            TopologyError: One of them is not at the source.
+            TopologyError: One of them is not on the source.
         """
         here = await self.keys()
         if missing := [key for key in keys if key not in here]:
@@ -70,7 +70,7 @@ class SlotMigration:
         await self._move(self.source, self.target, keys)
 
     async def finish(self) -> None:
-        """Move the keys that are left and give the slot to the target; all nodes know then."""
+        """Move the remaining keys and give the slot to the target; return once all nodes know."""
         if self._atomic:
             await self._move_atomically()
         else:
@@ -86,10 +86,10 @@ class SlotMigration:
         await self._cluster.wait_master(self.slot, other_than=self.source)
 
     async def stable(self) -> None:
-        """End it without a move: keys go back to the source, which keeps the slot.
+        """Cancel the move: keys return to the source, which keeps the slot.
 
-        Until all are back, the source serves the slot without them, and grants what is held. So
-        nobody should use the keys that had moved meanwhile.
+        Until all are back, the source serves the slot without them, and grants locks that are held.
+        So nobody should use the moved keys meanwhile.
         """
         if self._atomic:
             return
@@ -135,7 +135,7 @@ class SlotMigration:
                 return "" if facts["state"] == "success" else f"it is {facts['state']}"
             return "it has not begun"
 
-        await self._cluster._until(f"slot {self.slot} should have moved", check)
+        await self._cluster._until(f"slot {self.slot} did not move", check)
 
     async def _set_slot(self, node: EmbeddedServer, *state: str) -> None:
         await self._cluster._order(node, "CLUSTER", "SETSLOT", self.slot, *state)

@@ -51,7 +51,7 @@ class Replicated(Topology):
                 if int(info["connected_slaves"]) != len(awake) - 1:
                     return self._blame(node, "it does not have all replicas")
             elif info["role"] == "master" or int(info["master_port"]) != master.port:
-                return self._blame(node, f"it is no replica of {master.address}")
+                return self._blame(node, f"it is not a replica of {master.address}")
             if gap := await self._replication_gap(node):
                 return gap
         return ""
@@ -64,9 +64,9 @@ class Replicated(Topology):
 class EmbeddedReplicas(Replicated):
     """A master with replicas that a test may freeze, kill and promote.
 
-    Use `embedded_replicas` if all you need is a URL, and `running_replicas` for the time of a
-    block. All processes end with `close`, and with this Python process (even if that is killed).
-    Only the test promotes a replica.
+    Use `embedded_replicas` if all you need is a URL, and `running_replicas` for a block. All
+    processes end with `close`, and with this Python process (even if that is killed). Only the test
+    promotes a replica.
 
     Attributes:
         nodes: The servers; first the original master.
@@ -84,19 +84,19 @@ class EmbeddedReplicas(Replicated):
         own_addresses: bool = False,
         start_timeout: float = 30.0,
     ) -> None:
-        """Find the binary; nothing is started.
+        """Find the binary; start nothing.
 
         Args:
             kind: See `find_server`.
-            replicas: How many the master has.
-            config: More configuration for all servers, values as in a configuration file.
-            password: What clients must authenticate with.
+            replicas: Number of replicas.
+            config: More configuration for all servers, with values as in a configuration file.
+            password: The password clients need.
             users: More users: names, and rules as `ACL SETUSER` takes them. With a password or
-                users, the servers replicate as a user that may do no more than that.
+                users, the servers replicate as a user that may do only that.
             tls: Certificate, key and authority (PEM files); see `EmbeddedServer`. Clients need
                 no certificate.
-            own_addresses: Give every server an address of its own, for `partition`. Works only
-                in a network of one's own: see `run_in_own_network`.
+            own_addresses: Whether every server gets its own address, for `partition`. Works only
+                in a private network: see `run_in_own_network`.
             start_timeout: Seconds that starting everything may take.
         """
         super().__init__(
@@ -112,39 +112,40 @@ class EmbeddedReplicas(Replicated):
 
     @property
     def url(self) -> str:
-        """What clients connect to, password included; names all servers."""
+        """The URL clients connect to: all servers, password included."""
         return self._url("redis", self.nodes)
 
     async def master(self) -> EmbeddedServer:
         """Return the server that says it is the master.
 
         Raises:
-            TopologyError: None that answers does, or several.
+            TopologyError: No running server does, or several do.
         """
         masters = await self.masters()
         if len(masters) != 1:
             found = ", ".join(node.address for node in masters) or "none"
-            raise TopologyError(f"there should be one master, but found: {found}")
+            raise TopologyError(f"expected one master, found: {found}")
         return masters[0]
 
     async def replicas(self) -> list[EmbeddedServer]:
-        """Return the servers that answer and are not masters."""
+        """Return the running servers that are not masters."""
         masters = await self.masters()
         return [node for node in self._awake() if node not in masters]
 
     async def promote(self, replica: EmbeddedServer) -> None:
-        """Make a replica the master, whatever has become of the old one.
+        """Make a replica the master, whatever the state of the old one.
 
-        What the replica has not received is lost. The others that answer become its replicas.
+        Writes that the replica has not received are lost. The other running servers become its
+        replicas.
         """
         await self._order(replica, "REPLICAOF", "NO", "ONE")
         await self._follow(replica)
 
     async def failover(self, to: EmbeddedServer | None = None) -> EmbeddedServer:
-        """Have the master hand over to a replica (FAILOVER TO), which loses nothing.
+        """Hand over from the master to a replica (FAILOVER TO), without losing a write.
 
         Args:
-            to: Which replica; None for any.
+            to: Which replica. Default: any
 
         Returns:
             The new master.
@@ -161,12 +162,12 @@ class EmbeddedReplicas(Replicated):
             state = info["master_failover_state"]
             return "" if state == "no-failover" else self._blame(old, state)
 
-        await self._until(f"{old.address} should hand over to {new.address}", check)
+        await self._until(f"{old.address} did not hand over to {new.address}", check)
         await self._follow(new)
         return new
 
     async def wait_healthy(self, timeout: float = 30.0) -> None:
-        """Return when one server that answers is master and all others replicate it.
+        """Return once one running server is the master and all others replicate it.
 
         Raises:
             TopologyError: That took longer than `timeout` seconds.
@@ -178,7 +179,7 @@ class EmbeddedReplicas(Replicated):
                 return f"{len(masters)} servers are masters"
             return await self._disunion(masters[0])
 
-        await self._until("the replicas should be healthy", check, timeout)
+        await self._until("the replicas are not healthy", check, timeout)
 
     async def _set_up(self) -> None:
         await self._start_data(self._count)
@@ -195,7 +196,7 @@ class EmbeddedReplicas(Replicated):
 def running_replicas(
     kind: str | None = None, **options: Unpack[ReplicasOptions]
 ) -> AbstractAsyncContextManager[EmbeddedReplicas]:
-    """Run a master with replicas for the time of a block, and hand out their object.
+    """Run a master with replicas for a block, and yield their object.
 
     Args:
         kind: See `find_server`.
@@ -207,7 +208,7 @@ def running_replicas(
 def embedded_replicas(
     kind: str | None = None, **options: Unpack[ReplicasOptions]
 ) -> AbstractAsyncContextManager[str]:
-    """Run a master with replicas for the time of a block, and hand out their URL.
+    """Run a master with replicas for a block, and yield their URL.
 
     Args:
         kind: See `find_server`.

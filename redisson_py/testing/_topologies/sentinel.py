@@ -18,7 +18,7 @@ from .making import ADMIN, WATCHER
 from .replicas import Replicated
 from .topology import TopologyError, TopologyOptions
 
-#: How often a sentinel is told to fail over, and seconds until it is told again.
+#: How often to ask a Sentinel to fail over, and seconds between.
 _ELECTIONS: Final = 3
 _ELECTION: Final = 10.0
 
@@ -37,18 +37,18 @@ class SentinelOptions(TopologyOptions, total=False):
 
 @final
 class EmbeddedSentinel(Replicated):
-    """A master with replicas and sentinels that a test may kill, freeze and fail over.
+    """A master with replicas and Sentinels that a test may kill, freeze and fail over.
 
-    Use `embedded_sentinel` if all you need is a URL, and `running_sentinel` for the time of a
-    block. All processes end with `close`, and with this Python process (even if that is killed).
+    Use `embedded_sentinel` if all you need is a URL, and `running_sentinel` for a block. All
+    processes end with `close`, and with this Python process (even if that is killed).
 
-    `kill`, `revive`, `freeze` and `thaw` take data servers and sentinels. A sentinel that was
-    frozen takes part in nothing for half a minute (TILT); kill and revive it instead.
+    `kill`, `revive`, `freeze` and `thaw` take data servers and Sentinels. A Sentinel that was
+    frozen does nothing for half a minute (TILT); kill and revive it instead.
 
     Attributes:
         nodes: The data servers; first the original master.
-        sentinels: The sentinels.
-        service: The name by which sentinels know the master.
+        sentinels: The Sentinels.
+        service: The name by which Sentinels know the master.
     """
 
     def __init__(
@@ -69,26 +69,26 @@ class EmbeddedSentinel(Replicated):
         own_addresses: bool = False,
         start_timeout: float = 30.0,
     ) -> None:
-        """Find the binary; nothing is started.
+        """Find the binary; start nothing.
 
         Args:
             kind: See `find_server`.
-            replicas: How many the master has.
-            sentinels: How many there are; more than half of them must agree.
+            replicas: Number of replicas.
+            sentinels: Number of Sentinels; more than half of them must agree.
             service: The name by which they know the master.
-            down_after: Seconds after which a silent server is taken for dead.
-            failover_timeout: Seconds a failover may take; sentinels repeat it after twice that.
-            config: More configuration for the data servers, values as in a configuration file.
-            password: What clients of the data servers must authenticate with.
+            down_after: Seconds after which Sentinels consider a silent server dead.
+            failover_timeout: Seconds a failover may take; Sentinels repeat it after twice that.
+            config: More configuration for the data servers, with values as in a configuration file.
+            password: The password clients of the data servers need.
             users: More users of the data servers: names, and rules as `ACL SETUSER` takes them.
-                With a password or users, replicas and sentinels log in as users that may do no
-                more than they need.
-            sentinel_password: What clients of the sentinels must authenticate with.
-            sentinel_users: More users of the sentinels.
+                With a password or users, replicas and Sentinels log in as users with only the
+                permissions they need.
+            sentinel_password: The password clients of the Sentinels need.
+            sentinel_users: More users of the Sentinels.
             tls: Certificate, key and authority (PEM files), for all; see `EmbeddedServer`.
                 Clients need no certificate.
-            own_addresses: Give every server an address of its own, for `partition`. Works only
-                in a network of one's own: see `run_in_own_network`.
+            own_addresses: Whether every server gets its own address, for `partition`. Works only
+                in a private network: see `run_in_own_network`.
             start_timeout: Seconds that starting everything may take.
         """
         super().__init__(
@@ -111,7 +111,7 @@ class EmbeddedSentinel(Replicated):
 
     @property
     def url(self) -> str:
-        """What clients connect to, passwords included; names all sentinels."""
+        """The URL clients connect to: all Sentinels, passwords included."""
         query = {}
         if self.sentinel_password is not None:
             query["sentinel_password"] = self.sentinel_password
@@ -123,28 +123,28 @@ class EmbeddedSentinel(Replicated):
         )
 
     async def master(self) -> EmbeddedServer:
-        """Return the master that the sentinels name; if they differ, the newest.
+        """Return the master that the Sentinels name; if they differ, the newest.
 
         Raises:
-            TopologyError: No sentinel answers, or the one named is none of ours.
+            TopologyError: No Sentinel answers, or the server they name is not one of ours.
         """
         named = [await self._named(sentinel) for sentinel in self._awake_sentinels()]
         if not named:
-            raise TopologyError("no sentinel runs")
+            raise TopologyError("no Sentinel is running")
         return self._at(max(named)[1])
 
     async def failover(self, *, coordinated: bool = False) -> EmbeddedServer:
-        """Have a sentinel make a replica the master, and return when all sentinels name it.
+        """Fail over to a replica through a Sentinel, and return once all Sentinels name it.
 
-        Soon after an earlier failover it first waits, up to ten seconds, until all sentinels
+        Soon after an earlier failover it first waits, up to ten seconds, until all Sentinels
         have asked the old master: Sentinel itself gets two failovers in a row wrong.
 
-        The old master may go on as such for ten seconds more, and what it answers then is lost;
-        `wait_healthy` waits for its end too.
+        The old master may stay a master for ten more seconds, and lose the writes it answers
+        meanwhile; `wait_healthy` waits for that to end.
 
         Args:
-            coordinated: Have the old master stop and hand over first (Valkey 9): nothing is
-                lost.
+            coordinated: Whether the old master stops and hands over first (Valkey 9), so that no
+                write is lost. Default: False
 
         Returns:
             The new master.
@@ -158,19 +158,19 @@ class EmbeddedSentinel(Replicated):
                     if port not in known:
                         return self._blame(sentinel, f"it does not know {port}")
                     if known[port]["role-reported"] != "slave":
-                        return self._blame(sentinel, f"it takes {port} for a master")
+                        return self._blame(sentinel, f"it considers {port} a master")
             return ""
 
         # Sentinels ask for roles every ten seconds. One that last saw the promoted server as a
         # master takes it for a stray one and demotes it, and the sentinels never recover from that.
-        await self._until("the sentinels should know who is a replica", up_to_date)
+        await self._until("the Sentinels do not know who is a replica", up_to_date)
         command = ["SENTINEL", "FAILOVER", self.service, *(["COORDINATED"] if coordinated else [])]
 
         async def accepted() -> str:
             return await self._refusal(self._awake_sentinels()[0], command)
 
         for _ in range(_ELECTIONS):
-            await self._until("a sentinel should begin a failover", accepted)
+            await self._until("no Sentinel began a failover", accepted)
             try:
                 return await self.wait_master(other_than=old, timeout=_ELECTION)
             except TopologyError:
@@ -183,10 +183,10 @@ class EmbeddedSentinel(Replicated):
     async def wait_master(
         self, other_than: EmbeddedServer | None = None, timeout: float = 30.0
     ) -> EmbeddedServer:
-        """Return the master when all sentinels that answer name it and it says so too.
+        """Return the master once all running Sentinels name it and it agrees.
 
         Args:
-            other_than: A server that does not count: the one that was killed or frozen.
+            other_than: A server to ignore: the one that was killed or frozen.
             timeout: Seconds to wait.
 
         Raises:
@@ -209,11 +209,11 @@ class EmbeddedSentinel(Replicated):
                 return self._blame(found[0], "it is not the master yet")
             return ""
 
-        await self._until("the sentinels should agree on a master", check, timeout)
+        await self._until("the Sentinels do not agree on a master", check, timeout)
         return found[0]
 
     async def wait_healthy(self, timeout: float = 30.0) -> None:
-        """Return when everybody that runs is known to all sentinels and replicates.
+        """Return once all running servers replicate and all Sentinels know them.
 
         Raises:
             TopologyError: That took longer than `timeout` seconds.
@@ -228,7 +228,7 @@ class EmbeddedSentinel(Replicated):
                     return gap
             return ""
 
-        await self._until("the sentinels should be healthy", check, timeout)
+        await self._until("the Sentinels are not healthy", check, timeout)
 
     # Setting it up
 
@@ -239,7 +239,7 @@ class EmbeddedSentinel(Replicated):
             return await self._disunion(self.nodes[0])
 
         # Sentinels that find the replicas at the first look need not wait for the next.
-        await self._until("the replicas should follow the master", replicated)
+        await self._until("the replicas do not follow the master", replicated)
         self.sentinels.extend(
             await asyncio.gather(*(self._new_sentinel() for _ in range(self._count)))
         )
@@ -249,11 +249,11 @@ class EmbeddedSentinel(Replicated):
             for sentinel in self.sentinels:
                 for replica in (await self._replicas_known_to(sentinel)).values():
                     if replica["master-link-status"] != "ok":
-                        return self._blame(sentinel, "a replica has no link, to its knowledge")
+                        return self._blame(sentinel, "it knows of a replica without a link")
             return ""
 
         # Needed for a failover; they learn it from the replicas, which they ask rarely.
-        await self._until("the sentinels should know the replicas", informed)
+        await self._until("the Sentinels do not know the replicas", informed)
 
     async def _new_sentinel(self) -> EmbeddedServer:
         master = self.nodes[0]
@@ -307,7 +307,7 @@ class EmbeddedSentinel(Replicated):
         if int(facts["port"]) != master.port or facts["flags"] != "master":
             return self._blame(sentinel, f"its master is {facts['port']}, {facts['flags']}")
         if int(facts["num-other-sentinels"]) != self._count - 1:
-            return self._blame(sentinel, "it does not know all sentinels")
+            return self._blame(sentinel, "it does not know all Sentinels")
         known = await self._replicas_known_to(sentinel)
         for node in self._awake():
             if node is not master:
@@ -340,7 +340,7 @@ def _facts(reply: list[str]) -> dict[str, str]:
 def running_sentinel(
     kind: str | None = None, **options: Unpack[SentinelOptions]
 ) -> AbstractAsyncContextManager[EmbeddedSentinel]:
-    """Run a master, replicas and sentinels for the time of a block, and hand out their object.
+    """Run a master, replicas and Sentinels for a block, and yield their object.
 
     Args:
         kind: See `find_server`.
@@ -352,7 +352,7 @@ def running_sentinel(
 def embedded_sentinel(
     kind: str | None = None, **options: Unpack[SentinelOptions]
 ) -> AbstractAsyncContextManager[str]:
-    """Run a master, replicas and sentinels for the time of a block, and hand out their URL.
+    """Run a master, replicas and Sentinels for a block, and yield their URL.
 
     Args:
         kind: See `find_server`.

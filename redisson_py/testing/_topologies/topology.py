@@ -36,7 +36,7 @@ class TopologyOptions(TypedDict, total=False):
 
 
 class TopologyError(RuntimeError):
-    """Raised when servers did not come to agree; the message has the log of the one to blame."""
+    """Raised when servers did not agree in time; the message has the log of the one to blame."""
 
 
 class Blame(TopologyError):
@@ -57,19 +57,19 @@ class Topology(ABC):
         own_addresses: bool = False,
         start_timeout: float = 30.0,
     ) -> None:
-        """Find the binary; nothing is started.
+        """Find the binary; start nothing.
 
         Args:
             kind: See `find_server`.
-            config: More configuration for the data servers, values as in a configuration file.
-            password: What clients must authenticate with.
+            config: More configuration for the data servers, with values as in a configuration file.
+            password: The password clients need.
             users: More users of the data servers: names, and rules as `ACL SETUSER` takes them.
                 With a password or users, the servers talk to each other, and we to them, as
-                users of our own with exactly the permissions they need.
-            tls: Certificate, key and authority (PEM files). Plain TCP is then off; clients need
-                no certificate.
-            own_addresses: Give every server an address of its own, for `partition`. Works only
-                in a network of one's own: see `run_in_own_network`.
+                separate users with exactly the permissions they need.
+            tls: Certificate, key and authority (PEM files). Turns plain TCP off; clients need no
+                certificate.
+            own_addresses: Whether every server gets its own address, for `partition`. Works only
+                in a private network: see `run_in_own_network`.
             start_timeout: Seconds that starting everything may take.
         """
         self.binary: Final = find_server(kind)
@@ -92,7 +92,7 @@ class Topology(ABC):
     @property
     @abstractmethod
     def url(self) -> str:
-        """What clients connect to, password included."""
+        """The URL clients connect to, password included."""
 
     @property
     def version(self) -> tuple[int, int, int]:
@@ -105,7 +105,7 @@ class Topology(ABC):
 
     @abstractmethod
     async def wait_healthy(self, timeout: float = 30.0) -> None:
-        """Return when all running servers agree and nothing is missing.
+        """Return once all running servers agree and nothing is missing.
 
         Raises:
             TopologyError: That took longer than `timeout` seconds.
@@ -119,20 +119,20 @@ class Topology(ABC):
         await self.close()
 
     async def start(self) -> None:
-        """Start the servers and return when all is ready.
+        """Start the servers and return once all are ready.
 
         If it fails or is cancelled, no process is left.
 
         Raises:
             ServerStartError: A server did not start; the message has its log.
-            TopologyError: They did not come to agree.
+            TopologyError: The servers did not agree in time.
         """
         if self.nodes:
-            raise RuntimeError("it has been started already")
+            raise RuntimeError("already started")
         if self._own_addresses and not in_own_network():
             raise NetworkNotFoundError(
-                "own_addresses=True works only in a network of one's own: run the program, or "
-                "pytest, by run_in_own_network"
+                "own_addresses=True works only in a private network: run the program, or "
+                "pytest, with run_in_own_network"
             )
         try:
             await self._set_up()
@@ -142,7 +142,7 @@ class Topology(ABC):
             raise
 
     async def close(self) -> None:
-        """End all servers and delete their directories."""
+        """Stop all servers and delete their directories."""
         await self._cuts.heal()
         servers = self._servers()
         # Their data is not needed any more, and a kill is quicker than an orderly end.
@@ -162,7 +162,7 @@ class Topology(ABC):
         await node.kill()
 
     async def revive(self, node: EmbeddedServer) -> None:
-        """Start a killed server again, on its port; it remembers only what it is a part of."""
+        """Start a killed server again, on its port; it keeps only its place in the topology."""
         await node.start()
 
     async def freeze(self, node: EmbeddedServer) -> None:
@@ -170,20 +170,20 @@ class Topology(ABC):
         await node.pause()
 
     async def thaw(self, node: EmbeddedServer) -> None:
-        """Let a frozen server go on (SIGCONT); it then answers what has piled up."""
+        """Resume a frozen server (SIGCONT); it then answers everything that piled up."""
         await node.resume()
 
     async def partition(self, *groups: Iterable[EmbeddedServer | str]) -> None:
         """Cut groups of servers off from each other, and from the servers in no group.
 
-        Needs `own_addresses`. Packets between them disappear, as in a network that has failed;
-        `heal` ends it. A client belongs to a group if its address does (a text): see
-        `connecting_from`. Clients bound to no address reach no server meanwhile; `execute` and
-        our own methods reach all of them, but `wait_master`, `master_of` and the like listen
-        only to servers in no group: make these the part that goes on.
+        Needs `own_addresses`. Packets between groups disappear, as in a failed network; `heal` ends
+        it. To put a client into a group, add its address (a text): see `connecting_from`. Clients
+        bound to no address reach no server meanwhile. `execute` and this object's methods reach all
+        servers, but `wait_master`, `master_of` and the like listen only to servers in no group:
+        leave the part that goes on out of all groups.
         """
         if not self._own_addresses:
-            raise RuntimeError("only servers with own_addresses=True can be cut off")
+            raise RuntimeError("partition() needs own_addresses=True")
         named = [
             [each if isinstance(each, str) else each.host for each in group] for group in groups
         ]
@@ -198,7 +198,7 @@ class Topology(ABC):
         await self._cuts.heal()
 
     def _servers(self) -> list[EmbeddedServer]:
-        """Return every server there is, sentinels included."""
+        """Return every server, Sentinels included."""
         return self.nodes
 
     async def _start_all(self, servers: list[EmbeddedServer]) -> None:
@@ -208,7 +208,7 @@ class Topology(ABC):
                 raise result
 
     def _awake(self) -> list[EmbeddedServer]:
-        """Return the data servers that can answer and have not been cut off."""
+        """Return the data servers that can answer and are not cut off."""
         return [node for node in self.nodes if self._is_awake(node)]
 
     def _is_awake(self, server: EmbeddedServer) -> bool:
@@ -224,11 +224,11 @@ class Topology(ABC):
     # Waiting
 
     async def _until(self, what: str, check: Check, timeout: float | None = None) -> None:
-        """Return when `check` has nothing to complain about.
+        """Return once `check` finds nothing missing.
 
         Args:
-            what: What is waited for, for the error.
-            check: What is still missing; errors of a server are as good as an answer.
+            what: The state until then, for the error.
+            check: Returns what is still missing; errors of a server count as an answer.
             timeout: Seconds it may take; None for the timeout of a start.
         """
         seconds = self._start_timeout if timeout is None else timeout
@@ -241,7 +241,7 @@ class Topology(ABC):
                         return
                     await asyncio.sleep(_LOOK_AGAIN)
         except TimeoutError:
-            raise TopologyError(f"not in {seconds} seconds: {what}; {missing}") from None
+            raise TopologyError(f"after {seconds} seconds, {what}; {missing}") from None
 
     @staticmethod
     async def _missing(check: Check) -> str:

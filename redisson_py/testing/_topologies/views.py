@@ -25,7 +25,7 @@ def slot_of(place: Place) -> int:
     """Return the slot of a key; a number is a slot already."""
     if isinstance(place, int):
         if not 0 <= place < SLOTS:
-            raise ValueError(f"{place} is no slot: there are 0 to {SLOTS - 1}")
+            raise ValueError(f"{place} is not a slot: slots are 0 to {SLOTS - 1}")
         return place
     key = place.encode() if isinstance(place, str) else place
     begin = key.find(b"{")
@@ -132,7 +132,7 @@ class ClusterMap:
             for seen in (await self.view(node)).values():
                 if seen.has(slot):
                     return self.ids[seen.id]
-        raise TopologyError(f"no node that runs knows a master of slot {slot}")
+        raise TopologyError(f"no running node knows a master of slot {slot}")
 
     async def disagreement(self) -> str:
         """Return what the nodes that answer see differently, or what they miss."""
@@ -144,7 +144,7 @@ class ClusterMap:
                 return self._cluster._blame(node, "its cluster_state is not ok")
             view = await self.view(node)
             if any("handshake" in seen.flags for seen in view.values()):
-                return self._cluster._blame(node, "it still shakes hands")
+                return self._cluster._blame(node, "its handshake is not complete")
             if sum(seen.count for seen in view.values()) != SLOTS:
                 return self._cluster._blame(node, "it misses slots")
             shown = {

@@ -1,8 +1,8 @@
 """The sabotages: what is done, under what it shows, and which checker must say so.
 
-They are the list of the plan of this tool as far as it fits this package (docs/proof.md has it),
-and some more; those of waiting, of leases and of holding are in files of their own. Each was seen
-to be caught within `Sabotage.limit` on a machine with two cores that others used too.
+They are the list of the plan of this tool as far as it fits this package (docs/proof.md sums it
+up), and some more; those of waiting, of leases and of holding are in files of their own. Each was
+seen to be caught within `Sabotage.limit` on a machine with two cores that others used too.
 """
 
 from __future__ import annotations

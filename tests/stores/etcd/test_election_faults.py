@@ -189,7 +189,7 @@ async def test_an_undo_refuses_its_question_if_it_comes_later(
     late = await one.store._link.call(method, question, soon())
     assert not late.reply.succeeded
     assert server.keys(f"{name}/") == []
-    with pytest.raises(BackendError, match=f"has given back '{name}'"):
+    with pytest.raises(BackendError, match=f"gave '{name}' back"):
         await one.ask(name, "a:1", kind="election", proposal=b"x")
 
 

@@ -279,7 +279,7 @@ async def test_a_multi_lock_has_one_of_those_that_share_keys(
     server: EtcdServer, make_one: Make, make_other: Make, name: str
 ) -> None:
     async with Etcd.from_url(server.url) as client, Etcd.from_url(server.url) as other:
-        with pytest.raises(ValueError, match="are one lock for etcd"):
+        with pytest.raises(ValueError, match="are the same lock in etcd"):
             MultiLock(make_one(client, name), make_other(other, name))
         async with MultiLock(make_one(client, name), make_other(client, f"{name}s")):
             assert await make_one(client, name).owned()

@@ -124,7 +124,7 @@ async def test_less_than_a_release_needs_is_refused_before_anything_is_held(
             "write": client.get_read_write_lock("a").write_lock().hold(),
             "election": client.get_election("a").campaign("value"),
         }
-        with pytest.raises(BackendError, match=r"--max-txn-ops of each member must be 7 at least"):
+        with pytest.raises(BackendError, match=r"set --max-txn-ops of each member to at least 7"):
             async with locks[kind]:
                 pytest.fail("it is held")
     assert small.keys() == []

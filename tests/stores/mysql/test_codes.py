@@ -125,7 +125,7 @@ async def test_what_passes_does_not_drop_a_release(sound: MariaDB) -> None:
                 *(lease.release() for lease in leases.values()), return_exceptions=True
             )
             assert {type(each) for each in ended} == {ReleaseFailedError}
-            assert all("until its lease ends" in str(each) for each in ended)
+            assert all("until the lease ends" in str(each) for each in ended)
 
         async def all_are_free() -> bool:
             return await sound.sql(f"SELECT 1 FROM {sql.TABLE} WHERE owner IS NOT NULL") == ()

@@ -48,6 +48,6 @@ async def test_a_query_that_cannot_be_cut_is_told(narrow: MySQLStore) -> None:
     name = "x" * most
     await granted(narrow, name, who)
     assert await holder(narrow, name) == who
-    with pytest.raises(BackendError, match="max_allowed_packet must be") as caught:
+    with pytest.raises(BackendError, match="set its max_allowed_packet to at least") as caught:
         await narrow.ask(wish(name + "x", owner()), soon())
     assert not isinstance(caught.value, ConnectionLostError)

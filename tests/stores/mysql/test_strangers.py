@@ -88,7 +88,7 @@ async def test_a_view_in_the_place_of_the_table_is_refused(server: MariaDB) -> N
     )
     try:
         store = MySQLStore.from_url(server.url())
-        with pytest.raises(BackendError, match="is no table but a view"):
+        with pytest.raises(BackendError, match="is a view, not a table"):
             await store.start(CountingBell(), soon())
         assert await server.sql("SELECT * FROM caught") == ()
         # As an administrator, who has all rights.

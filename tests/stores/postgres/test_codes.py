@@ -110,7 +110,7 @@ async def test_what_passes_does_not_drop_a_release(server: PostgresServer) -> No
                 *(lease.release() for lease in leases.values()), return_exceptions=True
             )
             assert {type(each) for each in ended} == {ReleaseFailedError}
-            assert all("until its lease ends" in str(each) for each in ended)
+            assert all("until the lease ends" in str(each) for each in ended)
 
         async def all_are_free() -> bool:
             async with connected(server.url) as admin:
@@ -130,12 +130,12 @@ async def test_a_server_that_serves_nothing_is_logged_once(
         await client.ping()
         async with sick(server):
             for _ in range(2):
-                with pytest.raises(ConnectionLostError, match="said no until the time was up"):
+                with pytest.raises(ConnectionLostError, match="refused until the time was up"):
                     await client.get_lock("53200").acquire()
         async with client.get_lock("53200"):
             told = [each.getMessage() for each in caplog.records]
     (begins, ends) = told
-    assert begins.endswith("serves nothing for now: the server is sick (53200)")
+    assert begins.endswith("cannot serve calls for now: the server is sick (53200)")
     assert begins.startswith("PostgreSQL at ")
     assert ends.startswith("connected to PostgreSQL")
 

@@ -69,7 +69,7 @@ async def test_one_locked_out_while_it_waits_is_not_named() -> None:
                         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
                         " WHERE usename = 'secretive'"
                     )
-                    with pytest.raises(ConnectionLostError, match="refuses the user") as caught:
+                    with pytest.raises(ConnectionLostError, match="rejects the user") as caught:
                         await release
                 assert caught.value.maybe_held
                 assert "secretive" not in str(caught.value)

@@ -190,7 +190,7 @@ async def test_a_released_lease_guards_nothing(server: PostgresServer) -> None:
         passed = await waiter
         assert passed.owner == lease.owner
         async with raw.transaction():
-            with pytest.raises(NotHeldError, match="was released already"):
+            with pytest.raises(NotHeldError, match="was already released"):
                 await lease.guard(raw)
         async with raw.transaction():
             await passed.guard(raw)

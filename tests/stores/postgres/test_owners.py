@@ -56,7 +56,7 @@ async def test_who_may_be_trusted_may_own_the_table(urls: dict[str, str], owner:
 async def test_a_stranger_may_not(urls: dict[str, str], user: str) -> None:
     """Nor for a client that may do everything, whose rights are the ones to catch."""
     await give(urls, "open", "stranger")
-    with pytest.raises(BackendError, match="the role 'stranger', which need not be trusted"):
+    with pytest.raises(BackendError, match="the role 'stranger' owns the table"):
         await PostgresStore(f"{urls[user]}?search_path=open").start(Bell(), soon())
 
 

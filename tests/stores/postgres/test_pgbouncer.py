@@ -37,7 +37,7 @@ async def test_a_search_path_in_the_url_names_the_schema(server: PostgresServer,
     [
         (DATABASE, "?statement_timeout=500", "unsupported startup parameter: statement_timeout"),
         (DATABASE, "?options=-c%20search_path%3Dlocks", "unsupported startup parameter: options"),
-        ("nowhere", "", "knows no such database"),
+        ("nowhere", "", "does not know the database"),
     ],
 )
 async def test_what_it_refuses_is_told_at_once(
@@ -61,5 +61,5 @@ async def test_no_user_of_it_is_told(server: PostgresServer, port: int) -> None:
 
 
 async def test_a_schema_that_is_not_there_is_told(server: PostgresServer) -> None:
-    with pytest.raises(BackendError, match="none is there that this role may use"):
+    with pytest.raises(BackendError, match="no schema of the search_path exists"):
         await PostgresStore(f"{server.url}?search_path=nowhere").start(Bell(), soon())

@@ -92,7 +92,7 @@ async def test_nothing_is_granted_when_the_numbers_have_ended(
         assert isinstance(await store.ask(last, soon()), Granted)
         held = len(other.get_children(path))
         for _ in range(4):
-            with pytest.raises(BackendError, match="2,147,483,647 contenders"):
+            with pytest.raises(BackendError, match="2,147,483,647 contender numbers"):
                 await store.ask(wish(kind, "end"), soon())
         assert len(other.get_children(path)) == held
         assert await store.give_back(last.name, last.owner, False, soon()) is True
@@ -111,14 +111,14 @@ async def test_nothing_is_granted_under_a_number_below_zero(
     server: ZooKeeperServer, other: KazooClient, kind: Kind
 ) -> None:
     async with opened(server.url) as store:
-        with pytest.raises(BackendError, match=f"for '{directory(kind, 'below')}': it has had"):
+        with pytest.raises(BackendError, match=f"'{directory(kind, 'below')}': its 2,147,483,647"):
             await store.ask(wish(kind, "below"), soon())
         assert other.get_children(directory(kind, "below")) == []
 
 
 async def test_a_lease_time_that_no_session_can_have(server: ZooKeeperServer) -> None:
     async with ZooKeeper.from_url(server.url, lease_time=60 * 86_400) as client:
-        with pytest.raises(BackendError, match="grants sessions of 60 s at most"):
+        with pytest.raises(BackendError, match="grants sessions of at most 60 s"):
             await client.get_lock("k").acquire()
 
 
@@ -126,9 +126,9 @@ async def test_a_client_that_does_not_say_who_it_is(tmp_path: Path) -> None:
     options = ("-Dzookeeper.enforce.auth.enabled=true", "-Dzookeeper.enforce.auth.schemes=digest")
     with zookeeper_or_skip(tmp_path, *options) as strict:
         async with ZooKeeper.from_url(strict.url) as nobody:
-            with pytest.raises(BackendError, match="name a user in its URL"):
+            with pytest.raises(BackendError, match="put a user into the URL"):
                 await nobody.get_lock("k").acquire()
-            with pytest.raises(BackendError, match="name a user in its URL"):
+            with pytest.raises(BackendError, match="put a user into the URL"):
                 await nobody.ping()
         async with ZooKeeper.from_url(strict.url.replace("//", "//user:secret@")) as somebody:
             async with somebody.get_lock("k"):

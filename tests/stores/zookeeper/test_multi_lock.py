@@ -102,7 +102,7 @@ async def test_what_has_one_directory_is_refused(
     clients: tuple[ZooKeeper, ZooKeeper], name: str, one: str, other: str
 ) -> None:
     for client in clients:
-        with pytest.raises(ValueError, match="are one lock for ZooKeeper"):
+        with pytest.raises(ValueError, match="are the same lock in ZooKeeper"):
             MultiLock(of_kind(clients[0], one, name), of_kind(client, other, name))
 
 
@@ -110,9 +110,9 @@ async def test_two_names_of_one_directory_are_one_lock(
     clients: tuple[ZooKeeper, ZooKeeper], name: str
 ) -> None:
     client, _ = clients
-    with pytest.raises(ValueError, match="are one lock for ZooKeeper"):
+    with pytest.raises(ValueError, match="are the same lock in ZooKeeper"):
         MultiLock(client.get_lock(name), client.get_lock(f"/redisson_py/{name}"))
-    with pytest.raises(ValueError, match="are one lock for ZooKeeper"):
+    with pytest.raises(ValueError, match="are the same lock in ZooKeeper"):
         MultiLock(client.get_semaphore_mutex(name), client.get_lock(f"/redisson_py/{name}/leases"))
-    with pytest.raises(ValueError, match="are one lock for ZooKeeper"):
+    with pytest.raises(ValueError, match="are the same lock in ZooKeeper"):
         MultiLock(client.get_semaphore_mutex(name), client.get_lock(f"/redisson_py/{name}/locks"))

@@ -106,7 +106,7 @@ async def test_one_task_holds_it_and_cannot_enter_again(
         assert gate == []
         assert "-lease-" in held
         assert (await lock.inspect()).keys == (path, f"{path}/leases/{held}")
-        with pytest.raises(RuntimeError, match="is held by this task already"):
+        with pytest.raises(RuntimeError, match="this task already holds"):
             await lock.acquire()
         assert await lock.owned()
         assert await lock.hold_count() == 1

@@ -145,7 +145,7 @@ async def test_giving_back_twice_holds_once(store: ZooKeeperStore, name: str) ->
 async def test_an_owner_that_gave_back_is_granted_nothing(store: ZooKeeperStore, name: str) -> None:
     owner = new_owner()
     assert await store.give_back(name, owner, True, soon()) is False
-    with pytest.raises(BackendError, match=r"given .* back"):
+    with pytest.raises(BackendError, match=r"gave .* back and cannot ask again"):
         await store.ask(wish(name, owner), soon())
     assert (await store.look(name, soon())).holder is None
 
