@@ -22,10 +22,21 @@ from redisson_py._addresses import Address, write_address
 from redisson_py._connect_errors import connect_error, was_cut
 from redisson_py._forks import first_tls, no_fork
 from redisson_py._limits import BoundedReader
-from redisson_py._loop import tear_off_transport
+from redisson_py._loop import (
+    Task,
+    loop_time,
+    sleep,
+    start_task,
+    stop_task,
+    tear_off_transport,
+    time_limit,
+)
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
 
 __all__ = ["AbstractConnection", "Connector", "ask_once", "let_go", "take_over", "tear_off"]
+
+#: Seconds of silence in a TLS handshake after which a server is asked without TLS.
+_SILENT = 0.2
 
 #: How often a server is asked in vain whether it speaks TLS. A proxy may accept connections for a
 #: server that is away.
@@ -52,12 +63,10 @@ class _Seen:
     """What is known of a server from earlier attempts.
 
     Attributes:
-        tried: There was an attempt to connect.
         opened: An attempt succeeded: both sides use TLS, or neither does.
         asked: How often it was asked in vain whether it speaks TLS.
     """
 
-    tried: bool = False
     opened: bool = False
     asked: int = 0
 
@@ -120,26 +129,28 @@ class Connector:
         """
         seen, encrypted = self._seen, issubclass(self.connection_class, SSLConnection)
         unsure = not seen.opened and seen.asked < _MOST_ASKED and "path" not in self.settings
-        until = asyncio.get_running_loop().time() + limit
-        seconds = limit
-        if unsure and encrypted:
-            # A server without TLS is silent. It is then asked without TLS, the first time soon.
-            seconds = limit * 0.75 if seen.tried else min(limit / 2, 1.0)
-        seen.tried = True
-        timer = asyncio.timeout(seconds)
+        until = loop_time() + limit
+        asking: Task | None = None
         try:
-            async with timer:
+            async with time_limit(limit) as timer:
+                if unsure and encrypted:
+                    work = self._ask_if_silent(timer, until)
+                    asking = start_task(work, f"redisson_py asks {self.where}")
                 connection = await self._connect()
         except TimeoutError:
-            problem: BackendError = ConnectionLostError(
-                f"no connection to Redis at {self.where} within {seconds:.3g} s", maybe_held=False
+            plain = asking.result() if asking is not None and asking.done() else None
+            problem: BackendError = plain or ConnectionLostError(
+                f"no connection to Redis at {self.where} within {limit:.3g} s", maybe_held=False
             )
         except ConnectionLostError as error:
             problem = error
         else:
             seen.opened = True
             return connection
-        if unsure and (timer.expired() if encrypted else was_cut(problem.__cause__)):
+        finally:
+            if asking is not None:
+                await stop_task(asking)
+        if unsure and not encrypted and was_cut(problem.__cause__):
             problem = await self._without_or_with_tls(until) or problem
         try:
             raise problem
@@ -168,13 +179,22 @@ class Connector:
             # Its traceback refers to this frame: without this they would form a cycle.
             del problem
 
+    async def _ask_if_silent(self, timer: asyncio.Timeout, until: float) -> BackendError | None:
+        """Ask a server without TLS if it is silent in a handshake; end that if it answers.
+
+        The handshake goes on meanwhile: a server with TLS may just be slow.
+        """
+        await sleep(_SILENT)
+        problem = await self._without_or_with_tls(until)
+        if problem is not None and not timer.expired():
+            timer.reschedule(0)
+        return problem
+
     async def _without_or_with_tls(self, until: float) -> BackendError | None:
         """Return an error if the server speaks TLS and we do not, or the other way round."""
-        limit = min(1.0, until - asyncio.get_running_loop().time())
+        limit = min(1.0, until - loop_time())
         if issubclass(self.connection_class, SSLConnection):
             if await self._first_byte(b"PING\r\n", limit) in (b"+", b"-"):
-                # The next attempt should learn it just as soon.
-                self._seen.tried = False
                 why = "; with tls-cluster no, a cluster names plain ports" if self.announced else ""
                 return BackendError(
                     f"Redis at {self.where} does not speak TLS, which rediss://, valkeys:// or"
@@ -191,7 +211,7 @@ class Connector:
         """Return the first byte of the server's answer to `said`; empty if there is none."""
         host, port = self.settings.get("host", "localhost"), self.settings.get("port", 6379)
         try:
-            async with asyncio.timeout(limit):
+            async with time_limit(limit):
                 reader, writer = await asyncio.open_connection(host, port)
                 try:
                     writer.write(said)
@@ -271,10 +291,10 @@ async def ask_once(connector: Connector, limit: float, *commands: tuple[str, ...
         BackendError: We were refused.
         ConnectionLostError: There was no answer in time.
     """
-    until = asyncio.get_running_loop().time() + limit
+    until = loop_time() + limit
     connection = await connector.open(limit)
     try:
-        async with asyncio.timeout_at(until):
+        async with time_limit(until - loop_time()):
             replies: list[Any] = []
             for words in commands:
                 await connection.send_command(*words)

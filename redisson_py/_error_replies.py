@@ -94,6 +94,17 @@ TABLE = (
 #: How Redis 6.2 wraps the error of a command that a script called.
 _IN_SCRIPT = re.compile(r"ERR Error running script .*: -(?=[A-Z]+ )")
 
+#: A command that the server does not have: asked for by a client, or by a script.
+_MISSING = re.compile(
+    r"unknown command ['`](\w+)|Unknown \w* ?command called from script|\.acl_check_cmd\(\)"
+)
+
+#: What a user may not do: by a command, in a script, and in a script of 6.2.
+_FORBIDDEN = re.compile(
+    r"NOPERM |ACL failure in script|access a key|"
+    r"The user executing the script|executing the script can't access"
+)
+
 _REPEATED = frozenset({Meaning.LATER, Meaning.ELSEWHERE, Meaning.MOVING})
 
 
@@ -110,6 +121,17 @@ def meaning_of(text: str) -> Meaning:
         if row.code == code and row.words in words:
             return row.meaning
     return Meaning.KEY
+
+
+def missing_command(text: str) -> str | None:
+    """Return the command that the server does not have; empty if it does not say which."""
+    found = _MISSING.search(text)
+    return found and (found.group(1) or "")
+
+
+def is_forbidden(text: str) -> bool:
+    """Return whether an error reply is about the permissions of the user."""
+    return _FORBIDDEN.search(text) is not None
 
 
 def is_try_again(text: str) -> bool:

@@ -8,22 +8,36 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import threading
 import time
-from collections.abc import Callable, Collection, Coroutine
-from contextlib import suppress
-from contextvars import Context
-from typing import Any
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
+from contextlib import asynccontextmanager, suppress
+from contextvars import Context, copy_context
+from functools import partial
+from typing import Any, Protocol
 
 Task = asyncio.Task[Any]
 Loop = asyncio.AbstractEventLoop
 Future = asyncio.Future
-Timer = asyncio.TimerHandle
 Cancelled = asyncio.CancelledError
 InvalidState = asyncio.InvalidStateError
 running_loop = asyncio.get_running_loop
-sleep = asyncio.sleep
 #: The running task, or None in a callback.
 task_or_none = asyncio.current_task
+
+#: Python's monotonic clock, that of asyncio. Not `time.monotonic`: freezegun replaces that wherever
+#: it finds it in a module, and asyncio's timers stand still.
+monotonic: Callable[[], float] = partial(
+    time.clock_gettime, getattr(time, "CLOCK_UPTIME_RAW", time.CLOCK_MONOTONIC)
+)
+
+_ASYNCIOS_CLOCK = asyncio.BaseEventLoop.time
+
+#: Seconds by which an event loop's clock and ours differ only if a test has frozen time.
+_FROZEN = 0.5
+
+#: Seconds by which a timer may be early; else it was set before time was frozen.
+_EARLY = 0.01
 
 
 def current_task() -> Task:
@@ -122,9 +136,15 @@ def tear_off_transport(transport: object) -> None:
 
 
 def clock_of(loop: Loop) -> Callable[[], float]:
-    """Return a loop's clock; where that is Python's monotonic clock, without a call in between."""
-    own = getattr(loop.time, "__func__", None) is asyncio.BaseEventLoop.time
-    return time.monotonic if own else loop.time
+    """Return a loop's clock; where that is Python's monotonic clock, one that nobody freezes."""
+    return monotonic if type(loop).time is _ASYNCIOS_CLOCK else loop.time
+
+
+def loop_time() -> float:
+    """Return the time by the clock of the running loop."""
+    loop = running_loop()
+    # As in `clock_of`, without a call.
+    return monotonic() if type(loop).time is _ASYNCIOS_CLOCK else loop.time()
 
 
 def new_future() -> Future[Any]:
@@ -132,7 +152,7 @@ def new_future() -> Future[Any]:
     return asyncio.get_running_loop().create_future()
 
 
-def start_task(work: Coroutine[Any, Any, None], name: str, context: Context | None = None) -> Task:
+def start_task(work: Coroutine[Any, Any, Any], name: str, context: Context | None = None) -> Task:
     """Start a background task.
 
     Args:
@@ -149,9 +169,77 @@ def start_task(work: Coroutine[Any, Any, None], name: str, context: Context | No
     return context.copy().run(loop.create_task, work, name=name)
 
 
-def call_later(delay: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
-    """Run `callback` in `delay` seconds, unless the returned handle is cancelled."""
-    return asyncio.get_running_loop().call_later(delay, callback)
+class Timer(Protocol):
+    """Runs something later, unless it is cancelled."""
+
+    def cancel(self) -> None:
+        """Do not run it."""
+
+
+class _RealTimer:
+    """A timer that is right although a test freezes time before, while or after it runs.
+
+    A thread measures the time while the loop's own clock is frozen.
+    """
+
+    __slots__ = ("_callback", "_due", "_loop", "_timer")
+
+    def __init__(
+        self, loop: Loop, due: float, present: float, callback: Callable[[], object]
+    ) -> None:
+        self._loop = loop
+        self._due = due
+        self._callback = callback
+        self._timer: Timer | None = self._start(present)
+
+    def _start(self, present: float) -> Timer:
+        loop = self._loop
+        if -_FROZEN < loop.time() - present < _FROZEN:
+            return loop.call_at(self._due, self._ring)
+        left = max(0.0, self._due - present)
+        context = copy_context()
+
+        def ring() -> None:
+            # The loop may have been closed.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(self._ring, context=context)
+
+        timer = threading.Timer(left, ring)
+        timer.daemon = True
+        timer.start()
+        return timer
+
+    def _ring(self) -> None:
+        if self._timer is None:
+            return
+        present = monotonic()
+        if self._due - present > _EARLY:
+            self._timer = self._start(present)
+        else:
+            self._timer = None
+            self._callback()
+
+    def cancel(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def call_at(moment: float, callback: Callable[[], object]) -> Timer:
+    """Run `callback` at a moment of `loop_time`, unless the returned timer is cancelled."""
+    loop = running_loop()
+    if clock_of(loop) is monotonic:
+        return _RealTimer(loop, moment, monotonic(), callback)
+    return loop.call_at(moment, callback)
+
+
+def call_later(delay: float, callback: Callable[[], object]) -> Timer:
+    """Run `callback` in `delay` seconds, unless the returned timer is cancelled."""
+    loop = running_loop()
+    if clock_of(loop) is not monotonic:
+        return loop.call_later(delay, callback)
+    present = monotonic()
+    return _RealTimer(loop, present + delay, present, callback)
 
 
 def wake(future: Future[Any] | None, value: object = None) -> bool:
@@ -181,7 +269,7 @@ async def wait_until(future: Future[Any], seconds: float | None) -> bool:
         await asyncio.sleep(0)
         return future.done()
     alarm = new_future()
-    timer = alarm.get_loop().call_later(seconds, wake, alarm)
+    timer = call_later(seconds, lambda: wake(alarm))
 
     def done(_: Future[Any]) -> None:
         wake(alarm)
@@ -199,9 +287,45 @@ async def wait_for_all(
     futures: Collection[Future[Any]], seconds: float | None = None, *, first: bool = False
 ) -> None:
     """Wait until all futures are done, or the first, at most for `seconds`; cancels none."""
-    if futures:
-        when = asyncio.FIRST_COMPLETED if first else asyncio.ALL_COMPLETED
-        await asyncio.wait(futures, timeout=seconds, return_when=when)
+    if not futures:
+        return
+    pending, ended = {*futures}, new_future()
+
+    def done(future: Future[Any]) -> None:
+        pending.discard(future)
+        if first or not pending:
+            wake(ended)
+
+    for future in futures:
+        future.add_done_callback(done)
+    try:
+        await wait_until(ended, seconds)
+    finally:
+        for future in futures:
+            future.remove_done_callback(done)
+
+
+@asynccontextmanager
+async def time_limit(seconds: float | None) -> AsyncGenerator[asyncio.Timeout]:
+    """As `asyncio.timeout`, by `loop_time`."""
+    loop = running_loop()
+    async with asyncio.timeout(None) as limit:
+        if seconds is None:
+            yield limit
+            return
+        timer = call_later(seconds, lambda: limit.reschedule(loop.time()))
+        try:
+            yield limit
+        finally:
+            timer.cancel()
+
+
+async def sleep(seconds: float) -> None:
+    """As `asyncio.sleep`, by `loop_time`."""
+    if seconds <= 0:
+        await asyncio.sleep(0)
+    else:
+        await wait_until(new_future(), seconds)
 
 
 async def stop_task(task: Task) -> None:

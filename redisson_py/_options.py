@@ -210,6 +210,8 @@ def check_options(
         _check_replicas(sync_replicas)
     if client_name is not None and not isinstance(client_name, str):
         raise TypeError(f"client_name must be str, not {type(client_name).__name__}")
+    if client_name is not None and not all("!" <= each <= "~" for each in client_name):
+        raise ValueError("client_name must be ASCII without spaces: Redis takes nothing else")
     lease = check_lease_time(lease_time)
     return Options(
         names=Names(prefix, name_mapper),

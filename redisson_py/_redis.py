@@ -34,6 +34,7 @@ from redisson_py._connector import (
     take_over,
     tear_off,
 )
+from redisson_py._look_alikes import is_fake, refusal
 from redisson_py._time import check_lease_time
 from redisson_py._url import Kind, Target, read_url
 
@@ -172,19 +173,16 @@ def servers_from_client(client: object, client_name: str | None) -> Servers:
         TypeError: It is not an asyncio client of redis-py.
         ValueError: It reads from replicas, or connects in a way of its own.
     """
+    if is_fake(client):
+        raise TypeError(refusal(client))
     if isinstance(client, RedisCluster):
         return _of_cluster(client, client_name)
-    if isinstance(client, str):
-        raise TypeError("Redisson takes a redis.asyncio.Redis; Redisson.from_url takes a URL")
     if isinstance(client, Sentinel):
         raise TypeError(
             "Redisson takes a redis.asyncio.Redis: for Sentinel, pass master_for(service)"
         )
     if not isinstance(client, Redis):
-        raise TypeError(
-            "Redisson takes a redis.asyncio.Redis or RedisCluster, not"
-            f" {type(client).__module__}.{type(client).__qualname__}"
-        )
+        raise TypeError(refusal(client))
     pool = client.connection_pool
     if isinstance(pool, SentinelConnectionPool):
         return _of_sentinel(pool, client_name)
@@ -244,8 +242,10 @@ def _of_sentinel(pool: SentinelConnectionPool, client_name: str | None) -> Serve
 
 def _of_pool(client: Redis, client_name: str | None) -> Connector:
     pool = client.connection_pool
+    given: object = pool.connection_class
     if (
-        not issubclass(pool.connection_class, Connection | UnixDomainSocketConnection)
+        not isinstance(given, type)
+        or not issubclass(given, Connection | UnixDomainSocketConnection)
         or "connection_pool" in pool.connection_kwargs
     ):
         raise ValueError("this client's connection class is not supported")

@@ -4,6 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+
+def _refuse(*_: object, **__: object) -> NoReturn:
+    raise TypeError("statistics cannot be changed")
+
+
+_unchangeable: Any = _refuse
+
+
+class FrozenCounts(dict[str, int]):
+    """Counts that cannot be changed.
+
+    A mapping proxy would have no pickle, no deep copy and no JSON.
+    """
+
+    __slots__ = ()
+
+    clear = pop = popitem = setdefault = update = _unchangeable
+    __setitem__ = __delitem__ = __ior__ = _unchangeable
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return FrozenCounts, (dict(self),)
 
 
 @dataclass(frozen=True, slots=True)

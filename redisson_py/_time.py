@@ -81,6 +81,16 @@ def check_timeout(value: object, name: str = "timeout") -> float | None:
     return None if math.isinf(seconds) else seconds
 
 
+def within(seconds: float | None) -> str:
+    """Return how long a call waited, for the text of its error; a call may only have looked."""
+    return f" within {seconds:g} s" if seconds else ""
+
+
+def busy_for(seconds: float | None) -> str:
+    """As `within`, for what others hold."""
+    return f"stayed busy for {seconds:g} s" if seconds else "is busy"
+
+
 def _seconds(value: object, name: str) -> float:
     if isinstance(value, timedelta):
         return value.total_seconds()

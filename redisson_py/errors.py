@@ -152,9 +152,11 @@ class ScriptError(BackendError):
         where: The address of the server if there are several, else empty.
     """
 
-    def __init__(self, script: str, message: str, key: str = "", where: str = "") -> None:
+    def __init__(
+        self, script: str, message: str, key: str = "", where: str = "", advice: str = ""
+    ) -> None:
         about = f"{f' of {key!r}' if key else ''}{f' at {where}' if where else ''}"
-        super().__init__(f"{script}{about}: {message}")
+        super().__init__(f"{script}{about}: {message}{advice and f'; {advice}'}")
         self.script = script
         self.message = message
         self.key = key

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+from difflib import get_close_matches
 from typing import Final
 
 import click
@@ -39,6 +40,15 @@ class _Commands(click.Group):
         module = importlib.import_module(f"redisson_py._cli.commands.{cmd_name}")
         command: click.Command = getattr(module, cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, which suggests options but no commands."""
+        near = get_close_matches(args[0], [*_COMMANDS], 1)
+        if near and args[0] not in _COMMANDS and not ctx.resilient_parsing:
+            ctx.fail(f"No such command '{args[0]}'. Did you mean '{near[0]}'?")
+        return super().resolve_command(ctx, args)
 
 
 @click.group(

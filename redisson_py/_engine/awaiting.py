@@ -13,6 +13,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
 
 from redisson_py._arguments import as_async, refuse_misfit
+from redisson_py._process_bound import ProcessBound
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Coroutine[Any, Any, Any]])
@@ -92,8 +93,8 @@ def acquiring(method: F) -> F:
     return cast("F", as_async(call))
 
 
-class AsyncOnly:
-    """Base of what is a block of `async with`: it refuses `with`."""
+class AsyncOnly(ProcessBound):
+    """Base of what is a block of `async with`: it refuses `with`, pickles and copies."""
 
     __slots__ = ()
 

@@ -6,8 +6,8 @@ than the one that iterated over it. But `async with` looks up both methods on th
 right after the other, before it calls either (so does `AsyncExitStack`, on the class). So they
 are descriptors: the two look-ups of one statement return the two halves of one `Block`.
 
-Code that calls `__aenter__` and `__aexit__` by hand looks them up at different times. Such a block
-is remembered with its task. That task leaves it, or another one if there is no other such block.
+Code that calls both by hand looks them up at different times. Such a block is remembered with its
+task, which leaves it, or another one if it is the only such block. If unclear: `RuntimeError`.
 
 A loss cancels the task that entered the block by `task.cancel`, the way `asyncio.timeout` does.
 An anyio scope would cost a third of an uncontended pair (2.9 of 9 microseconds), and it does not

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from redisson_py._answers import Wakes
 from redisson_py._engine.server import Source, Sources, Subscription
 from redisson_py._engine.wakeups import Channel, Seat, Table
-from redisson_py._loop import Future, Timer, call_later, new_future, running_loop, wake
+from redisson_py._loop import Future, Timer, call_later, loop_time, new_future, wake
 
 #: Seconds a channel stays subscribed after its last waiter left, so that a hot lock does not
 #: subscribe and unsubscribe at every hand-off.
@@ -60,9 +60,9 @@ class Sleeper:
         seat = self.seat
         assert seat is not None
         slept_on = False
-        end = running_loop().time() + seconds
+        end = loop_time() + seconds
         try:
-            while seat.channel.messages <= beyond and (left := end - running_loop().time()) > 0:
+            while seat.channel.messages <= beyond and (left := end - loop_time()) > 0:
                 slept_on = slept_on or seat.woken
                 seat.arm()
                 await self.wait(left)
@@ -112,7 +112,7 @@ class Bus:
 
     def leave_seat(self, seat: Seat) -> None:
         """Give up a seat."""
-        self.table.leave(seat, running_loop().time())
+        self.table.leave(seat, loop_time())
         if seat.channel.empty_since is not None:
             self._linger_a_while()
 
@@ -211,7 +211,7 @@ class Bus:
 
     def _unsubscribe_idle(self) -> None:
         self._linger = None
-        for channel in self.table.expired(running_loop().time() - LINGER / 2):
+        for channel in self.table.expired(loop_time() - LINGER / 2):
             if channel.stream is not None:
                 channel.stream.unsubscribe(channel.name)
         if self.table.lingering:

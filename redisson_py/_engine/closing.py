@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from types import MappingProxyType
 
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
-from redisson_py._statistics import ClientStatistics
+from redisson_py._statistics import ClientStatistics, FrozenCounts
 from redisson_py.errors import ClientClosedError
 
 log = logging.getLogger("redisson_py")
@@ -35,7 +34,7 @@ def statistics_of(
         waited=counts.waited,
         longest_wait=counts.longest_wait,
         timeouts=counts.timeouts,
-        losses_by_reason=MappingProxyType(dict(counts.losses)),
+        losses_by_reason=FrozenCounts(counts.losses),
         reconnects=counts.reconnects,
         late_renewals=counts.late_renewals,
         evictions=evictions,

@@ -14,7 +14,7 @@ from redisson_py._engine.local_queue import H, LocalQueue
 from redisson_py._engine.server import Executor
 from redisson_py._engine.watchdog import Watchdog
 from redisson_py._listener import Teller
-from redisson_py._loop import Task, running_loop
+from redisson_py._loop import Task, loop_time
 from redisson_py._options import Options
 from redisson_py._owner import Owners, TaskKey, TaskRef, reference
 from redisson_py._statistics import Counts
@@ -163,7 +163,7 @@ class Registry:
     def _sweep(self) -> None:
         """Drop the queues that are not needed; done rarely, so it costs little."""
         try:
-            present = running_loop().time()
+            present = loop_time()
         except RuntimeError:
             # A lock is made outside any event loop: no queue was used yet, or its loop ended.
             present = 0.0

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
 
 from redisson_py._engine.waiting import Turn, is_fresh
-from redisson_py._loop import Future, Timer, call_later, fail, new_future, running_loop, wake
+from redisson_py._loop import Future, Timer, call_later, fail, loop_time, new_future, wake
 from redisson_py._options import LAST_LOOK
 from redisson_py._owner import TaskRef
 from redisson_py._time import PUNCTUAL, now
@@ -175,7 +175,7 @@ class LocalQueue(Generic[H]):
         return (
             bool(self.waiters)
             or (self.asking and (self.refused or self.head is not None))
-            or (self.turn is not None and self._owes_a_turn(running_loop().time()))
+            or (self.turn is not None and self._owes_a_turn(loop_time()))
         )
 
     @property
@@ -213,7 +213,7 @@ class LocalQueue(Generic[H]):
         timers: list[Timer] = []
         if deadline is not None:
             waiter.told = True
-            waiter.joined_at = present = running_loop().time()
+            waiter.joined_at = present = loop_time()
             left = max(0.0, deadline - present)
             timers = [
                 call_later(left, lambda: wake(waiter.future, LEAVE)),
@@ -228,7 +228,7 @@ class LocalQueue(Generic[H]):
                 if passed.valid:
                     return passed
                 # Lost since it was passed: this waiter is the head again.
-                if deadline is not None and running_loop().time() >= deadline - PUNCTUAL:
+                if deadline is not None and loop_time() >= deadline - PUNCTUAL:
                     return False
                 waiter.future = new_future()
                 self.waiters[waiter] = None
@@ -250,7 +250,7 @@ class LocalQueue(Generic[H]):
         if self.refused or (self.hold is not None and self.hold.valid):
             return True
         known_at = max(self.busy_at, self.released_at)
-        return known_at >= waiter.joined_at or is_fresh(known_at, running_loop().time())
+        return known_at >= waiter.joined_at or is_fresh(known_at, loop_time())
 
     def known_busy_at(self, waiter: Waiter | None) -> float:
         """Return when it was last known to be busy; `waiter` is the head if it waited here."""
@@ -317,25 +317,25 @@ class LocalQueue(Generic[H]):
     def heard_busy(self) -> None:
         """Record that the server told the head that the lock is busy."""
         self.refused = True
-        self.busy_at = running_loop().time()
+        self.busy_at = loop_time()
 
     def take_turn(self) -> Turn | None:
         """Return the turn to which the next request yields, and forget it: a turn counts once."""
         turn, self.turn = self.turn, None
-        if turn is not None and turn.until > running_loop().time():
+        if turn is not None and turn.until > loop_time():
             return turn
         return None
 
     def offer_turn(self, others: int, own_message: int) -> Turn | None:
         """Return a turn for `others` subscribers, unless the last turn was not taken."""
-        present = running_loop().time()
+        present = loop_time()
         if others <= 0 or present < self.no_turn_until:
             return None
         return Turn(own_message + others - 1, present + YIELD_WAIT, YIELD_WAIT)
 
     def turn_not_taken(self) -> None:
         """Offer no turn for a while, because no process used the last one."""
-        self.no_turn_until = running_loop().time() + YIELD_BACK_OFF
+        self.no_turn_until = loop_time() + YIELD_BACK_OFF
 
     def abandon(self, waiter: Waiter) -> None:
         """Remove a cancelled waiter; pass on what it was just given."""

@@ -19,7 +19,7 @@ from redisson_py._answers import (
     Wakes,
 )
 from redisson_py._engine.waiting import Turn
-from redisson_py._loop import Future, call_later, running_loop
+from redisson_py._loop import Future, call_later, loop_time
 from redisson_py._options import TOMBSTONE
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import BackendError, ClientClosedError
@@ -144,7 +144,7 @@ class AcquireRequest:
         if self.once or self.deadline is None:
             return 0
         if not self._wait_ms:
-            left = min(self.deadline - running_loop().time(), _LONGEST_WAIT)
+            left = min(self.deadline - loop_time(), _LONGEST_WAIT)
             self._wait_ms = max(1, math.ceil(left * 1000))
         return self._wait_ms
 

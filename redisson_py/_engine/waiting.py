@@ -20,7 +20,7 @@ from typing import Protocol, TypeGuard, TypeVar
 
 from redisson_py._answers import Busy, Wakes
 from redisson_py._engine.wait import Wait
-from redisson_py._loop import running_loop
+from redisson_py._loop import loop_time
 from redisson_py._options import LAST_LOOK, SHORTEST_WAIT, grace
 from redisson_py._time import PUNCTUAL
 from redisson_py.errors import ConnectionLostError
@@ -121,13 +121,13 @@ async def acquire(
         if turn is None:
             outcome = await request.run(deadline)
             if type(outcome) is Busy and not once:
-                request.heard_busy_at = running_loop().time()
+                request.heard_busy_at = loop_time()
         if type(outcome) is Busy and not (once or _passed(deadline)):
             if wait is not None:
                 wait.start()
             with wakeups.listen(request.channel, request.wakes) as sleeper:
                 if turn is not None:
-                    left = turn.until - running_loop().time()
+                    left = turn.until - loop_time()
                     turn.taken = await sleeper.wait_for_messages(turn.messages, left)
                 outcome = await _keep_asking(request, sleeper, deadline)
     except ConnectionLostError:
@@ -157,7 +157,7 @@ async def _keep_asking(request: Request[T], sleeper: Sleeper, deadline: float | 
         outcome = await request.run(deadline)
         if not isinstance(outcome, Busy):
             return outcome
-        request.heard_busy_at = running_loop().time()
+        request.heard_busy_at = loop_time()
         if late:
             return outcome
         if request.turn is not None:
@@ -167,7 +167,7 @@ async def _keep_asking(request: Request[T], sleeper: Sleeper, deadline: float | 
             if is_fresh(request.heard_busy_at, deadline):
                 return outcome
             # The event loop was blocked when it was time for the last look.
-            present = running_loop().time()
+            present = loop_time()
             late, deadline = True, present + grace(present - deadline)
             continue
         if request.turn is not None:
@@ -178,7 +178,7 @@ async def _keep_asking(request: Request[T], sleeper: Sleeper, deadline: float | 
 
 def deadline_in(seconds: float | None) -> float | None:
     """Return the deadline of a call with this timeout, in loop time; None: it has none."""
-    return None if seconds is None else running_loop().time() + max(seconds, SHORTEST_WAIT)
+    return None if seconds is None else loop_time() + max(seconds, SHORTEST_WAIT)
 
 
 def is_fresh(heard_busy_at: float, deadline: float | None) -> bool:
@@ -187,7 +187,7 @@ def is_fresh(heard_busy_at: float, deadline: float | None) -> bool:
 
 
 def _passed(deadline: float | None) -> TypeGuard[float]:
-    return deadline is not None and running_loop().time() >= deadline - PUNCTUAL
+    return deadline is not None and loop_time() >= deadline - PUNCTUAL
 
 
 def _sleep(retry_in: float | None, deadline: float | None) -> float:
@@ -195,6 +195,6 @@ def _sleep(retry_in: float | None, deadline: float | None) -> float:
     if retry_in is not None:
         poll = min(poll, max(retry_in, _SHORTEST_SLEEP))
     if deadline is not None:
-        left = deadline - running_loop().time()
+        left = deadline - loop_time()
         poll = min(poll, left - LAST_LOOK if left > LAST_LOOK + PUNCTUAL else left)
     return poll

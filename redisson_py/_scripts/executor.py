@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from redisson_py._answers import RefusedError
-from redisson_py._loop import Loop, clock_of
+from redisson_py._loop import Loop, clock_of, monotonic
 from redisson_py._scripts.source import Arg, Script
 from redisson_py._scripts.wrong_type import explained
 from redisson_py._stream.call import Call, ReplyError, shortened
 from redisson_py._stream.router import Router
 from redisson_py._stream.unconfirmed import Unconfirmed, denied
 from redisson_py._time import milliseconds
-from redisson_py.errors import BackendError, ScriptError
+from redisson_py.errors import BackendError, ScriptError, UnsupportedServerError
 
 #: Seconds to wait for the type of a key that was refused.
 _TYPE_PATIENCE = 1.0
@@ -40,7 +39,7 @@ class Executor:
         self._begin = begin
         #: The event loop that the client belongs to, from its first use to its end, and its clock.
         self.loop: object = None
-        self.time: Callable[[], float] = time.monotonic
+        self.time: Callable[[], float] = monotonic
         self._closing = False
 
     def use(self, loop: Loop) -> None:
@@ -232,10 +231,14 @@ class Executor:
         except ReplyError as error:
             raise await self.explain(call, error) from error
 
-    async def explain(self, call: Call, error: RefusedError) -> ScriptError:
+    async def explain(
+        self, call: Call, error: RefusedError
+    ) -> ScriptError | UnsupportedServerError:
         """Return the error for the caller of a refused call; it says what a wrong key is."""
         refusal = call.refusal(error)
-        return await explained(call, refusal, self._type_of) if error.means_gone else refusal
+        if isinstance(refusal, UnsupportedServerError) or not error.means_gone:
+            return refusal
+        return await explained(call, refusal, self._type_of)
 
     async def _type_of(self, key: bytes) -> object:
         return await self.answer(self.command(key, "TYPE", key, seconds=_TYPE_PATIENCE))

@@ -12,7 +12,6 @@ its owner can be left in the store.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -24,6 +23,7 @@ from redisson_py._loop import (
     Future,
     current_task,
     fail,
+    monotonic,
     new_future,
     sleep,
     wait_for_all,
@@ -95,7 +95,7 @@ class Carrier:
         self.store: Store = store
         self.command_timeout: float = command_timeout
         self.lines: dict[str, Line] = {}
-        self.time: Callable[[], float] = time.monotonic
+        self.time: Callable[[], float] = monotonic
         self.requests: int = 0
         self.starts: int = 0
         self.ready: bool = False

@@ -55,8 +55,7 @@ log = logging.getLogger("redisson_py")
 
 #: Most turns of the event loop to wait until the waiters that `aclose` failed have left.
 _LAST_TURNS = 100
-#: Seconds of one sleep of a task that only waits to be cancelled.
-_LONG = 3600.0
+_ONE_SLEEP = 3600.0
 
 _ENDED = "its event loop was shut down"
 
@@ -248,7 +247,7 @@ class StoreClient(AsyncOnly):
         try:
             while True:
                 # Its timer has the loop refer to this task, and so to the client.
-                await sleep(_LONG)
+                await sleep(_ONE_SLEEP)
         except GeneratorExit:
             # The event loop was closed, and this coroutine was collected.
             self._executor.carrier.leave_behind()

@@ -25,6 +25,7 @@ from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.snapshots import LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
+from redisson_py._process_bound import ProcessBound
 from redisson_py._stores.commands import UnqueuedCommands, own_channel
 from redisson_py._stores.contract import ElectionStore, Sighting, Wish
 from redisson_py._stores.executor import StoreExecutor
@@ -160,7 +161,7 @@ class _Candidate(LockOf[Leadership], StoreLock):
 
 
 @final
-class Election:
+class Election(ProcessBound):
     """An election of a leader among tasks of any number of processes, in etcd.
 
     Made by `store.get_election(name)`. A leader holds a lock, and publishes a value that everybody

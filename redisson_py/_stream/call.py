@@ -12,10 +12,21 @@ import hiredis
 
 from redisson_py._answers import RefusedError
 from redisson_py._dialect import Dialect
-from redisson_py._error_replies import Meaning, is_moving, meaning_of
+from redisson_py._error_replies import (
+    Meaning,
+    is_forbidden,
+    is_moving,
+    meaning_of,
+    missing_command,
+)
 from redisson_py._loop import Future
 from redisson_py._stream.unconfirmed import Unconfirmed
-from redisson_py.errors import BackendError, ConnectionLostError, ScriptError
+from redisson_py.errors import (
+    BackendError,
+    ConnectionLostError,
+    ScriptError,
+    UnsupportedServerError,
+)
 
 Arg = bytes | str | int
 _E = TypeVar("_E", bound=BaseException)
@@ -167,10 +178,18 @@ class Call:
         """The name for error messages: a script and its version, or a command."""
         return str(self.script or self.args[0])
 
-    def refusal(self, error: RefusedError) -> ScriptError:
+    def refusal(self, error: RefusedError) -> ScriptError | UnsupportedServerError:
         """Return the error for the caller, from an error reply."""
-        key = self.key.decode(errors="replace")
-        return ScriptError(self.name, str(error), key, error.where)
+        text, key = str(error), self.key.decode(errors="replace")
+        missing = missing_command(text)
+        if self.script is not None and missing is not None:
+            return UnsupportedServerError(
+                f"Redis{error.where and f' at {error.where}'} does not have"
+                f" {missing.upper() or 'a command'}, which {self.name} needs: rename-command"
+                " disables it there, or the service does not offer it"
+            )
+        advice = "grant the user what `redisson-py acl` prints" if is_forbidden(text) else ""
+        return ScriptError(self.name, text, key, error.where, advice)
 
     @property
     def wanted(self) -> bool:

@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable
 
-from redisson_py._loop import Timer, running_loop
+from redisson_py._loop import Timer, call_at, loop_time
 from redisson_py._stream.call import Call
 
 #: How many entries must be over before the heap is searched for them.
@@ -51,7 +51,7 @@ class Deadlines:
         if self._timer is not None:
             self._timer.cancel()
         self.next = deadline
-        self._timer = running_loop().call_at(deadline, self._fire)
+        self._timer = call_at(deadline, self._fire)
 
     def rearm(self) -> None:
         """Fire for the earliest deadline in the heap, if not before."""
@@ -94,7 +94,7 @@ class Deadlines:
         self._timer, self.next = None, math.inf
         for call in self._sent_since():
             self.add(call)
-        heap, present = self._heap, running_loop().time()
+        heap, present = self._heap, loop_time()
         while heap and (heap[0][0] <= present or self._is_over(heap[0][2])):
             call = heapq.heappop(heap)[2]
             if not self._is_over(call) and call.deadline <= present:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from redisson_py._loop import Future, fail, new_future, running_loop, wake
+from redisson_py._loop import Future, call_at, fail, new_future, running_loop, wake
 from redisson_py.errors import ConnectionLostError
 
 
@@ -41,7 +41,7 @@ class Room:
         future: Future[None] = new_future()
         self.waiting[future] = None
         self.crowded = True
-        timer = running_loop().call_at(deadline, self._give_up, future)
+        timer = call_at(deadline, lambda: self._give_up(future))
         try:
             await future
         finally:

@@ -26,8 +26,8 @@ from redisson_py._loop import (
     Timer,
     call_later,
     current_task,
+    loop_time,
     new_future,
-    running_loop,
     wait_for_all,
     wait_until,
     wake,
@@ -254,7 +254,7 @@ class Stream:
         self, args: tuple[Arg, ...], seconds: float, key: bytes = b"", *, must: bool = False
     ) -> Call:
         """Send a plain command that gives up after `seconds`."""
-        return self.send(Call(args, running_loop().time() + seconds, must=must, key=key))
+        return self.send(Call(args, loop_time() + seconds, must=must, key=key))
 
     def subscribe(self, channel: bytes) -> Call | None:
         """Listen to a channel; it takes effect before whatever is sent next.
@@ -323,7 +323,7 @@ class Stream:
 
     async def answered_at(self, moment: float) -> bool:
         """Return whether Redis answers at a moment that has come, in loop time."""
-        late = running_loop().time() - moment
+        late = loop_time() - moment
         if late > SHORTEST_WAIT and self.ready and not self.answers_at(moment):
             # The event loop was blocked: the probe before that moment had no time to be answered.
             await wait_until(self.ping().future, grace(late))
@@ -477,13 +477,13 @@ class Stream:
             self._end_outlived(self.outlives)
 
     async def _open(self) -> AbstractConnection:
-        opener, began = self._opener, running_loop().time()
+        opener, began = self._opener, loop_time()
         limit = opener.connect_timeout or max(1.0, self.reply_timeout)
         if self._fails_over and opener.connect_timeout is None:
             # When many clients connect to a new master at once, each of them takes longer.
             limit = min(limit * 2.0 ** min(self._attempt, 10), max(limit, LONGEST_ATTEMPT))
         connection = await opener.open(limit)
-        if running_loop().time() - began > SLOW_OPENING:
+        if loop_time() - began > SLOW_OPENING:
             self._in_doubt = True
         return connection
 
@@ -634,7 +634,7 @@ class Stream:
     def break_down(self, cause: BaseException) -> None:
         """The background task has failed: fail all calls; those that must arrive go out later."""
         text = f"the background task of {self._opener.where} failed: {cause!r}"
-        calls, present = self._under_way(), running_loop().time()
+        calls, present = self._under_way(), loop_time()
         for timer, _ in self._delayed.values():
             timer.cancel()
         self._backlog.clear()
@@ -876,7 +876,7 @@ class Stream:
                     maybe_held=error.maybe_held,
                 )
             call.give_up(error)
-        if call.must and call.until > running_loop().time():
+        if call.must and call.until > loop_time():
             # Nobody waits for its answer any more, but it has to arrive.
             call.deadline = call.until
             if timer is not None:

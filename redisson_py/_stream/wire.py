@@ -7,12 +7,11 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from time import monotonic
 
 import hiredis
 
 from redisson_py._limits import MOST_BYTES, NEVER_HUGE, Pieces, TooLargeError, maybe_huge
-from redisson_py._loop import Future, InvalidState, new_future, running_loop, wake
+from redisson_py._loop import Future, InvalidState, monotonic, new_future, running_loop, wake
 from redisson_py._stream.call import Call, ReplyError, shortened
 from redisson_py.errors import ConnectionLostError
 

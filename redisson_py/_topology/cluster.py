@@ -25,8 +25,8 @@ from redisson_py._keys import SLOTS, key_slot
 from redisson_py._loop import (
     Future,
     Task,
+    loop_time,
     new_future,
-    running_loop,
     sleep,
     wait_until,
     wake,
@@ -289,7 +289,7 @@ class ClusterRouter:
         stream, before = self._nodes.at(address), self._owners[slot]
         if before is stream or self._slots is None:
             return
-        self._redirected[slot] = (address, running_loop().time())
+        self._redirected[slot] = (address, loop_time())
         self._slots.move(slot, address)
         self._owners[slot] = stream
         self._moved({slot}, before.take(lambda key: key_slot(key) == slot))

@@ -24,7 +24,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Literal
 
 from redisson_py._error_replies import is_try_again
-from redisson_py._loop import Future, running_loop
+from redisson_py._loop import Future, loop_time, running_loop
 from redisson_py._stream.call import Call, ReplyError, shortened
 from redisson_py._stream.settings import StreamSettings
 from redisson_py._stream.stream import Stream
@@ -136,7 +136,7 @@ class ConfirmingStream(Stream):
         wire = self._wire
         if wire is None or not wire.in_flight:
             return False
-        return wire.in_flight[0] is not self._gate or running_loop().time() >= self._gate_ends
+        return wire.in_flight[0] is not self._gate or loop_time() >= self._gate_ends
 
     def send(self, call: Call) -> Call:
         """Send a command in its turn, or with the next batch; its future gets the answer."""
@@ -146,7 +146,7 @@ class ConfirmingStream(Stream):
         if self._gate is not None:
             self._backlog[call] = None
             if type(future) is Unconfirmed and not future.since:
-                future.since = running_loop().time()
+                future.since = loop_time()
             if 0 < call.deadline < self._deadlines.next:
                 self._deadlines.arm(call.deadline)
             return call
@@ -180,13 +180,13 @@ class ConfirmingStream(Stream):
             return
         if self._batch and self._number:
             oldest = self._future(next(iter(self._batch)))
-            left = oldest.since + self._sync_timeout - running_loop().time()
+            left = oldest.since + self._sync_timeout - loop_time()
             seconds = max(left, self._sync_timeout * _SHORTEST_WAIT_SHARE)
             words = ("WAIT", self._number, milliseconds(seconds))
             self._close_gate(words, self._waited, self._not_waited, seconds)
         elif self._batch:
             self._batch.clear()
-            present = running_loop().time()
+            present = loop_time()
             if self._wanted_replicas == "auto" and present >= self._looked_at + _LOOK_AGAIN:
                 self._look()
         wire.flush()
@@ -202,7 +202,7 @@ class ConfirmingStream(Stream):
         assert self._wire is not None
         gate = self._gate = Call(words, 0, must=True)
         gate.future = _Gate(then, failed)
-        self._gate_ends = running_loop().time() + seconds
+        self._gate_ends = loop_time() + seconds
         self._wire.put(gate, gate.pack(self._dialect))
 
     def _waited(self, got: int) -> None:
@@ -229,7 +229,7 @@ class ConfirmingStream(Stream):
 
     def _fall_short(self) -> None:
         """Too few replicas confirmed: fail calls whose time is up; a new WAIT covers the others."""
-        began = running_loop().time() - self._sync_timeout * (1 - _SHORTEST_WAIT_SHARE)
+        began = loop_time() - self._sync_timeout * (1 - _SHORTEST_WAIT_SHARE)
         held = self._held()
         self._batch = {call: None for call in held if self._future(call).since > began}
         for call in held:
@@ -287,7 +287,7 @@ class ConfirmingStream(Stream):
 
     def _look(self) -> None:
         """Ask the master for its replicas; what is sent until its answer gathers."""
-        self._looked_at = running_loop().time()
+        self._looked_at = loop_time()
         self._close_gate(("INFO", "replication"), self._told, self._not_told)
 
     def _told(self, reply: object) -> None:

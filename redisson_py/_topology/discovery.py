@@ -12,7 +12,7 @@ from random import randrange
 from typing import TYPE_CHECKING, NamedTuple
 
 from redisson_py._addresses import Address, AddressMap, AddressMapError, write_address
-from redisson_py._loop import Task, running_loop, wait_for_all, wait_until
+from redisson_py._loop import Task, loop_time, wait_for_all, wait_until
 from redisson_py._stream.call import Call, ReplyError, without_user
 from redisson_py._topology.slots import SlotMap
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
@@ -129,7 +129,7 @@ class Discovery:
         named = answer.slots.node_ids
         if not (named and known.node_ids) or not named.isdisjoint(known.node_ids):
             return False
-        present = running_loop().time()
+        present = loop_time()
         if self._strangers_since is None:
             self._strangers_since = present
             text = "Redis at %s knows none of the cluster's nodes: it may belong to another cluster"
@@ -154,10 +154,10 @@ class Discovery:
                     questions.append(self._nodes.start(work, name))
                 open_ones = [each for each in questions if not each.done()]
                 if open_ones:
-                    until = running_loop().time() + _HEAD_START
+                    until = loop_time() + _HEAD_START
                     await wait_for_all(open_ones, _HEAD_START if chosen else None, first=True)
                     # Then the event loop is busy, and one more question would make that worse.
-                    late = running_loop().time() > until + _HEAD_START / 2
+                    late = loop_time() > until + _HEAD_START / 2
                 elif chosen:
                     late = False
                 else:
@@ -190,7 +190,7 @@ class Discovery:
     async def _ask_one(
         self, address: Address, probe: bool, answers: list[Answer], errors: list[BackendError]
     ) -> None:
-        asked_at, sharded = running_loop().time(), None
+        asked_at, sharded = loop_time(), None
         try:
             stream = self._nodes.connected(address)
             if stream is not None:

@@ -18,8 +18,8 @@ from redisson_py._loop import (
     Task,
     discard,
     is_closed,
+    loop_time,
     new_future,
-    running_loop,
     wait_for_all,
     wake,
 )
@@ -204,11 +204,11 @@ class SentinelFinder(Finder):
 
     async def open(self, limit: float) -> AbstractConnection:
         """Return a connection to the master that the Sentinels name; errors as for `Finder`."""
-        end = running_loop().time() + limit
+        end = loop_time() + limit
         while True:
             news = self._listen()
-            named = await self.sentinels.master(end - running_loop().time())
-            limit = end - running_loop().time()
+            named = await self.sentinels.master(end - loop_time())
+            limit = end - loop_time()
             attempt = self._begin(self._connector.at(*named.address).open(limit))
             connection: AbstractConnection | None = None
             try:
@@ -220,7 +220,7 @@ class SentinelFinder(Finder):
             if connection is not None:
                 self._reached(named.address, _moved(named.address, named.sentinel))
                 return connection
-            if running_loop().time() >= end:
+            if loop_time() >= end:
                 where = write_address(*named.address)
                 text = f"the master moved away from {where} while connecting"
                 raise ConnectionLostError(text, maybe_held=False)

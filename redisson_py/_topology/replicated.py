@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from redisson_py._addresses import Address, write_address
-from redisson_py._loop import running_loop, wait_for_all
+from redisson_py._loop import loop_time, time_limit, wait_for_all
 from redisson_py._stream.handshake import is_master
 from redisson_py._topology.choice import Failure, not_found
 from redisson_py._topology.finder import Attempt, Finder, abandon, opened
@@ -76,10 +75,10 @@ async def _open_master(connector: Connector, limit: float) -> AbstractConnection
     Raises:
         BackendError: It could not be opened.
     """
-    end = running_loop().time() + limit
+    end = loop_time() + limit
     connection = await connector.open(limit)
     try:
-        async with asyncio.timeout_at(end):
+        async with time_limit(end - loop_time()):
             # redis-py sends HELLO too, but keeps the answer to itself.
             await connection.send_command("HELLO")
             facts = await connection.read_response()
@@ -99,11 +98,11 @@ async def _open_master(connector: Connector, limit: float) -> AbstractConnection
 
 async def _until_clear(attempts: Collection[Attempt], limit: float) -> None:
     """Wait until all have ended; once a master is found, not long for silent servers."""
-    present = running_loop().time()
+    present = loop_time()
     end, soon = present + limit, present + min(limit, ASK_TIMEOUT)
     while waiting := [attempt for attempt in attempts if not attempt.done()]:
         found = any(opened(attempt) is not None for attempt in attempts)
-        left = (soon if found else end) - running_loop().time()
+        left = (soon if found else end) - loop_time()
         if left <= 0:
             break
         await wait_for_all(waiting, left, first=True)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from redisson_py._addresses import Address, AddressMap, write_address
-from redisson_py._loop import Future, Task, running_loop, wait_for_all
+from redisson_py._loop import Future, Task, loop_time, wait_for_all
 from redisson_py._topology.choice import Failure, Knowledge, Named, not_found, read_replicas
 from redisson_py._topology.sentinel import Question, Sentinel
 from redisson_py.errors import BackendError, ClientClosedError
@@ -92,10 +92,10 @@ class Sentinels:
             ConnectionLostError: No Sentinel names it now.
             BackendError: Most refuse us, or do not know the service.
         """
-        end = running_loop().time() + min(seconds, ASK_TIMEOUT)
+        end = loop_time() + min(seconds, ASK_TIMEOUT)
         asked: dict[Sentinel, Question] = {}
         while True:
-            left = end - running_loop().time()
+            left = end - loop_time()
             for sentinel in self.known:
                 if self._runs and sentinel.has_failed:
                     self._start(sentinel)
@@ -118,7 +118,7 @@ class Sentinels:
             sentinel.keep()
         if most:
             self._part(answered.values())
-        newest = self._knowledge.learn(named, running_loop().time())
+        newest = self._knowledge.learn(named, loop_time())
         for sentinel in asked.keys() - answered.keys():
             # It may be the only one that knows of a failover.
             asked[sentinel].done.add_done_callback(partial(self._late, sentinel, asked[sentinel]))

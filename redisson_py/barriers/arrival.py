@@ -13,8 +13,9 @@ from redisson_py._commands.barrier import (
     Waiting,
 )
 from redisson_py._keys import Name
-from redisson_py._loop import current_task, running_loop, wait_until
+from redisson_py._loop import current_task, loop_time, wait_until
 from redisson_py._on_redis.context import RedisContext
+from redisson_py._process_bound import ProcessBound
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
 from redisson_py.barriers.common import receipt_time
@@ -33,7 +34,7 @@ SHORTEST_ARRIVAL = 0.3
 LEAVE_REPLY_WAIT = 0.5
 
 
-class Arrival:
+class Arrival(ProcessBound):
     """One wait: arrives with its first request and looks again with every further one.
 
     Until it is over, a closing client must undo it, even between requests, because Redis counts
@@ -164,7 +165,7 @@ class Arrival:
             self.owner, milliseconds(self._lease_time), milliseconds(self._record_time(None))
         )
         # After one lease there is nothing to leave.
-        until = running_loop().time() + max(1.0, self._lease_time)
+        until = loop_time() + max(1.0, self._lease_time)
         executor = self._context.executor
         return executor.start(commands.LEAVE, self._key, args, must=True, until=until)
 

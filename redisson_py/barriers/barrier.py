@@ -19,7 +19,7 @@ from redisson_py._on_redis.inspecting import description, texts
 from redisson_py._on_redis.receipts import Receipts
 from redisson_py._scripts.source import Script
 from redisson_py._statistics import PrimitiveStatistics
-from redisson_py._time import Duration, check_timeout
+from redisson_py._time import Duration, check_timeout, within
 from redisson_py.barriers.arrival import Arrival
 from redisson_py.errors import AcquireTimeoutError
 
@@ -197,7 +197,7 @@ class CyclicBarrier(AsyncOnly):
                 wait.timed_out(once)
                 raise AcquireTimeoutError(
                     f"{self.kind} {self._name!r}: not all {self._parties} parties arrived"
-                    f" within {seconds or 0:g} s"
+                    f"{within(seconds)}"
                 )
             return position
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from redisson_py._loop import running_loop
+from redisson_py._loop import loop_time
 from redisson_py._options import TOMBSTONE
 from redisson_py._time import LONGEST_LEASE
 
@@ -17,6 +17,6 @@ def receipt_time(deadline: float | None) -> float:
     """
     if deadline is None:
         return TOMBSTONE
-    left = max(0.0, deadline - running_loop().time())
+    left = max(0.0, deadline - loop_time())
     # Whole seconds: the conversion to milliseconds is cached.
     return math.ceil(min(left, LONGEST_LEASE)) + TOMBSTONE

@@ -20,9 +20,10 @@ from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.inspecting import texts
 from redisson_py._on_redis.receipts import Receipts, receipt_key
 from redisson_py._owner import TaskRef, reference
+from redisson_py._process_bound import ProcessBound
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._stream.stream import Stream
-from redisson_py._time import Duration, check_timeout, milliseconds
+from redisson_py._time import Duration, check_timeout, milliseconds, within
 from redisson_py.barriers.common import receipt_time
 from redisson_py.errors import AcquireTimeoutError, ConnectionLostError, RedissonError
 
@@ -45,7 +46,7 @@ class LatchSnapshot:
 
 
 @final
-class CountDownLatch:
+class CountDownLatch(ProcessBound):
     """A count in Redis, and a wait until it has come to zero, across processes and hosts.
 
     A latch that was never set is open: its count is 0, and `wait()` returns at once. So set it to
@@ -142,7 +143,7 @@ class CountDownLatch:
             if once or not await self._wait_in_queue(deadline, wait):
                 wait.timed_out(once)
                 raise AcquireTimeoutError(
-                    f"{self.kind} {self._name!r} was not open within {seconds or 0:g} s"
+                    f"{self.kind} {self._name!r} was not open{within(seconds)}"
                 )
 
     async def _wait_in_queue(self, deadline: float | None, wait: Wait) -> bool:

@@ -26,7 +26,7 @@ from redisson_py._engine.bus import Sleeper
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._engine.waiting import Turn, is_fresh
-from redisson_py._loop import Future, Task, call_later, new_future, running_loop, wake
+from redisson_py._loop import Future, Task, call_later, loop_time, new_future, wake
 from redisson_py.composite._gather import Gather
 from redisson_py.composite._hold import CompositeHold
 from redisson_py.composite._member import (
@@ -114,7 +114,7 @@ class QuorumRounds:
         self._granted: set[int] = set()
         self._sleepers: list[_MemberSleeper] = []
         self._asleep: Future[None] | None = None
-        self._answered_at = running_loop().time()
+        self._answered_at = loop_time()
         self._deadline: float | None = None
         self._hurried = False
         self._splits = 0
@@ -153,7 +153,7 @@ class QuorumRounds:
     async def run(self, deadline: float | None) -> list[Lease] | Busy:
         """Ask every server that is not known to be unresponsive: one round."""
         self._deadline = deadline
-        began = running_loop().time()
+        began = loop_time()
         limit = began + self._answer_time
         self._hurried = deadline is not None and deadline < limit
         if deadline is not None:
@@ -178,7 +178,7 @@ class QuorumRounds:
             return list(answered.results.values())
         outcome = self._look(answered)
         self.undo()
-        took = running_loop().time() - began
+        took = loop_time() - began
         self._splits = self._splits + 1 if self._granted else 0
         spread = max(_SHORTEST_SPREAD, 2 * took) * 2.0 ** min(self._splits, 8)
         self._spread = min(spread, _LONGEST_SPREAD)
@@ -272,7 +272,7 @@ class QuorumRounds:
         return Busy(None if math.isinf(retry_in) else retry_in)
 
     def _check_patience(self, answers: int) -> None:
-        present = running_loop().time()
+        present = loop_time()
         if answers >= self._needed:
             self._answered_at = self._quorum_at = present
             if not self._once:
@@ -330,7 +330,7 @@ class QuorumRounds:
         if self._splits:
             pause = random.uniform(0, self._spread)
             if self._deadline is not None:
-                pause = min(pause, self._deadline - running_loop().time())
+                pause = min(pause, self._deadline - loop_time())
             await _sleep(pause, new_future())
 
     async def wait_for_messages(self, beyond: int, seconds: float) -> bool:

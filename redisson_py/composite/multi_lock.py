@@ -13,7 +13,7 @@ from redisson_py._engine.reentry import STALE_GRANTS
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import is_fresh
-from redisson_py._loop import Task, running_loop, sleep
+from redisson_py._loop import Task, loop_time, sleep
 from redisson_py._time import PUNCTUAL
 from redisson_py.composite import _identity
 from redisson_py.composite._gather import Gather
@@ -165,7 +165,7 @@ class MultiOwnership(CompositeOwnership):
         ]
         for place in self._doubtful:
             _identity.ask(place.owner)
-        limit = None if once or deadline is None else deadline - running_loop().time()
+        limit = None if once or deadline is None else deadline - loop_time()
         await Gather(strangers).wait(limit=limit)
         servers = {place.owner: server_of(place.owner) for place in self._doubtful}
         check_distinct(self._doubtful, servers)
@@ -190,12 +190,12 @@ class MultiOwnership(CompositeOwnership):
             leases = await self._at_once(task, deadline, once, lease_time)
             if once or leases is not None:
                 return leases
-            heard_busy_at = running_loop().time()
+            heard_busy_at = loop_time()
             self.one_by_one_until = heard_busy_at + _CONTENDED
             wait.start()
         limit = _FIRST_WAIT
         patience = min(owner.context.options.command_timeout for owner in self.owners)
-        answered_at = running_loop().time()
+        answered_at = loop_time()
         members: Sequence[LockLike] = self.members
         while True:
             walk = _Walk(members, task, deadline, once, lease_time, heard_busy_at, wait)
@@ -203,10 +203,8 @@ class MultiOwnership(CompositeOwnership):
             if leases is not None or once:
                 return leases
             if walk.answered:
-                answered_at = heard_busy_at = running_loop().time()
-            elif _passed(deadline) or (
-                deadline is None and running_loop().time() - answered_at >= patience
-            ):
+                answered_at = heard_busy_at = loop_time()
+            elif _passed(deadline) or (deadline is None and loop_time() - answered_at >= patience):
                 raise _no_answer(walk.error)
             if _passed(deadline):
                 return None
@@ -217,12 +215,12 @@ class MultiOwnership(CompositeOwnership):
             limit = min(2 * limit, _LONGEST_WAIT)
             pause = random.uniform(0, _LONGEST_PAUSE)
             if deadline is not None:
-                pause = min(pause, deadline - running_loop().time())
+                pause = min(pause, deadline - loop_time())
             await sleep(pause)
 
     def _undisturbed(self, task: Task) -> bool:
         """Whether no other task here, and no turn of another process, comes first."""
-        return running_loop().time() >= self.one_by_one_until and not any(
+        return loop_time() >= self.one_by_one_until and not any(
             is_occupied(owner, task) for owner in self.simple
         )
 
@@ -320,7 +318,7 @@ class _Walk:
         deadline = self._deadline
         limited = False
         if wait is not None and not self._once:
-            limit = running_loop().time() + wait
+            limit = loop_time() + wait
             limited = deadline is None or limit < deadline
             deadline = limit if limited else deadline
         try:
@@ -345,7 +343,7 @@ class _Walk:
     async def _set_all(self, leases: Sequence[Lease], lease_time: float) -> None:
         """Have the same lease on all, from now; one that is lost by now is found later."""
         settings = extend_all([each for each in leases if each._state == "held"], lease_time)
-        limit = None if self._deadline is None else self._deadline - running_loop().time()
+        limit = None if self._deadline is None else self._deadline - loop_time()
         await settings.wait(limit=limit)
         for _, error in sorted(settings.errors.items()):
             if not isinstance(error, LeaseLostError):
@@ -385,7 +383,7 @@ def _sort_key(
 
 
 def _passed(deadline: float | None) -> bool:
-    return deadline is not None and running_loop().time() >= deadline - PUNCTUAL
+    return deadline is not None and loop_time() >= deadline - PUNCTUAL
 
 
 def _no_answer(error: Exception | None) -> ConnectionLostError:

@@ -13,7 +13,7 @@ from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.ownership import Begun
 from redisson_py._engine.reentry import STALE_GRANTS
 from redisson_py._engine.wait import Wait
-from redisson_py._loop import Task, running_loop
+from redisson_py._loop import Task, loop_time
 from redisson_py._owner import reference
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration
@@ -206,7 +206,7 @@ class QuorumOwnership(CompositeOwnership):
             # Their answers come soon; if asked again now, they would be busy.
             soon = answer_time(self.owners, lease_time)
             if deadline is not None and not once:
-                soon = min(soon, deadline - running_loop().time())
+                soon = min(soon, deadline - loop_time())
             await outer.late.wait(0, soon)
         rounds = QuorumRounds(self, task, lease_time, inner=True, once=once)
         leases = await self._ask(rounds, deadline, once, wait)
@@ -326,7 +326,7 @@ class QuorumOwnership(CompositeOwnership):
     def end(self, hold: CompositeHold, lease: CompositeLease) -> None:
         """End a hold just before its release is sent."""
         super().end(hold, lease)
-        self.queue.released_at = running_loop().time()
+        self.queue.released_at = loop_time()
         self._leave_queue(hold)
 
     def give_back(self, hold: CompositeHold) -> None:

@@ -20,7 +20,7 @@ from redisson_py._engine.waiting import deadline_in
 from redisson_py._keys import Name
 from redisson_py._loop import Task, current_task, running_loop
 from redisson_py._statistics import PrimitiveStatistics
-from redisson_py._time import Duration, check_lease_times, check_timeout
+from redisson_py._time import Duration, busy_for, check_lease_times, check_timeout
 from redisson_py.errors import AcquireTimeoutError
 
 
@@ -183,9 +183,7 @@ class LockLike(AsyncOnly, ABC):
         seconds = check_timeout(timeout)
         lease = await self._acquire_checked(seconds, lease_time, max_hold)
         if lease is None:
-            raise AcquireTimeoutError(
-                f"{self.kind} {self.name!r} stayed busy for {seconds or 0:g} s"
-            )
+            raise AcquireTimeoutError(f"{self.kind} {self.name!r} {busy_for(seconds)}")
         return lease
 
     @acquiring

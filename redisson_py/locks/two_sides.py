@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, NoReturn, TypeVar
 
 from redisson_py._keys import Name
+from redisson_py._process_bound import ProcessBound
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py.locks.lock_like import LockLike
 
@@ -12,7 +13,7 @@ R = TypeVar("R", bound=LockLike)
 W = TypeVar("W", bound=LockLike)
 
 
-class TwoSides(Generic[R, W]):
+class TwoSides(ProcessBound, Generic[R, W]):
     """Base of read-write locks: a read side and a write side with one name."""
 
     def __init__(self, read_lock: R, write_lock: W) -> None:

@@ -25,7 +25,7 @@ from redisson_py._engine.server import Call
 from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import is_fresh
 from redisson_py._keys import Name
-from redisson_py._loop import Future, Task, running_loop
+from redisson_py._loop import Future, Task, loop_time
 from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.receipts import Receipts
 from redisson_py._owner import reference
@@ -180,7 +180,7 @@ class PermitOwnership(Ownership):
         elif once:
             # It is busy if Redis answers; if Redis does not answer, that error is raised.
             queue.absent = not await context.executor.exists(self.commands.key)
-        if once or (deadline is not None and running_loop().time() >= deadline - PUNCTUAL):
+        if once or (deadline is not None and loop_time() >= deadline - PUNCTUAL):
             return None
         wait.start()
         if request.undone:

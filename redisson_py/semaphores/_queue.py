@@ -24,7 +24,7 @@ from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import Call
 from redisson_py._engine.waiting import SAFETY_POLL, Turn, is_fresh
 from redisson_py._engine.wakeups import Channel
-from redisson_py._loop import Future, running_loop
+from redisson_py._loop import Future, loop_time
 from redisson_py._options import LAST_LOOK
 from redisson_py._owner import TaskRef
 from redisson_py._time import PUNCTUAL
@@ -119,7 +119,7 @@ class PermitRequest(AcquireRequest):
         """Whether the time is nearly up, and what Redis said last is too old to be the answer."""
         if deadline is None or is_fresh(self._permits.permit_queue.busy_at, deadline):
             return False
-        return running_loop().time() >= deadline - LAST_LOOK - PUNCTUAL
+        return loop_time() >= deadline - LAST_LOOK - PUNCTUAL
 
     def send(
         self,
@@ -217,7 +217,7 @@ class PermitQueue(LocalQueue[Hold]):
         self._busy_channel = channel
         self._busy_messages = messages
         self._busy_units = units
-        self._busy_until = running_loop().time() + poll
+        self._busy_until = loop_time() + poll
 
     def known_busy(self, units: int, channel: Channel | None) -> float | None:
         """Return the seconds for which `units` are known to be unavailable, or None."""
@@ -228,5 +228,5 @@ class PermitQueue(LocalQueue[Hold]):
             or units < self._busy_units
         ):
             return None
-        left = self._busy_until - running_loop().time()
+        left = self._busy_until - loop_time()
         return left if left > 0 else None

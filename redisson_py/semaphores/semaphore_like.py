@@ -28,7 +28,7 @@ from redisson_py._on_redis.inspecting import Describer, texts
 from redisson_py._on_redis.receipts import Receipts, Started
 from redisson_py._scripts.source import Arg, Script
 from redisson_py._statistics import PrimitiveStatistics
-from redisson_py._time import Duration, check_lease_time, check_timeout
+from redisson_py._time import Duration, busy_for, check_lease_time, check_timeout, within
 from redisson_py.errors import AcquireTimeoutError
 from redisson_py.semaphores._ownership import PermitOwnership
 from redisson_py.semaphores._queue import PermitRequest
@@ -142,11 +142,11 @@ class SemaphoreLike(AsyncOnly, ABC):
         if permits is None:
             seconds = check_timeout(timeout) or 0
             if self._permits is None and self._ownership.permit_queue.absent:
-                what = f"does not exist, so no permit became free within {seconds:g} s."
+                what = f"does not exist, so no permit became free{within(seconds)}."
                 what += " Call try_set_permits(), or pass permits=N"
             else:
                 free = "no permit was" if units == 1 else f"fewer than {units} permits were"
-                what = f"stayed busy for {seconds:g} s: {free} free"
+                what = f"{busy_for(seconds)}: {free} free"
                 if self._ownership.permit_queue.missing:
                     what += f". {self._ownership.commands.missing}"
             raise AcquireTimeoutError(f"{self.kind} {self.name!r} {what}")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from redisson_py import Lease
+from redisson_py._loop import time_limit
 from redisson_py._time import Duration, check_timeout
 
 
@@ -17,7 +16,7 @@ async def until_lost(lease: Lease, timeout: Duration | None) -> bool:
     """
     seconds = check_timeout(timeout)
     try:
-        async with asyncio.timeout(seconds):
+        async with time_limit(seconds):
             await lease.wait_lost()
     except TimeoutError:
         pass

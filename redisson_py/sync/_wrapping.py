@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from typing import TYPE_CHECKING, Any, NoReturn, Self, TypeVar
 
 import redisson_py
+from redisson_py._process_bound import ProcessBound
 from redisson_py.sync import _calling
 from redisson_py.sync._calling import Call
 
@@ -48,8 +49,8 @@ def working_of(each: Any) -> Any:
     return each._working
 
 
-class ThreadsOnly:
-    """Base of what is a block of `with`: it refuses `async with`."""
+class ThreadsOnly(ProcessBound):
+    """Base of what is a block of `with`: it refuses `async with`, pickles and copies."""
 
     if not TYPE_CHECKING:
 
@@ -78,12 +79,6 @@ class Wrapper(ThreadsOnly):
 
     def __repr__(self) -> str:
         return repr(self._shape)
-
-    def __reduce__(self) -> NoReturn:
-        raise TypeError(
-            f"{type(self).__name__} cannot be pickled: make a client, and what it makes, in each"
-            " process"
-        )
 
     def _call(self, work: Callable[[Any], Coroutine[Any, Any, T]]) -> T:
         """Have the thread's actor make a call."""

@@ -214,6 +214,8 @@ async def test_what_the_kernel_refuses_to_run_leaves_nothing_held(
         (["k", "true"], "put -- before the command"),
         (["k", "sort", "-n", "--", "file"], "put -- before the command"),
         (["k", "--"], "Missing argument"),
+        (["--", "-x", "true", "--", "-y"], "put -- before the command"),
+        (["--", "-x", "--"], "put -- before the command"),
         (["k", "--fair", "--fenced", "--", "true"], "--fair and --fenced cannot be combined"),
         (["k", "--read", "--permits", "2", "--", "true"], "--read and --permits cannot be"),
         (["k", "--permits", "0", "--", "true"], "--permits"),
@@ -234,6 +236,19 @@ def test_what_makes_no_sense_is_a_usage_error_before_any_io(
     result = invoke("run", *arguments, env={"REDISSON_URL": NOBODY})
     assert result.exit_code == 2
     assert reason in result.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--fair", "--lease", "20")], ids=words)
+async def test_a_name_may_begin_with_a_dash(
+    command_line: StartCommandLine, client: Redisson, options: tuple[str, ...]
+) -> None:
+    run = await command_line("run", *options, "--", "-x", "--", "echo", "--", "-n", "done")
+    assert (await run.end())[:2] == (0, "-- -n done\n")
+    async with client.get_lock("-x"):
+        busy = await command_line("run", "-n", "--", "-x", "--", "true")
+        code, _, errors = await busy.end()
+        assert code == 75
+        assert "'-x' is busy" in errors
 
 
 def test_a_run_does_not_wait_for_the_imports_of_other_commands() -> None:

@@ -12,7 +12,8 @@ from typing import is_typeddict
 import pytest
 
 import redisson_py
-from redisson_py import etcd, mysql, postgres, zookeeper
+from redisson_py import Listeners, etcd, mysql, postgres, sync, zookeeper
+from redisson_py._process_bound import ProcessBound
 
 PACKAGE = Path(redisson_py.__file__).parent
 EXPORTED = {name: getattr(redisson_py, name) for name in redisson_py.__all__}
@@ -68,6 +69,21 @@ def test_public_members_have_a_docstring(name: str) -> None:
         and not inspect.getdoc(value)
     ]
     assert not undocumented
+
+
+@every_class_but_errors
+def test_what_is_no_value_has_neither_pickle_nor_copy(name: str) -> None:
+    each = ALL[name]
+    value = dataclasses.is_dataclass(each) or is_typeddict(each) or each is Listeners
+    if not value and not getattr(each, "_is_protocol", False):
+        assert issubclass(each, ProcessBound)
+
+
+@pytest.mark.parametrize("name", sync.__all__)
+def test_nor_has_what_threads_use(name: str) -> None:
+    each = getattr(sync, name)
+    if inspect.isclass(each) and not is_typeddict(each):
+        assert issubclass(each, ProcessBound)
 
 
 @every_class_but_errors

@@ -120,4 +120,6 @@ def test_there_is_a_count_for_every_reason(clients: ClientFactory) -> None:
     assert losses == dict.fromkeys(("expired", "ended", "taken", "forced", "abandoned"), 0)
     with pytest.raises(TypeError):
         losses["expired"] = 1
+    with pytest.raises(TypeError):
+        losses.update(expired=1)
     assert losses == Counts().losses

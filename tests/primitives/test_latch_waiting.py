@@ -71,7 +71,7 @@ class TestLettingGo:
         self, latch: CountDownLatch, far: CountDownLatch, timeout: float
     ) -> None:
         """RedissonCountDownLatchTest.testAwaitTimeoutFail."""
-        with pytest.raises(AcquireTimeoutError, match="was not open within"):
+        with pytest.raises(AcquireTimeoutError, match="was not open"):
             await far.wait(timeout)
         with pytest.raises(TimeoutError):
             await far.wait(timeout=0)

@@ -180,6 +180,22 @@ async def test_tls_spoken_to_plain_is_an_error_soon_that_says_so(
     await clients(url=server.url.replace("redis:", "valkey:")).ping()
 
 
+async def test_tls_spoken_to_plain_is_said_to_callers_in_a_hurry(
+    server_factory: ServerFactory, clients: ClientFactory
+) -> None:
+    """Within a second, that is; a busy machine may need more than one try of a new client."""
+    server = await server_factory(KIND)
+    url = server.url.replace("redis:", "rediss:")
+    for options, timeout in (({"command_timeout": 0.8}, None), ({}, 0.8)):
+        for _ in range(20):
+            with pytest.raises(BackendError) as caught:
+                await clients(url=url, **options).get_lock("k").acquire(timeout=timeout)
+            if "does not speak TLS" in str(caught.value):
+                break
+        else:
+            pytest.fail(f"not one of 20 said so: {options}, {timeout}")
+
+
 async def test_a_silent_server_is_not_taken_for_one_without_tls(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -353,7 +353,7 @@ def test_what_cannot_be_sent_to_another_process(method: str, server_url: str) ->
     status, output, _ = run(code, server_url)
     assert status == 0
     assert [each.split(":")[0] for each in output] == [
-        f"{kind} cannot be pickled" for kind in ("Redisson", "RLock", "RLock")
+        f"{kind} cannot be pickled or copied" for kind in ("Redisson", "RLock", "HoldBlock")
     ]
 
 

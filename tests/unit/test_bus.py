@@ -47,7 +47,7 @@ def bus(stream: FakeStream) -> Bus:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     clock = FakeClock()
-    monkeypatch.setattr(bus_module, "running_loop", lambda: clock)
+    monkeypatch.setattr(bus_module, "loop_time", clock.time)
     monkeypatch.setattr(bus_module, "call_later", clock.call_later)
     return clock
 

@@ -32,7 +32,7 @@ def play(sharded: bool, schedule: Iterable[int], new_bus: Callable[[Table], Bus]
     """Let happen what the schedule says, then all that must; raise `Failed` if a rule is broken."""
     with pytest.MonkeyPatch.context() as patch:
         clock = FakeClock()
-        patch.setattr(bus_module, "running_loop", lambda: clock)
+        patch.setattr(bus_module, "loop_time", clock.time)
         patch.setattr(bus_module, "call_later", clock.call_later)
         world = World(sharded, new_bus, clock)
         try:
@@ -227,7 +227,7 @@ async def test_a_lingering_channel_moves_too_and_is_left_where_it_is(
     places: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = FakeClock()
-    monkeypatch.setattr(bus_module, "running_loop", lambda: clock)
+    monkeypatch.setattr(bus_module, "loop_time", clock.time)
     monkeypatch.setattr(bus_module, "call_later", clock.call_later)
     with places.bus.listen(CHANNEL, lock_wakes):
         pass

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import pickle
+import pkgutil
+from collections.abc import Iterator
 
 import pytest
 
@@ -102,6 +105,30 @@ def test_messages_are_for_people() -> None:
     there = ScriptError("lock.acquire v1", "OOM x", "k", "h:7000")
     assert str(there) == "lock.acquire v1 of 'k' at h:7000: OOM x"
     assert str(QuorumError("too few", {})) == "too few"
+
+
+def _kinds(kind: type[RedissonError]) -> Iterator[type[RedissonError]]:
+    yield kind
+    for each in kind.__subclasses__():
+        yield from _kinds(each)
+
+
+def test_every_subclass_survives_pickling() -> None:
+    """Whatever its constructor takes, and whatever attributes it has: also those of stores."""
+    for module in pkgutil.walk_packages(redisson_py.__path__, "redisson_py."):
+        if "pytest_plugin" not in module.name and "__main__" not in module.name:
+            importlib.import_module(module.name)
+    kinds = {*_kinds(RedissonError)}
+    assert kinds > {*BASES}
+    for kind in kinds:
+        error = kind.__new__(kind)
+        error.args = ("a text", 7)
+        vars(error).update(key="k", number=1.5)
+        error.add_note("a note")
+        again = pickle.loads(pickle.dumps(error))
+        assert type(again) is kind
+        assert again.args == error.args
+        assert vars(again) == vars(error)
 
 
 @pytest.mark.parametrize("error", SAMPLES, ids=lambda each: type(each).__name__)

@@ -19,7 +19,7 @@ def queue() -> LocalQueue[Hold]:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     clock = FakeClock()
-    monkeypatch.setattr(local_queue, "running_loop", lambda: clock)
+    monkeypatch.setattr(local_queue, "loop_time", clock.time)
     return clock
 
 

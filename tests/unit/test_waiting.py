@@ -21,7 +21,7 @@ from tests.unit.waiting_setup import BUSY, YES, FakeBus, FakeRequest, Outcome
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
     clock = FakeClock()
-    monkeypatch.setattr(waiting, "running_loop", lambda: clock)
+    monkeypatch.setattr(waiting, "loop_time", clock.time)
     return clock
 
 

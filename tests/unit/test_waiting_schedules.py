@@ -249,8 +249,8 @@ def forgets(schedule: list[int], new_table: Callable[[], Table] = Table) -> bool
     clock = Clock()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(waiting, "SAFETY_POLL", 1e9)
-        patch.setattr(waiting, "running_loop", lambda: clock)
-        patch.setattr(bus_module, "running_loop", lambda: clock)
+        patch.setattr(waiting, "loop_time", clock.time)
+        patch.setattr(bus_module, "loop_time", clock.time)
         patch.setattr(bus_module, "call_later", clock.call_later)
         return asyncio.run(run(schedule, new_table, clock))
 

@@ -33,6 +33,7 @@ _NOTHING = ["resetkeys", "resetchannels", "-@all"]
     "--sharded-pubsub",
     type=click.Choice(["auto", "off"]),
     default="auto",
+    show_default=True,
     help="The clients' setting; off for a cluster of Redis 6.2.",
 )
 @click.option(

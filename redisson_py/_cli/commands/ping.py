@@ -12,7 +12,13 @@ from redisson_py._time import now
 
 @click.command(short_help="Check whether the servers answer.")
 @servers_options
-@click.option("--timeout", type=Seconds(), default="5", show_default=True, help="Seconds.")
+@click.option(
+    "--timeout",
+    type=Seconds(),
+    default="5",
+    show_default=True,
+    help="Wait at most this long for an answer, connecting included.",
+)
 @json_option
 @asynchronous
 async def ping(*, servers: Servers, timeout: float, as_json: bool) -> None:

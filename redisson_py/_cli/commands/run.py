@@ -52,9 +52,14 @@ class _RunCommand(click.Command):
     """A command whose last arguments are those of another, behind `--`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Refuse a CMD that does not begin at `--`: its options would be taken for ours."""
+        """Refuse a CMD that does not begin at `--`: its options would be taken for ours.
+
+        A NAME that begins with a dash stands behind a `--` of its own: `-- -x -- CMD`.
+        """
         behind = tuple(args[args.index("--") + 1 :]) if "--" in args else ()
         rest = super().parse_args(ctx, args)
+        if behind[1:2] == ("--",) and ctx.params["command"] == behind[1:] and len(behind) > 2:
+            ctx.params["command"] = behind = behind[2:]
         if ctx.params["command"] != behind and not ctx.resilient_parsing:
             raise click.UsageError("put -- before the command: redisson-py run NAME -- CMD", ctx)
         return rest

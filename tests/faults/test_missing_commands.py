@@ -1,0 +1,65 @@
+"""A command that is disabled on the server, or not granted: the error says what to do."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import Redisson, ScriptError, UnsupportedServerError
+from redisson_py._scripts import source
+from redisson_py.testing import EmbeddedServer
+
+MISSING = {
+    "evalsha": "EVALSHA",
+    "script": "SCRIPT",
+    # Refused inside of a script, which does not say which one it is.
+    "hincrby": "a command",
+    "pttl": "a command",
+}
+
+
+@pytest.mark.parametrize("command", MISSING)
+async def test_a_server_without_a_command_is_not_supported(command: str) -> None:
+    async with EmbeddedServer(config={"rename-command": f'{command} ""'}) as server:
+        async with Redisson.from_url(server.url) as client:
+            lock = client.get_lock("k")
+            with pytest.raises(UnsupportedServerError) as refused:
+                await lock.acquire(timeout=10)
+            script = source.load("lock.acquire")
+            assert str(refused.value) == (
+                f"Redis does not have {MISSING[command]}, which {script} needs:"
+                " rename-command disables it there, or the service does not offer it"
+            )
+            assert str(pickle.loads(pickle.dumps(refused.value))) == str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "-evalsha",
+        "-script|load",
+        "-@scripting",
+        "-pttl",
+        "-set",
+        "-publish",
+        "resetkeys",
+        "resetchannels",
+    ],
+)
+async def test_who_lacks_a_permission_reads_where_they_stand(
+    rules: str, redis: Redis, server_url: str
+) -> None:
+    await redis.execute_command("SCRIPT", "FLUSH")  # type: ignore[no-untyped-call]  # redis-py's
+    await redis.execute_command(  # type: ignore[no-untyped-call]  # redis-py's
+        "ACL", "SETUSER", "poor", "on", ">pw", "~*", "&*", "+@all", rules
+    )
+    try:
+        async with Redisson(Redis.from_url(server_url, username="poor", password="pw")) as client:
+            with pytest.raises(ScriptError) as refused:
+                await client.get_lock("k").acquire(timeout=10)
+            assert str(refused.value).endswith("; grant the user what `redisson-py acl` prints")
+            assert "redisson-py acl" not in refused.value.message
+    finally:
+        await redis.acl_deluser("poor")
