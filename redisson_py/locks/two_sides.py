@@ -27,7 +27,7 @@ class TwoSides(ProcessBound, Generic[R, W]):
 
         def __aenter__(self, *_: object) -> NoReturn:
             raise TypeError(
-                f"{type(self).__name__} is no block: write `async with lock.read_lock():` or"
+                f"{type(self).__name__} is not a context manager: write `async with lock.read_lock():` or"
                 " `async with lock.write_lock():`"
             )
 
