@@ -46,12 +46,12 @@ class _Commands(click.Group):
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            if not error.possibilities:
-                error.message = error.message.rstrip(".") + (
-                    " before the command. Only --verbose, --version and --help go there: write"
-                    f" redisson-py COMMAND {error.option_name}"
-                )
-            raise
+            if error.possibilities:
+                raise
+            ctx.fail(
+                f"No such option '{error.option_name}' before the command. Only --verbose,"
+                f" --version and --help go there: write redisson-py COMMAND {error.option_name}"
+            )
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
