@@ -73,11 +73,11 @@ docs: $(VENV)/.docs ## build the documentation into build/site; every warning is
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build -q --strict --clean -f docs/site/mkdocs.yml
 	@echo "look at it: $(bin)/python -m http.server -d build/site"
 
-screenshots: $(VENV)/.docs ## take the pictures of the documentation anew
+screenshots: $(VENV)/.docs ## take the screenshots of the documentation
 	$(bin)/python -m tests.docs.screenshots docs/images/demo.svg
 	$(bin)/python -m tests.cli.screenshot docs/images/top.svg
 
-sync: $(VENV)/.checks ## write the classes of redisson_py.sync anew from the async ones
+sync: $(VENV)/.checks ## generate redisson_py.sync from the async classes
 	$(bin)/python -m tests.sync.generate
 
 fmt: $(VENV)/.checks ## format and fix what can be fixed

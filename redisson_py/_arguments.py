@@ -127,7 +127,8 @@ def _misfits(
             yield "write `@lock` above a function, or `@lock.hold(timeout=5)` for arguments"
     elif spare:
         if "timeout" not in parameters:
-            advice = _advice("timeout", name, parameters)
+            no_time = isinstance(spare[0], bool | str | bytes)
+            advice = _listed(parameters) if no_time else _advice("timeout", name, parameters)
         elif isinstance(spare[0], bool):
             advice = _BLOCKING
         else:
@@ -142,7 +143,17 @@ def _short(value: object) -> str:
     return repr(value) if isinstance(value, int | float | str) else type(value).__name__
 
 
-def _advice(word: str, name: str, parameters: Mapping[str, object]) -> str:
+def _listed(parameters: Mapping[str, inspect.Parameter]) -> str:
+    """Return which arguments a method takes; those that it takes only by name end with `=`."""
+    known = [
+        f"{each.name}=" if each.kind is inspect.Parameter.KEYWORD_ONLY else each.name
+        for each in parameters.values()
+        if each.name != "self"
+    ]
+    return f"its arguments are {', '.join(known)}"
+
+
+def _advice(word: str, name: str, parameters: Mapping[str, inspect.Parameter]) -> str:
     """Return what to write instead of an argument that a method does not have."""
     if word in WITHOUT:
         return WITHOUT[word]
@@ -157,7 +168,7 @@ def _advice(word: str, name: str, parameters: Mapping[str, object]) -> str:
             places = "wait()"
         text = f"{ours}=, {meaning}, is an argument of {places}"
         if word == "timeout" and name not in _WAITED_FOR:
-            text += ". The timeout of redis-py is lease_time= there"
+            text += ". What redis-py calls timeout is lease_time= here"
         return text
     if word in RedissonOptions.__annotations__:
         return f"it is an option of the client, as in Redisson.from_url(url, {word}=...)"
@@ -166,4 +177,4 @@ def _advice(word: str, name: str, parameters: Mapping[str, object]) -> str:
 
     known = [each for each in parameters if each != "self"]
     close = get_close_matches(word, known, n=1)
-    return f"is {close[0]!r} meant?" if close else f"its arguments are {', '.join(known)}"
+    return f"did you mean {close[0]!r}?" if close else _listed(parameters)

@@ -231,14 +231,27 @@ def check_options(
     )
 
 
+#: What others call some of the options.
+_RENAMED = {
+    "blocking_timeout": "acquire_timeout",
+    "expire": "lease_time",
+    "lockWatchdogTimeout": "lease_time",
+    "name": "client_name",
+    "socket_timeout": "command_timeout",
+    "timeout": "acquire_timeout",
+    "ttl": "lease_time",
+}
+
+
 def unknown_option(name: str, options: Iterable[str]) -> str:
     """Return the text of the error for an option that does not exist."""
     with no_fork():
         from difflib import get_close_matches
 
     known = sorted(options)
-    close = get_close_matches(name, known, n=1)
-    meant = f" (is {close[0]!r} meant?)" if close else ""
+    other = _RENAMED.get(name)
+    close = [other] if other in known else get_close_matches(name, known, n=1)
+    meant = f" (did you mean {close[0]!r}?)" if close else ""
     return f"there is no option {name!r}{meant}; the options are {', '.join(known)}"
 
 

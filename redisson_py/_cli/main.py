@@ -41,6 +41,18 @@ class _Commands(click.Group):
         command: click.Command = getattr(module, cmd_name)
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does; it says where an option of a command goes."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.possibilities:
+                raise
+            ctx.fail(
+                f"No such option '{error.option_name}' before the command. Only --verbose,"
+                f" --version and --help go there: write redisson-py COMMAND {error.option_name}"
+            )
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:

@@ -64,7 +64,7 @@ class Acquiring(Generic[T]):
             if name == "try_acquire":
                 self._given.setdefault("timeout", 0)
             advice = f"write `async with {thing}.hold({self._arguments()}):`"
-        raise TypeError(f"{name}() is no block: {advice}")
+        raise TypeError(f"{name}() is not a context manager: {advice}")
 
     __aenter__ = __aexit__ = __enter__ = __exit__ = _refuse_block
 

@@ -169,6 +169,8 @@ class Lease(AsyncOnly):
     def check(self) -> None:
         """Raise `LeaseLostError` if it is lost. No I/O.
 
+        It raises nothing after a release: `remaining` is 0.0 then.
+
         Raises:
             LeaseLostError: The holder can no longer rely on it.
         """
@@ -209,7 +211,9 @@ class Lease(AsyncOnly):
         """
         seconds = check_lease_time(lease_time)
         if self._state == "released":
-            raise NotHeldError(f"{self!r} was released, so its lease cannot be extended")
+            raise NotHeldError(
+                f"{self._hold.ownership!r} was already released, so its lease cannot be extended"
+            )
         self.check()
         await self._hold.ownership.extend(self, seconds)
 

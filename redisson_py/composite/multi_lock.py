@@ -360,7 +360,8 @@ def _flat(locks: Sequence[object]) -> Iterator[LockLike]:
         elif isinstance(lock, LockLike):
             yield lock
         else:
-            raise TypeError(f"a multi lock is made of locks, not of {type(lock).__name__}")
+            hint = ": pass each lock as an argument" if isinstance(lock, list | tuple) else ""
+            raise TypeError(f"a multi lock is made of locks, not of {type(lock).__name__}{hint}")
 
 
 def _owners(member: LockLike) -> Sequence[TaskOwnership]:

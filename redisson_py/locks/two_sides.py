@@ -27,8 +27,8 @@ class TwoSides(ProcessBound, Generic[R, W]):
 
         def __aenter__(self, *_: object) -> NoReturn:
             raise TypeError(
-                f"{type(self).__name__} is no block: write `async with lock.read_lock():` or"
-                " `async with lock.write_lock():`"
+                f"{type(self).__name__} is not a context manager: write"
+                " `async with lock.read_lock():` or `async with lock.write_lock():`"
             )
 
         __aexit__ = __enter__ = __exit__ = __aenter__

@@ -74,6 +74,8 @@ class Lease(LeaseWrapper):
     def check(self) -> None:
         """Raise `LeaseLostError` if it is lost. No I/O.
 
+        It raises nothing after a release: `remaining` is 0.0 then.
+
         Raises:
             LeaseLostError: The holder can no longer rely on it.
         """

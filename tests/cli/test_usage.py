@@ -19,6 +19,7 @@ from tests.support.command_line import invoke
         (["lock"], "No such command 'lock'. Did you mean 'locks'?"),
         (["doktor", "--json"], "No such command 'doktor'. Did you mean 'doctor'?"),
         (["quite-another"], "No such command 'quite-another'."),
+        (["--url", "redis://x", "ping"], "write redisson-py COMMAND --url"),
         (["ping", "--tiemout", "3"], "Did you mean"),
         (["release", "k", "--forc"], "Did you mean"),
     ],

@@ -96,7 +96,7 @@ async def test_times_given_to_the_lock(make_lock: MakeLock) -> None:
         # As redis-py's `lock(name, timeout)`.
         for text in (refusal(get, "k", timeout=10), refusal(get, "k", 10)):
             assert "acquire(), try_acquire() and hold()" in text
-            assert text.endswith("The timeout of redis-py is lease_time= there")
+            assert text.endswith("What redis-py calls timeout is lease_time= here")
         assert "acquire(), try_acquire() and hold()" in refusal(get, "k", lease_time=10)
     assert "acquire(), try_acquire() and hold()" in refusal(client.get_multi_lock, timeout=10)
 
@@ -116,8 +116,12 @@ async def test_no_lock_takes_a_time(get: Callable[..., Any]) -> None:
 async def test_an_option_of_the_client() -> None:
     client = Redisson.from_url(NOWHERE)
     assert "Redisson.from_url(url, on_lost=...)" in refusal(client.get_lock, "k", on_lost="raise")
-    assert "is 'reentrant' meant?" in refusal(client.get_lock, "k", re_entrant=False)
-    assert "its arguments are name, reentrant" in refusal(client.get_lock, "k", xyz=False)
+    assert "did you mean 'reentrant'?" in refusal(client.get_lock, "k", re_entrant=False)
+    assert "its arguments are name, reentrant=" in refusal(client.get_lock, "k", xyz=False)
+    # By position, and no number of seconds.
+    assert refusal(client.get_lock, "k", False).endswith("its arguments are name, reentrant=")
+    sides = refusal(client.get_read_write_lock, "k", "writers")
+    assert sides.endswith("does not take 'writers' by position: its arguments are name, prefer=")
 
 
 async def test_what_is_missing_is_python_s_error() -> None:

@@ -56,6 +56,8 @@ def test_members_are_locks_each_once(clients: ClientFactory) -> None:
     for no_lock in ("a", client, None):
         with pytest.raises(TypeError, match="made of locks"):
             MultiLock(client.get_lock("a"), no_lock)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="not of list: pass each lock as an argument"):
+        client.get_multi_lock([client.get_lock("a")])  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="at least one"):
         MultiLock()
     for twin in (client.get_lock("a"), other.get_lock("a"), other.get_fenced_lock("a")):

@@ -54,8 +54,8 @@ _BLOCKS = {
 
             def __enter__(self, *_: object) -> NoReturn:
                 raise TypeError(
-                    f"{type(self).__name__} is no block: write `with lock.read_lock():` or"
-                    " `with lock.write_lock():`"
+                    f"{type(self).__name__} is not a context manager: write"
+                    " `with lock.read_lock():` or `with lock.write_lock():`"
                 )
 
             __exit__ = __enter__

@@ -53,7 +53,7 @@ def test_times_given_to_the_lock() -> None:
     makers: list[Callable[..., Any]] = [client.get_lock, client.get_fair_lock]
     for get in makers:
         for args, given in (((10,), {}), ((), {"timeout": 10})):
-            with pytest.raises(TypeError, match="timeout of redis-py is lease_time= there"):
+            with pytest.raises(TypeError, match="What redis-py calls timeout is lease_time= here"):
                 get("k", *args, **given)
 
 

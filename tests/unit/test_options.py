@@ -114,8 +114,11 @@ def test_an_unknown_option_is_told_with_all_that_there_are() -> None:
     with pytest.raises(TypeError) as caught:
         options(leas_time=3)
     told = str(caught.value)
-    assert "'leas_time' (is 'lease_time' meant?)" in told
+    assert "'leas_time' (did you mean 'lease_time'?)" in told
     assert all(name in told for name in RedissonOptions.__annotations__)
+    for other, ours in {"timeout": "acquire_timeout", "socket_timeout": "command_timeout"}.items():
+        with pytest.raises(TypeError, match=f"'{other}' .did you mean '{ours}'"):
+            options(**{other: 3})
     with pytest.raises(TypeError, match="there is no option 'zzz'; the options are acquire_"):
         options(zzz=1)
 
@@ -129,7 +132,7 @@ def test_every_option_that_is_listed_is_taken() -> None:
 
 @pytest.mark.parametrize("make", [Redisson.from_url, lambda _, **given: Redisson(Redis(), **given)])
 def test_both_ways_to_make_a_client_tell_of_an_unknown_option(make: Callable[..., Any]) -> None:
-    with pytest.raises(TypeError, match=r"'leas_time' .*'lease_time' meant"):
+    with pytest.raises(TypeError, match=r"'leas_time' .did you mean 'lease_time'"):
         make("redis://localhost", leas_time=3)
 
 
