@@ -28,7 +28,7 @@ class Acquiring(Generic[T]):
         given: Those that are given by name.
     """
 
-    __slots__ = ("_args", "_coroutine", "_given")
+    __slots__ = ("__weakref__", "_args", "_coroutine", "_given")
 
     # `inspect.iscoroutine`, on which anyio relies, asks for this class.
     __class__ = CoroutineType  # type: ignore[assignment]

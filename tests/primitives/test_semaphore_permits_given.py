@@ -280,6 +280,23 @@ class TestBesideRedisson:
         await by_acquire(plain(clients(), 9))
         assert warnings(caplog) == []
 
+    @pytest.mark.parametrize("change", ["reduced", "deleted"])
+    async def test_a_note_that_it_left_behind_is_not_believed(
+        self, clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture, change: str
+    ) -> None:
+        await by_acquire(plain(clients(), 10))
+        if change == "reduced":
+            # As its `addPermits(-7)` does.
+            await redis.decrby(NAME, 7)
+        else:
+            # As its `delete` and its `trySetPermits` do.
+            await redis.delete(NAME)
+            await redis.set(NAME, 3)
+        await redis.decr(NAME)
+        for use in FIRST_USES[:-1]:
+            await use(plain(clients(), 3))
+        assert warnings(caplog) == []
+
 
 async def test_the_note_ends_with_the_semaphore(client: Redisson, redis: Redis) -> None:
     note = "{semaphore}:redisson_py:total"
