@@ -240,7 +240,7 @@ async def test_an_acquire_is_a_coroutine(make_lock: MakeLock, client: Redisson) 
     assert "acquire" in repr(acquiring)
     assert weakref.ref(acquiring)() is acquiring
     for leave in (pickle.dumps, copy.copy, copy.deepcopy):
-        with pytest.raises(TypeError, match="cannot pickle .*acquire"):
+        with pytest.raises(TypeError, match=r"cannot pickle .*acquire"):
             leave(acquiring)
     # As the repr of a task asks from Python 3.12 on.
     assert bool(acquiring)
