@@ -23,6 +23,8 @@ IMAGES = Path("docs/images")
 _OURS = "redisson_py"
 #: No library, but the limit: one connection, and nothing around it.
 _BARE = "bare stream"
+#: The number of tasks that the page shows of the hand-off.
+_TASKS = ", 10 tasks"
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ CHARTS = (
         *("hand-off in one process", "median us"),
         "Hand-off between 10 tasks of one process, µs: less is better",
         tuple(
-            f"{side}, 10 tasks"
+            f"{side}{_TASKS}"
             for side in (
                 *("redisson_py", "redisson_py, uvloop", "Redisson (Java)"),
                 *("aioredlock", "pottery", "redis-py", "python-redis-lock"),
@@ -99,17 +101,14 @@ def _page(results: dict[str, Any]) -> Iterator[str]:
     yield "# Performance"
     yield ""
     yield (
-        "`python -m benchmarks.page` writes this page from"
-        " [one run of `make bench`](../benchmarks/results/baseline.json). Only the ratios are true"
-        " elsewhere; [Benchmarks](../benchmarks/README.md) says what each figure is, and how fair"
-        " each comparison is."
+        "[One run of `make bench`](../benchmarks/results/baseline.json) on one machine: only the"
+        " ratios are true elsewhere. [Benchmarks](../benchmarks/README.md) explains each figure."
     )
     yield ""
     yield from _table(
         ("", ""),
         [
             ("processor", f"{machine['processor']}, {machine['processors']} cores"),
-            ("system", f"{machine['system']}, {machine['architecture']}"),
             ("server", versions["server"]),
             ("Python", versions["python"]),
             ("commit", f"`{versions['commit']}`"),
@@ -118,8 +117,8 @@ def _page(results: dict[str, Any]) -> Iterator[str]:
     )
     yield ""
     yield (
-        "Client, server and all else shared these cores. *bare stream* is the limit, not a"
-        " library: the same two commands on one connection, with nothing around them."
+        "Client and server shared these cores. *bare stream* is the limit, not a library: the"
+        " same two commands on one connection."
     )
     for heading, chart, words in (
         ("Uncontended", CHARTS[0], _UNCONTENDED),
@@ -141,40 +140,29 @@ def _page(results: dict[str, Any]) -> Iterator[str]:
     yield from ("", "## A thousand waiters", "", _WAKE_UPS, "")
     columns = ["first, ms", "last, ms", "commands a waiter", "client us a waiter"]
     yield from _figures(tables["wake-ups"], columns)
-    yield from ("", "## How costs grow", "", _GROWTH, "")
+    yield from ("", "## How costs grow", "")
     yield "![Costs by tasks, names and waiters](../benchmarks/results/baseline-growth.png)"
 
 
 _UNCONTENDED = (
-    "Each task acquires and releases its own lock, again and again. All tasks of a client share one"
-    " connection, so many cost little more than one. Our locks are renewed; those of the other"
-    " Python libraries are not. Medians of the rounds:"
+    "Each task acquires and releases its own lock. Our locks are renewed; those of the other Python"
+    " libraries are not. Medians of the rounds:"
 )
-_PROCESSOR = (
-    "The client process's time in the same rounds, which your service cannot use. Seconds per"
-    " million pairs, which is microseconds per pair:"
-)
+_PROCESSOR = "Of the client process, in the same rounds:"
 _HAND_OFF = (
     "How long a contended lock is idle between two sections. This library passes a lock from task"
-    " to task without a command, for 10 ms at a time, then releases it so that other processes get"
-    " it. Most rivals poll: see how seldom their locks change hands. The results also have 2 and"
-    " 100 tasks."
+    " to task without a command for 10 ms, then releases it for other processes. Most rivals poll."
 )
-_PRIMITIVES = (
-    "Pairs per second of each primitive, uncontended, and the ratio to a plain lock measured right"
-    " before or after. A multi lock of three makes three times the calls."
-)
+_PRIMITIVES = "Pairs a second, uncontended, and the ratio to a plain lock measured beside it:"
 _WAKE_UPS = (
-    "A thousand tasks of one process wait for one name; its holder releases it once. A lock passes"
-    " from one to the next, so *last* is a thousand hand-offs; readers, latch and barrier let all"
-    " go at once."
+    "A thousand tasks of one process wait for one name; its holder releases it once. *last* is a"
+    " thousand hand-offs of a lock; readers, latch and barrier let all go at once."
 )
-_GROWTH = "From one task to 4,096, and from 10 waiters to 10,000; most axes are logarithmic."
 
 
 def _others(versions: dict[str, str]) -> Iterator[str]:
     named = {"redis": "redis-py"}
-    own = ("python", "server", "commit", "redisson-py")
+    own = ("python", "server", "commit", "redisson-py", "aioredis", "java", "go")
     return (
         f"{named.get(name, name)} {version}"
         for name, version in versions.items()
@@ -183,10 +171,13 @@ def _others(versions: dict[str, str]) -> Iterator[str]:
 
 
 def _shown(chart: Chart, table: dict[str, Any]) -> dict[str, Any]:
-    """Return a table without other numbers of tasks than the chart has."""
+    """Return a table with the rows of the chart, and the round-trip times."""
     rows = table["rows"]
-    if chart.column == "median us":
-        rows = {name: rows[name] for name in rows if name in chart.rows or "PING" in name}
+    rows = {
+        name.removesuffix(_TASKS): rows[name]
+        for name in rows
+        if name in chart.rows or "PING" in name
+    }
     return {**table, "rows": rows}
 
 
@@ -248,7 +239,7 @@ def _bar(index: int, row: str, value: float, most: float) -> str:
         color = _OUR_BAR
     elif row.startswith(_BARE):
         color = _LIMIT_BAR
-    label = escape(row.removesuffix(", 10 tasks"))
+    label = escape(row.removesuffix(_TASKS))
     return (
         f'<text x="{_LABELS - 8}" y="{top + 14}" text-anchor="end">{label}</text>'
         f'<rect x="{_LABELS}" y="{top}" width="{length}" height="19" rx="2" fill="{color}"/>'

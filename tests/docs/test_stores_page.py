@@ -85,8 +85,7 @@ async def test_sql_for_postgres_runs(stores: StoreServers) -> None:
 
 async def test_sql_for_mysql_runs(stores: StoreServers) -> None:
     server = stores.backend("mysql").server
-    schema, *others = blocks("mysql")
-    assert mysql_schema() == schema
+    statements = blocks("mysql")
     async with MySQL.from_url(server.url()) as store, store.get_lock("looked at"):
-        rows = await server.sql(schema, *others)
+        rows = await server.sql(mysql_schema(), *statements)
         assert [row[0] for row in rows] == ["looked at"]

@@ -125,16 +125,6 @@ UNPLAIN = {
 }
 _UNPLAIN = re.compile(rf"\b(?:{'|'.join(UNPLAIN)})(?!\w)".replace(" ", r"\s+"), re.IGNORECASE)
 
-#: Paths whose texts somebody still has to rewrite. Each must have a finding, so that what is clean
-#: leaves the list; nothing may be added.
-NOT_YET: tuple[str, ...] = (
-    "docs/track-record.md",
-    "docs/using.md",
-    "redisson_py/_client.py",
-    "redisson_py/mysql.py",
-    "redisson_py/sync/_client.py",
-)
-
 
 def unplain(text: str) -> list[tuple[int, str]]:
     """Return the unplain words in a text, each with the number of its line in it, from 0."""
@@ -144,20 +134,13 @@ def unplain(text: str) -> list[tuple[int, str]]:
     ]
 
 
-def _unplain_by_path() -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for each in prose.all_texts():
-        for line, words in unplain(each.text):
-            found.setdefault(each.path, []).append(f"{each.path}:{each.line + line}: {words}")
-    return found
-
-
 def test_texts_for_users_are_plain() -> None:
-    found = _unplain_by_path()
-    refused = [finding for path in found if not path.startswith(NOT_YET) for finding in found[path]]
-    assert not refused, "\n".join([*refused, f"use instead: {UNPLAIN}"])
-    clean = [area for area in NOT_YET if not any(path.startswith(area) for path in found)]
-    assert not clean, f"take these out of NOT_YET, they are plain now: {clean}"
+    found = [
+        f"{each.path}:{each.line + line}: {words}"
+        for each in prose.all_texts()
+        for line, words in unplain(each.text)
+    ]
+    assert not found, "\n".join([*found, f"use instead: {UNPLAIN}"])
 
 
 @pytest.mark.parametrize(

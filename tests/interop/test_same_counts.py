@@ -60,8 +60,9 @@ async def test_semaphore(
         # Redisson's own listeners fail on a negative number.
         "reduce": {"messages": ([(CHANNEL, "-5")], None)},
     }
-    # Who has how many until when, for the permits of holders that die.
-    assert keyspaces[1].beside == {f"redisson_py:{e}" for e in ("permits", "units", "receipt")}
+    # Who has how many until when, for the permits of holders that die; and how many there are.
+    beside = ("permits", "units", "receipt", "total")
+    assert keyspaces[1].beside == {f"redisson_py:{each}" for each in beside}
 
 
 async def test_permits_with_ids(

@@ -79,7 +79,8 @@ class OnRedis:
         await self.redis.flushdb()
 
     async def lasting(self) -> list[bytes]:
-        may_last = (b"redisson_lock_token:", b"semaphore")
+        # Fencing counters, and semaphores with the record of their number.
+        may_last = (b"redisson_lock_token:", b"semaphore", b"{semaphore}:redisson_py:total")
         keys = [key async for key in self.redis.scan_iter() if not key.startswith(may_last)]
         return [key for key in keys if await self.redis.ttl(key) == -1]
 

@@ -45,7 +45,7 @@ _NEWS = 0.2
 _TELLING = 20
 
 #: The beginnings of the keys that have no end.
-_LASTING = (b"redisson_lock_token:", b"semaphore")
+_LASTING = (b"redisson_lock_token:", b"semaphore", b"{semaphore}:redisson_py:total")
 
 #: Kinds whose tasks may acquire again what they hold.
 REENTRANT = {"lock", "fair_lock", "fenced_lock", "read_write_lock", "multi_lock", "red_lock"}

@@ -85,4 +85,6 @@ def _ghosts(history: History) -> Iterator[tuple[Op, Op | None]]:
 
 
 def _lasts(key: str, facts: Facts) -> bool:
-    return any(fnmatchcase(key, pattern) for pattern in facts.lasting)
+    # Beside its counter, a semaphore has a record of its number.
+    patterns = (*facts.lasting, *(f"{{{pattern}}}:redisson_py:total" for pattern in facts.lasting))
+    return any(fnmatchcase(key, pattern) for pattern in patterns)
