@@ -131,6 +131,7 @@ class Connector:
         unsure = not seen.opened and seen.asked < _MOST_ASKED and "path" not in self.settings
         until = loop_time() + limit
         asking: Task | None = None
+        connection: AbstractConnection | None = None
         try:
             async with time_limit(limit) as timer:
                 if unsure and encrypted:
@@ -149,7 +150,12 @@ class Connector:
             return connection
         finally:
             if asking is not None:
-                await stop_task(asking)
+                try:
+                    await stop_task(asking)
+                except asyncio.CancelledError:
+                    if connection is not None:
+                        let_go(connection)
+                    raise
         if unsure and not encrypted and was_cut(problem.__cause__):
             problem = await self._without_or_with_tls(until) or problem
         try:

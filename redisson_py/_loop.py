@@ -196,7 +196,8 @@ class _RealTimer:
         loop = self._loop
         if -_FROZEN < loop.time() - present < _FROZEN:
             return loop.call_at(self._due, self._ring)
-        left = max(0.0, self._due - present)
+        # Looked at again: a process that is paused comes here, too.
+        left = max(0.0, self._due - monotonic())
         context = copy_context()
 
         def ring() -> None:

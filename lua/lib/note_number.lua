@@ -4,8 +4,8 @@ local function note_number(counter, total, number)
   if number then
     redis.pcall('SET', total, string.format('%.0f', number))
   end
-  local left = redis.call('PTTL', counter)
-  if left > 0 then
+  local left = redis.pcall('PTTL', counter)
+  if type(left) == 'number' and left > 0 then
     redis.pcall('PEXPIRE', total, string.format('%.0f', left))
   end
 end

@@ -1,5 +1,5 @@
 --! script   semaphore.acquire
---! version  10
+--! version  11
 --! keys     counter:string permits:zset counts:hash tombstone:string total:string
 --! args     owner:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int needs:str compares:int
 --! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore | -5 = busy, and nobody of ours has what is missing | int <= -10 = nothing was done: there are other permits than start_units, -10 less this of them
@@ -114,8 +114,7 @@ if not found and start_units < 0 then
   return -4
 end
 if found and compares > 0 then
-  local number, noted = permit_number(before, counts, total)
-  number = number < start_units and (noted or start_units) or number
+  local number = permit_number(before, counts, total, start_units)
   if number ~= start_units then
     return -10 - math.max(0, number)
   end

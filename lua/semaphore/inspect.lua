@@ -1,5 +1,5 @@
 --! script   semaphore.inspect
---! version  4
+--! version  5
 --! keys     counter:string permits:zset counts:hash
 --! args     holders:int
 --! returns  array: how many are available ('' = no such semaphore), how many holders there are, then owner, units and ms left in turn
@@ -11,6 +11,7 @@
 --! include lib.expired
 
 -- Whose lease is over holds nothing: its units count as free, and whoever acquires gives them back.
+-- Each such holder is a command, so their number is bounded: nobody else is served meanwhile.
 
 local counter, permits, counts = KEYS[1], KEYS[2], KEYS[3]
 local holders = whole(ARGV[1], 1)
@@ -24,7 +25,7 @@ local last = string.format('%.0f', present)
 local gone = redis.call('ZCOUNT', permits, '-inf', last)
 local value = gone > 0 and integer(free or '')
 if value then
-  local _, units = expired(permits, counts, present, gone)
+  local _, units = expired(permits, counts, present, math.min(gone, 10000))
   free = string.format('%.0f', value + units)
 end
 local found = {free or '', redis.call('ZCARD', permits) - gone}

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.set
---! version  8
+--! version  9
 --! keys     counter:string permits:zset counts:hash receipt:string total:string
 --! args     units:int life_ms:int replaces:int reclaims:int channel:str calls:int receipt_ms:int
 --! returns  1 = made or changed | 0 = there is such a semaphore, and replaces is 0 or it has so many | int <= -10 = there is one, and it has other permits, -10 less this of them
@@ -69,8 +69,7 @@ elseif not found then
 end
 local changed = (not found or change ~= 0) and 1 or 0
 if found and not replaces and integer(found) then
-  local number, noted = permit_number(integer(found), counts, total)
-  number = number < units and (noted or units) or number
+  local number = permit_number(integer(found), counts, total, units)
   changed = number ~= units and -10 - math.max(0, number) or 0
 end
 leave_receipt(receipt, calls, string.format('%.0f', changed), receipt_ms)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Coroutine, Generator
 from types import CoroutineType
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, SupportsIndex, TypeVar, cast
 
 from redisson_py._arguments import as_async, refuse_misfit
 from redisson_py._process_bound import ProcessBound
@@ -28,7 +28,7 @@ class Acquiring(Generic[T]):
         given: Those that are given by name.
     """
 
-    __slots__ = ("_args", "_coroutine", "_given")
+    __slots__ = ("__weakref__", "_args", "_coroutine", "_given")
 
     # `inspect.iscoroutine`, on which anyio relies, asks for this class.
     __class__ = CoroutineType  # type: ignore[assignment]
@@ -50,6 +50,10 @@ class Acquiring(Generic[T]):
 
     def __repr__(self) -> str:
         return repr(self._coroutine)
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> NoReturn:
+        # Nor can it be copied.
+        raise TypeError(f"cannot pickle {self!r}")
 
     def _refuse_block(self, *_: object) -> NoReturn:
         """Raise: this is entered as if it were a block."""

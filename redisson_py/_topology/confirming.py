@@ -168,9 +168,8 @@ class ConfirmingStream(Stream):
         if not self._ending:
             # Called before the wire's own callback: WAIT leaves in one write with its calls.
             self._ending = True
-            loop = running_loop()
-            self._turn_at = loop.time()
-            loop.call_soon(self._end_batch)
+            self._turn_at = loop_time()
+            running_loop().call_soon(self._end_batch)
 
     def _end_batch(self) -> None:
         """Write WAIT behind the calls of this turn, if any of them has to be confirmed."""

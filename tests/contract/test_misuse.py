@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import gc
 import inspect
+import pickle
 import traceback
+import weakref
 from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
 from typing import Any
@@ -239,6 +242,10 @@ async def test_an_acquire_is_a_coroutine(make_lock: MakeLock, client: Redisson) 
     assert asyncio.iscoroutine(acquiring)
     assert inspect.getcoroutinestate(acquiring) == inspect.CORO_CREATED
     assert "acquire" in repr(acquiring)
+    assert weakref.ref(acquiring)() is acquiring
+    for leave in (pickle.dumps, copy.copy, copy.deepcopy):
+        with pytest.raises(TypeError, match=r"cannot pickle .*acquire"):
+            leave(acquiring)
     # As the repr of a task asks from Python 3.12 on.
     assert bool(acquiring)
     await (await acquiring).release()

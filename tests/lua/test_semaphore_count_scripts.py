@@ -11,6 +11,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from tests.lua.test_golden_vectors import listening
+from tests.support.counting import Counted
 from tests.support.scripts.calls import BAD_MS, LEASE, TOMBSTONE, A, B, Scripts, ask, everything
 from tests.support.scripts.permits import SemaphoreScripts
 
@@ -271,6 +272,18 @@ class TestLooking:
         await semaphore.end(A)
         assert await semaphore.inspect() == [b"5", 0]
         assert len(before) == len(await everything(redis))
+
+    async def test_inspect_counts_a_bounded_number_of_dead_holders(
+        self, semaphore: SemaphoreScripts, redis: Redis
+    ) -> None:
+        await semaphore.start(5)
+        dead: list[str] = [f"dead:{n}" for n in range(10_007)]
+        await redis.zadd(semaphore.permits, dict.fromkeys(dead, 1))
+        await redis.hset(semaphore.counts, mapping=dict.fromkeys(dead, 1))
+        await semaphore.acquire(A, reclaims=1)
+        async with Counted(redis) as counted:
+            assert (await semaphore.inspect())[:3] == [b"10005", 1, A.encode()]
+        assert counted.calls["hget"] == 10_001
 
 
 # set and delete only look whether anything is there, inspect shows whatever is.

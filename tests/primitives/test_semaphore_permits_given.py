@@ -10,8 +10,15 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import LeaseLostError, PermitExpirableSemaphore, Redisson, Semaphore
+from redisson_py import (
+    LeaseLostError,
+    PermitExpirableSemaphore,
+    Redisson,
+    ScriptError,
+    Semaphore,
+)
 from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import Permit
 from tests.support.counting import Counted
 from tests.support.streams import answered
 
@@ -280,6 +287,23 @@ class TestBesideRedisson:
         await by_acquire(plain(clients(), 9))
         assert warnings(caplog) == []
 
+    @pytest.mark.parametrize("change", ["reduced", "deleted"])
+    async def test_a_note_that_it_left_behind_is_not_believed(
+        self, clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture, change: str
+    ) -> None:
+        await by_acquire(plain(clients(), 10))
+        if change == "reduced":
+            # As its `addPermits(-7)` does.
+            await redis.decrby(NAME, 7)
+        else:
+            # As its `delete` and its `trySetPermits` do.
+            await redis.delete(NAME)
+            await redis.set(NAME, 3)
+        await redis.decr(NAME)
+        for use in FIRST_USES[:-1]:
+            await use(plain(clients(), 3))
+        assert warnings(caplog) == []
+
 
 async def test_the_note_ends_with_the_semaphore(client: Redisson, redis: Redis) -> None:
     note = "{semaphore}:redisson_py:total"
@@ -300,3 +324,20 @@ async def test_the_note_lasts_as_long_as_an_idle_semaphore(
     await redis.pexpire(note, 1000)
     await by_acquire(plain(client, 2))
     assert 60_000 < await redis.pttl(note) <= 90_000
+
+
+@pytest.mark.parametrize("command", ["hvals", "pttl"])
+async def test_a_user_who_may_not_count_or_keep_the_note_does_without(
+    clients: ClientFactory, redis: Redis, allow: Permit, command: str
+) -> None:
+    """What is refused is never half done: only Redis 6.2 lets a script find that out midway."""
+    client = clients(url=await allow(command))
+    if command == "hvals":
+        assert await plain(clients(), None).try_set_permits(2)
+    try:
+        permit = await plain(client, 5).acquire()
+    except ScriptError:
+        assert command == "pttl"
+        assert not await redis.exists(NAME)
+    else:
+        await permit.release()

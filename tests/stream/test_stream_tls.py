@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
+import warnings
 from pathlib import Path
 
 import pytest
@@ -194,6 +197,27 @@ async def test_tls_spoken_to_plain_is_said_to_callers_in_a_hurry(
                 break
         else:
             pytest.fail(f"not one of 20 said so: {options}, {timeout}")
+
+
+async def test_a_connection_that_opens_while_its_client_gives_up_is_closed(
+    server: EmbeddedServer, good: Certificates
+) -> None:
+    """The task that asks slow servers without TLS has to end first."""
+    url = f"{server.url}?ssl_ca_certs={good.authority}"
+    for _ in range(5):
+        connector = servers_from_url(url, None).connector
+        opening = asyncio.create_task(connector.open(60))
+        while not connector._seen.opened:
+            await asyncio.sleep(0)
+        assert opening.cancel()
+        # redis-py warns of a connection that was not closed.
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with pytest.raises(asyncio.CancelledError):
+                await opening
+            del opening
+            gc.collect()
+        assert not caught
 
 
 async def test_a_silent_server_is_not_taken_for_one_without_tls(

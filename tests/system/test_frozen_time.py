@@ -16,7 +16,7 @@ import pytest_asyncio
 import time_machine
 
 import redisson_py.sync
-from redisson_py import AcquireTimeoutError, LeaseLostError, Redisson
+from redisson_py import AcquireTimeoutError, LeaseLostError, Redisson, ReplicationError
 from redisson_py.sync import _loop_thread
 from tests.fixtures.client import ClientFactory
 
@@ -109,6 +109,24 @@ async def test_the_watchdog_renews_and_leases_end_while_time_is_frozen(
             kept.check()
             assert await other.get_lock("kept").locked()
             assert client.statistics().renewals > 0
+
+
+async def test_replicas_have_their_time_while_time_is_frozen(
+    clients: ClientFactory, freeze: Callable[[], AbstractContextManager[Any]]
+) -> None:
+    """There are none, which the server says when that time is up, long before our patience is."""
+    client = clients(sync_replicas=1, sync_timeout=0.3, command_timeout=30)
+    await client.ping()
+    enough = threading.Event()
+    patience = asyncio.create_task(asyncio.to_thread(enough.wait, 15))
+    with freeze():
+        acquiring = asyncio.ensure_future(client.get_lock("k").acquire())
+        await asyncio.wait([acquiring, patience], return_when=asyncio.FIRST_COMPLETED)
+        assert not patience.done()
+    enough.set()
+    await patience
+    with pytest.raises(ReplicationError, match="0 of 1 replicas confirmed in time"):
+        await acquiring
 
 
 async def test_time_that_a_test_moves_ends_no_lease(connected: tuple[Redisson, Redisson]) -> None:

@@ -1,4 +1,4 @@
-"""What is left of an event loop that was closed."""
+"""Timers, and what is left of an event loop that was closed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import gc
 
 import pytest
 
-from redisson_py._loop import discard
+from redisson_py._loop import _RealTimer, discard, monotonic, new_future, wake
 
 
 def test_nothing_is_logged_of_a_discarded_task_or_of_what_it_waited_for(
@@ -27,3 +27,13 @@ def test_nothing_is_logged_of_a_discarded_task_or_of_what_it_waited_for(
     del task, waited_for
     gc.collect()
     assert not caplog.records
+
+
+async def test_a_timer_that_became_due_while_the_process_was_paused_rings_at_once() -> None:
+    """Paused between two looks at the clock, as by SIGSTOP: that is no frozen time."""
+    rung = new_future()
+    before = monotonic() - 120
+    timer = _RealTimer(asyncio.get_running_loop(), before + 60, before, lambda: wake(rung))
+    async with asyncio.timeout(30):
+        await rung
+    timer.cancel()
