@@ -1,6 +1,7 @@
 r"""A small web service that pays each order once and tells busy from broken, even in an outage.
 
     pip install ./redisson_py fastapi uvicorn gunicorn uvicorn-worker
+    cd redisson_py
 
     REDISSON_URL=redis://localhost:6379/0 uvicorn examples.service.app:app
     REDISSON_URL=redis://localhost:6379/0 \

@@ -167,9 +167,7 @@ class Lease(AsyncOnly):
         return self._state == "lost" or (self._state == "held" and now() >= self._ends_at)
 
     def check(self) -> None:
-        """Raise `LeaseLostError` if it is lost. No I/O.
-
-        It raises nothing after a release: `remaining` is 0.0 then.
+        """Raise `LeaseLostError` if it is lost, and nothing after a release. No I/O.
 
         Raises:
             LeaseLostError: The holder can no longer rely on it.
@@ -211,9 +209,7 @@ class Lease(AsyncOnly):
         """
         seconds = check_lease_time(lease_time)
         if self._state == "released":
-            raise NotHeldError(
-                f"{self._hold.ownership!r} was already released, so its lease cannot be extended"
-            )
+            raise NotHeldError(f"{self._hold.ownership!r} was already released")
         self.check()
         await self._hold.ownership.extend(self, seconds)
 

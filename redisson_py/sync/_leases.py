@@ -72,9 +72,7 @@ class Lease(LeaseWrapper):
         return value
 
     def check(self) -> None:
-        """Raise `LeaseLostError` if it is lost. No I/O.
-
-        It raises nothing after a release: `remaining` is 0.0 then.
+        """Raise `LeaseLostError` if it is lost, and nothing after a release. No I/O.
 
         Raises:
             LeaseLostError: The holder can no longer rely on it.
