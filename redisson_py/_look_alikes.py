@@ -32,8 +32,8 @@ def refusal(client: object) -> str:
     text = f"{_TAKEN}, not {_name(type(client))}"
     if _is_of("redis", type(client)) and not _is_of("redis.asyncio", type(client)):
         return (
-            f"{text}, which is synchronous. Redisson.from_url takes a URL instead, and"
-            " redisson_py.sync has the locks for threads"
+            f"{text}, which is synchronous. Redisson.from_url takes a URL instead, also in"
+            " redisson_py.sync, which has the locks for threads"
         )
     return f"{text}. Redisson.from_url takes the server's URL instead"
 
