@@ -189,8 +189,9 @@ class _RealTimer:
     ) -> None:
         self._loop = loop
         self._due = due
-        self._callback = callback
-        self._timer: Timer | None = self._start(present)
+        #: None once it is over: what it calls often refers to this timer.
+        self._callback: Callable[[], object] | None = callback
+        self._timer = self._start(present)
 
     def _start(self, present: float) -> Timer:
         loop = self._loop
@@ -211,19 +212,19 @@ class _RealTimer:
         return timer
 
     def _ring(self) -> None:
-        if self._timer is None:
+        callback = self._callback
+        if callback is None:
             return
         present = monotonic()
         if self._due - present > _EARLY:
             self._timer = self._start(present)
         else:
-            self._timer = None
-            self._callback()
+            self._callback = None
+            callback()
 
     def cancel(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._callback = None
+        self._timer.cancel()
 
 
 def call_at(moment: float, callback: Callable[[], object]) -> Timer:

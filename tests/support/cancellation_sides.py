@@ -136,4 +136,6 @@ class StoreSide:
     async def assert_free(self, lock: Any, permits: int) -> None:
         """As `Side` says: nobody holds it, and nobody waits for it."""
         snapshot = await lock.inspect()
-        assert snapshot.holders == snapshot.waiters == ()
+        # None: it does not record who waits.
+        assert snapshot.holders == ()
+        assert not snapshot.waiters

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import weakref
 
 import pytest
 
-from redisson_py._loop import _RealTimer, discard, monotonic, new_future, wake
+from redisson_py._loop import _RealTimer, call_later, discard, monotonic, new_future, wake
 
 
 def test_nothing_is_logged_of_a_discarded_task_or_of_what_it_waited_for(
@@ -37,3 +38,33 @@ async def test_a_timer_that_became_due_while_the_process_was_paused_rings_at_onc
     async with asyncio.timeout(30):
         await rung
     timer.cancel()
+
+
+class Owner:
+    """What has a timer, and what the timer calls."""
+
+    def __init__(self) -> None:
+        self.rung = new_future()
+        self.timer = call_later(0.001, self.ring)
+
+    def ring(self) -> None:
+        wake(self.rung)
+
+
+@pytest.mark.parametrize("cancelled", [False, True])
+async def test_a_timer_that_is_over_keeps_nobody(cancelled: bool) -> None:
+    """Without the collector: queues and watches of locks that nobody uses are freed at once."""
+    gc.disable()
+    try:
+        owner = Owner()
+        if cancelled:
+            owner.timer.cancel()
+        else:
+            await owner.rung
+        kept = weakref.ref(owner)
+        del owner
+        # The loop's own handle of it is dropped with this turn.
+        await asyncio.sleep(0)
+        assert kept() is None
+    finally:
+        gc.enable()

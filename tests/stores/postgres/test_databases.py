@@ -23,10 +23,10 @@ async def test_one_name_in_two_databases_is_two_locks() -> None:
             async with MultiLock(one.get_lock("same"), two.get_lock("same")):
                 assert await one.get_lock("same").locked()
                 assert await two.get_lock("same").locked()
-            with pytest.raises(ValueError, match="one lock for PostgreSQL"):
+            with pytest.raises(ValueError, match="the same lock in PostgreSQL"):
                 MultiLock(two.get_lock("same"), two.get_fenced_lock("same"))
             by_default = Postgres.from_url(server.url.removesuffix("/postgres"))
-            with pytest.raises(ValueError, match="one lock for PostgreSQL"):
+            with pytest.raises(ValueError, match="the same lock in PostgreSQL"):
                 MultiLock(one.get_lock("same"), by_default.get_lock("same"))
 
 
