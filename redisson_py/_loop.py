@@ -189,9 +189,10 @@ class _RealTimer:
     ) -> None:
         self._loop = loop
         self._due = due
-        #: None once it is over: what it calls often refers to this timer.
+        # Both are None once it is over: what it calls often refers to this timer, and so does the
+        # loop's own.
         self._callback: Callable[[], object] | None = callback
-        self._timer = self._start(present)
+        self._timer: Timer | None = self._start(present)
 
     def _start(self, present: float) -> Timer:
         loop = self._loop
@@ -219,12 +220,13 @@ class _RealTimer:
         if self._due - present > _EARLY:
             self._timer = self._start(present)
         else:
-            self._callback = None
+            self._callback = self._timer = None
             callback()
 
     def cancel(self) -> None:
-        self._callback = None
-        self._timer.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._callback = self._timer = None
 
 
 def call_at(moment: float, callback: Callable[[], object]) -> Timer:

@@ -51,10 +51,16 @@ class Owner:
         wake(self.rung)
 
 
+def timers() -> int:
+    return sum(type(each) is _RealTimer for each in gc.get_objects())
+
+
 @pytest.mark.parametrize("cancelled", [False, True])
 async def test_a_timer_that_is_over_keeps_nobody(cancelled: bool) -> None:
     """Without the collector: queues and watches of locks that nobody uses are freed at once."""
+    gc.collect()
     gc.disable()
+    before = timers()
     try:
         owner = Owner()
         if cancelled:
@@ -66,5 +72,6 @@ async def test_a_timer_that_is_over_keeps_nobody(cancelled: bool) -> None:
         # The loop's own handle of it is dropped with this turn.
         await asyncio.sleep(0)
         assert kept() is None
+        assert timers() == before
     finally:
         gc.enable()
