@@ -49,8 +49,10 @@ async def test_a_server_without_a_command_is_not_supported(command: str) -> None
     ],
 )
 async def test_who_lacks_a_permission_reads_where_they_stand(
-    rules: str, redis: Redis, server_url: str
+    rules: str, redis: Redis, server_url: str, server_choice: str
 ) -> None:
+    if server_choice == "redis62" and rules in {"-script|load", "-pttl", "-set"}:
+        pytest.skip("scripts of Redis 6.2 cannot ask what a user may do, and rules name no |load")
     await redis.execute_command("SCRIPT", "FLUSH")  # type: ignore[no-untyped-call]  # redis-py's
     await redis.execute_command(  # type: ignore[no-untyped-call]  # redis-py's
         "ACL", "SETUSER", "poor", "on", ">pw", "~*", "&*", "+@all", rules
