@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from redisson_py import LeaseLostError, NotHeldError
+from redisson_py import LeaseLostError, NotHeldError, Redisson
 from redisson_py.locks.lock import ServerLock
 from tests.interop.java import MS, JavaError, JavaObject
 from tests.interop.keyspace import Keyspace, Seen
 from tests.interop.tasks import Tasks
+from tests.support.kinds import CENTRAL, KINDS
 
 Notes = dict[str, Seen]
 
@@ -115,6 +116,16 @@ def differences(java: Notes, ours: Notes) -> dict[str, Any]:
         if different:
             found[step] = different
     return found
+
+
+async def acquire_first(client: Redisson) -> None:
+    """Acquire one of each kind, so that what only a client's first acquire sends is over.
+
+    On Redis 6.2 that is a message which shows whether the user may publish.
+    """
+    for name in CENTRAL:
+        async with KINDS[name].one(client):
+            pass
 
 
 Keyspaces = tuple[Keyspace, Keyspace]

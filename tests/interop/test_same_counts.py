@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from redisson_py import Permit, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.interop.java import MS, JavaObject
-from tests.interop.same_steps import Keyspaces, Notes, differences
+from tests.interop.same_steps import Keyspaces, Notes, acquire_first, differences
 from tests.support.waiting import until_async
 
 Step = tuple[str, Callable[[], Awaitable[Any]], Callable[[], Awaitable[Any]]]
@@ -32,6 +32,7 @@ async def test_semaphore(
     keyspaces: Keyspaces, redisson: JavaObject, client: Redisson, redis: Redis
 ) -> None:
     theirs = await redisson.get("getSemaphore", "of-java")
+    await acquire_first(client)
     ours = client.get_semaphore("of-us")
 
     async def ours_refused() -> None:
@@ -69,7 +70,9 @@ async def test_permits_with_ids(
     keyspaces: Keyspaces, redisson: JavaObject, clients: ClientFactory, redis: Redis
 ) -> None:
     theirs = await redisson.get("getPermitExpirableSemaphore", "of-java")
-    ours = clients(lease_time=300).get_permit_expirable_semaphore("of-us")
+    client = clients(lease_time=300)
+    await acquire_first(client)
+    ours = client.get_permit_expirable_semaphore("of-us")
     ids: list[str] = []
     permits: list[Permit] = []
 

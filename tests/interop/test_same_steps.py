@@ -23,6 +23,7 @@ from tests.interop.same_steps import (
     Notes,
     OurLocks,
     Story,
+    acquire_first,
     both,
     differences,
 )
@@ -44,7 +45,9 @@ async def redisson(redissons: RedissonFactory) -> JavaObject:
 @pytest_asyncio.fixture
 async def client(clients: ClientFactory) -> Redisson:
     """As Redisson's."""
-    return clients(lease_time=300)
+    client = clients(lease_time=300)
+    await acquire_first(client)
+    return client
 
 
 async def lock_story(locks: Locks, keyspace: Keyspace) -> Notes:
