@@ -11,12 +11,15 @@ from redisson_py import CountDownLatch, Lease, PermitExpirableSemaphore, ReadWri
 
 LOCK = "lock"
 FENCED = "fenced lock"
+NON_REENTRANT = "non-reentrant lock"
 FAIR = "fair lock"
 READ = "read lock"
 WRITE = "write lock"
 MIXED = "read and write lock, 9 to 1"
 SEMAPHORE = "semaphore"
 EXPIRABLE = "permit-expirable semaphore"
+ONE_PERMIT = "semaphore of 1"
+ONE_EXPIRABLE = "permit-expirable semaphore of 1"
 MULTI = "multi lock of 3"
 RED = "red lock"
 LATCH = "latch"
@@ -42,6 +45,7 @@ Getter = Callable[[str], Entered]
 _GETTERS: dict[str, Callable[[Redisson], Getter]] = {
     LOCK: lambda client: client.get_lock,
     FENCED: lambda client: client.get_fenced_lock,
+    NON_REENTRANT: lambda client: lambda name: client.get_lock(name, reentrant=False),
     FAIR: lambda client: client.get_fair_lock,
     READ: lambda client: lambda name: client.get_read_write_lock(name).read_lock(),
     WRITE: lambda client: lambda name: client.get_read_write_lock(name).write_lock(),
@@ -49,6 +53,10 @@ _GETTERS: dict[str, Callable[[Redisson], Getter]] = {
     SEMAPHORE: lambda client: lambda name: client.get_semaphore(name, PERMITS),
     EXPIRABLE: lambda client: (
         lambda name: _Expirable(client.get_permit_expirable_semaphore(name, PERMITS))
+    ),
+    ONE_PERMIT: lambda client: lambda name: client.get_semaphore(name, 1),
+    ONE_EXPIRABLE: lambda client: (
+        lambda name: _Expirable(client.get_permit_expirable_semaphore(name, 1))
     ),
     MULTI: lambda client: lambda name: _multi_lock(client, name),
     LATCH: lambda client: lambda name: _Latch(client.get_latch(name)),
