@@ -49,12 +49,16 @@ class Busy:
         queued: The store remembers the request, so a waiter that leaves must say so.
         absent: Nothing can become free: the number of permits of the semaphore was never set.
         missing: Of the permits of the semaphore some are neither free nor taken.
+        place: The number of clients before this one in the queue of clients, if it is there.
+        calls: The release of the holder will call the first client of that queue.
     """
 
     retry_in: float | None
     queued: bool = False
     absent: bool = False
     missing: bool = False
+    place: int | None = None
+    calls: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,9 @@ MISSING = Busy(None, missing=True)
 
 #: Wakes every waiter of a channel.
 ALL = 1 << 30
+
+#: Stands for the message that a lock is free and that the first of the clients that wait was called.
+CALLED = -(1 << 62)
 
 #: Tells how many waiters a message wakes.
 Wakes = Callable[[int], int]

@@ -79,6 +79,11 @@ def waiting_writers(key: bytes) -> bytes:
     return suffixed(key, b"redisson_py:writers")
 
 
+def waiting_clients(key: bytes) -> bytes:
+    """Return the queue of the clients that wait for what is at `key`."""
+    return suffixed(key, b"redisson_py:clients")
+
+
 def hash_tag(key: bytes) -> bytes | None:
     """Return the part in braces that alone decides the slot of `key`; None if all of it does."""
     start = key.find(b"{") + 1

@@ -1,6 +1,8 @@
 """Owners: the client's id, and a number for each outermost acquisition.
 
-No number is used twice, so nothing that arrives late can touch a newer hold.
+No number is used twice, so nothing that arrives late can touch a newer hold. It begins with a zero:
+of such holders, others know that their releases call the first client that waits. Redisson's
+thread ids do not.
 """
 
 from __future__ import annotations
@@ -50,6 +52,11 @@ def client_id_of(start: bytes) -> str:
     return str(uuid.UUID(bytes=start + hashlib.sha256(start).digest()[: 16 - _TELLING]))
 
 
+def numbered(client_id: str, number: int | str) -> str:
+    """Return the owner with this number."""
+    return f"{client_id}:0{number}"
+
+
 class Owners:
     """The owners of one client: its id, and numbers that are never used twice.
 
@@ -65,7 +72,7 @@ class Owners:
     def renew(self) -> None:
         """Take another client id, after a fork or when the client is opened again."""
         self.client_id: str = client_id_of(uuid.uuid4().bytes[:_TELLING])
-        self.prefix: str = self.client_id + ":"
+        self.prefix: str = numbered(self.client_id, "")
 
     def new_owner(self) -> str:
         """Return an owner that was never used before."""

@@ -1,12 +1,19 @@
 --! script   fenced_lock.acquire
---! version  6
---! keys     lock:hash tombstone:string token:string version_key:string
---! args     owner:str holds:int lease_ms:int tokens:int version:int version_ms:int idle_ms:int needs:str
---! returns  array: 1, first token (0 on re-entry) = granted | 0, ms = busy (-1 = no lease) | -2, 0 = lost | -3, 0 = void
+--! version  7
+--! keys     lock:hash tombstone:string token:string version_key:string clients:zset
+--! args     owner:str holds:int lease_ms:int tokens:int version:int version_ms:int idle_ms:int needs:str channel:str client:str yields:int
+--! returns  array: 1, first token (0 on re-entry) = granted | 0, ms = busy (-1 = no lease) | 0, and the array of lock.acquire = busy, in the queue | -2, 0 = lost | -3, 0 = void
 --! retry    safe: states the hold count it wants; a repetition reads the range it took, or takes another if that is gone
 
 --! include lib.whole
 --! include lib.superseded
+--! include lib.front
+--! include lib.call_next
+--! include lib.mark_called
+--! include lib.may_take
+--! include lib.leave_queue
+--! include lib.join_queue
+--! include lib.busy
 
 -- As lock.acquire, with a range of fencing tokens for each outermost grant. The
 -- counter is left at the end of the range, so Redisson's INCR goes on above it.
@@ -16,10 +23,11 @@
 -- being exact, until the year 2255. With idle_ms > 0 the counter is gone so long
 -- after the lease, and the next token rests on the clock alone.
 local lock, tombstone, token, version_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local clients = KEYS[5]
 local owner, holds = ARGV[1], whole(ARGV[2], 1)
 local lease_ms, tokens = whole(ARGV[3], 1), whole(ARGV[4], 1)
 local version, version_ms, idle_ms = whole(ARGV[5], 0), whole(ARGV[6], 0), whole(ARGV[7], 0)
-local needs = ARGV[8]
+local needs, channel, client, yields = ARGV[8], ARGV[9], ARGV[10], ARGV[11]
 
 if needs ~= '' then
 --! include lib.lacks
@@ -41,10 +49,24 @@ if not held and holds > 1 then
   return {-2, 0}
 end
 if not held and redis.call('EXISTS', lock) == 1 then
-  return {0, redis.call('PTTL', lock)}
+  if client == '' then
+    return {0, redis.call('PTTL', lock)}
+  end
+  return {0, unpack(busy(lock, clients, client))}
 end
 if not held and redis.call('EXISTS', tombstone) == 1 then
   return {-3, 0}
+end
+if not held and redis.call('EXISTS', clients) == 1 then
+  local may, look_ms = may_take(clients, channel, client, yields == '1')
+  if not may and client == '' then
+    return {0, 0}
+  elseif not may then
+    return {0, look_ms, join_queue(clients, client), 0}
+  end
+  if client ~= '' then
+    leave_queue(clients, channel, client)
+  end
 end
 
 local counter = redis.call('GET', token)

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --! script   lock.set_lease
---! version  5
---! keys     lock:hash version_key:string
+--! version  6
+--! keys     lock:hash version_key:string clients:zset
 --! args     owner:str lease_ms:int version:int version_ms:int channel:str
 --! returns  1 = set | 0 = not the owner | 2 = superseded
 --! retry    safe: sets a length counted from now, never adds to one
@@ -10,8 +10,10 @@
 --! include lib.superseded
 --! include lib.remember
 --! include lib.sooner
+--! include lib.front
+--! include lib.sooner_for
 
-local lock, version_key = KEYS[1], KEYS[2]
+local lock, version_key, clients = KEYS[1], KEYS[2], KEYS[3]
 local owner, lease_ms = ARGV[1], whole(ARGV[2], 1)
 local version, version_ms, channel = whole(ARGV[3], 0), whole(ARGV[4], 0), ARGV[5]
 
@@ -25,7 +27,7 @@ if redis.call('HEXISTS', lock, owner) == 0 then
   return 0
 end
 if sooner(lock, lease_ms) then
-  redis.call('PUBLISH', channel, '0')
+  sooner_for(clients, channel)
 end
 remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('PEXPIRE', lock, string.format('%.0f', lease_ms))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from redisson_py._answers import Answer
+from redisson_py._commands.client_queue import ClientQueue
 from redisson_py._commands.request import Field, Wish
 from redisson_py._scripts.source import Script
 
@@ -31,6 +32,11 @@ class Commands(Protocol):
 
     @property
     def key(self) -> bytes: ...
+    @property
+    def clients(self) -> ClientQueue | None:
+        """The queue of the clients that wait for it, if there is one."""
+        ...
+
     @property
     def channel(self) -> bytes:
         """Where releases are announced."""

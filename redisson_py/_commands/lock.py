@@ -6,8 +6,9 @@ from typing import Any
 
 from redisson_py import _keys
 from redisson_py._answers import GIVEN_UP, GRANTED, LOST, UNKNOWN_WAIT, Answer, Busy, Granted
+from redisson_py._commands.client_queue import ClientQueue
 from redisson_py._commands.needs import needs
-from redisson_py._commands.replies import decode, seconds_left
+from redisson_py._commands.replies import decode, in_queue, seconds_left
 from redisson_py._commands.request import REDISSON_WAIT_MS, Field, Wish
 from redisson_py._commands.wakes import lock_wakes
 from redisson_py._options import TOMBSTONE
@@ -16,7 +17,9 @@ from redisson_py._scripts.shapes import array, text, whole
 from redisson_py._scripts.source import Script
 from redisson_py._time import milliseconds
 
-ACQUIRE = source.load("lock.acquire")
+#: The busy reply to a client in the queue of clients: see `in_queue`.
+IN_QUEUE = (whole(-1), whole(0), whole(0, 1))
+ACQUIRE = source.load("lock.acquire", array(*IN_QUEUE))
 FORCE_RELEASE = source.load("lock.force_release")
 INSPECT = source.load("lock.inspect", array(whole(-2), rows=(text, text)))
 RELEASE = source.load("lock.release")
@@ -24,8 +27,10 @@ RENEW = source.load("lock.renew")
 SET_LEASE = source.load("lock.set_lease")
 
 _CODE_AND_NUMBER = array(whole(-3, 1), whole(-1))
+_IN_QUEUE = array(whole(0, 0), *IN_QUEUE)
 ACQUIRE_FENCED = source.load(
-    "fenced_lock.acquire", lambda reply: _CODE_AND_NUMBER(reply) and reply != [1, -1]
+    "fenced_lock.acquire",
+    lambda reply: _CODE_AND_NUMBER(reply) and reply != [1, -1] or _IN_QUEUE(reply),
 )
 RENEW_FENCED = source.load("fenced_lock.renew")
 SET_LEASE_FENCED = source.load("fenced_lock.set_lease")
@@ -63,6 +68,9 @@ class LockCommands:
     leaves_traces = False
     """A hold that is over stays in Redis until its owner takes it out."""
 
+    client_suffix: bytes | None = b""
+    """What tells the waiters of one client apart that want different things; None: no queue."""
+
     options: tuple[float, ...] = ()
     """What the constructor takes beside the key."""
 
@@ -85,9 +93,15 @@ class LockCommands:
         return (self.key,)
 
     @property
+    def clients(self) -> ClientQueue | None:
+        """The queue of the clients that wait for it, if there is one."""
+        suffix = self.client_suffix
+        return None if suffix is None else ClientQueue(self.key, self.channel, suffix)
+
+    @property
     def _queue_keys(self) -> dict[str, bytes]:
         """The keys of a queue on the server, by the names that scripts give them."""
-        return {}
+        return {} if self.client_suffix is None else {"clients": _keys.waiting_clients(self.key)}
 
     @property
     def renewal_keys(self) -> tuple[bytes, ...]:
@@ -120,12 +134,16 @@ class LockCommands:
             lock=self.key,
             tombstone=_keys.tombstone(self.key, field),
             version_key=_keys.version_key(self.key, field),
+            **self._queue_keys,
             owner=field,
             holds=wish.target,
             lease_ms=wish.lease_ms,
             version=wish.version,
             version_ms=wish.version_ms,
             needs=needs(self, wish),
+            channel=self.channel,
+            client=wish.client,
+            yields=wish.yields,
         )
 
     def answer(self, reply: Any, wish: Wish) -> Answer:
@@ -165,6 +183,7 @@ class LockCommands:
             lock=self.key,
             tombstone=_keys.tombstone(self.key, field),
             version_key=_keys.version_key(self.key, field),
+            **self._queue_keys,
             owner=field,
             holds=target,
             lease_ms=lease_ms,
@@ -212,6 +231,7 @@ class FencedLockCommands(LockCommands):
     kind = "fenced lock"
     acquire_script = ACQUIRE_FENCED
     tokens = TOKENS
+    client_suffix: bytes | None = b":fenced"
 
     def __init__(self, key: bytes, idle_ms: int = 0) -> None:
         super().__init__(key)
@@ -247,6 +267,7 @@ class FencedLockCommands(LockCommands):
             tombstone=_keys.tombstone(self.key, field),
             token=self._token_key,
             version_key=_keys.version_key(self.key, field),
+            **self._queue_keys,
             owner=field,
             holds=wish.target,
             lease_ms=wish.lease_ms,
@@ -255,6 +276,9 @@ class FencedLockCommands(LockCommands):
             version_ms=wish.version_ms,
             idle_ms=self.idle_ms,
             needs=needs(self, wish),
+            channel=self.channel,
+            client=wish.client,
+            yields=wish.yields,
         )
 
     def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes:
@@ -266,6 +290,7 @@ class FencedLockCommands(LockCommands):
             lock=self.key,
             version_key=_keys.version_key(self.key, field),
             token=self._token_key,
+            **self._queue_keys,
             owner=field,
             lease_ms=lease_ms,
             version=version,
@@ -276,9 +301,11 @@ class FencedLockCommands(LockCommands):
 
     def answer(self, reply: Any, wish: Wish) -> Answer:
         """Return what the reply to `acquire` means."""
-        code, value = reply
+        code, value = reply[:2]
         if code == 1:
             return Granted(value)
+        if code == 0 and len(reply) == 4:
+            return in_queue(reply[1:])
         if code == 0:
             return Busy(seconds_left(value)) if value >= 0 else UNKNOWN_WAIT
         return LOST if code == -2 else GIVEN_UP
@@ -301,6 +328,7 @@ class FairLockCommands(LockCommands):
     force_release_script = FORCE_RELEASE_FAIR
     inspect_script = INSPECT_FAIR
     queues = True
+    client_suffix: bytes | None = None
 
     def __init__(self, key: bytes, alive: float) -> None:
         super().__init__(key)

@@ -18,7 +18,7 @@ from redisson_py._commands.request import Field, Wish
 from redisson_py._commands.semaphore import RECLAIMS, RENEW, SET_LEASE
 from redisson_py._commands.wakes import permit_wakes
 from redisson_py._options import TOMBSTONE
-from redisson_py._owner import client_id_of
+from redisson_py._owner import client_id_of, numbered
 from redisson_py._scripts import source
 from redisson_py._scripts.shapes import array, text, whole
 from redisson_py._scripts.source import Arg, Script
@@ -51,13 +51,13 @@ def permit_id(owner: str) -> bytes:
 def owner_of(permit: bytes) -> str:
     """Return the owner of a permit, if a client of this library made its id."""
     number = int.from_bytes(permit[_CLIENT_BYTES:])
-    return f"{client_id_of(permit[:_CLIENT_BYTES])}:{number}"
+    return numbered(client_id_of(permit[:_CLIENT_BYTES]), number)
 
 
 def batch_of(owner: str, units: int) -> list[str]:
     """Return the owners of permits that are taken together, from the owner of the first."""
     client_id, _, number = owner.rpartition(":")
-    return [f"{client_id}:{int(number) + place}" for place in range(units)]
+    return [numbered(client_id, int(number) + place) for place in range(units)]
 
 
 class PermitExpirableSemaphoreCommands:
@@ -76,6 +76,7 @@ class PermitExpirableSemaphoreCommands:
     set_lease_script: Script = SET_LEASE
     renew_script: Script = RENEW
     queues = False
+    clients = None
     shares_lease = False
     leaves_traces = False
     passes = False

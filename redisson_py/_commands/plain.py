@@ -44,6 +44,8 @@ class _PlainWish:
     version_ms: int = 0
     checks: bool = False
     compares: bool = False
+    client: bytes = b""
+    yields: bool = False
     wait_ms: int = 0
 
     @property

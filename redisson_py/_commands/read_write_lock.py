@@ -51,6 +51,7 @@ class _SideCommands(LockCommands):
     __slots__ = ()
 
     channel_prefix = b"redisson_rwlock"
+    client_suffix: bytes | None = None
 
     @staticmethod
     def wakes(message: int) -> int:

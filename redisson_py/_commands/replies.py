@@ -37,10 +37,19 @@ def other_number(reply: int) -> int | None:
     return -10 - reply if reply <= -10 else None
 
 
-def decode(reply: int | None) -> Answer:
+def in_queue(reply: list[int]) -> Busy:
+    """Return what the reply to a client that waits in the queue of clients means."""
+    milliseconds, place, calls_nobody = reply
+    retry_in = seconds_left(milliseconds) if milliseconds >= 0 else None
+    return Busy(retry_in, place=place, calls=not calls_nobody)
+
+
+def decode(reply: int | list[int] | None) -> Answer:
     """Return what the reply of an acquire script without tokens means."""
     if reply is None:
         return GRANTED
+    if isinstance(reply, list):
+        return in_queue(reply)
     if reply >= 0:
         return Busy(seconds_left(reply))
     if reply == -1:

@@ -20,6 +20,9 @@ class Wish(Protocol):
         version: The version of this change to a live hold; 0 for the request of a new owner.
         version_ms: Milliseconds for which Redis remembers the version; 0: not at all.
         checks: It is refused if the user may not do what a release needs.
+        client: Its client's name in the queue of clients, which it joins if it has to wait; or
+            nothing.
+        yields: It lets the first of that queue go first, because its client has just released.
         compares: The server says if what the request names is not what is there; see `Disagrees`.
     """
 
@@ -41,6 +44,10 @@ class Wish(Protocol):
     def checks(self) -> bool: ...
     @property
     def compares(self) -> bool: ...
+    @property
+    def client(self) -> bytes: ...
+    @property
+    def yields(self) -> bool: ...
     @property
     def wait_ms(self) -> int:
         """How long it may wait in a queue in Redis, in milliseconds; 0: its time is not limited."""

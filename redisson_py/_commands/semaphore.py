@@ -46,6 +46,7 @@ class SemaphoreCommands:
     set_lease_script: Script = SET_LEASE
     renew_script: Script = RENEW
     queues = False
+    clients = None
     shares_lease = False
     # Redisson's clients do not look for permits of holders that lost their lease.
     leaves_traces = True

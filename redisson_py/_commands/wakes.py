@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from redisson_py._answers import ALL
+from redisson_py._answers import ALL, CALLED
 
 
 def lock_wakes(message: int) -> int:
-    """A lock: 0 wakes one waiter, 1 wakes all."""
-    return {0: 1, 1: ALL}.get(message, 0)
+    """A lock: it is free, which is for one waiter; 1 wakes all."""
+    return {0: 1, CALLED: 1, 1: ALL}.get(message, 0)
 
 
 def read_write_wakes(message: int) -> int:

@@ -57,20 +57,25 @@ class Sleeper:
 
     async def wait_for_messages(self, beyond: int, seconds: float) -> bool:
         """Sleep until more than `beyond` messages came, or for `seconds`; return whether."""
-        seat = self.seat
+        seat, channel = self.seat, self._announced_on()
         assert seat is not None
         slept_on = False
         end = loop_time() + seconds
         try:
-            while seat.channel.messages <= beyond and (left := end - loop_time()) > 0:
+            while channel.messages <= beyond and (left := end - loop_time()) > 0:
                 slept_on = slept_on or seat.woken
-                seat.arm()
+                self.arm()
                 await self.wait(left)
         except BaseException:
             # It was woken and has not asked again: leaving must pass the wake-up on.
             seat.woken = seat.woken or slept_on
             raise
-        return seat.channel.messages > beyond
+        return channel.messages > beyond
+
+    def _announced_on(self) -> Channel:
+        """Return the channel on which all releases are announced."""
+        assert self.seat is not None
+        return self.seat.channel
 
 
 class Bus:
@@ -110,10 +115,17 @@ class Bus:
             self._subscribe(seat.channel)
         return seat
 
-    def leave_seat(self, seat: Seat) -> None:
-        """Give up a seat."""
+    def leave_seat(self, seat: Seat, *, at_once: bool = False) -> None:
+        """Give up a seat; with `at_once` its channel is unsubscribed then, if it was the last."""
         self.table.leave(seat, loop_time())
-        if seat.channel.empty_since is not None:
+        channel = seat.channel
+        if channel.empty_since is None:
+            return
+        if at_once:
+            self.table.drop(channel)
+            if channel.stream is not None:
+                channel.stream.unsubscribe(channel.name)
+        else:
             self._linger_a_while()
 
     def own_message(self, channel: bytes) -> int:

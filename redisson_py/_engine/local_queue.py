@@ -120,6 +120,10 @@ class LocalQueue(Generic[H]):
         releasing: A release is under way; a request sent now would overtake the other waiters.
         turn: The turn of other processes to which the next request yields.
         no_turn_until: No turn is offered before this loop time, as the last one was not taken.
+        joined: The client is, or may be, in the queue of clients on the server. It is not when
+            nobody waits here.
+        yields_until: A request before this loop time lets the first of that queue go first: this
+            client has released to it; or 0.
         watch: Notices that the hold was released by force while tasks wait, or None.
     """
 
@@ -129,6 +133,7 @@ class LocalQueue(Generic[H]):
         "busy_at",
         "head",
         "hold",
+        "joined",
         "no_turn_until",
         "refused",
         "released_at",
@@ -136,6 +141,7 @@ class LocalQueue(Generic[H]):
         "turn",
         "waiters",
         "watch",
+        "yields_until",
     )
 
     def __init__(self) -> None:
@@ -154,12 +160,15 @@ class LocalQueue(Generic[H]):
         self.releasing: bool = False
         self.turn: Turn | None = None
         self.no_turn_until: float = 0.0
+        self.joined: bool = False
+        self.yields_until: float = 0.0
         self.watch: HoldWatch | None = None
 
     def needed(self, present: float) -> bool:
         """Whether tasks wait, hold or must yield at the loop time `present`."""
         busy = self.waiters or self.asking or self.releasing or self.hold is not None
-        return bool(busy) or self._owes_a_turn(present) or self.no_turn_until > present
+        until = max(self.no_turn_until, self.yields_until)
+        return bool(busy) or self._owes_a_turn(present) or until > present
 
     def _owes_a_turn(self, present: float) -> bool:
         return self.turn is not None and self.turn.until > present
@@ -333,6 +342,17 @@ class LocalQueue(Generic[H]):
             return None
         return Turn(own_message + others - 1, present + YIELD_WAIT, YIELD_WAIT)
 
+    def take_yield(self, once: bool) -> bool:
+        """Return whether the next request lets the first client of the queue go first; once."""
+        yields = self.yields_until > 0 and self.yields_until > loop_time()
+        if not once:
+            self.yields_until = 0.0
+        return yields
+
+    def called_next(self) -> None:
+        """Let the client go first that our release has called."""
+        self.yields_until = loop_time() + YIELD_BACK_OFF
+
     def turn_not_taken(self) -> None:
         """Offer no turn for a while, because no process used the last one."""
         self.no_turn_until = loop_time() + YIELD_BACK_OFF
@@ -355,3 +375,5 @@ class LocalQueue(Generic[H]):
         if any(not waiter.future.done() for waiter in self.waiters):
             held = self.hold is not None and self.hold.state == "held"
             assert self.asking or self.releasing or held, "somebody waits, and nobody will call"
+        elif self.joined:
+            assert self.asking, "nobody waits, and the client is in the queue of clients"

@@ -31,6 +31,9 @@ RELEASE_LEAST = 1.0
 Begun = AcquireRequest | Waiter
 """An acquisition under way: its request, or its place in the queue."""
 
+CALLED_NEXT = -1
+"""The answer to a release that has called the first of the clients that wait."""
+
 LastRelease = tuple["Ownership", Hold, Release | None]
 """A release under way of a hold that had one lease, or None if it was passed on. When it is
 answered `Ownership.left` must follow, or `Ownership.finish_release` if the reply is not plain."""
@@ -267,7 +270,9 @@ class Ownership:
             return
         queue.releasing = False
         others = (reply or 1) - 1 - (1 if own_message else 0)
-        if others > 0 and (turn := queue.offer_turn(others, own_message)) is not None:
+        if reply == CALLED_NEXT:
+            queue.called_next()
+        elif others > 0 and (turn := queue.offer_turn(others, own_message)) is not None:
             queue.turn = turn
         if queue.waiters:
             queue.advance()
@@ -321,6 +326,17 @@ class Ownership:
             commands.release_script, commands.key, packed, deadline, must=True, until=until
         )
 
+    def leave_queue(self, queue: LocalQueue[Hold]) -> None:
+        """Take this client out of the queue of clients, without waiting."""
+        queue.joined = False
+        clients, context, key = self.commands.clients, self.context, self.commands.key
+        assert clients is not None
+        executor = context.executor
+        until = executor.time() + RELEASE_LEAST
+        packed = executor.pack(clients.leave_script, clients.leave(context.owners.client_id))
+        with suppress(ClientClosedError):
+            executor.start_in_line(clients.leave_script, key, packed, until, must=True, until=until)
+
     # While it is held.
 
     def lower(self, hold: Hold) -> Call:
@@ -366,7 +382,10 @@ class Ownership:
         queue = self.queue
         if hold.reason in ("taken", "forced"):
             # Perhaps no message told of it. Any other end is one that the server had named.
-            self.context.bus.table.ended_early(self.commands.channel)
+            table, clients = self.context.bus.table, self.commands.clients
+            table.ended_early(self.commands.channel)
+            if clients is not None:
+                table.wake_first(clients.channel(self.context.owners.client_id))
         if queue is not None:
             if queue.hold is hold:
                 queue.hold = None

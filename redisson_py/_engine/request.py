@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from contextlib import suppress
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,8 @@ from redisson_py._answers import (
     RefusedError,
     Wakes,
 )
+from redisson_py._engine.bus import Sleeper
+from redisson_py._engine.client_queue import QueueSleeper
 from redisson_py._engine.waiting import Turn
 from redisson_py._loop import Future, call_later, loop_time
 from redisson_py._options import TOMBSTONE
@@ -60,17 +63,21 @@ class AcquireRequest:
         undone: An undo was sent.
         overtaken: A forced release was answered before it, so its grant may be gone already.
         call: The call under way.
+        client: Its client's name in the queue of clients while it waits there, else nothing.
+        yields: It lets the first of that queue go first, because its client has just released.
         checks: The server must say whether this client may also release it.
         compares: The server must say if it has something else than this client names.
     """
 
     __slots__ = (
         "_given_up",
+        "_place",
         "_queued",
         "_wait_ms",
         "asked_at",
         "call",
         "checks",
+        "client",
         "compares",
         "deadline",
         "fails_fast",
@@ -91,6 +98,7 @@ class AcquireRequest:
         "undone",
         "version",
         "version_ms",
+        "yields",
     )
 
     def __init__(
@@ -129,6 +137,9 @@ class AcquireRequest:
         self.version: int = 0
         self.version_ms: int = 0
         self.call: Call | None = None
+        self.client: bytes = b""
+        self.yields: bool = False
+        self._place: QueueSleeper | None = None
         self._given_up: BaseException | None = None
         self._queued = False
         self._wait_ms = 0
@@ -150,8 +161,35 @@ class AcquireRequest:
 
     @property
     def channel(self) -> bytes:
-        """The channel on which releases are announced."""
-        return self.ownership.commands.request_channel(self.owner)
+        """The channel on which it hears that it may ask."""
+        commands = self.ownership.commands
+        if (clients := commands.clients) is not None:
+            return clients.channel(self.ownership.context.owners.client_id)
+        return commands.request_channel(self.owner)
+
+    @property
+    def listens_first(self) -> bool:
+        """Whether it listens before it asks for the first time."""
+        queue = self.ownership.queue
+        return self.turn is not None or self.yields or (queue is not None and queue.joined)
+
+    @contextmanager
+    def listen(self, channel: bytes, wakes: Wakes) -> Generator[Sleeper]:
+        """Hold a seat on the channel; in the queue of clients, if there is one."""
+        ownership, bus = self.ownership, self.ownership.context.bus
+        clients = ownership.commands.clients
+        if clients is None:
+            with bus.listen(channel, wakes) as sleeper:
+                yield sleeper
+            return
+        self._place = waits = QueueSleeper(bus, ownership.commands.channel, wakes)
+        with bus.listen(channel, waits.heard, waits):
+            self.client = clients.member(ownership.context.owners.client_id)
+            try:
+                yield waits
+            finally:
+                waits.stop_watching()
+                self._place, self.client = None, b""
 
     @property
     def wakes(self) -> Wakes:
@@ -219,6 +257,9 @@ class AcquireRequest:
             return answer
         if not self.once and self.ownership.queue is not None:
             self.ownership.queue.heard_busy()
+        self.yields = False
+        if self._place is not None and self._place.placed(answer):
+            return await self.run(deadline)
         if answer.queued or self.uncertain:
             # The server has an entry for it, or may still grant a duplicate. So an undo must follow
             # when the caller leaves or the client closes.
@@ -256,7 +297,7 @@ class AcquireRequest:
         self.compares = ownership.compares
         if (
             plain is not None
-            and not (self.checks or self.compares)
+            and not (self.checks or self.compares or self.client)
             and self.target == 1
             and not self.version
             and self.lease_time == plain.lease_time
@@ -280,6 +321,8 @@ class AcquireRequest:
         else:
             call = executor.start_packed(script, commands.key, packed, deadline)
             call.fails_fast = self.fails_fast
+        if self.client and ownership.queue is not None:
+            ownership.queue.joined = True
         self.call = call
         context.pending[self] = None
         return call

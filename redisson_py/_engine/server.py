@@ -251,6 +251,24 @@ class PlainCalls(Protocol):
     def lease_time(self) -> float: ...
 
 
+class ClientQueue(Protocol):
+    """The queue of the clients that wait for one thing, on its server."""
+
+    leave_script: Any
+
+    def member(self, client_id: str, /) -> bytes:
+        """Return the name of a client in the queue."""
+        ...
+
+    def channel(self, client_id: str, /) -> bytes:
+        """Return the channel on which a client hears that it is called."""
+        ...
+
+    def leave(self, client_id: str, /) -> Any:
+        """Return the arguments of the request that takes a client out of the queue."""
+        ...
+
+
 class Commands(Protocol):
     """The requests about one name: arguments in, answers out.
 
@@ -272,6 +290,11 @@ class Commands(Protocol):
 
     @property
     def key(self) -> bytes: ...
+    @property
+    def clients(self) -> ClientQueue | None:
+        """The queue of the clients that wait for it, if there is one."""
+        ...
+
     @property
     def channel(self) -> bytes:
         """Where releases are announced."""

@@ -94,7 +94,7 @@ class TaskOwnership(ServerState):
         ):
             return None
         if queue is not None:
-            if queue.turn is not None:
+            if queue.turn is not None or queue.yields_until:
                 return None
             # As `LocalQueue.go_first`, without the cost of a call.
             if (
@@ -258,14 +258,18 @@ class TaskOwnership(ServerState):
                     turn = queue.take_turn()
                 request = self.new_request(task, lease_time, turn, once=once, deadline=deadline)
                 request.fails_fast = once
+                request.yields = queue is not None and queue.take_yield(once)
             if queue is not None:
                 request.heard_busy_at = queue.known_busy_at(waiter)
             parent = request.parent
             if parent is not None:
                 parent.count_read(1)
             limit = None if once else deadline
-            answer = await waiting.acquire(request, self.context.bus, limit, once=once, wait=wait)
+            answer = await waiting.acquire(request, request, limit, once=once, wait=wait)
             if type(answer) is Granted:
+                if queue is not None:
+                    # The server took this client out of the queue with the grant.
+                    queue.joined = False
                 hold = self.granted(request, task, lease_time, answer)
                 if turn is not None and queue is not None and not turn.taken:
                     queue.turn_not_taken()
@@ -279,6 +283,8 @@ class TaskOwnership(ServerState):
                 parent.count_read(-1)
             if not once and queue is not None:
                 queue.asked()
+                if queue.joined and not queue.waiting:
+                    self.leave_queue(queue)
             elif not once:
                 self.context.stopped_waiting(self.waiting_key)
 

@@ -78,6 +78,11 @@ class Request(Protocol[T_co]):
         """The turn of other processes that comes before this request."""
         ...
 
+    @property
+    def listens_first(self) -> bool:
+        """Whether it listens before it asks for the first time."""
+        ...
+
     async def run(self, deadline: float | None) -> T_co | Busy:
         """Ask once; any result but `Busy` ends the wait."""
         ...
@@ -118,7 +123,7 @@ async def acquire(
     outcome: T | Busy = _NOT_ASKED
     try:
         turn = None if once else request.turn
-        if turn is None:
+        if once or not request.listens_first:
             outcome = await request.run(deadline)
             if type(outcome) is Busy and not once:
                 request.heard_busy_at = loop_time()

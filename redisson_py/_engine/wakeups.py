@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
-from redisson_py._answers import Wakes
+from redisson_py._answers import CALLED, Wakes
 from redisson_py._engine.server import Source, Subscription
 
 
@@ -127,7 +127,7 @@ class Table:
         if channel is None:
             return
         try:
-            value = int(payload)
+            value = CALLED if payload == b"00" else int(payload)
         except ValueError:
             return
         channel.messages += 1

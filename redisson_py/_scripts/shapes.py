@@ -25,7 +25,8 @@ class Shape(NamedTuple):
         literals: Numbers that a reply may be.
         least: A reply may be this number or a larger one; infinity if it may not.
         most: A reply may be this number or a smaller one; minus infinity if it may not.
-        is_array: A reply is an array.
+        is_array: A reply is an array, or may be one.
+        elements: The numbers are those of the elements of an array.
         is_anything: A reply may be anything.
     """
 
@@ -34,6 +35,7 @@ class Shape(NamedTuple):
     least: float = math.inf
     most: float = -math.inf
     is_array: bool = False
+    elements: bool = False
     is_anything: bool = False
 
 
@@ -42,21 +44,23 @@ def read_shape(returns: str) -> Shape:
 
     Raises:
         ValueError: It begins with neither `array` nor `any =`, and one of its parts not with
-            `nil =`, `int =`, `int >= 0 =`, `int > 0 =`, `int <= -1 =` or a number.
+            `nil =`, `int =`, `int >= 0 =`, `int > 0 =`, `int <= -1 =`, `array =` or a number.
     """
     if returns.startswith("any ="):
         return Shape(is_anything=True)
-    is_array = returns == "array" or returns.startswith("array:")
+    is_array = elements = returns == "array" or returns.startswith("array:")
     nil, least, most = False, math.inf, -math.inf
     literals: set[int] = set()
     if is_array and not returns.startswith("array: for each "):
-        return Shape(is_array=True)
+        return Shape(is_array=True, elements=True)
     for part in re.sub(r"^array: for each \w+ ", "", returns).split(" | "):
         said = part.partition(" = ")[0].strip()
         if said == "nil":
             nil = True
         elif said == "int":
             least = -math.inf
+        elif said == "array":
+            is_array = True
         elif found := re.fullmatch(r"int (>=?) (\d+)", said):
             least = int(found[2]) + (found[1] == ">")
         elif found := re.fullmatch(r"int <= (-\d+)", said):
@@ -65,7 +69,7 @@ def read_shape(returns: str) -> Shape:
             literals.add(int(said))
         else:
             raise ValueError(f"a script header says what it returns, not {part!r}")
-    return Shape(nil, frozenset(literals), least, most, is_array)
+    return Shape(nil, frozenset(literals), least, most, is_array, elements)
 
 
 def whole(least: float = -math.inf, most: float = math.inf) -> Element:

@@ -121,7 +121,7 @@ class Script:
         shape = header.replies
         self._shape = shape
         self.may_be_nil, self.literals, self.least, self.most = shape[:4]
-        if shape.is_array:
+        if shape.elements:
             # The numbers are those of its elements.
             self.least, self.literals = math.inf, frozenset()
         elif shape.is_anything:

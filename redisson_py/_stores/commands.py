@@ -44,6 +44,7 @@ class StoreLockCommands:
 
     acquire_script = release_script = set_lease_script = renew_script = None
     queues = False
+    clients = None
     shares_lease = False
     #: Not every store ends a hold on its own; and a waiter is there until it is given back.
     leaves_traces = True

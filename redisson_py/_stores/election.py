@@ -290,6 +290,7 @@ class _Observation:
     """
 
     turn = None
+    listens_first = False
     heard_busy_at = 0.0
 
     def __init__(self, election: Election) -> None:

@@ -47,6 +47,7 @@ class Arrival(ProcessBound):
     """
 
     turn = None
+    listens_first = False
     heard_busy_at: float = 0.0
     fails_fast = False
 

@@ -312,6 +312,7 @@ class _OpenRequest:
     """
 
     turn = None
+    listens_first = False
 
     def __init__(
         self,

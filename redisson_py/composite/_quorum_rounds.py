@@ -128,6 +128,11 @@ class QuorumRounds:
             self._take_turns()
 
     @property
+    def listens_first(self) -> bool:
+        """Whether it listens before it asks for the first time."""
+        return self.turn is not None
+
+    @property
     def channel(self) -> bytes:
         """Empty: it listens on the channel of each server."""
         return b""

@@ -1,0 +1,45 @@
+"""The queue of the clients that wait for one thing: `lua/client_queue`, and what acquires share."""
+
+from __future__ import annotations
+
+from redisson_py import _keys
+from redisson_py._scripts import source
+from redisson_py._scripts.source import Script
+
+LEAVE = source.load("client_queue.leave")
+
+
+class ClientQueue:
+    """The queue of the clients that wait for what is at one key.
+
+    Args:
+        key: The key.
+        channel: The channel on which releases are announced.
+        suffix: What tells the waiters of one client for one key apart, if they want two things.
+    """
+
+    leave_script: Script = LEAVE
+
+    __slots__ = ("_channel", "_key", "_suffix")
+
+    def __init__(self, key: bytes, channel: bytes, suffix: bytes = b"") -> None:
+        self._key = key
+        self._channel = channel
+        self._suffix = suffix
+
+    def member(self, client_id: str) -> bytes:
+        """Return the name of a client in the queue."""
+        return client_id.encode() + self._suffix
+
+    def channel(self, client_id: str) -> bytes:
+        """Return the channel on which a client hears that it is called."""
+        return self._channel + b":" + self.member(client_id)
+
+    def leave(self, client_id: str) -> bytes:
+        """Return the arguments of the script that takes a client out of the queue."""
+        return LEAVE.bind(
+            lock=self._key,
+            clients=_keys.waiting_clients(self._key),
+            client=self.member(client_id),
+            channel=self._channel,
+        )

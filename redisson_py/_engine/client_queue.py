@@ -1,0 +1,125 @@
+"""Waiting in the queue of clients that the server keeps for one lock.
+
+Without it a release would wake a task of every client, and all but one would ask in vain. A client
+that has to wait joins the queue, and a release calls the first of it, on a channel of that client
+alone. The client, not its task, stands in the queue: of its tasks the head of the `LocalQueue` waits
+here. The server decides who may take the lock (`lua/lib/may_take.lua`); messages are hints.
+
+Invariants:
+
+- A client in the queue is subscribed to its own channel: SUBSCRIBE comes before the request that
+  joins. Where nobody hears a call, that client is gone.
+- Each of the first two in the queue knows it, from an answer or a message. After `WATCH_AFTER`
+  seconds without news it watches the channel on which all releases are announced; at once if
+  the holder calls nobody, as Redisson's clients do. So the second comes if the first does not answer
+  its call, and both hear of a release that calls nobody. The others sleep.
+- Nobody stays in the queue when no task of its client waits: see `LocalQueue.joined`.
+"""
+
+from __future__ import annotations
+
+from redisson_py._answers import ALL, CALLED, Busy, Wakes
+from redisson_py._engine.bus import Bus, Sleeper
+from redisson_py._engine.wakeups import Channel, Seat
+from redisson_py._loop import call_later, loop_time, new_future
+from redisson_py._time import PUNCTUAL
+
+#: Seconds without news after which the first two in the queue look.
+WATCH_AFTER = 0.05
+
+#: The message to the client that is the second now. All others call.
+_SECOND = 2
+
+
+class QueueSleeper(Sleeper):
+    """A sleep in the queue of clients; its seat is on the client's own channel.
+
+    Args:
+        bus: Gives out the seats.
+        channel: The channel on which all releases are announced.
+        wakes: Says whether a message there is worth asking.
+    """
+
+    def __init__(self, bus: Bus, channel: bytes, wakes: Wakes) -> None:
+        super().__init__()
+        self._bus = bus
+        self._channel = channel
+        self._wakes = wakes
+        self._watch: Seat | None = None
+        #: When to look although nothing was heard, in loop time; None: not at all.
+        self._look_at: float | None = None
+
+    def heard(self, message: int) -> int:
+        """Take a message on the client's own channel; return how many waiters it wakes."""
+        if message != _SECOND:
+            return ALL
+        self._look_in_a_while()
+        return 0
+
+    def _overheard(self, message: int) -> int:
+        """Take a message on the channel of all releases."""
+        if message != CALLED:
+            return self._wakes(message)
+        self._look_in_a_while()
+        return 0
+
+    def _look_in_a_while(self) -> None:
+        self._look_at = loop_time() + WATCH_AFTER
+        self.rouse()
+
+    def placed(self, answer: Busy) -> bool:
+        """Take the place in the queue; return whether to ask again, because it watches from now."""
+        self._look_at = None
+        if answer.place is None or answer.place > 1:
+            self.stop_watching()
+        elif self._watch is None and answer.calls:
+            self._look_at = loop_time() + WATCH_AFTER
+        elif self._watch is None:
+            self._start_watching()
+            return True
+        return False
+
+    def arm(self) -> None:
+        """Forget earlier wake-ups just before a request; watch if there was no news for long."""
+        super().arm()
+        if self._watch is not None:
+            self._watch.arm()
+        elif self._look_at is not None and self._look_at <= loop_time() + PUNCTUAL:
+            self._start_watching()
+
+    async def wait(self, seconds: float | None) -> None:
+        """Sleep until a wake-up, for `seconds`, or until it is time to look."""
+        assert self.seat is not None
+        end = None if seconds is None else loop_time() + seconds
+        while not self.seat.woken:
+            until = min((each for each in (end, self._look_at) if each is not None), default=None)
+            left = None if until is None else until - loop_time()
+            if left is not None and left <= PUNCTUAL:
+                return
+            self._future = new_future()
+            timer = None if left is None else call_later(left, self.rouse)
+            try:
+                await self._future
+            finally:
+                self._future = None
+                if timer is not None:
+                    timer.cancel()
+
+    def _announced_on(self) -> Channel:
+        self._look_at = None
+        return self._start_watching().channel
+
+    def _start_watching(self) -> Seat:
+        if self._watch is None:
+            self._watch = self._bus.take_seat(self._channel, self._overheard, self._woken)
+        return self._watch
+
+    def _woken(self) -> None:
+        assert self.seat is not None
+        self.seat.wake()
+
+    def stop_watching(self) -> None:
+        """Hear no more of all releases."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            self._bus.leave_seat(watch, at_once=True)
