@@ -2,7 +2,8 @@
 -- not hear it is gone, and leaves the queue. A `client` that asks need not be called. `mark_called`
 -- follows, behind the writes that must not fail.
 local function call_next(clients, channel, client)
-  while true do
+  local waiting = redis.call('ZCARD', clients)
+  for _ = 1, waiting do
     local first = front(clients)[1]
     if not first or first == client then
       return first
@@ -13,4 +14,5 @@ local function call_next(clients, channel, client)
     end
     redis.call('ZREM', clients, first, '>' .. first)
   end
+  return nil
 end

@@ -60,8 +60,8 @@ MUTANTS = (
         "a bad lease is not found before the first write",
         "what is refused has changed nothing",
         "lua/lock/acquire.lua",
-        "lease_ms = whole(lease_ms, 1)",
-        "lease_ms = tonumber(lease_ms)",
+        "holds, lease_ms = whole(holds, 1), whole(lease_ms, 1)",
+        "holds, lease_ms = whole(holds, 1), tonumber(lease_ms)",
         (_LUA_ACQUIRE,),
     ),
     Mutant(
@@ -82,11 +82,11 @@ MUTANTS = (
         (_LUA_LOCK,),
     ),
     Mutant(
-        "no message at release",
+        "no call at release",
         "a waiter elsewhere is woken by the release",
-        "lua/lock/release.lua",
-        "1 + redis.call('PUBLISH', channel, '0')",
-        "1",
+        "lua/lib/call_next.lua",
+        "redis.call('PUBLISH', own, '0') > 0",
+        "true",
         (_WAITING,),
     ),
     Mutant(

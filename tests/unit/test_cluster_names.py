@@ -32,6 +32,8 @@ WISH: Any = SimpleNamespace(
     wait_ms=9000,
     checks=True,
     compares=True,
+    client=b"c",
+    yields=False,
 )
 
 

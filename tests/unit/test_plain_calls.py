@@ -42,7 +42,7 @@ class Wish:
     """The request of a new owner that waits without a timeout, and its hold."""
 
     target, lease_ms, once, version, version_ms, checks = 1, 30_000, False, 0, 0, False
-    units, compares = 1, False
+    units, compares, client, yields = 1, False, b"", False
     wait_ms = REDISSON_WAIT_MS
 
     def __init__(self, commands: Commands, owner: str) -> None:

@@ -23,6 +23,7 @@ class FakeRequest:
     def __init__(self, *replies: Reply, turn: Turn | None = None) -> None:
         self.replies = list(replies)
         self.turn = turn
+        self.listens_first = turn is not None
         self.channel = b"channel"
         self.wakes: Wakes = lock_wakes
         self.heard_busy_at = 0.0
