@@ -16,14 +16,29 @@ local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local channel, tombstone_ms = ARGV[4], ARGV[5]
 local version, version_ms = ARGV[6], ARGV[7]
 
--- The short way, see lock.acquire: a whole hold, and nobody of ours waits.
+-- The short way, see lock.acquire: a whole hold, and nobody of ours waits, or the first hears its
+-- call. See lib/front and lib/mark_called.
 if holds == '0' and tombstone_ms == '0' and version == '0' and version_ms == '0'
   and #lease_ms < 16 and string.find(lease_ms, '^[1-9]%d*$')
-  and redis.call('HEXISTS', lock, owner) == 1 and redis.call('EXISTS', clients) == 0
+  and redis.call('HEXISTS', lock, owner) == 1
 then
   local told = redis.call('PUBLISH', channel, '00')
-  redis.call('DEL', lock)
-  return 1 + told
+  local found = redis.call('ZRANGE', clients, '0', '1')
+  local first = string.sub(found[1] or '', 1, 1) == '>' and found[2] or found[1]
+  local own = first and channel .. ':' .. first
+  local heard = not first or redis.call('PUBLISH', own, '0') > 0
+  if heard then
+    redis.call('DEL', lock)
+  end
+  if heard and first then
+    local time = redis.call('TIME')
+    local moment = string.format('-%.0f', time[1] * 1000000 + time[2])
+    redis.pcall('ZADD', clients, moment, '>' .. first)
+    return -1
+  end
+  if heard then
+    return 1 + told
+  end
 end
 
 --! include lib.whole
