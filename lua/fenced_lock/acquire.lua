@@ -52,6 +52,10 @@ if not held and redis.call('EXISTS', lock) == 1 then
   if client == '' then
     return {0, redis.call('PTTL', lock)}
   end
+  -- A late acquire must not join the queue either.
+  if redis.call('EXISTS', tombstone) == 1 then
+    return {-3, 0}
+  end
   return {0, unpack(busy(lock, clients, client))}
 end
 if not held and redis.call('EXISTS', tombstone) == 1 then

@@ -127,4 +127,8 @@ end
 if client == '' then
   return redis.call('PTTL', lock)
 end
+-- A late acquire must not join the queue either.
+if redis.call('EXISTS', tombstone) == 1 then
+  return -3
+end
 return busy(lock, clients, client)

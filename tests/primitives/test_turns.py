@@ -1,4 +1,4 @@
-"""Turns between clients that want one lock."""
+"""Turns between clients that want one write lock: it has no queue of clients."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ async def test_a_turn_that_nobody_took_is_not_offered_again_for_a_while(
     monkeypatch.setattr(local_queue, "YIELD_BACK_OFF", pause)
     monkeypatch.setattr(bus, "LINGER", 60.0)
     client, other = clients(), clients()
-    lock = client.get_lock("k")
+    lock = client.get_read_write_lock("k").write_lock()
     async with lock:
-        waiting = asyncio.create_task(other.get_lock("k").acquire())
+        waiting = asyncio.create_task(other.get_read_write_lock("k").write_lock().acquire())
         await until_listening(other)
     lease = await waiting
     await lease.release()
