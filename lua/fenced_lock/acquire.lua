@@ -10,8 +10,8 @@
 --! include lib.front
 --! include lib.call_next
 --! include lib.mark_called
---! include lib.may_take
 --! include lib.leave_queue
+--! include lib.may_take
 --! include lib.join_queue
 --! include lib.busy
 
@@ -61,6 +61,12 @@ end
 if not held and redis.call('EXISTS', tombstone) == 1 then
   return {-3, 0}
 end
+local counter = redis.call('GET', token)
+local last = whole(counter or '0', 0)
+if not last or (held and not whole(held, 1)) then
+  return redis.error_reply('ERR the token or the hold count is not a number')
+end
+
 if not held and redis.call('EXISTS', clients) == 1 then
   local may, look_ms = may_take(clients, channel, client, yields == '1')
   if not may and client == '' then
@@ -71,12 +77,6 @@ if not held and redis.call('EXISTS', clients) == 1 then
   if client ~= '' then
     leave_queue(clients, channel, client)
   end
-end
-
-local counter = redis.call('GET', token)
-local last = whole(counter or '0', 0)
-if not last or (held and not whole(held, 1)) then
-  return redis.error_reply('ERR the token or the hold count is not a number')
 end
 
 local first = 0

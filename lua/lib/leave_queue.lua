@@ -4,7 +4,7 @@ local function leave_queue(clients, channel, client)
   local first = front(clients)
   if (first[1] == client or first[2] == client) and first[3] then
     local own = channel .. ':' .. first[3]
-    redis.call('PUBLISH', own, '2')
+    redis.pcall('PUBLISH', own, '2')
   end
   redis.call('ZREM', clients, client, '>' .. client)
 end

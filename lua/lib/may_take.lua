@@ -9,7 +9,7 @@ local function may_take(clients, channel, client, yields)
   local first, since, called, note = front(clients)
   local looks = false
   if called and first[1] ~= client and present - called > 50000 then
-    redis.call('ZREM', clients, string.sub(note, 2), note)
+    leave_queue(clients, channel, string.sub(note, 2))
     first, since, called = front(clients)
     looks = true
   end

@@ -6,7 +6,7 @@ local function sooner_for(clients, channel)
   for i = 1, 2 do
     if first[i] then
       local own = channel .. ':' .. first[i]
-      redis.call('PUBLISH', own, '0')
+      redis.pcall('PUBLISH', own, '0')
     end
   end
 end

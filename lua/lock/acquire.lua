@@ -59,8 +59,8 @@ end
 --! include lib.front
 --! include lib.call_next
 --! include lib.mark_called
---! include lib.may_take
 --! include lib.leave_queue
+--! include lib.may_take
 --! include lib.join_queue
 --! include lib.busy
 

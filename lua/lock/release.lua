@@ -22,22 +22,19 @@ if holds == '0' and tombstone_ms == '0' and version == '0' and version_ms == '0'
   and #lease_ms < 16 and string.find(lease_ms, '^[1-9]%d*$')
   and redis.call('HEXISTS', lock, owner) == 1
 then
-  local told = redis.call('PUBLISH', channel, '00')
-  local found = redis.call('ZRANGE', clients, '0', '1')
+  local found = redis.pcall('ZRANGE', clients, '0', '1')
   local first = string.sub(found[1] or '', 1, 1) == '>' and found[2] or found[1]
   local own = first and channel .. ':' .. first
-  local heard = not first or redis.call('PUBLISH', own, '0') > 0
-  if heard then
+  if not first or (tonumber(redis.pcall('PUBLISH', own, '0')) or 0) > 0 then
+    local told = redis.call('PUBLISH', channel, '00')
     redis.call('DEL', lock)
-  end
-  if heard and first then
+    if not first then
+      return 1 + told
+    end
     local time = redis.call('TIME')
     local moment = string.format('-%.0f', time[1] * 1000000 + time[2])
     redis.pcall('ZADD', clients, moment, '>' .. first)
     return -1
-  end
-  if heard then
-    return 1 + told
   end
 end
 
