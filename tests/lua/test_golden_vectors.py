@@ -1,7 +1,8 @@
 """Keys, values, expiries and messages are those of Redisson.
 
 What Redisson's own scripts left behind was recorded there; here ours must leave the same. Its
-unlock latch is private to its client and has no counterpart.
+unlock latch is private to its client and has no counterpart. Where Redisson publishes `0` when a
+lock is free, ours publish `00`: the same number to Redisson, and no call to our own clients.
 """
 
 from __future__ import annotations
@@ -113,13 +114,13 @@ async def test_plain_lock(scripts: Scripts, redis: Redis) -> None:
         # 3.
         assert await lk.release(A) == 2  # freed, and one client told
         assert await keys(redis) == []
-        assert await listener.heard() == [b"0"]
+        assert await listener.heard() == [b"00"]
         assert await lk.release(A) is None
         assert await listener.heard() == []
         await lk.acquire(A)
         assert await lk.force_release("r1") == 1
         assert await redis.exists(b"lk") == 0
-        assert await listener.heard() == [b"0"]
+        assert await listener.heard() == [b"00"]
         assert await lk.force_release("r1") == 1
         assert await lk.force_release("r2") == 0
         assert await listener.heard() == []
@@ -142,10 +143,10 @@ async def test_fenced_lock(scripts: Scripts, redis: Redis) -> None:
         assert await redis.get(counter) == str(first).encode()
         assert await fk.release(A) == 2
         assert await keys(redis) == [counter]
-        assert await listener.heard() == [b"0"]
+        assert await listener.heard() == [b"00"]
         assert await fk.acquire_fenced(B, tokens=1) > [1, first]
         assert await fk.force_release() == 1
-        assert await listener.heard() == [b"0"]
+        assert await listener.heard() == [b"00"]
         assert int(await ask(redis, "GET", counter)) > first
 
 
@@ -167,7 +168,7 @@ async def test_names_with_braces_and_bytes(
         assert await lock.acquire(A) is None
         assert await keys(redis) == sorted([name, token])
         await lock.release(A)
-        assert await listener.heard() == [b"0"]
+        assert await listener.heard() == [b"00"]
 
 
 @pytest.mark.parametrize("fenced", [False, True])
@@ -197,7 +198,7 @@ async def test_redisson_and_we_exclude_each_other(
         assert LEASE - 5000 < await java_locks(A) <= LEASE
         assert await java_unlocks(A) is None
         assert await lock.release(B) == 2
-        assert await listener.heard() == [b"0"]
+        assert await listener.heard() == [b"00"]
         assert await java_locks(A) is None
         assert await java_unlocks(A) == 1
 

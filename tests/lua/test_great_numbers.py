@@ -124,6 +124,7 @@ async def of_fenced_lock(scripts: Scripts, redis: Redis) -> list[Step]:
         return await scripts.run(
             "fenced_lock.set_lease",
             lock=lock.key,
+            clients=lock.clients,
             token=lock.token_key,
             owner=A,
             lease_ms=GREAT,

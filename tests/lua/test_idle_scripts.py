@@ -174,6 +174,7 @@ class TestTokens:
             await fenced.scripts.run(
                 "fenced_lock.set_lease",
                 lock=fenced.key,
+                clients=fenced.clients,
                 token=fenced.token_key,
                 owner=owner,
                 lease_ms=lease_ms,

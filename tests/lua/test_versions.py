@@ -152,7 +152,9 @@ async def test_the_hot_path_is_as_short_as_ever(scripts: Scripts, redis: Redis) 
     async with Counted(redis) as counted:
         await lock.acquire(A)
         await lock.release(A)
-    commands = {"exists": 1, "hincrby": 1, "pexpire": 1, "hget": 1, "publish": 1, "del": 1}
+    # A release looks at the queue of clients, which costs it one command.
+    commands = {"exists": 1, "hincrby": 1, "pexpire": 1}
+    commands |= {"hexists": 1, "zrange": 1, "publish": 1, "del": 1}
     assert counted.calls == {"evalsha": 2, **commands}
 
 

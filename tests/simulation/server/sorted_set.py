@@ -36,6 +36,11 @@ class SortedSet:
         del self.rows[bisect_left(self.rows, (score, member))]
         return True
 
+    def rank(self, member: bytes) -> int | None:
+        """Return how many members are before one, or None if it is not there."""
+        score = self.scores.get(member)
+        return None if score is None else bisect_left(self.rows, (score, member))
+
     def between(self, low: tuple[float, bool], high: tuple[float, bool]) -> tuple[int, int]:
         """Return the places of the first member in a range of scores, and behind the last one.
 

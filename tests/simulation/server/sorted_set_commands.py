@@ -21,7 +21,7 @@ def zadd(db: Database, key: bytes, first: bytes, second: bytes, *more: bytes) ->
         flags.append(words.pop(0).upper())
     if not words or len(words) % 2:
         raise ErrorReply(SYNTAX)
-    if not {*flags} <= {b"XX", b"GT", b"CH"}:
+    if not {*flags} <= {b"XX", b"GT", b"CH"} and flags != [b"NX"]:
         raise UnsupportedError(f"ZADD with {flags}")
     pairs = [(real(words[i]), words[i + 1]) for i in range(0, len(words), 2)]
     if b"XX" in flags and db.typed(key, SortedSet) is None:
@@ -33,7 +33,9 @@ def zadd(db: Database, key: bytes, first: bytes, second: bytes, *more: bytes) ->
         if known is None and b"XX" not in flags:
             members.put(member, score)
             new += 1
-        elif known is not None and known != score and (score > known or b"GT" not in flags):
+        elif known is None or known == score or b"NX" in flags:
+            continue
+        elif score > known or b"GT" not in flags:
             members.put(member, score)
             changed += 1
     return new + changed if b"CH" in flags else new
@@ -69,6 +71,12 @@ def zcard(db: Database, key: bytes) -> Reply:
 def zscore(db: Database, key: bytes, member: bytes) -> Reply:
     members = db.typed(key, SortedSet)
     return None if members is None else members.scores.get(member)
+
+
+@command
+def zrank(db: Database, key: bytes, member: bytes) -> Reply:
+    members = db.typed(key, SortedSet)
+    return None if members is None else members.rank(member)
 
 
 @command

@@ -17,6 +17,7 @@ _GREAT = (b"9007199254740991", b"9007199254740992", b"9223372036854775807", b"92
 
 _NAMES = {
     "lock": b"lock",
+    "client_queue": b"lock",
     "fenced_lock": b"{f}enced",
     "fair_lock": b"fair",
     "read_lock": b"r}w",
@@ -30,6 +31,8 @@ _NAMES = {
 }
 #: Few keys and few channels: what one step leaves another one finds.
 _CHANNELS = (b"told", b"told too")
+#: In the queue of clients; half of them listen.
+_CLIENTS = tuple(b"client-%d" % i for i in range(8))
 _SCRIPTS = load_all()
 #: What is drawn for a number; what is not here has `_ANY`.
 _LIVES = (1, 2, 5, 20, 30_000)
@@ -89,6 +92,8 @@ class Steps:
         chosen = self._random.sample(sorted(_NAMES), families)
         if mood == "crowd":
             chosen = [self._random.choice(_CROWDED)]
+        if "lock" in chosen:
+            chosen.append("client_queue")
         self._scripts = [each for each in _SCRIPTS if each.name.split(".")[0] in chosen]
         weights = _CROWD_WEIGHTS if mood == "crowd" else _WEIGHTS
         self._weights = [weights.get(each.name.split(".")[1], 1.0) for each in self._scripts]
@@ -98,7 +103,8 @@ class Steps:
     @property
     def channels(self) -> list[bytes]:
         """The channels on which a step may publish."""
-        return [*_CHANNELS, *(b"%b:%b" % (_CHANNELS[0], owner) for owner in self._owners)]
+        own = [*self._owners, *_CLIENTS[: len(_CLIENTS) // 2]]
+        return [*_CHANNELS, *(b"%b:%b" % (_CHANNELS[0], each) for each in own)]
 
     def draw(self, count: int) -> Iterator[Command]:
         """Return so many steps; each is drawn when the one before it was played."""
@@ -166,6 +172,8 @@ class Steps:
                 return owner
             case "needs":
                 return b""
+            case "client":
+                return choose((b"", *_CLIENTS))
             case "channel":
                 return choose(_CHANNELS)
             case "id":

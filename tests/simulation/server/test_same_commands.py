@@ -52,6 +52,8 @@ COMMANDS = [
     ),
     *("ZADD z XX 1 none", "ZADD z XX CH 3 a", "ZADD z XX GT CH 2 a", "ZADD z GT 9 a 9 new"),
     *("ZADD z CH 9 a 8 new", "ZADD s 1 x", "ZADD none XX 1 a", "EXISTS none", "ZREM z a a none"),
+    *("ZADD z NX 9 a 7 newer", "ZADD z NX 7 newer", "ZADD s NX 1 x", "ZADD z NX 1", "ZREM z newer"),
+    *("ZRANK z a", "ZRANK z d", "ZRANK z none", "ZRANK none a", "ZRANK s a", "ZRANK z"),
     *("ZCOUNT z -inf +inf", "ZCOUNT z (0 1", "ZCOUNT z 5 1", "ZCOUNT z x 1", "ZCOUNT none 0 1"),
     *("ZRANGEBYSCORE z 0 2", "ZRANGEBYSCORE z 0 2 WITHSCORES LIMIT 1 2", "ZRANGEBYSCORE z x 1"),
     *("ZRANGEBYSCORE z 0 9 LIMIT 1 -1", "ZRANGEBYSCORE z 0 9 LIMIT -1 5"),

@@ -109,7 +109,7 @@ def test_an_ended_session_hears_nothing_more(talk: Talk) -> None:
     [
         (b"GETEX", b"k"),
         (b"SET", b"k", b"v", b"NX"),
-        (b"ZADD", b"k", b"NX", b"1", b"m"),
+        (b"ZADD", b"k", b"LT", b"1", b"m"),
         (b"CLIENT", b"KILL", b"ID", b"1"),
         (b"EVAL", b"return redis.call('KEYS', '*')", b"0"),
         (b"EVAL", b"return redis.pcall('SUBSCRIBE', 'c')", b"0"),

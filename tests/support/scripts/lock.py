@@ -19,6 +19,7 @@ class LockScripts:
         self.key = key
         self.channel = _keys.lock_channel(key)
         self.token_key = _keys.fencing_token(key)
+        self.clients = _keys.waiting_clients(key)
 
     def tombstone(self, owner: str) -> bytes:
         """Return the key that refuses a late acquire of `owner`."""
@@ -44,9 +45,11 @@ class LockScripts:
                 "lock.acquire",
                 lock=self.key,
                 tombstone=self.tombstone(owner),
+                clients=self.clients,
                 owner=owner,
                 holds=holds,
                 lease_ms=lease_ms,
+                channel=self.channel,
                 **self.versioned(owner, version, version_ms),
             )
             return reply
@@ -65,6 +68,8 @@ class LockScripts:
         version: Arg = 0,
         version_ms: Arg = 0,
         idle_ms: Arg = 0,
+        client: Arg = "",
+        yields: Arg = 0,
     ) -> list[int]:
         """Ask for a hold with tokens; the reply as in the header of fenced_lock.acquire."""
         reply: list[int] = await self.scripts.run(
@@ -72,11 +77,15 @@ class LockScripts:
             lock=self.key,
             tombstone=self.tombstone(owner),
             token=self.token_key,
+            clients=self.clients,
             owner=owner,
             holds=holds,
             lease_ms=lease_ms,
             tokens=tokens,
             idle_ms=idle_ms,
+            channel=self.channel,
+            client=client,
+            yields=yields,
             **self.versioned(owner, version, version_ms),
         )
         return reply
@@ -96,6 +105,7 @@ class LockScripts:
             "lock.release",
             lock=self.key,
             tombstone=self.tombstone(owner),
+            clients=self.clients,
             owner=owner,
             holds=holds,
             lease_ms=lease_ms,
@@ -124,6 +134,7 @@ class LockScripts:
             await self.scripts.run(
                 "lock.set_lease",
                 lock=self.key,
+                clients=self.clients,
                 owner=owner,
                 lease_ms=lease_ms,
                 channel=self.channel,
@@ -138,6 +149,7 @@ class LockScripts:
                 "lock.force_release",
                 lock=self.key,
                 receipt=self.receipt(request),
+                clients=self.clients,
                 channel=self.channel,
                 receipt_ms=receipt_ms,
             )

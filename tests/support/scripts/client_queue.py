@@ -1,0 +1,90 @@
+"""The scripts of a plain or fenced lock and of its queue of clients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from redisson_py import _keys
+from redisson_py._scripts.source import Arg
+from tests.support.scripts.calls import LEASE, ask
+from tests.support.scripts.lock import LockScripts
+
+
+def owner_of(client: str, number: int = 1) -> str:
+    """Return an owner of a client, as ours are numbered."""
+    return f"{client}:0{number}"
+
+
+class QueueScripts(LockScripts):
+    """The scripts of one lock as clients call them that wait in its queue."""
+
+    def own_channel(self, client: str) -> bytes:
+        """Return where a client hears that it is called."""
+        return self.channel + b":" + client.encode()
+
+    async def asks(
+        self, client: str, *, owner: str = "", lease_ms: Arg = LEASE, yields: Arg = 0
+    ) -> Any:
+        """Ask for a hold as a client that is in the queue, or joins it; None is granted."""
+        owner = owner or owner_of(client)
+        if self.fenced:
+            code, *rest = await self.acquire_fenced(
+                owner, lease_ms=lease_ms, client=client, yields=yields
+            )
+            return {1: None, 0: rest}.get(code, code)
+        return await self.scripts.run(
+            "lock.acquire",
+            lock=self.key,
+            tombstone=self.tombstone(owner),
+            clients=self.clients,
+            owner=owner,
+            holds=1,
+            lease_ms=lease_ms,
+            channel=self.channel,
+            client=client,
+            yields=yields,
+            **self.versioned(owner, 0, 0),
+        )
+
+    async def leaves(self, client: str) -> int:
+        """Take a client out of the queue."""
+        return int(
+            await self.scripts.run(
+                "client_queue.leave",
+                lock=self.key,
+                clients=self.clients,
+                client=client,
+                channel=self.channel,
+            )
+        )
+
+    async def entries(self) -> dict[str, float]:
+        """Return what is in the queue: clients and when each joined, and the note of a call."""
+        found = await ask(self.redis, "ZRANGE", self.clients, 0, -1, "WITHSCORES")
+        pairs = found if found and isinstance(found[0], list) else zip(found[::2], found[1::2])
+        return {member.decode(): float(score) for member, score in pairs}
+
+    async def waiting(self) -> list[str]:
+        """Return the clients in the queue, the first one first."""
+        return [each for each in await self.entries() if not each.startswith(">")]
+
+    async def called(self) -> str | None:
+        """Return the client that was called last, if it has not answered."""
+        notes = [each[1:] for each in await self.entries() if each.startswith(">")]
+        assert len(notes) <= 1
+        return notes[0] if notes else None
+
+    async def now(self) -> int:
+        """Return the server's time in microseconds."""
+        seconds, microseconds = await ask(self.redis, "TIME")
+        return int(seconds) * 1_000_000 + int(microseconds)
+
+    async def joined_ago(self, client: str, milliseconds: float) -> None:
+        """Have a client wait for so long already."""
+        score = await self.now() - round(milliseconds * 1000)
+        await ask(self.redis, "ZADD", self.clients, "XX", score, client)
+
+    async def called_ago(self, client: str, milliseconds: float) -> None:
+        """Have a client be called so long ago."""
+        score = round(milliseconds * 1000) - await self.now()
+        await ask(self.redis, "ZADD", self.clients, score, ">" + client)
