@@ -34,6 +34,8 @@ async def lock(client: Redisson, name: Any) -> None:
         await it.inspect()
     async with it:
         await renewed_at_once(client)
+        async with Redisson.from_url(client_url(client)) as other:
+            assert not await other.get_lock(name).try_acquire(timeout=0.5)
     await it.force_release()
 
 
