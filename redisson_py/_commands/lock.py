@@ -30,7 +30,7 @@ _CODE_AND_NUMBER = array(whole(-3, 1), whole(-1))
 _IN_QUEUE = array(whole(0, 0), *IN_QUEUE)
 ACQUIRE_FENCED = source.load(
     "fenced_lock.acquire",
-    lambda reply: _CODE_AND_NUMBER(reply) and reply != [1, -1] or _IN_QUEUE(reply),
+    lambda reply: (_CODE_AND_NUMBER(reply) and reply != [1, -1]) or _IN_QUEUE(reply),
 )
 RENEW_FENCED = source.load("fenced_lock.renew")
 SET_LEASE_FENCED = source.load("fenced_lock.set_lease")
