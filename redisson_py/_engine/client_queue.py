@@ -82,9 +82,12 @@ class QueueSleeper(Sleeper):
     def arm(self) -> None:
         """Forget earlier wake-ups just before a request; watch if there was no news for long."""
         super().arm()
+        due = self._look_at is not None and self._look_at <= loop_time() + PUNCTUAL
+        if due:
+            self._look_at = None
         if self._watch is not None:
             self._watch.arm()
-        elif self._look_at is not None and self._look_at <= loop_time() + PUNCTUAL:
+        elif due:
             self._start_watching()
 
     async def wait(self, seconds: float | None) -> None:

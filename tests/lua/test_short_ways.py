@@ -17,6 +17,7 @@ from tests.lua.test_golden_vectors import Listener, listening
 from tests.support.counting import Counted
 from tests.support.scripts.calls import BAD_MS, TOMBSTONE, A, B, Scripts, ask
 from tests.support.scripts.fair import FairScripts
+from tests.support.scripts.lock import LockScripts
 from tests.support.scripts.permits import SemaphoreScripts
 from tests.support.scripts.read_write import ReadWriteScripts
 
@@ -91,7 +92,12 @@ def semaphore(start_units: int) -> Make:
     return lambda scripts, short: _Semaphore(SemaphoreScripts(scripts), start_units, short=short)
 
 
-LOCKS = {"fair": fair, "read": side("read"), "write": side("write")}
+def plain(scripts: Scripts, short: bool) -> _Lock:
+    lock = LockScripts(scripts)
+    return _Lock(lock, lock.channel, short=short)
+
+
+LOCKS = {"plain": plain, "fair": fair, "read": side("read"), "write": side("write")}
 KINDS: dict[str, Make] = {
     **LOCKS,
     "semaphore of 1": semaphore(1),
