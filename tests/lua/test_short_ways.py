@@ -148,8 +148,12 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 Step = Callable[[Subject, Redis], Awaitable[Any]]
 
 
-def acquire(owner: str, count: int = 1) -> Step:
-    return lambda subject, redis: subject.acquire(owner, count)
+def acquire(owner: str, count: int = 1, leases: int = 1) -> Step:
+    async def take(subject: Subject, redis: Redis) -> Any:
+        subject.lease = f"{subject.zeros}{leases * LEASE}"
+        return await subject.acquire(owner, count)
+
+    return take
 
 
 def release(owner: str, count: int = 0, tombstone_ms: int = 0) -> Step:
@@ -164,11 +168,33 @@ def send(*command: Arg) -> Step:
     return lambda subject, redis: ask(redis, *command)
 
 
+def ends(key: str, member: Arg, leases: int) -> Step:
+    """Change a moment in a sorted set; one in the past is long over."""
+
+    async def take(subject: Subject, redis: Redis) -> Any:
+        seconds, _ = await ask(redis, "TIME")
+        return await ask(redis, "ZADD", key, int(seconds) * 1000 + leases * LEASE, member)
+
+    return take
+
+
 async def java_waits(subject: Subject, redis: Redis) -> None:
     """Have B wait for a fair lock as Redisson does: it is in two keys, and not in ours."""
     seconds, _ = await ask(redis, "TIME")
     await ask(redis, "RPUSH", "redisson_lock_queue:{k}", B)
     await ask(redis, "ZADD", "redisson_lock_timeout:{k}", int(seconds) * 1000 + 2 * LEASE, B)
+
+
+COUNTERS = "semaphore", "{semaphore}:redisson_py:units"
+PERMITS = "{semaphore}:redisson_py:permits", "{semaphore}:timeout"
+READER = "{k}:client-a:1:rwlock_timeout:1"
+CROWD = [word for number in range(13) for word in (f"reader-{number}", 1)]
+
+
+def has_ended(owner: str) -> list[Step]:
+    """Return the end of the lease of an owner, long ago."""
+    members = owner, ids(owner, [0])
+    return [ends(key, member, -1) for key, member in zip(PERMITS, members, strict=True)]
 
 
 HISTORIES: dict[str, list[Step]] = {
@@ -187,6 +213,22 @@ HISTORIES: dict[str, list[Step]] = {
     "many": [acquire(A), send("SET", "semaphore", "5000000"), release(A), acquire(B), release(B)],
     "too many": [acquire(A), send("SET", "semaphore", 2**32), release(A), acquire(B), release(B)],
     "Java waits": [acquire(A), java_waits, release(A), acquire(A), acquire(B), release(B)],
+    "one is over": [acquire(A), *has_ended(A), acquire(B), release(B)],
+    "over itself": [acquire(B), acquire(A), *has_ended(A), release(A), acquire(A), release(B)],
+    "no lease": [acquire(A), send("ZREM", PERMITS[0], A), acquire(B), release(B), release(A)],
+    "no units": [acquire(A), send("HDEL", COUNTERS[1], A), acquire(B), release(B), release(A)],
+    "records expire": [acquire(A), *map(expire, PERMITS), acquire(B), release(B), release(A)],
+    "it expires": [acquire(A), expire("semaphore"), acquire(B), release(B), release(A)],
+    "undone beside": [acquire(B), release(A, 0, TOMBSTONE), acquire(A), acquire(C), release(B)],
+    "again beside": [acquire(B), acquire(A), acquire(A), acquire(A, 2), release(A, 1), release(A)],
+    "another writes": [send("HSET", "k", "mode", "write", "x:write", 1), acquire(A), release(A)],
+    "longest leaves": [acquire(B), acquire(C), acquire(A, 1, 3), release(A), release(B)],
+    "longest stays": [acquire(B), acquire(A, 1, 3), release(B), acquire(C), release(C)],
+    "cut off": [acquire(A), acquire(B), send("PEXPIRE", "k", LEASE // 2), release(B), release(A)],
+    "no end": [acquire(A), acquire(B), send("PERSIST", "k"), release(B), acquire(C), release(A)],
+    "key lost": [acquire(A), acquire(B), send("DEL", READER), release(B), release(A), acquire(A)],
+    "nobody lives": [acquire(A), acquire(B), send("DEL", READER), acquire(A), release(B)],
+    "a crowd": [acquire(A), send("HSET", "k", *CROWD), acquire(B), acquire(C), release(B)],
     "an expiry": [acquire(A), release(A), expire("semaphore"), acquire(A), release(A), acquire(A)],
 }
 
@@ -210,11 +252,22 @@ async def state(redis: Redis) -> dict[str, Any]:
     return found
 
 
+async def settle(redis: Redis) -> None:
+    """Round all expiries: of equal leases none then ends first, however slow we are."""
+    left = {key: await ask(redis, "PTTL", key) for key in await ask(redis, "KEYS", "*")}
+    async with redis.pipeline(transaction=True) as pipe:
+        for key, ms in left.items():
+            if (hundreds := round(ms / HUNDRED_SECONDS)) > 0:
+                pipe.pexpire(key, hundreds * HUNDRED_SECONDS)
+        await pipe.execute()
+
+
 async def trace(subject: Subject, redis: Redis, steps: list[Step], listener: Listener) -> list[Any]:
     """Take the steps; return what each answered, left behind and told."""
     seen: list[Any] = []
     for step in steps:
         reply = await step(subject, redis)
+        await settle(redis)
         if isinstance(reply, int) and reply > 1000:
             reply = "busy", round(reply / HUNDRED_SECONDS)
         seen.append((reply, await state(redis), await listener.heard()))
@@ -245,6 +298,23 @@ async def test_the_release_of_a_plain_hold_refuses_a_bad_lease(
         lock.lease = lease_ms
         with pytest.raises(ResponseError, match="must be"):
             await lock.release()
+        assert await state(redis) == before
+    await redis.flushdb()
+
+
+async def test_the_release_of_a_plain_permit_refuses_a_bad_number(
+    scripts: Scripts, redis: Redis
+) -> None:
+    plain, expirable = SemaphoreScripts(scripts, b"p"), ExpirableScripts(scripts, b"e")
+    permit = ids(A, [0])
+    assert await plain.acquire(start_units=1) is None
+    assert await expirable.acquire(permit, start_units=1) is None
+    before = await state(redis)
+    for bad in BAD_MS:
+        with pytest.raises(ResponseError, match="must be"):
+            await plain.release(had=bad)
+        with pytest.raises(ResponseError, match="must be"):
+            await expirable.release(permit, receipt_ms=bad)
         assert await state(redis) == before
     await redis.flushdb()
 
