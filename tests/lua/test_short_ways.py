@@ -193,8 +193,7 @@ CROWD = [word for number in range(13) for word in (f"reader-{number}", 1)]
 
 def has_ended(owner: str) -> list[Step]:
     """Return the end of the lease of an owner, long ago."""
-    members = owner, ids(owner, [0])
-    return [ends(key, member, -1) for key, member in zip(PERMITS, members, strict=True)]
+    return [ends(PERMITS[0], owner, -1), ends(PERMITS[1], ids(owner, [0]), -1)]
 
 
 HISTORIES: dict[str, list[Step]] = {
