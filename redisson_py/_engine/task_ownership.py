@@ -241,7 +241,12 @@ class TaskOwnership(ServerState):
         elif begun is not None or not queue.go_first():
             waiter = begun or self.join(Waiter(reference(task), lease_time is None))
             wait.start(waiter.since)
-            passed = await queue.wait(waiter, deadline, self.stream.probe)
+            try:
+                passed = await queue.wait(waiter, deadline, self.stream.probe)
+            except BaseException:
+                # It may have been woken to ask, as the last one here.
+                self.leave_if_nobody_waits()
+                raise
             if isinstance(passed, Hold):
                 return passed
             if not passed:
@@ -283,8 +288,7 @@ class TaskOwnership(ServerState):
                 parent.count_read(-1)
             if not once and queue is not None:
                 queue.asked()
-                if queue.joined and not queue.waiting:
-                    self.leave_queue(queue)
+                self.leave_if_nobody_waits()
             elif not once:
                 self.context.stopped_waiting(self.waiting_key)
 
@@ -374,3 +378,4 @@ class TaskOwnership(ServerState):
         elif queue is not None:
             self.context.counts.wait_ended(now() - begun.since)
             queue.abandon(begun)
+        self.leave_if_nobody_waits()
