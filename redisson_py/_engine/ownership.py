@@ -326,12 +326,8 @@ class Ownership:
             commands.release_script, commands.key, packed, deadline, must=True, until=until
         )
 
-    def leave_if_nobody_waits(self) -> None:
-        """Take this client out of the queue of clients if no task waits here, without waiting."""
-        queue = self.queue
-        if queue is None or not queue.joined or queue.waiting:
-            return
-        queue.joined = False
+    def leave_clients(self) -> None:
+        """Take this client out of the queue of clients, without waiting."""
         clients, context, key = self.commands.clients, self.context, self.commands.key
         assert clients is not None
         executor = context.executor

@@ -171,7 +171,7 @@ class AcquireRequest:
     def listens_first(self) -> bool:
         """Whether it listens before it asks for the first time."""
         queue = self.ownership.queue
-        return self.turn is not None or self.yields or (queue is not None and queue.joined)
+        return self.turn is not None or self.yields or (queue is not None and bool(queue.joined))
 
     @contextmanager
     def listen(self, channel: bytes, wakes: Wakes) -> Generator[Sleeper]:
@@ -322,7 +322,7 @@ class AcquireRequest:
             call = executor.start_packed(script, commands.key, packed, deadline)
             call.fails_fast = self.fails_fast
         if self.client and ownership.queue is not None:
-            ownership.queue.joined = True
+            ownership.queue.joined = ownership.leave_clients
         self.call = call
         context.pending[self] = None
         return call

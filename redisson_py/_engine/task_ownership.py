@@ -241,12 +241,7 @@ class TaskOwnership(ServerState):
         elif begun is not None or not queue.go_first():
             waiter = begun or self.join(Waiter(reference(task), lease_time is None))
             wait.start(waiter.since)
-            try:
-                passed = await queue.wait(waiter, deadline, self.stream.probe)
-            except BaseException:
-                # It may have been woken to ask, as the last one here.
-                self.leave_if_nobody_waits()
-                raise
+            passed = await queue.wait(waiter, deadline, self.stream.probe)
             if isinstance(passed, Hold):
                 return passed
             if not passed:
@@ -272,9 +267,9 @@ class TaskOwnership(ServerState):
             limit = None if once else deadline
             answer = await waiting.acquire(request, request, limit, once=once, wait=wait)
             if type(answer) is Granted:
-                if queue is not None:
+                if queue is not None and not once:
                     # The server took this client out of the queue with the grant.
-                    queue.joined = False
+                    queue.joined = None
                 hold = self.granted(request, task, lease_time, answer)
                 if turn is not None and queue is not None and not turn.taken:
                     queue.turn_not_taken()
@@ -288,7 +283,6 @@ class TaskOwnership(ServerState):
                 parent.count_read(-1)
             if not once and queue is not None:
                 queue.asked()
-                self.leave_if_nobody_waits()
             elif not once:
                 self.context.stopped_waiting(self.waiting_key)
 
@@ -378,4 +372,3 @@ class TaskOwnership(ServerState):
         elif queue is not None:
             self.context.counts.wait_ended(now() - begun.since)
             queue.abandon(begun)
-        self.leave_if_nobody_waits()
