@@ -258,7 +258,7 @@ class TaskOwnership(ServerState):
                     turn = queue.take_turn()
                 request = self.new_request(task, lease_time, turn, once=once, deadline=deadline)
                 request.fails_fast = once
-                request.yields = queue is not None and queue.take_yield(once)
+                request.yields = int(queue is not None and queue.take_yield(once))
             if queue is not None:
                 request.heard_busy_at = queue.known_busy_at(waiter)
             parent = request.parent

@@ -104,7 +104,9 @@ async def test_a_killed_client_that_was_called_is_passed_over(
     crowd = [await join() for _ in range(3)]
     crowd[0].stop()
     await lease.release()
-    assert any(each.startswith(b">") for each in await redis.zrange("{k}:redisson_py:clients", 0, 0))
+    assert any(
+        each.startswith(b">") for each in await redis.zrange("{k}:redisson_py:clients", 0, 0)
+    )
     await crowd[0].kill()
     for waiter in crowd[1:]:
         await waiter.granted()
