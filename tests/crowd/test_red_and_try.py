@@ -9,7 +9,6 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import RedLock
-
 from tests.crowd.queue_look import until_nobody_is_left
 from tests.fixtures.client import ClientFactory
 
@@ -40,10 +39,7 @@ async def test_red_and_multi_locks_over_a_lock_in_a_crowd_come_too(
                 enough.set()
 
     kinds = ["lock"] * 6 + ["red", "multi"]
-    try:
-        async with asyncio.timeout(20), asyncio.TaskGroup() as group:
-            for number, kind in enumerate(kinds):
-                group.create_task(work(number, kind))
-    finally:
-        print(granted)
+    async with asyncio.timeout(SOON), asyncio.TaskGroup() as group:
+        for number, kind in enumerate(kinds):
+            group.create_task(work(number, kind))
     await until_nobody_is_left(redis)

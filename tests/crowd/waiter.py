@@ -1,8 +1,8 @@
 """A process whose clients wait for one lock, and say when it is theirs.
 
-Run as `python -m tests.crowd.waiter URL KIND CLIENTS LEASE_TIME SAFETY_POLL`. Prints `ready`, and once a client
-has the lock `granted` and the moment in nanoseconds of the clock that the machine's processes
-share; it releases when a line comes on its input.
+Run as `python -m tests.crowd.waiter URL KIND CLIENTS LEASE_TIME SAFETY_POLL`. Prints `ready`, and
+once a client has the lock `granted` and the moment in nanoseconds of the clock that the machine's
+processes share; it releases when a line comes on its input.
 """
 
 from __future__ import annotations
