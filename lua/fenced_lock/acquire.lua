@@ -1,5 +1,5 @@
 --! script   fenced_lock.acquire
---! version  7
+--! version  9
 --! keys     lock:hash tombstone:string token:string version_key:string clients:zset
 --! args     owner:str holds:int lease_ms:int tokens:int version:int version_ms:int idle_ms:int needs:str channel:str client:str yields:int
 --! returns  array: 1, first token (0 on re-entry) = granted | 0, ms = busy (-1 = no lease) | 0, and the array of lock.acquire = busy, in the queue | -2, 0 = lost | -3, 0 = void
@@ -68,7 +68,7 @@ if not last or (held and not whole(held, 1)) then
 end
 
 if not held and redis.call('EXISTS', clients) == 1 then
-  local may, look_ms = may_take(clients, channel, client, yields == '1')
+  local may, look_ms = may_take(clients, channel, client, yields)
   if not may and client == '' then
     return {0, 0}
   elseif not may then

@@ -1,7 +1,8 @@
 -- Whether a client may take what is free, or has to let the first of those that wait go first: one
 -- that was called within the last 50 ms, or is called now, and has waited longer than 20 ms. In a
 -- shorter wait a newcomer may come first, for that is faster; one that `yields` has just let go of
--- it, and does not. Who was called and said nothing for 50 ms is passed over: it leaves the queue.
+-- it, and does not (1). One that waits and cannot stand in the queue (-1) has the chance of one of all
+-- that wait. Who was called and said nothing for 50 ms is passed over: it leaves the queue.
 -- If not, returns after how many milliseconds to look again, or -1 if others do.
 local function may_take(clients, channel, client, yields)
   local time = redis.call('TIME')
@@ -13,7 +14,8 @@ local function may_take(clients, channel, client, yields)
     first, since, called = front(clients)
     looks = true
   end
-  if not first[1] or first[1] == client or not yields and present - since <= 20000 then
+  if not first[1] or first[1] == client or yields ~= '1' and present - since <= 20000
+    or yields == '-1' and present % redis.call('ZCARD', clients) == 0 then
     return true
   end
   if not called then

@@ -1,5 +1,5 @@
 --! script   lock.acquire
---! version  7
+--! version  9
 --! keys     lock:hash tombstone:string version_key:string clients:zset
 --! args     owner:str holds:int lease_ms:int version:int version_ms:int needs:str channel:str client:str yields:int
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void | array = busy: ms after which to ask again (-1 = not known), clients before this one, 1 if the holder calls nobody
@@ -75,7 +75,7 @@ if superseded(version_key, version) then
 end
 
 if holds == 1 and redis.call('EXISTS', lock, tombstone) == 0 then
-  local may, look_ms = may_take(clients, channel, client, yields == '1')
+  local may, look_ms = may_take(clients, channel, client, yields)
   if not may and client == '' then
     return 0
   elseif not may then

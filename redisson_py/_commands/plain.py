@@ -45,7 +45,7 @@ class _PlainWish:
     checks: bool = False
     compares: bool = False
     client: bytes = b""
-    yields: bool = False
+    yields: int = 0
     wait_ms: int = 0
 
     @property

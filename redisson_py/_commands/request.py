@@ -22,7 +22,9 @@ class Wish(Protocol):
         checks: It is refused if the user may not do what a release needs.
         client: Its client's name in the queue of clients, which it joins if it has to wait; or
             nothing.
-        yields: It lets the first of that queue go first, because its client has just released.
+        yields: 1, it lets the first of that queue go first, because its client has just released;
+            -1, it may go first by chance, because it waits and cannot stand in that queue;
+            0, neither.
         compares: The server says if what the request names is not what is there; see `Disagrees`.
     """
 
@@ -47,7 +49,7 @@ class Wish(Protocol):
     @property
     def client(self) -> bytes: ...
     @property
-    def yields(self) -> bool: ...
+    def yields(self) -> int: ...
     @property
     def wait_ms(self) -> int:
         """How long it may wait in a queue in Redis, in milliseconds; 0: its time is not limited."""

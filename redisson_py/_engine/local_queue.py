@@ -120,8 +120,8 @@ class LocalQueue(Generic[H]):
         releasing: A release is under way; a request sent now would overtake the other waiters.
         turn: The turn of other processes to which the next request yields.
         no_turn_until: No turn is offered before this loop time, as the last one was not taken.
-        joined: The client is, or may be, in the queue of clients on the server. It is not when
-            nobody waits here.
+        joined: Takes the client out of the queue of clients on the server, if it is or may be
+            there; else None. It is not there when nobody waits here.
         yields_until: A request before this loop time lets the first of that queue go first: this
             client has released to it; or 0.
         watch: Notices that the hold was released by force while tasks wait, or None.
@@ -160,7 +160,7 @@ class LocalQueue(Generic[H]):
         self.releasing: bool = False
         self.turn: Turn | None = None
         self.no_turn_until: float = 0.0
-        self.joined: bool = False
+        self.joined: Callable[[], object] | None = None
         self.yields_until: float = 0.0
         self.watch: HoldWatch | None = None
 
@@ -279,8 +279,14 @@ class LocalQueue(Generic[H]):
         self.asking = False
         self.refused = False
         self.head = None
-        if self.waiters:
-            self.advance()
+        self.advance()
+        if not self.waiting:
+            self._leave_clients()
+
+    def _leave_clients(self) -> None:
+        leave, self.joined = self.joined, None
+        if leave is not None:
+            leave()
 
     def pass_on(self, hold: H, turn: float, least_left: float) -> bool:
         """Pass `hold` to the next waiter if that is possible; return whether it was passed."""
@@ -320,6 +326,7 @@ class LocalQueue(Generic[H]):
     def close(self, error: BaseException) -> None:
         """Raise `error` in all waiters."""
         self.end_watch()
+        self._leave_clients()
         for waiter in list(self.waiters):
             fail(waiter.future, error)
 

@@ -326,9 +326,8 @@ class Ownership:
             commands.release_script, commands.key, packed, deadline, must=True, until=until
         )
 
-    def leave_queue(self, queue: LocalQueue[Hold]) -> None:
+    def leave_clients(self) -> None:
         """Take this client out of the queue of clients, without waiting."""
-        queue.joined = False
         clients, context, key = self.commands.clients, self.context, self.commands.key
         assert clients is not None
         executor = context.executor

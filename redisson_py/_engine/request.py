@@ -64,7 +64,9 @@ class AcquireRequest:
         overtaken: A forced release was answered before it, so its grant may be gone already.
         call: The call under way.
         client: Its client's name in the queue of clients while it waits there, else nothing.
-        yields: It lets the first of that queue go first, because its client has just released.
+        yields: 1, it lets the first of that queue go first, because its client has just released;
+            -1, it may go first by chance, because it waits and cannot stand in that queue;
+            0, neither.
         checks: The server must say whether this client may also release it.
         compares: The server must say if it has something else than this client names.
     """
@@ -138,7 +140,7 @@ class AcquireRequest:
         self.version_ms: int = 0
         self.call: Call | None = None
         self.client: bytes = b""
-        self.yields: bool = False
+        self.yields: int = 0
         self._place: QueueSleeper | None = None
         self._given_up: BaseException | None = None
         self._queued = False
@@ -171,7 +173,7 @@ class AcquireRequest:
     def listens_first(self) -> bool:
         """Whether it listens before it asks for the first time."""
         queue = self.ownership.queue
-        return self.turn is not None or self.yields or (queue is not None and queue.joined)
+        return bool(self.turn or self.yields or (queue is not None and queue.joined))
 
     @contextmanager
     def listen(self, channel: bytes, wakes: Wakes) -> Generator[Sleeper]:
@@ -257,7 +259,7 @@ class AcquireRequest:
             return answer
         if not self.once and self.ownership.queue is not None:
             self.ownership.queue.heard_busy()
-        self.yields = False
+        self.yields = 0
         if self._place is not None and self._place.placed(answer):
             return await self.run(deadline)
         if answer.queued or self.uncertain:
@@ -297,7 +299,7 @@ class AcquireRequest:
         self.compares = ownership.compares
         if (
             plain is not None
-            and not (self.checks or self.compares or self.client)
+            and not (self.checks or self.compares or self.client or self.yields)
             and self.target == 1
             and not self.version
             and self.lease_time == plain.lease_time
@@ -322,7 +324,7 @@ class AcquireRequest:
             call = executor.start_packed(script, commands.key, packed, deadline)
             call.fails_fast = self.fails_fast
         if self.client and ownership.queue is not None:
-            ownership.queue.joined = True
+            ownership.queue.joined = ownership.leave_clients
         self.call = call
         context.pending[self] = None
         return call

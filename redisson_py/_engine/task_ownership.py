@@ -258,7 +258,7 @@ class TaskOwnership(ServerState):
                     turn = queue.take_turn()
                 request = self.new_request(task, lease_time, turn, once=once, deadline=deadline)
                 request.fails_fast = once
-                request.yields = queue is not None and queue.take_yield(once)
+                request.yields = int(queue is not None and queue.take_yield(once))
             if queue is not None:
                 request.heard_busy_at = queue.known_busy_at(waiter)
             parent = request.parent
@@ -267,9 +267,9 @@ class TaskOwnership(ServerState):
             limit = None if once else deadline
             answer = await waiting.acquire(request, request, limit, once=once, wait=wait)
             if type(answer) is Granted:
-                if queue is not None:
+                if queue is not None and not once:
                     # The server took this client out of the queue with the grant.
-                    queue.joined = False
+                    queue.joined = None
                 hold = self.granted(request, task, lease_time, answer)
                 if turn is not None and queue is not None and not turn.taken:
                     queue.turn_not_taken()
@@ -283,8 +283,6 @@ class TaskOwnership(ServerState):
                 parent.count_read(-1)
             if not once and queue is not None:
                 queue.asked()
-                if queue.joined and not queue.waiting:
-                    self.leave_queue(queue)
             elif not once:
                 self.context.stopped_waiting(self.waiting_key)
 

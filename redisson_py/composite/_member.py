@@ -40,6 +40,7 @@ def ask(
     pending: Pending,
     *,
     fails_fast: bool = False,
+    waits: bool = False,
 ) -> Sent[Lease] | Coroutine[Any, Any, Lease]:
     """Ask for a lease of a member for a task, as a re-entry if the task holds the member.
 
@@ -55,6 +56,7 @@ def ask(
         pending: Keeps the request until it is answered. A caller that removes it must release
             what the request will be granted; then it counts as busy.
         fails_fast: The first failed attempt to connect fails the request.
+        waits: The task has waited for the member, and cannot stand in the queue of clients.
     """
     holds = member.holds
     if (
@@ -66,12 +68,21 @@ def ask(
         or member.reads
         or not stream.has_room
     ):
-        return _grant(member, task, lease_time, deadline, pending, None, fails_fast)
+        return _grant(
+            member, task, lease_time, deadline, pending, None, fails_fast=fails_fast, waits=waits
+        )
     request = member.new_request(task, None, once=True, deadline=deadline)
+    request.yields = _yields(member, waits)
     granted = _Grant(member, task, request, pending)
     request.send(deadline, stream, granted).fails_fast = fails_fast
     pending[member] = request
     return granted
+
+
+def _yields(member: TaskOwnership, waits: bool) -> int:
+    """See `Wish.yields`."""
+    queue = member.queue
+    return -1 if waits else int(queue is not None and queue.take_yield(once=False))
 
 
 class _Grant(Sent[Lease]):
@@ -131,7 +142,9 @@ async def _grant(
     deadline: float | None,
     pending: Pending,
     begun: AcquireRequest | None,
+    *,
     fails_fast: bool = False,
+    waits: bool = False,
     caller: Context | None = None,
 ) -> Lease:
     """Return the lease that `ask` asks for; `begun` is a request that was already sent."""
@@ -152,6 +165,7 @@ async def _grant(
     try:
         if begun is None:
             request.fails_fast = fails_fast
+            request.yields = _yields(member, waits)
             request.send(deadline)
             pending[member] = request
         call = request.call

@@ -173,6 +173,7 @@ class QuorumRounds:
                 ask(
                     *(self._members[number], streams[number], self._task),
                     *(self._lease_time, limit, self._pending),
+                    waits=bool(self._sleepers),
                 )
                 for number in self._asked
             ]

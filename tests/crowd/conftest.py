@@ -1,0 +1,104 @@
+"""Processes that wait in a crowd."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from tests.crowd.queue_look import members, until_in_queue
+from tests.support.waiting import set_safety_poll
+
+#: Longer than a test may wait: who needs the safety poll fails.
+NEVER = 600.0
+
+
+class Waiter:
+    """A process of `tests.crowd.waiter`."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+
+    async def line(self) -> list[str]:
+        """Return the words of the next thing it says."""
+        assert self.process.stdout is not None
+        async with asyncio.timeout(30):
+            return (await self.process.stdout.readline()).decode().split()
+
+    async def granted(self) -> int:
+        """Return when it was granted the lock, in nanoseconds."""
+        word, moment = await self.line()
+        assert word == "granted"
+        return int(moment)
+
+    async def release(self) -> int:
+        """Have it release; return when."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(b"\n")
+        word, moment = await self.line()
+        assert word == "released"
+        return int(moment)
+
+    def stop(self) -> None:
+        """Stop it where it is."""
+        self.process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        """Let it go on."""
+        self.process.send_signal(signal.SIGCONT)
+
+    async def kill(self) -> None:
+        """Kill it."""
+        self.process.kill()
+        await self.process.wait()
+
+
+#: Starts a process whose clients wait, and returns when they are in the queue.
+Join = Callable[..., Awaitable[Waiter]]
+
+
+@pytest.fixture(autouse=True)
+def no_safety_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have nobody asked without a reason."""
+    set_safety_poll(monkeypatch, NEVER)
+
+
+@pytest_asyncio.fixture
+async def join(server_url: str, redis: Redis) -> AsyncIterator[Join]:
+    """Start processes that wait; what still runs in the end is killed."""
+    started: list[Waiter] = []
+
+    async def run(
+        kind: str = "lock",
+        count: int = 1,
+        lease_time: float = 30.0,
+        *,
+        safety_poll: float = NEVER,
+        waits: bool = True,
+    ) -> Waiter:
+        before = len(await members(redis))
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "tests.crowd.waiter", server_url, kind),
+            *map(str, (count, lease_time, safety_poll)),
+            stdin=PIPE,
+            stdout=PIPE,
+        )
+        waiter = Waiter(process)
+        started.append(waiter)
+        assert await waiter.line() == ["ready"]
+        if waits:
+            await until_in_queue(redis, before + count)
+        return waiter
+
+    yield run
+    for waiter in started:
+        if waiter.process.returncode is None:
+            waiter.process.kill()
+        await waiter.process.communicate()

@@ -1,0 +1,39 @@
+"""The queue of clients of the lock `k`, seen from outside."""
+
+from __future__ import annotations
+
+from redis.asyncio import Redis
+
+from redisson_py import Redisson, _keys
+from tests.support.waiting import until_async
+
+QUEUE = _keys.waiting_clients(b"k")
+
+
+async def members(redis: Redis) -> list[str]:
+    """Return who is in the queue, the first one first."""
+    found: list[bytes] = await redis.zrange(QUEUE, 0, -1)
+    return [each.decode() for each in found if not each.startswith(b">")]
+
+
+async def until_in_queue(redis: Redis, count: int) -> None:
+    """Return when `count` clients are in the queue."""
+
+    async def there() -> bool:
+        return len(await members(redis)) == count
+
+    await until_async(there)
+
+
+async def until_nobody_is_left(redis: Redis) -> None:
+    """Return when the queue is gone."""
+
+    async def gone() -> bool:
+        return not await redis.exists(QUEUE)
+
+    await until_async(gone)
+
+
+def member(client: Redisson) -> str:
+    """Return the name of a client in the queue."""
+    return client.id

@@ -1,0 +1,179 @@
+"""Who stops waiting leaves the queue of clients, and costs nobody a call."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import ConnectionLostError, FencedLock, Redisson, RLock
+from tests.crowd.queue_look import QUEUE, members, until_in_queue, until_nobody_is_left
+from tests.fixtures.client import ClientFactory
+from tests.support.waiting import until, until_listening, until_waiting
+
+#: Seconds in which everybody must have come who needs no safety poll.
+SOON = 60
+
+
+def of_kind(client: Redisson, kind: str) -> RLock | FencedLock:
+    return client.get_lock("k") if kind == "lock" else client.get_fenced_lock("k")
+
+
+async def test_tasks_that_all_time_out_leave_no_entry(
+    clients: ClientFactory, client: Redisson, redis: Redis
+) -> None:
+    async with client.get_lock("k"):
+        crowd = [clients() for _ in range(4)]
+        waits = [one.get_lock("k").try_acquire(timeout=0.3) for one in crowd for _ in range(3)]
+        assert set(await asyncio.gather(*waits)) == {None}
+        await until_nobody_is_left(redis)
+
+
+@pytest.mark.parametrize("kind", ["lock", "fenced"])
+async def test_a_cancelled_task_leaves_its_client_in_the_queue_while_others_wait(
+    clients: ClientFactory, client: Redisson, redis: Redis, kind: str
+) -> None:
+    waiter = clients()
+    async with client.get_lock("k"):
+        tasks = [asyncio.create_task(of_kind(waiter, kind).acquire()) for _ in range(3)]
+        await until_waiting(waiter, 3)
+        await until_in_queue(redis, 1)
+        for task in tasks[:2]:
+            task.cancel()
+            await asyncio.wait([task])
+        assert len(await members(redis)) == 1
+        tasks[2].cancel()
+        await asyncio.wait(tasks)
+        await until_nobody_is_left(redis)
+
+
+@pytest.mark.parametrize("timeout", [None, SOON])
+@pytest.mark.parametrize("turns", range(4))
+async def test_head_and_the_next_task_are_cancelled_together(
+    clients: ClientFactory, client: Redisson, redis: Redis, turns: int, timeout: float | None
+) -> None:
+    """The next one was just woken to ask."""
+    waiter = clients()
+    async with client.get_lock("k"):
+        lock = waiter.get_lock("k")
+        head, following = [asyncio.create_task(lock.acquire(timeout=timeout)) for _ in range(2)]
+        await until_waiting(waiter, 2)
+        await until_in_queue(redis, 1)
+        await until_listening(waiter)
+        head.cancel()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        following.cancel()
+        await asyncio.wait([head, following])
+        await until_nobody_is_left(redis)
+
+
+@pytest.mark.parametrize("kind", ["lock", "fenced"])
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_client_that_is_cancelled_as_its_call_comes_lets_the_next_go(
+    clients: ClientFactory, client: Redisson, redis: Redis, kind: str, turns: int
+) -> None:
+    lease = await client.get_lock("k").acquire()
+    first, following = clients(), clients()
+    waits = asyncio.create_task(of_kind(first, kind).acquire())
+    await until_in_queue(redis, 1)
+    waits_too = asyncio.create_task(of_kind(following, kind).acquire())
+    await until_in_queue(redis, 2)
+    wake_ups = first.statistics().wake_ups
+    releases = asyncio.create_task(lease.release())
+    await until(lambda: first.statistics().wake_ups > wake_ups)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    if not waits.done():
+        waits.cancel()
+    await asyncio.wait([waits, releases])
+    if not waits.cancelled():
+        await waits.result().release()
+    async with asyncio.timeout(SOON):
+        await (await waits_too).release()
+    await until_nobody_is_left(redis)
+
+
+async def test_storms_of_timeouts_and_cancellations_leave_nothing_and_starve_nobody(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    crowd = [clients() for _ in range(12)]
+    granted = Counter[int]()
+    enough = asyncio.Event()
+    inside = 0
+
+    async def work(number: int) -> None:
+        nonlocal inside
+        client = crowd[number % len(crowd)]
+        lock = of_kind(client, "fenced" if number % 3 == 0 else "lock")
+        patient = number % 4 == 1
+        while not enough.is_set():
+            timeout = None if patient else random.choice([0.01, 0.05, 0.2])
+            try:
+                lease = await (lock.acquire() if patient else lock.try_acquire(timeout=timeout))
+            except ConnectionLostError:
+                continue
+            if lease is None:
+                continue
+            inside += 1
+            assert inside == 1
+            await asyncio.sleep(random.choice([0, 0.002]))
+            inside -= 1
+            await lease.release()
+            granted[number] += 1
+            if all(granted[each] >= 5 for each in range(24) if each % 4 == 1):
+                enough.set()
+
+    async def cancel(tasks: list[asyncio.Task[None]]) -> None:
+        """Cancel waiters at any moment; they begin again."""
+        while not enough.is_set():
+            await asyncio.sleep(random.random() / 100)
+            number = random.choice([each for each in range(24) if each % 4 == 3])
+            if (old := tasks[number]).done():
+                old.result()
+            # Not within the section of a holder: that is what `async with` is for.
+            if not crowd[number % len(crowd)].statistics().held_leases:
+                old.cancel()
+                await asyncio.wait([old])
+                tasks[number] = asyncio.create_task(work(number))
+
+    tasks = [asyncio.create_task(work(number)) for number in range(24)]
+    async with asyncio.timeout(SOON):
+        await cancel(tasks)
+        await asyncio.gather(*tasks)
+    await until_nobody_is_left(redis)
+
+
+async def test_a_closed_client_that_waited_leaves_no_entry(
+    clients: ClientFactory, client: Redisson, redis: Redis
+) -> None:
+    lease = await client.get_lock("k").acquire()
+    closing, following = clients(), clients()
+    waits = asyncio.create_task(closing.get_lock("k").acquire())
+    await until_in_queue(redis, 1)
+    waits_too = asyncio.create_task(following.get_lock("k").acquire())
+    await until_in_queue(redis, 2)
+    await closing.aclose()
+    await asyncio.wait([waits])
+    assert await members(redis) == [following.id]
+    await lease.release()
+    async with asyncio.timeout(SOON):
+        await (await waits_too).release()
+    await until_nobody_is_left(redis)
+
+
+async def test_one_client_waits_for_the_lock_and_the_fenced_lock_of_one_name(
+    clients: ClientFactory, client: Redisson, redis: Redis
+) -> None:
+    lease = await client.get_lock("k").acquire()
+    waiter = clients()
+    both = [asyncio.create_task(of_kind(waiter, kind).acquire()) for kind in ("lock", "fenced")]
+    await until_in_queue(redis, 2)
+    await lease.release()
+    async with asyncio.timeout(SOON):
+        for one in asyncio.as_completed(both):
+            await (await one).release()
+    assert not await redis.exists(QUEUE)

@@ -1,0 +1,114 @@
+"""Processes in the queue of clients that stand still or are gone: the next one alive comes."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from redis.asyncio import Redis
+
+from redisson_py import Redisson
+from tests.crowd.conftest import NEVER, Join
+from tests.crowd.queue_look import members, until_nobody_is_left
+from tests.fixtures.measured import Measured
+
+KINDS = ["lock", "fenced"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "silent",
+    [[0], [1], [0, 1], [0, 2], [0, 1, 2]],
+    ids=["head", "second", "both", "head and third", "three"],
+)
+async def test_stopped_waiters_are_passed_over(
+    join: Join, client: Redisson, redis: Redis, measured: Measured, kind: str, silent: list[int]
+) -> None:
+    lease = await client.get_lock("k").acquire()
+    # Of the first two one must live; else a safety poll finds out.
+    poll = 1.0 if {0, 1} <= set(silent) else NEVER
+    crowd = [await join(kind, safety_poll=poll) for _ in range(6)]
+    for number in silent:
+        crowd[number].stop()
+    released = time.monotonic_ns()
+    await lease.release()
+    for number, waiter in enumerate(crowd):
+        if number not in silent:
+            granted = await waiter.granted()
+            measured(f"{kind}, {silent} stopped: ms to {number}", (granted - released) // 1000000)
+            released = await waiter.release()
+    for number in silent:
+        crowd[number].go_on()
+        await crowd[number].granted()
+        await crowd[number].release()
+    await until_nobody_is_left(redis)
+
+
+@pytest.mark.parametrize("stopped", [False, True], ids=["next lives", "next is stopped"])
+async def test_clients_of_a_killed_process_are_no_burden(
+    join: Join, client: Redisson, redis: Redis, measured: Measured, stopped: bool
+) -> None:
+    lease = await client.get_lock("k").acquire()
+    dead = await join(count=200)
+    crowd = [await join() for _ in range(3)]
+    if stopped:
+        crowd[0].stop()
+    await dead.kill()
+    released = time.monotonic_ns()
+    await lease.release()
+    for waiter in crowd[stopped:]:
+        measured("ms behind 200 killed clients", (await waiter.granted() - released) / 1000000)
+        released = await waiter.release()
+    if stopped:
+        crowd[0].go_on()
+        await crowd[0].granted()
+        await crowd[0].release()
+    await until_nobody_is_left(redis)
+
+
+@pytest.mark.parametrize(
+    ("killed", "stopped"),
+    [([], []), ([0], []), ([], [0]), ([0, 1], []), ([0], [1]), ([0, 1, 2], [])],
+    ids=["", "head too", "head stopped", "two", "one dead, one stopped", "three"],
+)
+async def test_the_next_one_comes_when_the_lease_of_a_killed_holder_ends(
+    join: Join, redis: Redis, measured: Measured, killed: list[int], stopped: list[int]
+) -> None:
+    holder = await join(lease_time=2.0, waits=False)
+    await holder.granted()
+    poll = 1.0 if {0, 1} <= {*killed, *stopped} else NEVER
+    crowd = [await join(lease_time=2.0, safety_poll=poll) for _ in range(5)]
+    for number in killed:
+        await crowd[number].kill()
+    for number in stopped:
+        crowd[number].stop()
+    await holder.kill()
+    ends = time.monotonic_ns() + 1000000 * await redis.pttl("k")
+    for number, waiter in enumerate(crowd):
+        if number not in (*killed, *stopped):
+            late = (await waiter.granted() - ends) / 1000000
+            measured(f"ms after the lease, {killed} dead, {stopped} stopped", late)
+            ends = await waiter.release()
+    for number in stopped:
+        crowd[number].go_on()
+        await crowd[number].granted()
+        await crowd[number].release()
+    await until_nobody_is_left(redis)
+    assert await members(redis) == []
+
+
+async def test_a_killed_client_that_was_called_is_passed_over(
+    join: Join, client: Redisson, redis: Redis, measured: Measured
+) -> None:
+    lease = await client.get_lock("k").acquire()
+    crowd = [await join() for _ in range(3)]
+    crowd[0].stop()
+    await lease.release()
+    assert any(
+        each.startswith(b">") for each in await redis.zrange("{k}:redisson_py:clients", 0, 0)
+    )
+    await crowd[0].kill()
+    for waiter in crowd[1:]:
+        await waiter.granted()
+        await waiter.release()
+    await until_nobody_is_left(redis)
