@@ -225,6 +225,7 @@ async def looking(lock: RLock | FencedLock) -> None:
     assert_type(snapshot, LockSnapshot)
     assert_type(snapshot.holders, tuple[HolderSnapshot, ...])
     assert_type(snapshot.waiters, tuple[str, ...] | None)
+    assert_type(snapshot.waiting, tuple[WaiterSnapshot, ...])
     assert_type(snapshot.keys, tuple[str, ...])
 
 
