@@ -84,9 +84,7 @@ def own_description(client_name: str | None) -> str:
     )
 
 
-async def descriptions(
-    context: RedisContext, client_ids: Iterable[str]
-) -> dict[str, Description]:
+async def descriptions(context: RedisContext, client_ids: Iterable[str]) -> dict[str, Description]:
     """Return what clients say of themselves; empty for Redisson, or if it cannot be read.
 
     All are asked for at once.

@@ -323,8 +323,7 @@ async def test_it_says_what_inspect_of_the_library_says(
                     (each["owner"], each["host"], each["pid"], each["client_name"])
                     for each in shown or ()
                 ] == [
-                    (each.owner, each.host, each.pid, each.client_name)
-                    for each in snapshot.waiting
+                    (each.owner, each.host, each.pid, each.client_name) for each in snapshot.waiting
                 ]
         (found,) = await inspected(server_url, "barrier")
         barrier = await holder.get_barrier("barrier", 3).inspect()

@@ -55,10 +55,12 @@ async def test_who_waits_where_and_since_when(
         assert (shown["seconds_waited"] > 0, shown["seconds_called"]) == (True, None)
         assert each["waiters_total"] == 1
     where = re.escape(f"billing on {socket.gethostname()}, pid {os.getpid()}")
-    assert re.search(rf"^  waits     1\. {waiter.id} \({where}\), for \d+\.\d s$", text, re.M)
+    assert re.search(rf"\n  waits     1\. {waiter.id} \({where}\), for \d+\.\d s\n", text)
     assert f"{{{name}}}:redisson_py:clients" in text
     for table in tables:
-        head, row = (line for line in table.splitlines() if " KIND " in line or line.startswith(name))
+        head, row = (
+            line for line in table.splitlines() if " KIND " in line or line.startswith(name)
+        )
         assert re.match(r"\d", row[head.index("WAITED") :])
         assert row[head.index("WAIT ") :].startswith("1 ")
 

@@ -49,6 +49,7 @@ from redisson_py import (
     ScriptError,
     Semaphore,
     WaitEndedEvent,
+    WaiterSnapshot,
     WaitStartedEvent,
     WriteLock,
     sync,

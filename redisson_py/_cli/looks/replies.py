@@ -73,7 +73,7 @@ def until(ends_at: float, time: list[bytes]) -> float:
 def waiting_clients(rows: list[Any], time: list[bytes]) -> tuple[int, list[Party]]:
     """Return the clients in a queue, and how many entries before them say who was called.
 
-    See lua/lib/front: the scores are microseconds, negative where they say when a client was called.
+    See lua/lib/front: scores are microseconds, negative where they say when a client was called.
     """
     present = int(time[0]) * 1_000_000 + int(time[1])
     called: dict[bytes, float] = {}
