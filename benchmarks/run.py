@@ -38,6 +38,7 @@ from benchmarks.scenarios import (
     alternating,
     calls,
     contended,
+    crowd,
     fairness,
     growth,
     handoff,
@@ -71,6 +72,7 @@ SCENARIOS: dict[str, tuple[Scenario, ...]] = {
     "contended": (contended.measure,),
     "wakes": (wakes.measure,),
     "order": (fairness.measure,),
+    "crowd": (crowd.measure,),
     "semaphores": (semaphores.measure,),
     "red": (red_locks.measure,),
     "topologies": (topologies.measure,),
@@ -147,6 +149,7 @@ async def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         report = {
             "size": arguments.size,
+            "date": time.strftime("%Y-%m-%d", time.gmtime()),
             "seconds": seconds,
             "seconds of scenarios": lasted,
             "machine": facts,

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from benchmarks.scenarios import crowd
-from benchmarks.scenarios.crowd import Found, Look, figures, shares
+from benchmarks.scenarios.crowd import Look, figures, shares
+from benchmarks.scenarios.crowd_workers import Found
 from tests.support import repository
 
 _MS = 1_000_000
@@ -87,5 +88,6 @@ async def test_the_command_counts_every_kind_on_a_server_of_its_own() -> None:
             line = next(
                 one for one in printed.splitlines() if one.startswith(f"{kind}, {clients} ")
             )
-            # The second part of the name, and a figure in each column.
-            assert len(line.removeprefix(f"{kind}, {clients}").split()) == 10, printed
+            # Where nobody happened to hand on, three figures are left.
+            printed_figures = line.removeprefix(f"{kind}, {clients}").split()
+            assert len(printed_figures) in (3, 10), printed
