@@ -18,7 +18,7 @@ from benchmarks.crew import Bench
 from benchmarks.facts import machine, versions
 from benchmarks.goals import goals
 from benchmarks.harness import Table, goal_lines
-from benchmarks.plots import CannotDrawError, draw
+from benchmarks.plots import CannotDrawError, draw, draw_clients
 from benchmarks.rivals import (
     AIOREDLOCK,
     BARE,
@@ -158,11 +158,11 @@ async def run(arguments: argparse.Namespace) -> None:
             "goals": {goal.name: goal.as_json() for goal in judged},
         }
         arguments.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-        picture = arguments.json.with_name(f"{arguments.json.stem}-growth.png")
-        try:
-            draw(by_name, picture)
-        except CannotDrawError as reason:
-            print(f"no plots: {reason}")
+        for drawn, ending in ((draw, "growth"), (draw_clients, "clients")):
+            try:
+                drawn(by_name, arguments.json.with_name(f"{arguments.json.stem}-{ending}.png"))
+            except CannotDrawError as reason:
+                print(f"no plot of {ending}: {reason}")
 
 
 def parse(words: list[str] | None = None) -> argparse.Namespace:
