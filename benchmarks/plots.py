@@ -63,6 +63,7 @@ def draw_clients(tables: Tables, path: Path) -> None:
         units = ("hand-offs a second", "scripts a hand-off", "longest wait, ms", "Jain's index")
         for panel, column, unit in zip(row, columns, units, strict=True):
             _panel(panel, tables[name], [column], "clients, each with one task", unit)
+        row[0].set_title("the lock" if name == crowd.NAME else "every kind of redisson_py")
         row[-1].set_yscale("linear")
         row[-1].set_ylim(0, 1.05)
     figure.savefig(path, dpi=100)
@@ -114,11 +115,11 @@ def _minor_figure(value: float, place: int) -> str:
 
 
 def _sides(table: Table, column: str) -> Iterator[tuple[str, _Points]]:
-    """Yield the points of each side; rows are those of `growth.row`."""
+    """Yield the points of each side; rows are those of `growth.row`. Logarithms know no 0."""
     found: dict[str, _Points] = {}
     for row, cells in table.rows.items():
         side, _, count = row.rpartition(", ")
-        if column in cells:
+        if column in cells and cells[column].median:
             points = found.setdefault(side, [])
             points.append((int(count.replace(",", "")), cells[column].median))
     yield from found.items()

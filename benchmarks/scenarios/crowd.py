@@ -261,11 +261,12 @@ def figures(found: Sequence[Found], clients: int, before: Look, after: Look) -> 
     }
     if not hand_offs:
         return row
-    pushes = sum(before.at <= at <= after.at for one in found for at in one["pushes"])
+    noted = [one["pushes"] for one in found if "pushes" in one]
+    pushes = sum(before.at <= at <= after.at for each in noted for at in each)
     mean = seconds * 1e3 / hand_offs
     return {
         SCRIPTS: (after.scripts - before.scripts) / hand_offs,
-        PUSHES: pushes / hand_offs,
+        **({PUSHES: pushes / hand_offs} if noted else {}),
         PUBLISHES: (after.publishes - before.publishes) / hand_offs,
         SERVER: (after.cpu - before.cpu) * 1e6 / hand_offs,
         **row,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from time import monotonic, monotonic_ns
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 import hiredis
 
@@ -23,11 +23,11 @@ class Found(TypedDict):
 
     Attributes:
         visits: When each asked and was in (0: not any more), and its number.
-        pushes: When a message came in.
+        pushes: When a message came in; left out where that is not noted.
     """
 
     visits: list[tuple[int, int, int]]
-    pushes: list[int]
+    pushes: NotRequired[list[int]]
 
 
 #: The clients of this worker, in the order of their numbers.
