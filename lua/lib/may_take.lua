@@ -2,14 +2,15 @@
 -- that was called within the last 50 ms, or is called now, and has waited longer than 20 ms. In a
 -- shorter wait a newcomer may come first, for that is faster; one that `yields` has just let go of
 -- it, and does not (1). One that waits and cannot stand in the queue (-1) has the chance of one of all
--- that wait. Who was called and said nothing for 50 ms is passed over: it leaves the queue.
+-- that wait. Who was called and said nothing for 50 ms is passed over: it leaves the queue. So
+-- is one that was called in the future, by a server whose clock was ahead.
 -- If not, returns after how many milliseconds to look again, or -1 if others do.
 local function may_take(clients, channel, client, yields)
   local time = redis.call('TIME')
   local present = time[1] * 1000000 + time[2]
   local first, since, called, note = front(clients)
   local looks = false
-  if called and first[1] ~= client and present - called > 50000 then
+  if called and first[1] ~= client and math.abs(present - called) > 50000 then
     leave_queue(clients, channel, string.sub(note, 2))
     first, since, called = front(clients)
     looks = true

@@ -72,11 +72,14 @@ class QueueSleeper(Sleeper):
         self._look_at = None
         if answer.place is None or answer.place > 1:
             self.stop_watching()
-        elif self._watch is None and answer.calls:
-            self._look_at = loop_time() + WATCH_AFTER
-        elif self._watch is None:
+        elif self._watch is None and not answer.calls:
             self._start_watching()
             return True
+        elif answer.retry_in is not None and answer.retry_in < WATCH_AFTER:
+            # `waiting` would ask later: it does not know that the server named this moment.
+            self._look_at = loop_time() + answer.retry_in
+        elif self._watch is None:
+            self._look_at = loop_time() + WATCH_AFTER
         return False
 
     def arm(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from redis.asyncio import Redis
 
-from redisson_py import Redisson, _keys
+from redisson_py import _keys
+from tests.support.scripts.calls import ask
 from tests.support.waiting import until_async
 
 QUEUE = _keys.waiting_clients(b"k")
@@ -12,8 +13,8 @@ QUEUE = _keys.waiting_clients(b"k")
 
 async def members(redis: Redis) -> list[str]:
     """Return who is in the queue, the first one first."""
-    found: list[bytes] = await redis.zrange(QUEUE, 0, -1)
-    return [each.decode() for each in found if not each.startswith(b">")]
+    found = [each.decode() for each in await ask(redis, "ZRANGE", QUEUE, 0, -1)]
+    return [each for each in found if not each.startswith(">")]
 
 
 async def until_in_queue(redis: Redis, count: int) -> None:
@@ -34,6 +35,7 @@ async def until_nobody_is_left(redis: Redis) -> None:
     await until_async(gone)
 
 
-def member(client: Redisson) -> str:
-    """Return the name of a client in the queue."""
-    return client.id
+async def called(redis: Redis) -> list[str]:
+    """Return who was called and has not answered yet."""
+    found = [each.decode() for each in await ask(redis, "ZRANGE", QUEUE, 0, -1)]
+    return [each[1:] for each in found if each.startswith(">")]

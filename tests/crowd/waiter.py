@@ -40,4 +40,5 @@ async def main(url: str, kind: str, count: int, lease_time: float, safety_poll: 
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:3], int(sys.argv[3]), *map(float, sys.argv[4:])))
+    given = sys.argv[1:]
+    asyncio.run(main(given[0], given[1], int(given[2]), float(given[3]), float(given[4])))

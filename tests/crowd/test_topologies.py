@@ -1,0 +1,123 @@
+"""Crowds of clients while slots move and masters are replaced: nobody sleeps on, nobody is left."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from typing import Literal
+
+import pytest
+
+from redisson_py import LeaseLostError, Redisson
+from redisson_py._options import Options
+from redisson_py.testing import EmbeddedCluster, EmbeddedSentinel
+from tests.fixtures.client import ClientFactory
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.timeout(300)
+
+CLIENTS = 8
+#: Seconds in which everybody must have come who needs no safety poll.
+SOON = 120
+
+
+class Crowd:
+    """Clients that take one lock in turn, one section at a time."""
+
+    def __init__(self, clients: list[Redisson]) -> None:
+        self.granted: Counter[int] = Counter()
+        self._clients = clients
+        self._ends = False
+        self._inside = 0
+        self._tasks = [asyncio.create_task(self._work(each)) for each in range(len(clients))]
+
+    async def _work(self, number: int) -> None:
+        lock = self._clients[number].get_fenced_lock("k")
+        highest = 0
+        while not self._ends:
+            # A hold is lost with the master that had not told its replica of it.
+            with suppress(LeaseLostError):
+                async with lock as lease:
+                    assert lease.token > highest
+                    highest = lease.token
+                    self.granted[number] += 1
+                    await asyncio.sleep(0.002)
+
+    async def all_served(self) -> None:
+        """Return when each client was served again."""
+        some = self.granted.copy()
+        numbers = range(len(self._clients))
+        await until(
+            lambda: (
+                any(each.done() for each in self._tasks)
+                or all(self.granted[each] > some[each] for each in numbers)
+            ),
+            SOON,
+        )
+        assert not any(each.done() for each in self._tasks), self._tasks
+
+    async def end(self) -> None:
+        """Let all finish."""
+        self._ends = True
+        async with asyncio.timeout(SOON):
+            await asyncio.gather(*self._tasks)
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have clients give a server as long to answer as a busy machine takes."""
+
+    def as_elsewhere(options: Options, fails_over: bool) -> float:
+        return options.reply_timeout
+
+    monkeypatch.setattr(Options, "reply_timeout_where", as_elsewhere)
+
+
+@pytest.mark.parametrize("sync", [0, 1])
+async def test_a_crowd_follows_its_slot(
+    cluster: EmbeddedCluster, clients: ClientFactory, sync: int
+) -> None:
+    options = {"command_timeout": 25, "sync_replicas": sync, "url": cluster.url}
+    crowd = Crowd([clients(**options) for _ in range(CLIENTS)])
+    for _ in range(4):
+        await crowd.all_served()
+        migration = await cluster.begin_migration("k")
+        await asyncio.sleep(0.02)
+        await migration.finish()
+    await crowd.all_served()
+    await crowd.end()
+
+
+@pytest.mark.parametrize("how", ["kill", "graceful"])
+async def test_a_crowd_follows_a_new_master_of_a_cluster(
+    own_cluster: EmbeddedCluster, clients: ClientFactory, how: Literal["kill", "graceful"]
+) -> None:
+    url = own_cluster.url
+    made = [clients(url=url, command_timeout=25, sync_replicas=0) for _ in range(CLIENTS)]
+    crowd = Crowd(made)
+    await crowd.all_served()
+    victim = await own_cluster.master_of("k")
+    if how == "kill":
+        await own_cluster.kill(victim)
+        await own_cluster.wait_master("k", other_than=victim)
+    else:
+        await own_cluster.failover("k")
+    await crowd.all_served()
+    await crowd.end()
+
+
+@pytest.mark.parametrize("sync", [0, 1])
+@pytest.mark.parametrize("how", ["kill", "by hand"])
+async def test_a_crowd_follows_a_new_master_of_sentinels(
+    own_sentinel: EmbeddedSentinel, clients: ClientFactory, how: str, sync: int
+) -> None:
+    options = {"command_timeout": 25, "sync_replicas": sync, "lease_time": 5}
+    crowd = Crowd([clients(url=own_sentinel.url, **options) for _ in range(CLIENTS)])
+    await crowd.all_served()
+    if how == "kill":
+        await own_sentinel.kill(await own_sentinel.master())
+    else:
+        await own_sentinel.failover()
+    await crowd.all_served()
+    await crowd.end()
