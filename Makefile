@@ -34,7 +34,7 @@ make = $(MAKE) --no-print-directory
 	test-demos test-stores test-stores-uvloop test-simulation test-jepsen test-uvloop \
 	test-lifecycle-uvloop test-cluster test-interop-cluster test-sync test-sentinel test-redis7 \
 	test-redis62 test-newest newest-leg test-floor floor-leg interop coverage soak fuzz simulate mutants jepsen \
-	jepsen-mutants jepsen-long bench bench-quick bench-goals manifest build clean
+	jepsen-mutants jepsen-long bench bench-quick bench-crowd bench-goals manifest build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -303,6 +303,13 @@ bench: $(VENV)-bench/.bench ## compare with rivals, longest of the three; ARGS="
 
 bench-quick: $(VENV)-bench/.bench ## the same rows with fewer rounds
 	$(VENV)-bench/bin/python -m benchmarks.run --quick $(ARGS)
+
+rivals_of_crowd := bare stream*,redis-py,rueidislock*,Redisson (Java)
+
+bench-crowd: $(VENV)-bench/.bench ## hand-offs among many clients, and the limit; writes docs/performance.md
+	$(VENV)-bench/bin/python -m benchmarks.run --only pairs,crowd --sides '$(rivals_of_crowd)' \
+		--json benchmarks/results/crowd.json
+	$(VENV)-bench/bin/python -m benchmarks.page
 
 bench-goals: $(VENV)-bench/.bench ## the rows of the goals, without Java; ARGS="--json out.json"
 	$(VENV)-bench/bin/python -m benchmarks.run $(goals) $(ARGS)

@@ -14,7 +14,7 @@ from typing import TypeVar
 from benchmarks.crew import start_worker
 from benchmarks.harness import Table
 from benchmarks.rivals import OURS, OURS_UVLOOP
-from benchmarks.scenarios.crowd import KINDS, crowd, gather
+from benchmarks.scenarios.crowd import KINDS, SENT, crowd, gather
 from redisson_py.testing import running_server
 
 _Any = TypeVar("_Any")
@@ -25,10 +25,11 @@ async def run(arguments: argparse.Namespace) -> None:
     table = Table(
         "crowd", f"Hand-offs among clients of one task each, {arguments.seconds:g} s each"
     )
-    side = OURS_UVLOOP if arguments.uvloop else OURS
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(running_server(arguments.server))
-        workers = [await start_worker(side, server.url) for _ in range(arguments.processes)]
+        workers = [
+            await start_worker(arguments.side, server.url) for _ in range(arguments.processes)
+        ]
         for one in workers:
             stack.push_async_callback(one.kill)
         await gather(workers, server.url, max(arguments.clients))
@@ -44,6 +45,7 @@ async def run(arguments: argparse.Namespace) -> None:
                     seconds=arguments.seconds,
                     hold=arguments.hold / 1000,
                     pause=arguments.pause / 1000,
+                    sent=SENT[arguments.side],
                 )
                 table.add(f"{kind}, {clients}", found)
 
@@ -59,7 +61,8 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
         "--pause", type=float, default=0.0, metavar="MS", help="after which it asks again"
     )
     parser.add_argument("--processes", type=int, default=1, help="over which clients are spread")
-    parser.add_argument("--uvloop", action="store_true")
+    parser.add_argument("--side", choices=SENT, default=OURS, help="rivals have locks only")
+    parser.add_argument("--uvloop", dest="side", action="store_const", const=OURS_UVLOOP)
     parser.add_argument("--server", help="which server, as for the tests: valkey, redis7, redis62")
     return parser.parse_args(words)
 

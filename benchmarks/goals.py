@@ -7,10 +7,12 @@ one of the issue can be asked for: those say so.
 from __future__ import annotations
 
 import sys
+from typing import Literal
 
 from benchmarks.harness import Goal, Spread, Table, number
 from benchmarks.rivals import (
     BARE,
+    BARE_LEAST,
     BARE_PACKING,
     OURS,
     OURS_UNSYNCED,
@@ -28,6 +30,8 @@ from benchmarks.rivals import (
 from benchmarks.rivals.kinds import FAIR, LOCK, READ, SEMAPHORE, WRITE
 from benchmarks.scenarios import (
     calls,
+    crowd,
+    growth,
     handoff,
     imports,
     primitives,
@@ -50,9 +54,9 @@ def goals(tables: Tables) -> list[Goal]:
     """Return every goal, measured or not."""
     return [
         _calls(tables),
-        _pairs(tables, 512, BARE_PACKING, _AT_512, 0.9, BARE),
-        _pairs(tables, 64, BARE_PACKING, 0.85, 0.95, BARE),
-        _pairs(tables, 1, BARE_PACKING, 0.92, 1.0, BARE),
+        _pairs(tables, 512, BARE_PACKING, _AT_512, 0.9, BARE, BARE_LEAST),
+        _pairs(tables, 64, BARE_PACKING, 0.85, 0.95, BARE, BARE_LEAST),
+        _pairs(tables, 1, BARE_PACKING, 0.92, 1.0, BARE, BARE_LEAST),
         _pairs(tables, 1, RUEIDISLOCK, 0.8, 0.9),
         _pairs(tables, 64, RUEIDISLOCK, 0.85, 1.0),
         _pairs(tables, 512, RUEIDISLOCK, 1.05, 1.4),
@@ -67,6 +71,7 @@ def goals(tables: Tables) -> list[Goal]:
         ),
         _across(tables, "hand-off across two processes", LOCK, 1.1, 1.05),
         _across(tables, "fair hand-off across two processes", FAIR, 1.4, 1.2),
+        *_crowd(tables),
         _red(tables, 1, 2.3, 3.0),
         _red(tables, 64, 7.0, 9.0),
         *_held(tables),
@@ -90,12 +95,12 @@ def _calls(tables: Tables) -> Goal:
 
 
 def _pairs(
-    tables: Tables, tasks: int, other: str, at_least: float, aim: float, beside: str | None = None
+    tables: Tables, tasks: int, other: str, at_least: float, aim: float, *beside: str
 ) -> Goal:
     column = uncontended.column(tasks)
     found = _ratio(tables, column, other)
-    extra = None if beside is None else _ratio(tables, column, beside)
-    detail = "" if extra is None else f"{extra} x {beside}"
+    extra = {side: ratio for side in beside if (ratio := _ratio(tables, column, side)) is not None}
+    detail = "; ".join(f"{ratio} x {side}" for side, ratio in extra.items())
     return Goal(f"{column} against {other}", found, "more", at_least, aim, "x", detail)
 
 
@@ -125,6 +130,42 @@ def _across(tables: Tables, name: str, kind: str, at_least: float, aim: float) -
             f" after a rest {number(rested.median)}"
         )
     return Goal(name, found, "less", at_least, aim, f"x {BARE}", detail)
+
+
+def _crowd(tables: Tables) -> list[Goal]:
+    """Return what is asked of a crowd of clients, of the kind and number that are worst."""
+    rows = tables[crowd.NAME_KINDS].rows if crowd.NAME_KINDS in tables else {}
+
+    def cells(column: str) -> dict[str, Spread]:
+        return {row: found[column] for row, found in rows.items() if column in found}
+
+    few, many = (growth.row("", clients) for clients in (2, 128))
+    rates = cells(crowd.RATE)
+    kept = {
+        kind: rate.over(rates[kind + few])
+        for row, rate in rates.items()
+        if row.endswith(many) and (kind := row.removesuffix(many)) + few in rates
+    }
+
+    def goal(
+        what: str,
+        found: dict[str, Spread],
+        better: Literal["more", "less"],
+        at_least: float,
+        aim: float,
+        unit: str = "",
+    ) -> Goal:
+        worst = max if better == "less" else min
+        row = worst(found, key=lambda row: found[row].median, default="")
+        return Goal(f"crowd: {what}, worst", found.get(row), better, at_least, aim, unit, row)
+
+    return [
+        goal("scripts of a hand-off", cells(crowd.SCRIPTS), "less", 4, 3),
+        goal("pushes of a hand-off", cells(crowd.PUSHES), "less", 3, 2),
+        goal("hand-offs/s of 128 clients", kept, "more", 0.5, 0.8, "x of 2 clients"),
+        goal("longest wait", cells(crowd.ROUNDS), "less", 3, 2, "x clients x mean"),
+        goal("Jain's index", cells(crowd.EVENNESS), "more", 0.95, 0.99),
+    ]
 
 
 def _beside_the_lock(tables: Tables, kind: str) -> Goal:

@@ -1,28 +1,24 @@
-"""Writes docs/performance.md and its bar charts from results/baseline.json.
+"""Writes docs/performance.md and its bar charts from the files in results/.
 
 `python -m benchmarks.page`; a test compares what is committed with what this writes.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from benchmarks import page_crowd
 from benchmarks.harness import number
+from benchmarks.markdown import BARE, OURS, ROOT, cell, results, strong, table
 
-ROOT = Path(__file__).parents[1]
 RESULTS = Path("benchmarks/results/baseline.json")
 PAGE = Path("docs/performance.md")
 IMAGES = Path("docs/images")
 
-#: Rows of tables and charts that are ours.
-_OURS = "redisson_py"
-#: No library, but the limit: one connection, and nothing around it.
-_BARE = "bare stream"
 #: The number of tasks that the page shows of the hand-off.
 _TASKS = ", 10 tasks"
 
@@ -51,7 +47,8 @@ CHARTS = (
         "performance-pairs",
         *("pairs", "64 tasks", "Pairs of acquire and release a second, 64 tasks: more is better"),
         (
-            *("redisson_py", "redisson_py, uvloop", "bare stream", "rueidislock (Go)"),
+            *("redisson_py", "redisson_py, uvloop", "bare stream"),
+            *("bare stream, least scripts", "rueidislock (Go)"),
             *("Redisson (Java), async, 8 connections", "Redisson (Java), async"),
             *("Redisson (Java)", "aioredlock", "pottery"),
             *("redis-py", "python-redis-lock"),
@@ -62,7 +59,8 @@ CHARTS = (
         *("processor time of pairs", "64 tasks"),
         "Processor time of the client, µs a pair, 64 tasks: less is better",
         (
-            *("redisson_py", "redisson_py, uvloop", "bare stream", "rueidislock (Go)"),
+            *("redisson_py", "redisson_py, uvloop", "bare stream"),
+            *("bare stream, least scripts", "rueidislock (Go)"),
             *("Redisson (Java), async, 8 connections", "Redisson (Java), async"),
             *("Redisson (Java)", "aioredlock", "pottery"),
             *("redis-py", "python-redis-lock"),
@@ -85,19 +83,25 @@ CHARTS = (
 
 def main() -> None:
     """Write the page and the charts."""
-    results = json.loads((ROOT / RESULTS).read_text("utf-8"))
-    for path, text in outputs(results).items():
+    for path, text in outputs().items():
         (ROOT / path).write_text(text, "utf-8")
 
 
-def outputs(results: dict[str, Any]) -> dict[Path, str]:
+def outputs() -> dict[Path, str]:
     """Return the text of each file."""
-    charts = {IMAGES / f"{chart.name}.svg": _bars(chart, results["tables"]) for chart in CHARTS}
-    return {PAGE: "\n".join(_page(results)) + "\n", **charts}
+    tables = results(RESULTS)["tables"]
+    charts = {IMAGES / f"{chart.name}.svg": _bars(chart, tables) for chart in CHARTS}
+    return {PAGE: "\n".join(_page()) + "\n", **charts}
 
 
-def _page(results: dict[str, Any]) -> Iterator[str]:
-    machine, versions, tables = results["machine"], results["versions"], results["tables"]
+def shown(chart: Chart, tables: dict[str, Any]) -> list[str]:
+    """Return the rows of a chart that a run has."""
+    return [row for row in chart.rows if row in tables[chart.table]["rows"]]
+
+
+def _page() -> Iterator[str]:
+    whole = results(RESULTS)
+    machine, versions, tables = whole["machine"], whole["versions"], whole["tables"]
     yield "# Performance"
     yield ""
     yield (
@@ -105,7 +109,7 @@ def _page(results: dict[str, Any]) -> Iterator[str]:
         " ratios are true elsewhere. [Benchmarks](../benchmarks/README.md) explains each figure."
     )
     yield ""
-    yield from _table(
+    yield from table(
         ("", ""),
         [
             ("processor", f"{machine['processor']}, {machine['processors']} cores"),
@@ -118,7 +122,7 @@ def _page(results: dict[str, Any]) -> Iterator[str]:
     yield ""
     yield (
         "Client and server shared these cores. *bare stream* is the limit, not a library: the"
-        " same two commands on one connection."
+        " same two commands on one connection ([The limit](#the-limit))."
     )
     for heading, chart, words in (
         ("Uncontended", CHARTS[0], _UNCONTENDED),
@@ -135,11 +139,13 @@ def _page(results: dict[str, Any]) -> Iterator[str]:
         )
         yield ""
         yield from _figures(_shown(chart, tables[chart.table]), _columns(chart, tables))
+    yield from page_crowd.limit(page_crowd.newest())
     yield from ("", "## Every primitive", "", _PRIMITIVES, "")
     yield from _figures(tables["primitives"], ["1 task", "64 tasks", "64 tasks, x lock"])
     yield from ("", "## A thousand waiters", "", _WAKE_UPS, "")
     columns = ["first, ms", "last, ms", "commands a waiter", "client us a waiter"]
     yield from _figures(tables["wake-ups"], columns)
+    yield from page_crowd.crowd(page_crowd.newest())
     yield from ("", "## How costs grow", "")
     yield "![Costs by tasks, names and waiters](../benchmarks/results/baseline-growth.png)"
 
@@ -187,25 +193,15 @@ def _columns(chart: Chart, tables: dict[str, Any]) -> list[str]:
     return list(next(iter(tables[chart.table]["rows"].values())))
 
 
-def _figures(table: dict[str, Any], columns: Sequence[str]) -> Iterator[str]:
+def _figures(found: dict[str, Any], columns: Sequence[str]) -> Iterator[str]:
     rows = [
-        (
-            f"**{name}**" if name.startswith(_OURS) else name,
-            *(number(cells[each]["median"]) if each in cells else "" for each in columns),
-        )
-        for name, cells in table["rows"].items()
+        (strong(name), *(cell(cells, each) for each in columns))
+        for name, cells in found["rows"].items()
         if any(each in cells for each in columns)
     ]
-    yield from _table(("", *(each.replace(" us", " µs") for each in columns)), rows)
-    for note in table["notes"]:
+    yield from table(("", *(each.replace(" us", " µs") for each in columns)), rows)
+    for note in found["notes"]:
         yield from ("", f"*{note}*")
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(head)} |"
-    yield f"|---|{'---:|' * (len(head) - 1)}" if len(head) > 2 else "|---|---|"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
 
 
 # Charts: text and rectangles, in colours that are readable on white and on black.
@@ -216,7 +212,7 @@ _TEXT, _OUR_BAR, _LIMIT_BAR, _BAR = "#7d838c", "#c8324a", "#9aa3ad", "#5b8db8"
 
 def _bars(chart: Chart, tables: dict[str, Any]) -> str:
     rows = tables[chart.table]["rows"]
-    values = [(row, rows[row][chart.column]["median"]) for row in chart.rows]
+    values = [(row, rows[row][chart.column]["median"]) for row in shown(chart, tables)]
     most = max(value for _, value in values)
     height = _TOP + _LINE * len(values) + 4
     return "\n".join(
@@ -235,9 +231,9 @@ def _bar(index: int, row: str, value: float, most: float) -> str:
     top = _TOP + _LINE * index
     length = max(2, round((_WIDTH - _LABELS - _VALUES) * value / most))
     color = _BAR
-    if row.startswith(_OURS):
+    if row.startswith(OURS):
         color = _OUR_BAR
-    elif row.startswith(_BARE):
+    elif row.startswith(BARE):
         color = _LIMIT_BAR
     label = escape(row.removesuffix(_TASKS))
     return (

@@ -1,4 +1,4 @@
-"""Draws how costs grow, from the tables of `scenarios/growth.py`: one PNG with six panels."""
+"""Draws how costs grow: a PNG of the tables of `scenarios/growth.py`, one of `crowd.py`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import Table
-from benchmarks.scenarios import growth
+from benchmarks.scenarios import crowd, growth
 
 Tables = dict[str, Table]
 
@@ -28,13 +28,7 @@ def draw(tables: Tables, path: Path) -> None:
     """
     if growth.TASKS not in tables:
         raise CannotDrawError("the scenario growth was not chosen")
-    try:
-        # Not imports: it is installed for benchmarks only.
-        matplotlib: Any = import_module("matplotlib")
-        matplotlib.use("Agg")
-        pyplot: Any = import_module("matplotlib.pyplot")
-    except ImportError as error:
-        raise CannotDrawError(f"matplotlib is not installed ({error})") from error
+    pyplot = _pyplot()
     figure, panels = pyplot.subplots(2, 3, figsize=(15, 8), layout="constrained")
     rates, pairs, cpu, names, waiters, memory = panels.flat
     tasks, by_name, waiting = (
@@ -52,6 +46,42 @@ def draw(tables: Tables, path: Path) -> None:
     memory.set_ylim(bottom=0)
     figure.savefig(path, dpi=100)
     pyplot.close(figure)
+
+
+def draw_clients(tables: Tables, path: Path) -> None:
+    """Write the PNG of the crowd: the lock beside rivals, and below it every kind of ours.
+
+    Raises:
+        CannotDrawError: It cannot be drawn.
+    """
+    if crowd.NAME not in tables:
+        raise CannotDrawError("the scenario crowd was not chosen")
+    pyplot = _pyplot()
+    figure, panels = pyplot.subplots(2, 4, figsize=(20, 9), layout="constrained")
+    for name, row in zip((crowd.NAME, crowd.NAME_KINDS), panels, strict=True):
+        columns = (crowd.RATE, crowd.SCRIPTS, crowd.LONGEST, crowd.EVENNESS)
+        units = ("hand-offs a second", "scripts a hand-off", "longest wait, ms", "Jain's index")
+        for panel, column, unit in zip(row, columns, units, strict=True):
+            _panel(panel, tables[name], [column], "clients, each with one task", unit)
+        row[0].set_title("the lock" if name == crowd.NAME else "every kind of redisson_py")
+        row[-1].set_yscale("linear")
+        row[-1].set_ylim(0, 1.05)
+    figure.savefig(path, dpi=100)
+    pyplot.close(figure)
+
+
+def _pyplot() -> Any:
+    """Return matplotlib's module, which is installed for benchmarks only.
+
+    Raises:
+        CannotDrawError: It is not.
+    """
+    try:
+        matplotlib: Any = import_module("matplotlib")
+        matplotlib.use("Agg")
+        return import_module("matplotlib.pyplot")
+    except ImportError as error:
+        raise CannotDrawError(f"matplotlib is not installed ({error})") from error
 
 
 def _panel(panel: Any, table: Table, columns: list[str], grows: str, unit: str) -> None:
@@ -85,11 +115,11 @@ def _minor_figure(value: float, place: int) -> str:
 
 
 def _sides(table: Table, column: str) -> Iterator[tuple[str, _Points]]:
-    """Yield the points of each side; rows are those of `growth.row`."""
+    """Yield the points of each side; rows are those of `growth.row`. Logarithms know no 0."""
     found: dict[str, _Points] = {}
     for row, cells in table.rows.items():
         side, _, count = row.rpartition(", ")
-        if column in cells:
+        if column in cells and cells[column].median:
             points = found.setdefault(side, [])
             points.append((int(count.replace(",", "")), cells[column].median))
     yield from found.items()

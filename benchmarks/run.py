@@ -18,7 +18,7 @@ from benchmarks.crew import Bench
 from benchmarks.facts import machine, versions
 from benchmarks.goals import goals
 from benchmarks.harness import Table, goal_lines
-from benchmarks.plots import CannotDrawError, draw
+from benchmarks.plots import CannotDrawError, draw, draw_clients
 from benchmarks.rivals import (
     AIOREDLOCK,
     BARE,
@@ -38,6 +38,7 @@ from benchmarks.scenarios import (
     alternating,
     calls,
     contended,
+    crowd,
     fairness,
     growth,
     handoff,
@@ -71,6 +72,7 @@ SCENARIOS: dict[str, tuple[Scenario, ...]] = {
     "contended": (contended.measure,),
     "wakes": (wakes.measure,),
     "order": (fairness.measure,),
+    "crowd": (crowd.measure,),
     "semaphores": (semaphores.measure,),
     "red": (red_locks.measure,),
     "topologies": (topologies.measure,),
@@ -147,6 +149,7 @@ async def run(arguments: argparse.Namespace) -> None:
     if arguments.json:
         report = {
             "size": arguments.size,
+            "date": time.strftime("%Y-%m-%d", time.gmtime()),
             "seconds": seconds,
             "seconds of scenarios": lasted,
             "machine": facts,
@@ -155,11 +158,11 @@ async def run(arguments: argparse.Namespace) -> None:
             "goals": {goal.name: goal.as_json() for goal in judged},
         }
         arguments.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-        picture = arguments.json.with_name(f"{arguments.json.stem}-growth.png")
-        try:
-            draw(by_name, picture)
-        except CannotDrawError as reason:
-            print(f"no plots: {reason}")
+        for drawn, ending in ((draw, "growth"), (draw_clients, "clients")):
+            try:
+                drawn(by_name, arguments.json.with_name(f"{arguments.json.stem}-{ending}.png"))
+            except CannotDrawError as reason:
+                print(f"no plot of {ending}: {reason}")
 
 
 def parse(words: list[str] | None = None) -> argparse.Namespace:

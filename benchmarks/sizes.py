@@ -40,6 +40,10 @@ class Size:
         growth_tasks: How costs grow with tasks.
         growth_names: With names; the largest number takes long enough for a single round.
         growth_waiters: With waiters of one name.
+        clients: Of a crowd, one waiting task each: how many.
+        most_clients_in_java: How many at most of Redisson, which has threads for each.
+        crowd_seconds: For which a crowd is watched; more of them for many clients.
+        crowd_rounds: How often, where rivals take part.
         imports: How often each import is timed.
         topology_tasks: Clusters and Sentinel, uncontended: how many at once.
         topology_rounds: Rounds of that.
@@ -78,6 +82,10 @@ class Size:
     growth_tasks: tuple[int, ...] = (1, 4, 16, 64, 256, 1_024, 4_096)
     growth_names: tuple[int, ...] = (1, 10, 100, 1_000, 10_000, 100_000)
     growth_waiters: tuple[int, ...] = (10, 100, 1_000, 10_000)
+    clients: tuple[int, ...] = (2, 8, 32, 128, 512)
+    most_clients_in_java: int = 128
+    crowd_seconds: float = 3.0
+    crowd_rounds: int = 2
     imports: int = 11
     topology_tasks: tuple[int, ...] = (1, 64, 512)
     topology_rounds: int = 5
@@ -109,6 +117,8 @@ SIZES = {
         lost_lease=0.5,
         benchmark_requests=1_500,
         growth_seconds=0.08,
+        crowd_seconds=1.0,
+        crowd_rounds=1,
         imports=5,
         topology_rounds=3,
         outage_rounds=1,
@@ -145,6 +155,10 @@ SIZES = {
         growth_tasks=(1, 8),
         growth_names=(1, 100),
         growth_waiters=(10,),
+        clients=(2, 3),
+        most_clients_in_java=2,
+        crowd_seconds=0.1,
+        crowd_rounds=1,
         imports=1,
         topology_tasks=(1, 8),
         topology_rounds=1,

@@ -20,7 +20,7 @@ from benchmarks.rivals.side import CannotError, Side
 from benchmarks.scenarios import (
     calls,
     contended,
-    crowd,
+    crowd_workers,
     growth,
     handoff,
     loss,
@@ -58,8 +58,8 @@ JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
     "listened": telemetry.listened,
     "changing_names": growth.changing_names,
     "hand_down": growth.hand_down,
-    "gather_crowd": crowd.gather_crowd,
-    "in_crowd": crowd.in_crowd,
+    "gather_crowd": crowd_workers.gather_crowd,
+    "in_crowd": crowd_workers.in_crowd,
 }
 
 

@@ -35,7 +35,12 @@ from redisson_py import _forks as _forks
 from redisson_py import errors
 from redisson_py._client import Redisson
 from redisson_py._engine.lease import FencedLease, Lease
-from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot, ReadWriteSnapshot
+from redisson_py._engine.snapshots import (
+    HolderSnapshot,
+    LockSnapshot,
+    ReadWriteSnapshot,
+    WaiterSnapshot,
+)
 from redisson_py._listener import (
     AcquiredEvent,
     ConnectionLostEvent,
@@ -117,6 +122,7 @@ __all__ = [
     "PrimitiveStatistics",
     "ReadWriteSnapshot",
     "SemaphoreSnapshot",
+    "WaiterSnapshot",
     # listening
     "AcquiredEvent",
     "ConnectionLostEvent",
@@ -176,6 +182,7 @@ for _public in (
     PartySnapshot,
     ReadWriteSnapshot,
     SemaphoreSnapshot,
+    WaiterSnapshot,
     PrimitiveStatistics,
     AcquiredEvent,
     ConnectionLostEvent,

@@ -23,6 +23,7 @@ from redisson_py._engine.closing import let_go, statistics_of
 from redisson_py._engine.context import Recent
 from redisson_py._engine.following import Followers
 from redisson_py._engine.hold import Hold
+from redisson_py._engine.waiting import SAFETY_POLL
 from redisson_py._engine.wakeups import Table
 from redisson_py._engine.watchdog import Watchdog
 from redisson_py._forks import no_fork
@@ -790,4 +791,6 @@ class Redisson(AsyncOnly):
         self._described_until = present + lease_time
         text = own_description(self._context.options.client_name)
         key = self._description_key
-        self._executor.command(key, "SET", key, text, "PX", milliseconds(3 * lease_time), must=True)
+        # Who waits says it again with its next look, which is at most 7.5 s away.
+        lives = milliseconds(3 * max(lease_time, SAFETY_POLL))
+        self._executor.command(key, "SET", key, text, "PX", lives, must=True)

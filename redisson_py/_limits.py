@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from re import Match
 from typing import Any
 
 #: The most bytes of one reply. The largest that is needed is the map of a cluster in which no two
@@ -30,9 +29,9 @@ _TYPES = b"+-:,_#($=*%~>|"
 #: The most bytes of a line that an error shows.
 _SHOWN = 60
 
-#: Finds what may begin an array of 10,000 elements or more, or a push of -1 elements, which hiredis
-#: takes for nil. Nearly all chunks have none of these.
-maybe_huge: Callable[[bytes], Match[bytes] | None] = re.compile(rb"[*%~>|]\d{5}|[%~>|]-").search
+#: What may begin an array of 10,000 elements or more, or a push of -1 elements, which hiredis takes
+#: for nil.
+_MAYBE_HUGE = re.compile(rb"[*%~>|](?:\d{5}|(?<!\*)-)")
 
 #: Lines of that many bytes together begin none: most replies, which are nil or one digit.
 NEVER_HUGE = 4
@@ -43,6 +42,14 @@ _BEGIN = re.compile(rb"(?:\A|\r\n)(?:[*%~>|](?:\d{7}|(?P<number>\d{5,6}))|[%~>|]
 
 class TooLargeError(Exception):
     """Raised when a reply is larger than any that is asked for."""
+
+
+def maybe_huge(data: bytes) -> bool:
+    """Return whether a huge array may begin in what came."""
+    # Most of what comes has no array: to look for five bytes costs less than an expression.
+    return (
+        b"*" in data or b">" in data or b"%" in data or b"~" in data or b"|" in data
+    ) and _MAYBE_HUGE.search(data) is not None
 
 
 class Pieces:
@@ -95,7 +102,7 @@ class Pieces:
 
     def _of_lines(self, lines: bytes) -> Iterator[bytes]:
         start = 0
-        for found in _BEGIN.finditer(lines) if maybe_huge(lines) is not None else ():
+        for found in _BEGIN.finditer(lines) if maybe_huge(lines) else ():
             begin = found.start() + len(found[0]) - len(found[0].lstrip())
             if begin > start:
                 yield lines[start:begin]

@@ -19,7 +19,7 @@ from redisson_py._loop import Task
 TaskRef = weakref.ref[Task]
 #: Refers to a task: not by `id()`, which is reused; not by a context variable, which child tasks
 #: copy.
-reference = weakref.ref[Task]
+reference: Callable[[Task], TaskRef] = weakref.ref
 
 
 class Left(Protocol):

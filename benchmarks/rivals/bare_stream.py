@@ -3,7 +3,7 @@
 It sends what an uncontended acquire and release of ours send, EVALSHA with the same keys and
 arguments under a fresh owner, and does nothing else: no watchdog, no queue of tasks, no deadlines,
 no cancellation, no reconnection, no errors. `scenarios/same_commands.py` checks at the beginning
-of a run that both send the same.
+of a run that both send the same. `BareStreamLeast` sends the least scripts that a lock needs.
 
 Three things make it fast. What is the same in every call of a name is packed once, so that one
 formatting operation makes a call. The calls of one turn of the loop leave in one write. While the
@@ -25,11 +25,29 @@ import hiredis
 from benchmarks.rivals.kinds import LOCK
 from benchmarks.rivals.side import TaskSide
 from redisson_py import _keys
+from redisson_py._dialect import Dialect
 from redisson_py._scripts import source
 from redisson_py._stream.handshake import dialect_of
 
 _ACQUIRE = source.load("lock.acquire")
 _RELEASE = source.load("lock.release")
+#: The least that Redisson's lock needs, without re-entry, repeats, versions, or a queue.
+_LEAST_ACQUIRE = """
+if redis.call('EXISTS', KEYS[1]) == 1 then
+    return redis.call('PTTL', KEYS[1])
+end
+redis.call('HINCRBY', KEYS[1], ARGV[1], 1)
+redis.call('PEXPIRE', KEYS[1], ARGV[2])
+return nil
+"""
+_LEAST_RELEASE = """
+if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then
+    return nil
+end
+redis.call('DEL', KEYS[1])
+redis.call('PUBLISH', ARGV[2], '0')
+return 1
+"""
 _NOTHING = object()
 #: What the scripts take at their end; zeros for a hold that is acquired once.
 _VERSION = ("version", "version_ms")
@@ -62,10 +80,12 @@ class BareStream(TaskSide, asyncio.Protocol):
         )
         facts = await self.call(("HELLO", "3"))
         dialect = dialect_of(facts)
-        texts = [script.wordings[dialect].text for script in (_ACQUIRE, _RELEASE)]
         self.acquire_sha, self.release_sha = [
-            (await self.call(("SCRIPT", "LOAD", text))).decode() for text in texts
+            (await self.call(("SCRIPT", "LOAD", text))).decode() for text in self._texts(dialect)
         ]
+
+    def _texts(self, dialect: Dialect) -> list[str]:
+        return [script.wordings[dialect].text for script in (_ACQUIRE, _RELEASE)]
 
     async def close(self) -> None:
         """Disconnect."""
@@ -188,6 +208,38 @@ class BareStreamPacking(BareStream):
             self.loop.call_soon(self._flush)
         self._out.append(_pack(args))
         return future
+
+
+class BareStreamLeast(BareStream):
+    """The same stream with the least scripts that a lock needs, with one key each."""
+
+    def _texts(self, dialect: Dialect) -> list[str]:
+        return [_LEAST_ACQUIRE, _LEAST_RELEASE]
+
+    async def pairs(self, name: str, end: float, kind: str = LOCK) -> int:
+        """As every side."""
+        assert kind == LOCK
+        put, key = self.put, name.encode()
+        head = b"*6\r\n" + _bulk(b"EVALSHA")
+        acquire, release = (
+            _plain(head + _bulk(sha.encode()) + _bulk(b"1") + _bulk(key))
+            + b"$%d\r\n%b\r\n"
+            + _plain(_bulk(last))
+            for sha, last in (
+                (self.acquire_sha, b"30000"),
+                (self.release_sha, _keys.lock_channel(key)),
+            )
+        )
+        prefix = self.client_id + ":"
+        done = 0
+        while not done or perf_counter() < end:
+            self.owners += 1
+            owner = (prefix + str(self.owners)).encode()
+            owned = (len(owner), owner)
+            await put(acquire % owned)
+            await put(release % owned)
+            done += 1
+        return done
 
 
 class _Forms(NamedTuple):

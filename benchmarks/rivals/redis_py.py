@@ -18,7 +18,8 @@ class RedisPy(TaskSide):
 
     @staticmethod
     def _new_client(url: str) -> Redis:
-        return Redis.from_url(url, max_connections=2000)
+        # No timeout, which hundreds of tasks on a busy machine exceed.
+        return Redis.from_url(url, max_connections=2000, socket_timeout=None)
 
     async def close(self) -> None:
         """Close the client and its connections."""
@@ -38,5 +39,7 @@ class RedisPySmallPool(RedisPy):
 
     @staticmethod
     def _new_client(url: str) -> Redis:
-        pool = BlockingConnectionPool.from_url(url, max_connections=64, timeout=None)
+        pool = BlockingConnectionPool.from_url(
+            url, max_connections=64, timeout=None, socket_timeout=None
+        )
         return Redis.from_pool(pool)

@@ -43,6 +43,10 @@ class Rueidislock(ProgramSide):
         """Have goroutines do it."""
         return Pairs(**await self._program.do("pairs", tasks=tasks, seconds=seconds, prefix=prefix))
 
+    async def order(self, job: str, **order: Any) -> Any:
+        """Have the program do it."""
+        return await self._program.do(job, **order)
+
     async def sections(self, **order: Any) -> list[tuple[int, int, int]]:
         """Do nothing: only its pairs are compared."""
         raise CannotError("only its pairs are compared")

@@ -46,6 +46,12 @@ class Counts:
         )
 
 
+def processor_time(client: redis.Redis) -> float:
+    """Return the seconds of processor time that a server has used."""
+    found: Any = client.info("cpu")
+    return float(found["used_cpu_user"] + found["used_cpu_sys"])
+
+
 class Counter:
     """Looks at one server; what a look itself adds is measured first and taken off."""
 

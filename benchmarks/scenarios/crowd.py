@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from itertools import pairwise
 from time import monotonic, monotonic_ns
-from typing import Any, Self, TypedDict
+from typing import Any, Self
 
-import hiredis
 import redis
 
-from benchmarks.crew import Worker
+from benchmarks.crew import Bench, Worker, alternately, start_worker
+from benchmarks.harness import Table
+from benchmarks.rivals import OURS, OURS_UVLOOP, REDIS_PY, REDISSON, RUEIDISLOCK
 from benchmarks.rivals.kinds import (
     FAIR,
     FENCED,
@@ -21,13 +23,24 @@ from benchmarks.rivals.kinds import (
     NON_REENTRANT,
     ONE_EXPIRABLE,
     ONE_PERMIT,
-    READ,
     WRITE,
 )
-from benchmarks.rivals.side import Side, TaskSide
+from benchmarks.rivals.side import CannotError
+from benchmarks.scenarios.counting import processor_time
+from benchmarks.scenarios.crowd_workers import BOTH_SIDES, Found
+from benchmarks.scenarios.growth import row
 
-#: Clients with odd numbers write, the others read.
-BOTH_SIDES = "read and write side, half each"
+NAME = "crowd"
+NAME_KINDS = "crowd, every kind"
+
+#: Who takes part, and what each sends for a lock. redis-py acquires by SET.
+SENT = {
+    OURS: ("evalsha",),
+    OURS_UVLOOP: ("evalsha",),
+    REDIS_PY: ("set", "evalsha"),
+    RUEIDISLOCK: ("evalsha",),
+    REDISSON: ("evalsha", "eval"),
+}
 
 #: What the command calls them, and what they are.
 KINDS = {
@@ -53,14 +66,17 @@ LONGEST = "longest wait ms"
 ROUNDS = "longest wait in rounds"
 EVENNESS = "Jain's index"
 
-#: Seconds until all workers have their orders, and until the crowd has found its pace.
+#: Seconds until all workers have their orders, and until the crowd has found its pace; and for
+#: each client as many more.
 _LEAD = 0.05
 _PACE = 0.25
+_EACH = 0.002
 
-#: Seconds for which everybody goes on while the end is looked at, and after which all should
-#: have left.
+#: By so many times a crowd is watched longer for each client.
+_LONGER = 0.004
+
+#: Seconds for which everybody goes on while the end is looked at.
 _BEYOND = 0.1
-_GRACE = 10.0
 
 #: Seconds after which a crowd that should have left is given up.
 _PATIENCE = 20.0
@@ -68,18 +84,6 @@ _PATIENCE = 20.0
 #: Milliseconds and seconds, in nanoseconds.
 _MS = 1e6
 _S = 1e9
-
-
-class Found(TypedDict):
-    """What a worker saw, in nanoseconds of the clock that all processes of a machine share.
-
-    Attributes:
-        visits: When each asked and was in (0: not any more), and its number.
-        pushes: When a message came in.
-    """
-
-    visits: list[tuple[int, int, int]]
-    pushes: list[int]
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,6 @@ class Look:
     def of(cls, client: redis.Redis, sent: Sequence[str]) -> Self:
         """Look now; `sent` are the commands that count as scripts."""
         stats: Any = client.info("commandstats")
-        cpu: Any = client.info("cpu")
 
         def calls(*names: str) -> float:
             return sum((stats.get(f"cmdstat_{name}", {"calls": 0})["calls"] for name in names), 0.0)
@@ -104,8 +107,82 @@ class Look:
             monotonic_ns(),
             calls(*sent),
             calls("publish", "spublish"),
-            cpu["used_cpu_user"] + cpu["used_cpu_sys"],
+            processor_time(client),
         )
+
+
+async def measure(bench: Bench) -> list[Table]:
+    """Measure the lock beside rivals, then every kind of ours; each side in one process."""
+    size = bench.size
+    title = "Hand-offs among clients with one task each, in one process"
+    table = Table(NAME, f"{title}: the lock")
+    kinds = Table(NAME_KINDS, f"{title}: every kind")
+    async with AsyncExitStack() as stack:
+        crowds: dict[str, Worker] = {}
+        for side in SENT:
+            if side == bench.ours or (side not in (OURS, OURS_UVLOOP) and bench.has(side)):
+                try:
+                    one = await start_worker(side, bench.url)
+                except CannotError as reason:
+                    table.absent[side] = str(reason)
+                    continue
+                stack.push_async_callback(one.kill)
+                await one.do("warm_up", seconds=size.warm_up)
+                await gather([one], bench.url, max(_numbers(bench, side)))
+                crowds[side] = one
+        for clients in size.clients:
+            sides = [side for side in crowds if clients in _numbers(bench, side)]
+            for _, side in alternately(sides, size.crowd_rounds):
+                await _add(bench, table, row(side, clients), crowds, side, clients, LOCK)
+        for kind in KINDS.values():
+            for clients in size.clients:
+                await _add(bench, kinds, row(kind, clients), crowds, bench.ours, clients, kind)
+    table.notes += [
+        "Per hand-off, a grant to another client than the one before: scripts of all clients"
+        " (redis-py acquires by SET, which counts), messages to all (not counted of Redisson),"
+        " PUBLISH, processor time of the server. In rounds: divided by clients x mean.",
+        f"Each was watched for {size.crowd_seconds:g} s and"
+        f" {size.crowd_seconds * _LONGER * 1e3:g} ms for each client. A wait about as long had not"
+        " ended.",
+        f"Redisson has threads for each client, so at most {size.most_clients_in_java} clients.",
+    ]
+    kinds.notes.append(f"All by {bench.ours}.")
+    return [table, kinds]
+
+
+def _numbers(bench: Bench, side: str) -> list[int]:
+    """Return how many clients of a side take part, from case to case."""
+    size = bench.size
+    most = size.most_clients_in_java if side == REDISSON else max(size.clients)
+    return [clients for clients in size.clients if clients <= most]
+
+
+async def _add(
+    bench: Bench,
+    table: Table,
+    heading: str,
+    crowds: dict[str, Worker],
+    side: str,
+    clients: int,
+    kind: str,
+) -> None:
+    """Watch a crowd of a side and add what was found; one that does not stop is left out then."""
+    if side not in crowds:
+        return
+    try:
+        found = await crowd(
+            [crowds[side]],
+            bench.url,
+            clients=clients,
+            kind=kind,
+            seconds=bench.size.crowd_seconds * (1 + clients * _LONGER),
+            sent=SENT[side],
+        )
+    except TimeoutError:
+        await crowds.pop(side).kill()
+        table.absent[heading] = "did not stop; it is left out from here"
+    else:
+        table.add(heading, found)
 
 
 async def crowd(
@@ -134,8 +211,8 @@ async def crowd(
     Raises:
         TimeoutError: They do not stop.
     """
-    start_at = monotonic() + _LEAD
-    end_at = start_at + _PACE + seconds
+    start_at = monotonic() + _LEAD + clients * _EACH
+    end_at = start_at + _PACE + clients * _EACH + seconds
     name = f"crowd:{start_at}"
     order = {"kind": kind, "name": name, "hold": hold, "pause": pause}
     async with asyncio.timeout(seconds + _PATIENCE), asyncio.TaskGroup() as together:
@@ -184,11 +261,12 @@ def figures(found: Sequence[Found], clients: int, before: Look, after: Look) -> 
     }
     if not hand_offs:
         return row
-    pushes = sum(before.at <= at <= after.at for one in found for at in one["pushes"])
+    noted = [one["pushes"] for one in found if "pushes" in one]
+    pushes = sum(before.at <= at <= after.at for each in noted for at in each)
     mean = seconds * 1e3 / hand_offs
     return {
         SCRIPTS: (after.scripts - before.scripts) / hand_offs,
-        PUSHES: pushes / hand_offs,
+        **({PUSHES: pushes / hand_offs} if noted else {}),
         PUBLISHES: (after.publishes - before.publishes) / hand_offs,
         SERVER: (after.cpu - before.cpu) * 1e6 / hand_offs,
         **row,
@@ -208,83 +286,3 @@ def _longest_wait(visits: list[tuple[int, int, int]], start: int, end: int) -> i
         ),
         default=0,
     )
-
-
-# In the workers.
-
-#: The clients of this worker, in the order of their numbers.
-_CLIENTS: list[TaskSide] = []
-
-#: When a message came in, to any of them.
-_PUSHES: list[int] = []
-
-
-class _Reader(hiredis.Reader):
-    """Notes when messages come in."""
-
-    def gets(self, *args: Any) -> Any:
-        """As hiredis does."""
-        reply = super().gets(*args)
-        if type(reply) is hiredis.PushNotification and reply[0] in (b"message", b"smessage"):
-            _PUSHES.append(monotonic_ns())
-        return reply
-
-
-async def gather_crowd(side: Side, *, url: str, clients: int) -> None:
-    """Connect clients until there are so many."""
-    assert isinstance(side, TaskSide)
-    hiredis.Reader = _Reader  # type: ignore[misc]
-    while len(_CLIENTS) < clients:
-        one = type(side)()
-        await one.open(url)
-        _CLIENTS.append(one)
-
-
-async def in_crowd(
-    side: Side,
-    *,
-    clients: int,
-    first: int,
-    kind: str,
-    name: str,
-    hold: float,
-    pause: float,
-    start_at: float,
-    end_at: float,
-) -> Found:
-    """Have one task of each client go in and out of one name; return what they saw."""
-    del side
-    _PUSHES.clear()
-    found: list[list[int]] = []
-
-    async def visit(client: TaskSide, number: int) -> None:
-        its = kind
-        if kind == BOTH_SIDES:
-            its = WRITE if number % 2 else READ
-        # Whatever only the first pair of a client costs.
-        async with client.made(its, f"{name}:{number}"):
-            pass
-        await asyncio.sleep(start_at - monotonic())
-        entered = client.made(its, name)
-        while monotonic() < end_at:
-            ask = [monotonic_ns(), 0, number]
-            found.append(ask)
-            async with entered:
-                ask[1] = monotonic_ns()
-                if hold:
-                    await asyncio.sleep(hold)
-            if pause:
-                await asyncio.sleep(pause)
-
-    users = [
-        asyncio.create_task(visit(client, first + number))
-        for number, client in enumerate(_CLIENTS[:clients])
-    ]
-    done, late = await asyncio.wait(users, timeout=end_at - monotonic())
-    for one in done:
-        one.result()
-    for one in late:
-        one.cancel()
-    if late:
-        await asyncio.wait(late, timeout=_GRACE)
-    return {"visits": [(asked, begin, party) for asked, begin, party in found], "pushes": _PUSHES}

@@ -75,7 +75,8 @@ async def listened(side: Side, *, row: str, tasks: int, seconds: float) -> Figur
                 *[_pairs(client, f"telemetry:{each}", start + seconds) for each in range(tasks)]
             )
             lasted, cpu = perf_counter() - start, process_time() - cpu
-    return {"rate": sum(done) / lasted, "cpu": cpu / sum(done) * 1e6}
+    pairs = sum(done)
+    return {"rate": pairs / lasted, "cpu": cpu / pairs * 1e6, "done": pairs}
 
 
 async def _pairs(client: Redisson, name: str, end: float) -> int:

@@ -7,6 +7,8 @@ import threading
 from time import perf_counter, process_time
 from typing import TypedDict
 
+import redis
+
 from benchmarks.crew import Bench
 from benchmarks.harness import Table
 from benchmarks.rivals import (
@@ -21,10 +23,12 @@ from benchmarks.rivals import (
 from benchmarks.rivals.kinds import LOCK
 from benchmarks.rivals.side import CannotError, Pairs, ProgramSide, Side, TaskSide, ThreadSide
 from benchmarks.scenarios import same_commands
+from benchmarks.scenarios.counting import processor_time
 
 NAME = "pairs"
 NAME_TWO = "pairs of 2 processes"
 NAME_CPU = "processor time of pairs"
+NAME_SERVER = "server's processor time of pairs"
 
 #: Long enough to open a connection for each task.
 _WARM_UP = 1.0
@@ -36,10 +40,12 @@ class Figures(TypedDict):
     Attributes:
         rate: Pairs a second.
         cpu: Seconds of processor time, in the client's process, for a million of them.
+        done: How many.
     """
 
     rate: float
     cpu: float
+    done: int
 
 
 def column(tasks: int) -> str:
@@ -51,6 +57,7 @@ async def measure(bench: Bench) -> list[Table]:
     """One process a side; how fast, and at what cost."""
     table = Table(NAME, "Acquire+release pairs a second, one process, a name a task")
     cpu = Table(NAME_CPU, "Processor time of the client in those rounds, seconds a million pairs")
+    server = Table(NAME_SERVER, "Processor time of the server in those rounds, the same way")
     sides = bench.sides(table, *[side for side in SIDES if side not in NO_PLAIN_LOCK])
     await same_commands.check(bench)
     await _warm_up(bench, sides)
@@ -58,9 +65,13 @@ async def measure(bench: Bench) -> list[Table]:
         for side in sides:
             await _alone(bench, side, tasks, bench.size.seconds / 4)
         for side in bench.turns(sides):
-            found = await _alone(bench, side, tasks, bench.size.seconds)
+            with redis.Redis.from_url(bench.url) as looking:
+                before = processor_time(looking)
+                found = await _alone(bench, side, tasks, bench.size.seconds)
+                used = processor_time(looking) - before
             table.add(side, {column(tasks): found["rate"]})
             cpu.add(side, {column(tasks): found["cpu"]})
+            server.add(side, {column(tasks): used / found["done"] * 1e6})
         try:
             requests = bench.size.benchmark_requests
             for _ in range(bench.size.other_rounds):
@@ -68,7 +79,7 @@ async def measure(bench: Bench) -> list[Table]:
                 table.add(redis_benchmark.NAME, {column(tasks): rate})
         except CannotError as reason:
             table.absent[redis_benchmark.NAME] = str(reason)
-    return [table, cpu]
+    return [table, cpu, server]
 
 
 async def measure_two(bench: Bench) -> Table:
@@ -140,7 +151,11 @@ async def pairs(
         start, cpu = perf_counter(), process_time()
         done = await asyncio.gather(*[side.pairs(name, start + seconds, kind) for name in names])
         found = Pairs(sum(done), perf_counter() - start, process_time() - cpu)
-    return {"rate": found.done / found.seconds, "cpu": found.cpu / found.done * 1e6}
+    return {
+        "rate": found.done / found.seconds,
+        "cpu": found.cpu / found.done * 1e6,
+        "done": found.done,
+    }
 
 
 def _threads(side: ThreadSide, names: list[str], seconds: float) -> Pairs:

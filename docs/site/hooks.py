@@ -27,6 +27,10 @@ ELSEWHERE = {
     "benchmarks/README.md": "benchmarks.md",
     "benchmarks/results/baseline-growth.png": "images/performance-growth.png",
     "benchmarks/results/baseline.json": "baseline.json",
+    "benchmarks/results/crowd-before-clients.png": "images/performance-clients-before.png",
+    "benchmarks/results/crowd-before.json": "crowd-before.json",
+    "benchmarks/results/crowd-clients.png": "images/performance-clients.png",
+    "benchmarks/results/crowd.json": "crowd.json",
     "lua/README.md": "protocol.md",
 }
 _BACK = {page: path for path, page in ELSEWHERE.items()}

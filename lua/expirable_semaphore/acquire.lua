@@ -1,10 +1,60 @@
 --! script   expirable_semaphore.acquire
---! version  9
+--! version  10
 --! keys     counter:string permits:zset tombstone:string
 --! args     ids:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int needs:str compares:int
 --! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore | -5 = busy, and nobody has what is missing | int <= -10 = nothing was done: there are other permits than start_units, -10 less this of them
 --! retry    safe: states the ids it wants, so twice is the same as once
 
+-- One id for each unit, all of them or none. The caller makes the ids, so a repetition finds
+-- them there and takes no more. Finding only some, it came late: others were given back since.
+-- The tombstone stands for the whole list; see lock.acquire. The score of a permit that never
+-- ends is Redisson's 922337203685477. Each id is a command or two, so their number is bounded:
+-- nobody else is served meanwhile. For idle_ms see lib/keep. Redisson's clients record what they
+-- take as well, so what nobody has and is not free has vanished. With compares > 0 nothing is done if
+-- there are other permits than start_units.
+local counter, permits, tombstone = KEYS[1], KEYS[2], KEYS[3]
+local ids, units, lease_ms = ARGV[1], ARGV[2], ARGV[3]
+local start_units, reclaims, idle_ms = ARGV[4], ARGV[5], ARGV[7]
+local needs, compares = ARGV[8], ARGV[9]
+
+if needs ~= '' then
+--! include lib.lacks
+  local refused = lacks(needs, counter)
+  if refused then
+    return refused
+  end
+end
+
+-- The short way, see semaphore.acquire: one permit.
+local plain = units == '1' and #ids == 16 and idle_ms == '0'
+  and #lease_ms < 16 and #reclaims < 16 and #start_units < 16
+local found = plain and redis.call('GET', counter)
+local records = found and #found < 16
+  and string.find(
+    lease_ms .. ' ' .. reclaims .. ' ' .. found .. ' ' .. start_units,
+    '^[1-9]%d* [1-9]%d* [1-9]%d* %-?[1-9]%d*$'
+  )
+  and redis.call('EXISTS', permits, tombstone)
+if records and records < 2 and (compares == '0' or records == 0 and found == start_units)
+  and redis.call('PTTL', counter) == -1
+  -- Others have some, and there is no tombstone.
+  and (records == 0 or redis.call('PTTL', permits) == -1 and not redis.call('ZSCORE', permits, ids))
+then
+  local time = redis.call('TIME')
+  local present = time[1] * 1000 + math.floor(time[2] / 1000)
+  local last = records > 0 and string.format('%d', present)
+  if not last or not redis.call('ZRANGEBYSCORE', permits, '0', last, 'LIMIT', '0', '1')[1] then
+    redis.call('INCRBY', counter, '-1')
+    local refused = redis.pcall('ZADD', permits, string.format('%d', present + lease_ms), ids)
+    if type(refused) == 'table' then
+      redis.call('INCRBY', counter, '1')
+      return refused
+    end
+    return nil
+  end
+end
+
+local channel = ARGV[6]
 --! include lib.whole
 --! include lib.integer
 --! include lib.now
@@ -15,26 +65,9 @@
 --! include lib.keep
 --! include lib.permit_id
 
--- One id for each unit, all of them or none. The caller makes the ids, so a repetition finds
--- them there and takes no more. Finding only some, it came late: others were given back since.
--- The tombstone stands for the whole list; see lock.acquire. The score of a permit that never
--- ends is Redisson's 922337203685477. Each id is a command or two, so their number is bounded:
--- nobody else is served meanwhile. For idle_ms see lib/keep. Redisson's clients record what they
--- take as well, so what nobody has and is not free has vanished. With compares > 0 nothing is done if
--- there are other permits than start_units.
-local counter, permits, tombstone = KEYS[1], KEYS[2], KEYS[3]
-local ids, units, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
-local start_units, reclaims, channel = integer(ARGV[4]), whole(ARGV[5], 1), ARGV[6]
-local idle_ms, compares = whole(ARGV[7], 0), whole(ARGV[9], 0)
-local needs = ARGV[8]
-
-if needs ~= '' then
---! include lib.lacks
-  local refused = lacks(needs, counter)
-  if refused then
-    return refused
-  end
-end
+units, lease_ms = whole(units, 1), whole(lease_ms, 1)
+start_units, reclaims = integer(start_units), whole(reclaims, 1)
+idle_ms, compares = whole(idle_ms, 0), whole(compares, 0)
 
 if not (units and lease_ms and start_units and reclaims and idle_ms and compares and #ids == 16 * units) then
   return redis.error_reply('ERR ids must be units times 16 bytes, the rest whole numbers')
@@ -43,7 +76,7 @@ if units > 10000 then
   return redis.error_reply('ERR units must be at most 10000')
 end
 
-local found = redis.call('GET', counter)
+found = found or redis.call('GET', counter)
 local value = integer(found or '0')
 if not value then
   return redis.error_reply('ERR the counter is not a number, or too great to be exact')

@@ -1,5 +1,5 @@
 --! script   fair_lock.acquire
---! version  6
+--! version  7
 --! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset version_key:string
 --! args     owner:str holds:int lease_ms:int wait_ms:int alive_ms:int places:int channel:str version:int version_ms:int needs:str
 --! returns  nil = granted | int >= 0 = busy, milliseconds after which asking again can help | -1 = busy, no lease | -2 = lost | -3 = void
@@ -23,12 +23,9 @@
 --
 -- With places = 0 nothing but the answer is wanted: no place in the queue.
 local lock, tombstone, queue, timeouts, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local version_key = KEYS[6]
 local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
-local wait_ms, alive_ms = ARGV[4], ARGV[5]
-local places, channel = ARGV[6], ARGV[7]
-local version, version_ms = ARGV[8], ARGV[9]
-local needs = ARGV[10]
+local wait_ms, alive_ms, places = ARGV[4], ARGV[5], ARGV[6]
+local version, version_ms, needs = ARGV[8], ARGV[9], ARGV[10]
 
 if needs ~= '' then
 --! include lib.lacks
@@ -40,10 +37,12 @@ end
 
 -- The short way: a new owner, a free lock, and nobody waits. It comes before the functions, and
 -- looks at all numbers at once, because each of these costs nearly as much as a command.
-local plain = holds == '1' and version == '0' and version_ms == '0' and string.find(
-  lease_ms .. ' ' .. wait_ms .. ' ' .. alive_ms .. ' ' .. places,
-  '^[1-9]%d* [1-9]%d* [1-9]%d* %d+$'
-) and lease_ms + wait_ms + alive_ms + places < 9007199254740992
+local plain = holds == '1' and version == '0' and version_ms == '0'
+  and #lease_ms < 16 and #wait_ms < 16 and #alive_ms < 16 and #places < 16
+  and string.find(
+    lease_ms .. ' ' .. wait_ms .. ' ' .. alive_ms .. ' ' .. places,
+    '^[1-9]%d* [1-9]%d* [1-9]%d* %d+$'
+  )
 if plain and redis.call('EXISTS', lock, tombstone, queue, timeouts, waiters) == 0 then
   redis.call('HINCRBY', lock, owner, '1')
   local done = redis.pcall('PEXPIRE', lock, lease_ms)
@@ -55,6 +54,7 @@ if plain and redis.call('EXISTS', lock, tombstone, queue, timeouts, waiters) == 
   return done
 end
 
+local version_key, channel = KEYS[6], ARGV[7]
 --! include lib.whole
 --! include lib.superseded
 --! include lib.now

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   fair_lock.release
---! version  7
+--! version  8
 --! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset version_key:string
 --! args     owner:str holds:int lease_ms:int wait_ms:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not the owner | 0 = still held, or superseded | int > 0 = free, one more than the clients told
@@ -13,22 +13,22 @@
 -- is free afterwards, the head of the queue is told, and nobody else: after a release that found
 -- nothing too, because the message that the lock is free may have gone to a waiter that has just
 -- left, or never been sent.
-local lock, tombstone, queue, timeouts, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local version_key = KEYS[6]
+local lock, queue, timeouts, waiters = KEYS[1], KEYS[3], KEYS[4], KEYS[5]
 local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
-local wait_ms, channel, tombstone_ms = ARGV[4], ARGV[5], ARGV[6]
+local wait_ms, tombstone_ms = ARGV[4], ARGV[6]
 local version, version_ms = ARGV[7], ARGV[8]
 
 -- The short way, see fair_lock.acquire: a whole hold, and nobody waits, so nobody is told.
 local held = redis.call('HGET', lock, owner)
 local plain = held and holds == '0' and tombstone_ms == '0' and version == '0' and version_ms == '0'
+  and #lease_ms < 16 and #wait_ms < 16
   and string.find(lease_ms .. ' ' .. wait_ms, '^[1-9]%d* [1-9]%d*$')
-  and lease_ms + wait_ms < 9007199254740992
 if plain and redis.call('EXISTS', queue, timeouts, waiters) == 0 then
   redis.call('DEL', lock)
   return 1
 end
 
+local tombstone, version_key, channel = KEYS[2], KEYS[6], ARGV[5]
 --! include lib.whole
 --! include lib.superseded
 --! include lib.remember

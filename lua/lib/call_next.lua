@@ -1,7 +1,7 @@
 -- Calls the first of the clients that wait, on a channel of its own; returns it, or nil. Who does
 -- not hear it is gone, and leaves the queue: then another one is the second, and is to know. A
 -- `client` that asks need not be called. `mark_called` follows, behind the writes that must not
--- fail. Where calling is not permitted nobody is called, and the first two look.
+-- fail. Where one of these commands is not permitted nobody is called, and the first two look.
 local function call_next(clients, channel, client)
   local waiting = tonumber(redis.pcall('ZCARD', clients)) or 0
   for i = 1, waiting do
@@ -22,7 +22,9 @@ local function call_next(clients, channel, client)
     if told > 0 then
       return first
     end
-    redis.call('ZREM', clients, first, '>' .. first)
+    if type(redis.pcall('ZREM', clients, first, '>' .. first)) == 'table' then
+      return nil
+    end
   end
   return nil
 end

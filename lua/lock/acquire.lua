@@ -64,7 +64,6 @@ end
 --! include lib.join_queue
 --! include lib.busy
 
-local lease = lease_ms
 holds, lease_ms = whole(holds, 1), whole(lease_ms, 1)
 version, version_ms = whole(version, 0), whole(version_ms, 0)
 
@@ -89,7 +88,7 @@ if holds == 1 and redis.call('EXISTS', lock, tombstone) == 0 then
     redis.call('SET', version_key, string.format('%.0f', version), 'PX', string.format('%.0f', version_ms))
   end
   redis.call('HINCRBY', lock, owner, 1)
-  local refused = redis.pcall('PEXPIRE', lock, lease)
+  local refused = redis.pcall('PEXPIRE', lock, string.format('%.0f', lease_ms))
   if type(refused) == 'table' then
     -- Not permitted: without a lease it would be held for ever.
     redis.call('DEL', lock)

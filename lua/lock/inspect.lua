@@ -1,12 +1,27 @@
 --! script   lock.inspect
---! version  1
---! keys     lock:hash
+--! version  2
+--! keys     lock:hash clients:zset
 --! args
---! returns  array: milliseconds left (-2 = free, -1 = no lease), then owner and hold count in turn
+--! returns  array: milliseconds left (-2 = free, -1 = no lease), how many words follow for the holder, then its owner and hold count in turn, then of each client that waits, in order, its name, ms since it joined, and ms since it was called (-1 = it was not)
 --! retry    safe: reads only
 
-local lock = KEYS[1]
+-- A client that was called is noted in an entry of its own: see lib/front.
+local lock, clients = KEYS[1], KEYS[2]
 
 local found = redis.call('HGETALL', lock)
+table.insert(found, 1, #found)
 table.insert(found, 1, redis.call('PTTL', lock))
+local time = redis.call('TIME')
+local present = time[1] * 1000000 + time[2]
+local waiting, called = redis.call('ZRANGE', clients, '0', '-1', 'WITHSCORES'), {}
+for i = 1, #waiting, 2 do
+  local member, since = waiting[i], tonumber(waiting[i + 1])
+  if string.sub(member, 1, 1) == '>' then
+    called[string.sub(member, 2)] = math.max(0, math.floor((present + since) / 1000))
+  else
+    found[#found + 1] = member
+    found[#found + 1] = math.max(0, math.floor((present - since) / 1000))
+    found[#found + 1] = called[member] or -1
+  end
+end
 return found

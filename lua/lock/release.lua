@@ -31,9 +31,11 @@ then
     if not first then
       return 1 + told
     end
-    local time = redis.call('TIME')
-    local moment = string.format('-%.0f', time[1] * 1000000 + time[2])
-    redis.pcall('ZADD', clients, moment, '>' .. first)
+    local time = redis.pcall('TIME')
+    local moment = time[1] and string.format('-%.0f', time[1] * 1000000 + time[2])
+    if moment then
+      redis.pcall('ZADD', clients, moment, '>' .. first)
+    end
     return -1
   end
 end

@@ -1,12 +1,10 @@
 --! script   read_lock.acquire
---! version  8
+--! version  9
 --! keys     lock:hash tombstone:string version_key:string writers:zset
 --! args     owner:str holds:int lease_ms:int version:int version_ms:int yields:int needs:str
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void | -6 = nothing was done: a writer waits that readers with yields 1 let go first
 --! retry    safe: states the hold count it wants, so twice is the same as once
 --! computes lease keys of readers, and their index
-
---! include lib.reader_key
 
 -- Redisson's hash: a field "mode" and one field for each reader, its value the hold count.
 -- Each hold has a key of its own beside the hash, whose expiry is that hold's lease; the hash
@@ -19,7 +17,7 @@
 -- With `yields` 1 a new reader is not let in while a writer waits that said so (`alive_ms` of
 -- write_lock.acquire). Whoever is in already, also as the writer, never yields. With `yields` 2 it says
 -- that there is such a writer, in place of waiting for it; its client then asks with 0.
-local lock, tombstone, version_key, writers = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local lock, tombstone, writers = KEYS[1], KEYS[2], KEYS[4]
 local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local version, version_ms, yields = ARGV[4], ARGV[5], ARGV[6]
 local needs = ARGV[7]
@@ -32,14 +30,15 @@ if needs ~= '' then
   end
 end
 
--- The short way: a new owner and a free lock. It comes before most functions, because these and
--- looking at numbers cost about as much as commands.
+-- The short way: a new owner and a free lock. It comes before the functions, because these and
+-- looking at numbers cost about as much as commands. For the name see lib/reader_key.
 local plain = holds == '1' and version == '0' and version_ms == '0'
   and #lease_ms < 16 and string.find(lease_ms, '^[1-9]%d*$')
 local found = plain and (yields == '0' and redis.call('EXISTS', lock, tombstone)
   or (yields == '1' or yields == '2') and redis.call('EXISTS', lock, tombstone, writers))
 if found == 0 then
-  local mine = reader_key(lock, owner, 1)
+  local tag = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
+  local mine = tag .. ':' .. owner .. ':rwlock_timeout:1'
   redis.call('SET', mine, '1', 'PX', lease_ms)
   local done = redis.pcall('HSET', lock, 'mode', 'read', owner, '1')
   if type(done) ~= 'table' then
@@ -53,6 +52,21 @@ if found == 0 then
   return done
 end
 
+--! include lib.reader_key
+
+-- The same beside other readers, if they are no crowd: then there is no index to keep.
+local read = found == 1 and redis.call('HMGET', lock, 'mode', owner)
+if read and read[1] == 'read' and not read[2] and redis.call('HLEN', lock) < 16 then
+  local left = redis.call('PTTL', lock)
+  redis.call('SET', reader_key(lock, owner, 1), '1', 'PX', lease_ms)
+  if left < tonumber(lease_ms) then
+    redis.call('PEXPIRE', lock, lease_ms)
+  end
+  redis.call('HSET', lock, owner, '1')
+  return nil
+end
+
+local version_key = KEYS[3]
 --! include lib.whole
 --! include lib.superseded
 --! include lib.reader_keys
@@ -98,7 +112,7 @@ if holds == 1 and not (plain and yields == 0) and redis.call('EXISTS', lock, tom
   return nil
 end
 
-local mode, held = unpack(redis.call('HMGET', lock, 'mode', owner))
+local mode, held = unpack(read or redis.call('HMGET', lock, 'mode', owner))
 local count = whole(held or '0', 0)
 if not count then
   return redis.error_reply('ERR the hold count in this hash is not a number')

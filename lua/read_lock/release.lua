@@ -1,14 +1,11 @@
 #!lua flags=allow-oom
 --! script   read_lock.release
---! version  6
+--! version  7
 --! keys     lock:hash tombstone:string version_key:string
 --! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not a reader | 0 = still held, by this reader or another, or superseded | int > 0 = free, one more than the clients told
 --! retry    safe: states the hold count to fall to; a repeated final release finds nothing
 --! computes lease keys of readers, and their index
-
---! include lib.reader_key
---! include lib.readers_index
 
 -- Also the undo of an acquire; for tombstones and versions see lock.release. The last reader
 -- frees the lock, whatever fields dead readers have left in it. Otherwise the hash lives from now
@@ -16,24 +13,56 @@
 -- waiting. To know that, others must be looked at, so it is done only if the hash may have lived
 -- for the one that leaves, and only until another is found that needs it for about as long. How long a writer that also reads needs it is not known here: then it
 -- is never shortened.
-local lock, tombstone, version_key = KEYS[1], KEYS[2], KEYS[3]
+local lock = KEYS[1]
 local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local channel, tombstone_ms = ARGV[4], ARGV[5]
 local version, version_ms = ARGV[6], ARGV[7]
 
--- The short way, see read_lock.acquire: nobody else is in, so there are no leases to look at.
-local mode, held = unpack(redis.call('HMGET', lock, 'mode', owner))
+-- The short way, see read_lock.acquire: nobody else is in, so there are no leases to look at. For the
+-- names see lib/reader_key and lib/readers_index.
+local read = redis.call('HMGET', lock, 'mode', owner)
+local mode, held = read[1], read[2]
 local fields = held and redis.call('HLEN', lock) or 0
-local index = readers_index(lock)
-if held == '1' and holds == '0' and mode == 'read' and fields == 2
+local tag = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
+local index = tag .. ':redisson_py:readers'
+local plain = held == '1' and holds == '0' and mode == 'read'
   and tombstone_ms == '0' and version == '0' and version_ms == '0'
   and #lease_ms < 16 and string.find(lease_ms, '^[1-9]%d*$')
-then
+if plain and fields == 2 then
   local told = redis.call('PUBLISH', channel, '0')
-  redis.call('DEL', lock, reader_key(lock, owner, 1), index)
+  redis.call('DEL', lock, tag .. ':' .. owner .. ':rwlock_timeout:1', index)
   return 1 + told
 end
 
+--! include lib.reader_key
+--! include lib.readers_index
+
+-- The same beside other readers, if the hash need not be cut: it does not live for this reader, or
+-- another one needs it for about as long.
+if plain and fields <= 16 then
+  local mine = reader_key(lock, owner, 1)
+  local before, left = redis.call('PTTL', mine), redis.call('PTTL', lock)
+  local enough = math.max(1, left - 100)
+  local stays = left > 0 and before < enough
+  local readers = not stays and redis.call('HGETALL', lock) or {}
+  for i, text in ipairs(readers) do
+    if text == '1' and i % 2 == 0 and readers[i - 1] ~= owner then
+      local needed = redis.call('PTTL', reader_key(lock, readers[i - 1], 1))
+      if needed >= enough and needed <= left then
+        stays = true
+        break
+      end
+    end
+  end
+  if stays then
+    redis.call('DEL', mine)
+    redis.call('HDEL', lock, owner)
+    redis.call('ZREM', index, owner)
+    return 0
+  end
+end
+
+local tombstone, version_key = KEYS[2], KEYS[3]
 --! include lib.whole
 --! include lib.superseded
 --! include lib.remember

@@ -1,5 +1,5 @@
 --! script   semaphore.acquire
---! version  11
+--! version  12
 --! keys     counter:string permits:zset counts:hash tombstone:string total:string
 --! args     owner:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int needs:str compares:int
 --! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore | -5 = busy, and nobody of ours has what is missing | int <= -10 = nothing was done: there are other permits than start_units, -10 less this of them
@@ -13,10 +13,9 @@
 -- refused is refused before a record is written, or undone. A tombstone means this owner has left: see lock.acquire.
 -- For idle_ms see lib/keep, for records that have vanished lua/README.md.
 -- With compares > 0 nothing is done if there are other permits than start_units: see lib/permit_number.
-local counter, permits, counts, tombstone, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local counter, permits, counts, tombstone = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, units, lease_ms = ARGV[1], ARGV[2], ARGV[3]
-local start_units, reclaims, channel = ARGV[4], ARGV[5], ARGV[6]
-local idle_ms = ARGV[7]
+local start_units, reclaims, idle_ms = ARGV[4], ARGV[5], ARGV[7]
 local needs, compares = ARGV[8], ARGV[9]
 
 if needs ~= '' then
@@ -27,33 +26,44 @@ if needs ~= '' then
   end
 end
 
--- The short way: enough units, nobody has any, and the counter has no expiry. It comes before the
--- functions, and looks at all numbers at once, because each of these costs nearly as much as a
--- command.
+-- The short way: enough units, and the counter has no expiry. It comes before the functions, and
+-- looks at all numbers at once, because each of these costs nearly as much as a command. With so few
+-- digits none of them is too great to be exact.
 local found = redis.call('GET', counter)
-local nobody = redis.call('EXISTS', permits, counts, tombstone) == 0
-local numbers = found and nobody
-  and units .. ' ' .. lease_ms .. ' ' .. reclaims .. ' ' .. found .. ' ' .. start_units
--- So short, none of them has more than fifteen digits.
-if numbers and #numbers < 24 and idle_ms == '0' and (compares == '0' or found == start_units)
-  and string.find(numbers, '^[1-9]%d* [1-9]%d* [1-9]%d* [1-9]%d* %-?[1-9]%d*$')
+local records = redis.call('EXISTS', permits, counts, tombstone)
+local nobody = records == 0
+if found and (nobody or records == 2) and idle_ms == '0'
+  and (compares == '0' or nobody and found == start_units)
+  and #units < 16 and #lease_ms < 16 and #reclaims < 16 and #found < 16 and #start_units < 16
+  and string.find(
+    units .. ' ' .. lease_ms .. ' ' .. reclaims .. ' ' .. found .. ' ' .. start_units,
+    '^[1-9]%d* [1-9]%d* [1-9]%d* [1-9]%d* %-?[1-9]%d*$'
+  )
   and found - units >= 0 and redis.call('PTTL', counter) == -1
+  -- Others have some: all of them have both records, and this owner has none.
+  and (nobody or redis.call('PTTL', permits) == -1 and redis.call('HEXISTS', counts, owner) == 0
+    and redis.call('ZCARD', permits) == redis.call('HLEN', counts))
 then
   local time = redis.call('TIME')
-  local ends_at = time[1] * 1000 + math.floor(time[2] / 1000) + lease_ms
-  redis.call('INCRBY', counter, '-' .. units)
-  local done = redis.pcall('ZADD', permits, ends_at, owner)
-  if done == 1 then
-    done = redis.pcall('HSET', counts, owner, units)
+  local present = time[1] * 1000 + math.floor(time[2] / 1000)
+  -- The lease of one of them may be over: the rest looks.
+  local last = not nobody and string.format('%d', present)
+  if not last or not redis.call('ZRANGEBYSCORE', permits, '0', last, 'LIMIT', '0', '1')[1] then
+    redis.call('INCRBY', counter, '-' .. units)
+    local done = redis.pcall('ZADD', permits, string.format('%d', present + lease_ms), owner)
+    if type(done) ~= 'table' then
+      done = redis.pcall('HSET', counts, owner, units)
+    end
+    if type(done) ~= 'table' then
+      return nil
+    end
+    redis.pcall('ZREM', permits, owner)
+    redis.call('INCRBY', counter, units)
+    return done
   end
-  if done == 1 then
-    return nil
-  end
-  redis.pcall('ZREM', permits, owner)
-  redis.call('INCRBY', counter, units)
-  return done
 end
 
+local total, channel = KEYS[5], ARGV[6]
 --! include lib.whole
 --! include lib.integer
 --! include lib.now

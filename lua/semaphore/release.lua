@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.release
---! version  7
+--! version  8
 --! keys     counter:string permits:zset counts:hash tombstone:string version_key:string
 --! args     owner:str units:int had_units:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = nothing there | 0 = some given back, or superseded | int > 0 = all given back, one more than the clients told
@@ -11,8 +11,7 @@
 -- is what was taken from it. Where only the count of this owner has vanished, it had what it says.
 -- The order of writes lets a full server below Redis 7 take it: see lib/remember. For versions see
 -- lock.release.
-local counter, permits, counts, tombstone = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local version_key = KEYS[5]
+local counter, permits, counts = KEYS[1], KEYS[2], KEYS[3]
 local owner, units, had_units = ARGV[1], ARGV[2], ARGV[3]
 local channel, tombstone_ms = ARGV[4], ARGV[5]
 local version, version_ms = ARGV[6], ARGV[7]
@@ -22,11 +21,11 @@ local version, version_ms = ARGV[6], ARGV[7]
 local found = redis.call('GET', counter)
 local held = redis.call('HGET', counts, owner)
 if held and found and units == '0' and tombstone_ms == '0' and version == '0' and version_ms == '0'
-  and (found == '0' or string.find(found, '^[1-9]%d*$')) and string.find(held, '^[1-9]%d*$')
-  and held + found < 1000000
+  and held == had_units and #held < 7 and #found < 7 and (held == '1' or string.find(held, '^[1-9]%d*$'))
+  and (found == '0' or string.find(found, '^[1-9]%d*$'))
 then
-  local value = held + found
-  local told = redis.call('PUBLISH', channel, string.format('%.0f', value))
+  local value = found == '0' and held or string.format('%d', held + found)
+  local told = redis.call('PUBLISH', channel, value)
   if type(redis.pcall('INCRBY', counter, held)) ~= 'table' then
     if type(redis.pcall('HDEL', counts, owner)) ~= 'table' then
       if type(redis.pcall('ZREM', permits, owner)) ~= 'table' then
@@ -38,6 +37,7 @@ then
   end
 end
 
+local tombstone, version_key = KEYS[4], KEYS[5]
 --! include lib.whole
 --! include lib.integer
 --! include lib.announce

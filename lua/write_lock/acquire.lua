@@ -1,5 +1,5 @@
 --! script   write_lock.acquire
---! version  6
+--! version  7
 --! keys     lock:hash tombstone:string version_key:string writers:zset
 --! args     owner:str holds:int lease_ms:int version:int version_ms:int alive_ms:int channel:str needs:str
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void
@@ -13,10 +13,10 @@
 -- yield are not let in. It asks again before that, and gives up by a release with `waits` 1.
 -- Readers that yielded to the last that waits were told how long it counts as waiting. If the lease
 -- that it gets ends sooner, they are told to ask again.
-local lock, tombstone, version_key, writers = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local lock, tombstone, writers = KEYS[1], KEYS[2], KEYS[4]
 local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local version, version_ms, alive_ms = ARGV[4], ARGV[5], ARGV[6]
-local channel, needs = ARGV[7], ARGV[8]
+local needs = ARGV[8]
 
 if needs ~= '' then
 --! include lib.lacks
@@ -28,8 +28,9 @@ end
 
 -- The short way, see read_lock.acquire.
 local plain = holds == '1' and version == '0' and version_ms == '0'
-  and #lease_ms < 16 and string.find(lease_ms, '^[1-9]%d*$')
-  and (alive_ms == '0' or #alive_ms < 16 and string.find(alive_ms, '^[1-9]%d*$'))
+  and #lease_ms < 16 and #alive_ms < 16
+  and (alive_ms == '0' and string.find(lease_ms, '^[1-9]%d*$')
+    or string.find(lease_ms .. ' ' .. alive_ms, '^[1-9]%d* [1-9]%d*$'))
 local waited = alive_ms ~= '0' and redis.call('ZSCORE', writers, owner)
 if plain and not waited and redis.call('EXISTS', lock, tombstone) == 0 then
   redis.call('HSET', lock, 'mode', 'write', owner, '1')
@@ -42,6 +43,7 @@ if plain and not waited and redis.call('EXISTS', lock, tombstone) == 0 then
   return done
 end
 
+local version_key, channel = KEYS[3], ARGV[7]
 --! include lib.whole
 --! include lib.superseded
 --! include lib.now

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   write_lock.release
---! version  7
+--! version  8
 --! keys     lock:hash tombstone:string version_key:string writers:zset
 --! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int waits:int
 --! returns  nil = not the writer | 0 = still held, or superseded | int > 0 = no longer written, one more than the clients told
@@ -13,14 +13,14 @@
 -- clients look again, and Java is not disturbed. From then on the lock lives as long as its
 -- readers need it, even if the writer had a longer lease. With `waits` 1 the writer may still
 -- count as waiting: it does so no more, and readers that yielded to it look again.
-local lock, tombstone, version_key, writers = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local lock = KEYS[1]
 local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local channel, tombstone_ms = ARGV[4], ARGV[5]
 local version, version_ms, waits = ARGV[6], ARGV[7], ARGV[8]
 
 -- The short way, see read_lock.acquire: with nothing but the mode and the writer there, nobody
 -- reads.
-local mode, held = unpack(redis.call('HMGET', lock, 'mode', owner))
+local held = redis.call('HGET', lock, owner)
 local fields = held and redis.call('HLEN', lock)
 if held and holds == '0' and fields <= 2
   and tombstone_ms == '0' and version == '0' and version_ms == '0' and waits == '0'
@@ -31,6 +31,7 @@ then
   return 1 + told
 end
 
+local tombstone, version_key, writers = KEYS[2], KEYS[3], KEYS[4]
 --! include lib.whole
 --! include lib.superseded
 --! include lib.remember
@@ -52,6 +53,7 @@ if superseded(version_key, version) then
   return 0
 end
 
+local mode = redis.call('HGET', lock, 'mode')
 local count = whole(held or '', 1)
 if held and holds > 0 and not count then
   return redis.error_reply('ERR the hold count in this hash is not a number')

@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from redisson_py import _keys
 from redisson_py._scripts import source
 from redisson_py._scripts.source import Script
 
 LEAVE = source.load("client_queue.leave")
+
+
+class Waits(NamedTuple):
+    """Who waits: a client, or for a fair lock an owner.
+
+    Attributes:
+        owner: The client's id, or the owner.
+        waited: Seconds since it began to wait, if that is known.
+        called: Seconds since it was called, if it was and has not answered.
+    """
+
+    owner: str
+    waited: float | None = None
+    called: float | None = None
+
+
+def client_of(member: bytes) -> str:
+    """Return the id of the client that has this name in a queue of clients."""
+    return member.partition(b":")[0].decode(errors="replace")
 
 
 class ClientQueue:

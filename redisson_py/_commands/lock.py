@@ -6,7 +6,7 @@ from typing import Any
 
 from redisson_py import _keys
 from redisson_py._answers import GIVEN_UP, GRANTED, LOST, UNKNOWN_WAIT, Answer, Busy, Granted
-from redisson_py._commands.client_queue import ClientQueue
+from redisson_py._commands.client_queue import ClientQueue, Waits, client_of
 from redisson_py._commands.needs import needs
 from redisson_py._commands.replies import decode, in_queue, seconds_left
 from redisson_py._commands.request import REDISSON_WAIT_MS, Field, Wish
@@ -21,7 +21,17 @@ from redisson_py._time import milliseconds
 IN_QUEUE = (whole(-1), whole(0), whole(0, 1))
 ACQUIRE = source.load("lock.acquire", array(*IN_QUEUE))
 FORCE_RELEASE = source.load("lock.force_release")
-INSPECT = source.load("lock.inspect", array(whole(-2), rows=(text, text)))
+_HOLDERS, _WAITING = array(rows=(text, text)), array(rows=(text, whole(0), whole(-1)))
+
+
+def _is_look(reply: list[Any]) -> bool:
+    if len(reply) < 2 or not (whole(-2)(reply[0]) and whole(0, len(reply) - 2)(reply[1])):
+        return False
+    end = 2 + reply[1]
+    return _HOLDERS(reply[2:end]) and _WAITING(reply[end:])
+
+
+INSPECT = source.load("lock.inspect", _is_look)
 RELEASE = source.load("lock.release")
 RENEW = source.load("lock.renew")
 SET_LEASE = source.load("lock.set_lease")
@@ -30,7 +40,7 @@ _CODE_AND_NUMBER = array(whole(-3, 1), whole(-1))
 _IN_QUEUE = array(whole(0, 0), *IN_QUEUE)
 ACQUIRE_FENCED = source.load(
     "fenced_lock.acquire",
-    lambda reply: _CODE_AND_NUMBER(reply) and reply != [1, -1] or _IN_QUEUE(reply),
+    lambda reply: (_CODE_AND_NUMBER(reply) and reply != [1, -1]) or _IN_QUEUE(reply),
 )
 RENEW_FENCED = source.load("fenced_lock.renew")
 SET_LEASE_FENCED = source.load("fenced_lock.set_lease")
@@ -59,6 +69,7 @@ class LockCommands:
     set_lease_script: Script = SET_LEASE
     renew_script: Script = RENEW
     force_release_script: Script = FORCE_RELEASE
+    inspect_script: Script = INSPECT
     tokens = 0
     """How many fencing tokens a grant brings."""
     queues = False
@@ -89,8 +100,8 @@ class LockCommands:
 
     @property
     def keys(self) -> tuple[bytes, ...]:
-        """Every key of this lock that lasts as long as it is held."""
-        return (self.key,)
+        """Every key of this lock, also that of its queue."""
+        return (self.key, *self._queue_keys.values())
 
     @property
     def clients(self) -> ClientQueue | None:
@@ -217,6 +228,19 @@ class LockCommands:
             receipt_ms=_RECEIPT_MS,
         )
 
+    def inspect(self) -> bytes:
+        """Return the arguments of the script that shows the holder and who waits."""
+        return self.inspect_script.bind(lock=self.key, **self._queue_keys)
+
+    @staticmethod
+    def waiters(reply: list[Any]) -> list[Waits]:
+        """Return who waits, from what that script says of it."""
+        rows = zip(reply[::3], reply[1::3], reply[2::3], strict=True)
+        return [
+            Waits(client_of(member), waited / 1000, None if called < 0 else called / 1000)
+            for member, waited, called in rows
+        ]
+
 
 class FencedLockCommands(LockCommands):
     """A lock whose grants come with fencing tokens.
@@ -257,7 +281,7 @@ class FencedLockCommands(LockCommands):
     @property
     def keys(self) -> tuple[bytes, ...]:
         """Every key of this lock: the counter of its tokens too."""
-        return (self.key, self._token_key)
+        return (*super().keys, self._token_key)
 
     def acquire(self, wish: Wish) -> bytes:
         """Return the arguments of the script that asks for a hold."""
@@ -343,11 +367,6 @@ class FairLockCommands(LockCommands):
             "waiters": _keys.suffixed(self.key, b"redisson_py:waiters"),
         }
 
-    @property
-    def keys(self) -> tuple[bytes, ...]:
-        """Every key of this lock: those of its queue too."""
-        return (self.key, *self._queue_keys.values())
-
     def request_channel(self, owner: str) -> bytes:
         """Return the channel on which this waiter alone hears that it is next."""
         return self.channel + b":" + owner.encode()
@@ -411,6 +430,7 @@ class FairLockCommands(LockCommands):
             version_ms=version_ms,
         )
 
-    def inspect(self) -> bytes:
-        """Return the arguments of the script that shows the holder and the queue."""
-        return INSPECT_FAIR.bind(lock=self.key, **self._queue_keys)
+    @staticmethod
+    def waiters(reply: list[bytes]) -> list[Waits]:
+        """Return who waits, from what that script says of it."""
+        return [Waits(owner.decode(errors="replace")) for owner in reply]

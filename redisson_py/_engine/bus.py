@@ -19,6 +19,7 @@ from redisson_py._answers import Wakes
 from redisson_py._engine.server import Source, Sources, Subscription
 from redisson_py._engine.wakeups import Channel, Seat, Table
 from redisson_py._loop import Future, Timer, call_later, loop_time, new_future, wake
+from redisson_py._time import PUNCTUAL
 
 #: Seconds a channel stays subscribed after its last waiter left, so that a hot lock does not
 #: subscribe and unsubscribe at every hand-off.
@@ -62,7 +63,7 @@ class Sleeper:
         slept_on = False
         end = loop_time() + seconds
         try:
-            while channel.messages <= beyond and (left := end - loop_time()) > 0:
+            while channel.messages <= beyond and (left := end - loop_time()) > PUNCTUAL:
                 slept_on = slept_on or seat.woken
                 self.arm()
                 await self.wait(left)

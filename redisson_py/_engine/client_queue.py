@@ -2,8 +2,8 @@
 
 Without it a release would wake a task of every client, and all but one would ask in vain. A client
 that has to wait joins the queue, and a release calls the first of it, on a channel of that client
-alone. The client, not its task, stands in the queue: of its tasks the head of the `LocalQueue` waits
-here. The server decides who may take the lock (`lua/lib/may_take.lua`); messages are hints.
+alone. The client, not its task, stands in the queue: of its tasks the head of the `LocalQueue`
+waits here. The server decides who may take the lock (`lua/lib/may_take.lua`); messages are hints.
 
 Invariants:
 
@@ -11,8 +11,8 @@ Invariants:
   joins. Where nobody hears a call, that client is gone.
 - Each of the first two in the queue knows it, from an answer or a message. After `WATCH_AFTER`
   seconds without news it watches the channel on which all releases are announced; at once if
-  the holder calls nobody, as Redisson's clients do. So the second comes if the first does not answer
-  its call, and both hear of a release that calls nobody. The others sleep.
+  the holder calls nobody, as Redisson's clients do. So the second comes if the first does not
+  answer its call, and both hear of a release that calls nobody. The others sleep.
 - Nobody stays in the queue when no task of its client waits: see `LocalQueue.joined`.
 """
 
@@ -85,9 +85,12 @@ class QueueSleeper(Sleeper):
     def arm(self) -> None:
         """Forget earlier wake-ups just before a request; watch if there was no news for long."""
         super().arm()
+        due = self._look_at is not None and self._look_at <= loop_time() + PUNCTUAL
+        if due:
+            self._look_at = None
         if self._watch is not None:
             self._watch.arm()
-        elif self._look_at is not None and self._look_at <= loop_time() + PUNCTUAL:
+        elif due:
             self._start_watching()
 
     async def wait(self, seconds: float | None) -> None:

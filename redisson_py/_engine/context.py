@@ -255,13 +255,13 @@ class Context:
     """The requests that were not answered."""
     permitted: set[str] = field(default_factory=set[str])
     """The kinds of which the server has said that this client may release them."""
-    waiters: Counter[bytes] = field(default_factory=lambda: Counter[bytes]())
+    waiters: Counter[bytes] = field(default_factory=Counter)
     """How many tasks wait for something outside a queue, by kind and key."""
 
-    ownerships: Recent[Hashable, Any] = field(default_factory=lambda: Recent[Hashable, Any]())
+    ownerships: Recent[Hashable, Any] = field(default_factory=Recent)
     """Of the semaphores used of late, by kind, name and number of permits."""
 
-    said: Recent[Hashable, object] = field(default_factory=lambda: Recent[Hashable, object]())
+    said: Recent[Hashable, object] = field(default_factory=Recent)
     """What was warned of that is said once for a name."""
 
     def is_news(self, about: Hashable) -> bool:

@@ -257,8 +257,11 @@ class AcquireRequest:
             if type(answer) is Granted and answer.sent_at is not None:
                 self.sent_at = answer.sent_at
             return answer
-        if not self.once and self.ownership.queue is not None:
-            self.ownership.queue.heard_busy()
+        if not self.once:
+            # Others see who waits, as they see who holds.
+            ownership.context.describe(self.asked_at)
+            if ownership.queue is not None:
+                ownership.queue.heard_busy()
         self.yields = 0
         if self._place is not None and self._place.placed(answer):
             return await self.run(deadline)

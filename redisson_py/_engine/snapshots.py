@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +29,44 @@ class HolderSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
+class WaiterSnapshot:
+    """Who waits, as Redis knows it.
+
+    Attributes:
+        owner: The id of a client that waits, with one of its tasks or with many; for a fair lock
+            the client's id and a number for each task, or of Redisson's clients each thread.
+        waited: Seconds since it began to wait; None for a fair lock, where nothing records it.
+        called: Seconds since a release called it, if it has not answered yet; else None.
+        host: Its host name, if it is a client of this library.
+        pid: Its process id, if it is a client of this library.
+        client_name: Its client's `client_name`, if it is a client of this library.
+    """
+
+    owner: str
+    waited: float | None = None
+    called: float | None = None
+    host: str | None = None
+    pid: int | None = None
+    client_name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LockSnapshot:
     """A lock on its server, a moment ago.
 
     Attributes:
         holders: Its holders: at most one for an exclusive lock.
-        waiters: The owners that wait, in order, where the server records them: for a fair lock of
-            Redis, and in etcd and ZooKeeper. None: it does not, and `statistics()` counts the
-            tasks of this client.
+        waiters: Who waits, in order, where the server records it: owners for a fair lock of Redis,
+            and in etcd and ZooKeeper; ids of clients for an `RLock` and a `FencedLock` of Redis.
+            None: it does not, and `statistics()` counts the tasks of this client.
         keys: The keys it uses.
+        waiting: The first hundred of them in detail, in Redis; elsewhere nothing.
     """
 
     holders: tuple[HolderSnapshot, ...]
     waiters: tuple[str, ...] | None
     keys: tuple[str, ...]
+    waiting: tuple[WaiterSnapshot, ...] = field(default=(), kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,9 @@ class TaskOwnership(ServerState):
         waiting_key = commands.kind.encode() + b":" + commands.key
         # Share one object if they are equal: there may be very many names.
         self.waiting_key: bytes = hold_key if waiting_key == hold_key else waiting_key
-        queue = registry.queue(self.waiting_key, LocalQueue[Hold]) if passes else None
+        queue: LocalQueue[Hold] | None = None
+        if passes:
+            queue = registry.queue(self.waiting_key, LocalQueue)
         super().__init__(context, name, commands, queue)
         self.plain: PlainCalls | None = plain
         self.view: View = view

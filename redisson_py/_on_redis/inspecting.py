@@ -7,11 +7,17 @@ import socket
 from collections.abc import Iterable, Sequence
 
 from redisson_py import _keys
+from redisson_py._commands.client_queue import Waits
 from redisson_py._commands.replies import stored_number
 from redisson_py._engine.hold import Hold
-from redisson_py._engine.snapshots import HolderSnapshot
+from redisson_py._engine.snapshots import HolderSnapshot, WaiterSnapshot
 from redisson_py._on_redis.context import RedisContext
+from redisson_py._scripts.executor import Executor
+from redisson_py._stream.call import Call
 from redisson_py.errors import BackendError
+
+#: The most waiters that are described.
+_MOST_WAITERS = 100
 
 #: The description that a client keeps in Redis: host, process id, client name.
 Description = tuple[str | None, int | None, str | None]
@@ -49,11 +55,24 @@ class Describer:
             task=None if task is None else task.get_name(),
         )
 
+    async def waiting(self, waits: Sequence[Waits]) -> tuple[WaiterSnapshot, ...]:
+        """Return those that wait, the first hundred, with the descriptions of their clients."""
+        listed = waits[:_MOST_WAITERS]
+        ids = [each.owner.partition(":")[0] for each in listed]
+        await self._learn(ids)
+        return tuple(
+            WaiterSnapshot(*each, *self._known[client_id])
+            for each, client_id in zip(listed, ids, strict=True)
+        )
+
     async def describe(self, client_id: str) -> Description:
         """Return a client's description; empty for Redisson, or if it cannot be read."""
-        if client_id not in self._known:
-            self._known[client_id] = await description(self._context, client_id)
+        await self._learn([client_id])
         return self._known[client_id]
+
+    async def _learn(self, client_ids: Iterable[str]) -> None:
+        unknown = dict.fromkeys(each for each in client_ids if each not in self._known)
+        self._known |= await descriptions(self._context, unknown)
 
 
 def own_description(client_name: str | None) -> str:
@@ -65,13 +84,27 @@ def own_description(client_name: str | None) -> str:
     )
 
 
-async def description(context: RedisContext, client_id: str) -> Description:
-    """Return a client's description; empty for Redisson, or if it cannot be read."""
+async def descriptions(context: RedisContext, client_ids: Iterable[str]) -> dict[str, Description]:
+    """Return what clients say of themselves; empty for Redisson, or if it cannot be read.
+
+    All are asked for at once.
+    """
+    executor, prefix = context.executor, context.options.names.prefix
+    keys = {each: _keys.client_description(prefix, each) for each in client_ids}
+    calls = {each: executor.command(key, "GET", key) for each, key in keys.items()}
+    try:
+        return {each: await _description(executor, call) for each, call in calls.items()}
+    finally:
+        for call in calls.values():
+            # If this was cancelled, nobody reads the other replies.
+            call.future.cancel()
+
+
+async def _description(executor: Executor, call: Call) -> Description:
     import json
 
-    key = _keys.client_description(context.options.names.prefix, client_id)
     try:
-        text = await context.executor.ask(key, "GET", key)
+        text = await executor.answer(call)
         found = json.loads(text) if text else {}
         return found.get("host"), found.get("pid"), found.get("client_name")
     except (BackendError, ValueError, AttributeError):

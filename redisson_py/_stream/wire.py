@@ -195,7 +195,7 @@ class Wire(asyncio.Protocol):
             cut = (
                 self._pieces.cut
                 or data[-2:] != b"\r\n"
-                or (len(data) > NEVER_HUGE and maybe_huge(data) is not None)
+                or (len(data) > NEVER_HUGE and maybe_huge(data))
             )
             pieces = self._pieces.of(data, goes_on=self._unread > 0) if cut else (data,)
             for piece in pieces:

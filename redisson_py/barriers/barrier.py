@@ -15,7 +15,7 @@ from redisson_py._engine.wait import Wait
 from redisson_py._keys import Name, barrier_channel
 from redisson_py._numbers import check_whole
 from redisson_py._on_redis.context import RedisContext
-from redisson_py._on_redis.inspecting import description, texts
+from redisson_py._on_redis.inspecting import descriptions, texts
 from redisson_py._on_redis.receipts import Receipts
 from redisson_py._scripts.source import Script
 from redisson_py._statistics import PrimitiveStatistics
@@ -279,7 +279,7 @@ class CyclicBarrier(AsyncOnly):
         requests = [each for each in context.pending if isinstance(each, Arrival)]
         tasks = {each.owner: each.task for each in requests}
         clients = dict.fromkeys(entry.owner.rpartition(":")[0] for entry in found.entries)
-        described = {client_id: await description(context, client_id) for client_id in clients}
+        described = await descriptions(context, clients)
         return tuple(
             PartySnapshot(
                 entry.owner,

@@ -304,6 +304,7 @@ class CompositeOwnership:
             tuple(chain.from_iterable(waiters)) if known else None,
             tuple(key for each in found for key in each.keys),
             members,
+            waiting=tuple(chain.from_iterable(each.waiting for each in found)),
         )
 
     def statistics(self) -> PrimitiveStatistics:

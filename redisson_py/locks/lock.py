@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Self, final
 
-from redisson_py._commands.lock import INSPECT, FairLockCommands, FencedLockCommands, LockCommands
+from redisson_py._commands.lock import FairLockCommands, FencedLockCommands, LockCommands
 from redisson_py._engine.lease import FencedLease
 from redisson_py._engine.snapshots import LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
@@ -29,16 +29,26 @@ class ServerLock(LockLike):
         self._commands = commands
 
     async def inspect(self) -> LockSnapshot:
-        """Return a snapshot of the holder, for people. Decide nothing from it.
+        """Return a snapshot of the holder and the waiters, in order. Decide nothing from it.
 
-        `waiters` is None: Redis does not record who waits for this kind of lock.
+        `waiters` are the clients of this library that wait, each once for all its tasks, and not
+        Redisson's; of a fair lock the tasks, and Redisson's threads, without those that died and
+        have not asked for their time. A task that waits for a hold of its own client is not there.
         """
-        ownership, context = self._ownership, self._context
+        context, commands = self._context, self._commands
         context.check()
-        left, *fields = await context.executor.run(INSPECT, self.key, lock=self.key)
-        describer = Describer(context, ownership.all_holds())
-        holders = await describer.holders_of(fields, left)
-        return LockSnapshot(holders, None, texts(self._commands.keys))
+        left, words, *rest = await context.executor.answer(
+            context.executor.start(commands.inspect_script, self.key, commands.inspect())
+        )
+        describer = Describer(context, self._ownership.all_holds())
+        holders = await describer.holders_of(rest[:words], left)
+        waits = commands.waiters(rest[words:])
+        return LockSnapshot(
+            holders,
+            tuple(each.owner for each in waits),
+            texts(commands.keys),
+            waiting=await describer.waiting(waits),
+        )
 
 
 @final
@@ -156,23 +166,9 @@ class FairLock(ServerLock):
 
     def __init__(self, context: RedisContext, name: Name, *, reentrant: bool = True) -> None:
         alive = max(context.options.lease_time, _SHORTEST_ALIVE)
-        commands = self._fair = FairLockCommands(context.options.names.key(name), alive)
+        commands = FairLockCommands(context.options.names.key(name), alive)
         ownership = ownership_of(context, name, commands, passes=False, reentrant=reentrant)
         super().__init__(context, commands, ownership)
 
     def _named(self, name: Name) -> Self:
         return type(self)(self._context, name, reentrant=self._ownership.reentrant)
-
-    async def inspect(self) -> LockSnapshot:
-        """Return a snapshot of the holder and the waiters, in order. Decide nothing from it.
-
-        It leaves out a waiter that died, once that has not asked for its time.
-        """
-        context, commands = self._context, self._fair
-        context.check()
-        left, words, *rest = await context.executor.answer(
-            context.executor.start(commands.inspect_script, self.key, commands.inspect())
-        )
-        describer = Describer(context, self._ownership.all_holds())
-        holders = await describer.holders_of(rest[:words], left)
-        return LockSnapshot(holders, texts(rest[words:]), texts(commands.keys))

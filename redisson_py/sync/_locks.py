@@ -18,9 +18,12 @@ class ServerLock(LockLike):
     """Base of the locks that one Redis server keeps; a `RedLock` is made of these."""
 
     def inspect(self) -> LockSnapshot:
-        """Return a snapshot of the holder, for people. Decide nothing from it.
+        """Return a snapshot of the holder and the waiters, in order. Decide nothing from it.
 
-        `waiters` is None: Redis does not record who waits for this kind of lock.
+        `waiters` are the clients of this library that wait, each once for all its threads, and not
+        Redisson's; of a fair lock the threads, and Redisson's threads, without those that died and
+        have not asked for their time. A thread that waits for a hold of its own client is not
+        there.
         """
         value: LockSnapshot = self._call(lambda own: own.inspect())
         return value
@@ -149,11 +152,3 @@ class FairLock(ServerLock):
     count as dead, a channel for each), with its known faults fixed on our side: waiters prove
     that they are alive, a live one is never dropped, and none polls without a pause.
     """
-
-    def inspect(self) -> LockSnapshot:
-        """Return a snapshot of the holder and the waiters, in order. Decide nothing from it.
-
-        It leaves out a waiter that died, once that has not asked for its time.
-        """
-        value: LockSnapshot = self._call(lambda own: own.inspect())
-        return value

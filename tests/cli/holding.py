@@ -27,6 +27,9 @@ KINDS = {
     "barrier": "barrier",
 }
 
+#: Those of them for which a client waits, as Redis knows.
+WAITED_FOR = ("lock", "fenced", "fair")
+
 
 async def documents(*arguments: str) -> Any:
     """Return what a command prints with --json; it must succeed."""
@@ -44,7 +47,7 @@ async def inspected(url: str, name: str, *options: str) -> list[dict[str, Any]]:
 
 @asynccontextmanager
 async def one_of_each(holder: Redisson, waiter: Redisson) -> AsyncIterator[None]:
-    """Hold `KINDS` for the time of a block; `waiter` waits for `fair` and at `barrier`."""
+    """Hold `KINDS` for the time of a block; `waiter` waits for `WAITED_FOR` and at `barrier`."""
     locks = (
         holder.get_lock("lock"),
         holder.get_fenced_lock("fenced"),
@@ -55,18 +58,20 @@ async def one_of_each(holder: Redisson, waiter: Redisson) -> AsyncIterator[None]
     leases = [await lock.acquire() for lock in locks]
     leases.append(await holder.get_semaphore("semaphore", 5).acquire(2))
     leases.append(await holder.get_permit_expirable_semaphore("semaphore:ids", 3).acquire())
-    waits = [
+    waits: list[asyncio.Task[object]] = [
+        asyncio.create_task(waiter.get_lock("lock").acquire()),
+        asyncio.create_task(waiter.get_fenced_lock("fenced").acquire()),
         asyncio.create_task(waiter.get_fair_lock("fair").acquire()),
         asyncio.create_task(waiter.get_barrier("barrier", 3).wait()),
     ]
 
-    async def both_wait() -> bool:
-        lock = await holder.get_fair_lock("fair").inspect()
+    async def all_wait() -> bool:
+        looks = [await lock.inspect() for lock in locks[: len(WAITED_FOR)]]
         barrier = await holder.get_barrier("barrier", 3).inspect()
-        return bool(lock.waiters and barrier.waiting)
+        return bool(all(look.waiters for look in looks) and barrier.waiting)
 
     try:
-        await until_async(both_wait)
+        await until_async(all_wait)
         # And listen: they subscribe after their first answer.
         await until_waiting(waiter, len(waits))
         await until_listening(waiter)

@@ -118,7 +118,13 @@ async def test_release_that_wakes_nobody_is_a_problem(
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
-    ("rules", "lacks"), [(["resetchannels"], "&redisson*"), (["resetkeys", "~a:*"], "~ (keys)")]
+    ("rules", "lacks"),
+    [
+        (["resetchannels"], "&redisson*"),
+        # Not those of single clients.
+        (["resetchannels", "&*}"], "&redisson*"),
+        (["resetkeys", "~a:*"], "~ (keys)"),
+    ],
 )
 async def test_missing_channel_and_keys_are_named(
     kind: str, rules: list[str], lacks: str, server_factory: ServerFactory

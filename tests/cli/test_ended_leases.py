@@ -146,7 +146,7 @@ class TestFairQueue:
             assert (await lock.inspect()).waiters == ()
             (found,) = await inspected(server_url, "k")
             # A lock in whose queue nobody waits looks like any lock.
-            assert (found["kind"], found["waiters"], found["waiters_total"]) == ("lock", None, None)
+            assert (found["kind"], found["waiters"], found["waiters_total"]) == ("lock", [], 0)
             await redis.delete(QUEUE, WAITERS)
 
 

@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py._time import now
-from tests.cli.holding import JAVA, KINDS, documents, inspected, one_of_each
+from tests.cli.holding import JAVA, KINDS, WAITED_FOR, documents, inspected, one_of_each
 from tests.cli.terminals import run
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory
@@ -52,7 +52,8 @@ async def test_every_kind_is_found_by_its_name(server_url: str, clients: ClientF
         assert (holder["host"], holder["pid"]) == (socket.gethostname(), os.getpid())
         assert_left(holder["seconds_left"], 30, began)
     (fair,), (fenced,), (semaphore,) = found["fair"], found["fenced"], found["semaphore"]
-    assert [waiter["client_name"] for waiter in fair["waiters"]] == ["waiter"]
+    for name in WAITED_FOR:
+        assert [each["client_name"] for each in found[name][0]["waiters"]] == ["waiter"]
     assert (fair["waiters_total"], fair["listeners"]) == (1, 1)
     assert fenced["token"] > 0
     assert (semaphore["available"], semaphore["holders"][0]["holds"]) == (3, 2)
@@ -79,7 +80,7 @@ async def test_a_hold_count_and_clients_that_listen(
         wait.cancel()
         await asyncio.gather(wait, return_exceptions=True)
     assert found[0]["holders"][0]["holds"] == 2
-    assert (found[0]["listeners"], found[0]["waiters_total"]) == (1, None)
+    assert (found[0]["listeners"], found[0]["waiters_total"]) == (1, 1)
 
 
 async def test_a_lock_and_a_barrier_share_a_name(server_url: str, clients: ClientFactory) -> None:
@@ -315,8 +316,15 @@ async def test_it_says_what_inspect_of_the_library_says(
             if name.startswith("semaphore"):
                 assert found["available"] == snapshot.available
             else:
-                waiters = found["waiters"] and tuple(each["owner"] for each in found["waiters"])
+                shown = found["waiters"]
+                waiters = None if shown is None else tuple(each["owner"] for each in shown)
                 assert waiters == snapshot.waiters
+                assert [
+                    (each["owner"], each["host"], each["pid"], each["client_name"])
+                    for each in shown or ()
+                ] == [
+                    (each.owner, each.host, each.pid, each.client_name) for each in snapshot.waiting
+                ]
         (found,) = await inspected(server_url, "barrier")
         barrier = await holder.get_barrier("barrier", 3).inspect()
     assert [each["owner"] for each in found["holders"]] == [each.owner for each in barrier.waiting]

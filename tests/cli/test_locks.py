@@ -69,9 +69,13 @@ async def test_queues_and_barriers_without_a_holder_are_listed(
     await redis.rpush("redisson_lock_queue:{q}", JAVA)
     await redis.zadd("redisson_lock_timeout:{q}", {JAVA: 9e12})
     await redis.hset("{b}:redisson_py:barrier", "broken", "1")
-    for key in ("redisson_lock_queue:{q}", "redisson_lock_timeout:{q}", "{b}:redisson_py:barrier"):
+    clients = "{c}:redisson_py:clients"
+    await redis.zadd(clients, {JAVA.partition(":")[0]: 1})
+    keys = ("redisson_lock_queue:{q}", "redisson_lock_timeout:{q}", "{b}:redisson_py:barrier")
+    for key in (*keys, clients):
         await redis.pexpire(key, 60_000)
-    assert await listed(server_url) == {"q": "fair-lock", "b": "barrier"}
+    assert await listed(server_url) == {"q": "fair-lock", "b": "barrier", "c": "lock"}
+    await redis.delete(clients)
 
 
 async def test_the_search_is_bounded_and_sends_nothing_but_small_reads(

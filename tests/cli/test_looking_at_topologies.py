@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from redisson_py import Redisson
@@ -10,6 +13,7 @@ from tests.cli.holding import JAVA, documents, inspected
 from tests.cli.terminals import run
 from tests.fixtures.topologies import ClusterFactory
 from tests.support.streams import EVERYWHERE
+from tests.support.waiting import until_async
 
 #: On each of the three masters.
 NAMES = list(EVERYWHERE)
@@ -52,6 +56,34 @@ async def test_a_master_that_is_away_is_named_and_the_others_are_listed(
     # What it has is known; who listens anywhere is not.
     assert other.exit_code == 0
     assert "listening unknown" in other.stdout
+
+
+async def test_who_waits_in_a_cluster_is_seen(cluster: EmbeddedCluster) -> None:
+    """What clients say of themselves is on other nodes than the locks for which they wait."""
+    holder, waiter = (
+        Redisson.from_url(cluster.url, sync_replicas=0, client_name=name)
+        for name in ("checkout", "billing")
+    )
+    async with holder, waiter:
+        for get in ("get_lock", "get_fenced_lock"):
+            for name in NAMES:
+                lock = getattr(holder, get)(name)
+                async with lock:
+                    task = asyncio.create_task(getattr(waiter, get)(name).acquire())
+
+                    async def waits(lock: Any = lock) -> bool:
+                        return bool((await lock.inspect()).waiters)
+
+                    await until_async(waits)
+                    (seen,) = (await lock.inspect()).waiting
+                    (found,) = await inspected(cluster.url, name)
+                    listed = await documents("locks", name, "--url", cluster.url)
+                    task.cancel()
+                    await asyncio.gather(task, return_exceptions=True)
+                assert (seen.owner, seen.client_name) == (waiter.id, "billing")
+                for each in (found, *listed["found"]):
+                    (shown,) = each["waiters"]
+                    assert (shown["owner"], shown["client_name"]) == (waiter.id, "billing")
 
 
 async def test_the_master_that_sentinels_name_is_looked_at(

@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 
 from redisson_py._time import now
 from redisson_py.testing import EmbeddedServer
-from tests.cli.holding import KINDS, documents, one_of_each
+from tests.cli.holding import KINDS, WAITED_FOR, documents, one_of_each
 from tests.cli.processes import is_stopped
 from tests.cli.terminals import on_terminal, run
 from tests.fixtures.client import ClientFactory
@@ -64,9 +64,9 @@ async def test_once_shows_every_kind(server_url: str, clients: ClientFactory) ->
         text = (await run("top", "--once", "--url", server_url)).stdout
     assert {name: row["kind"] for name, row in rows(look).items()} == KINDS
     assert (look["searched"], look["away"], look["left_out"]) == (True, {}, False)
-    assert rows(look)["fair"]["waiters_total"] == 1
+    assert [rows(look)[name]["waiters_total"] for name in WAITED_FOR] == [1, 1, 1]
     assert rows(look)["lock"]["handoffs_per_second"] == 0
-    assert f"{len(KINDS)} held, 1 queued" in text.splitlines()[0]
+    assert f"{len(KINDS)} held, 3 queued" in text.splitlines()[0]
     assert text.splitlines()[1].split()[:4] == ["NAME", "KIND", "STATE", "HOLDER"]
     assert len(text.splitlines()) == 2 + len(KINDS)
 

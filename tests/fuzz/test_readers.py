@@ -14,6 +14,7 @@ from redisson_py._limits import (
     MOST_LINE,
     BoundedReader,
     TooLargeError,
+    maybe_huge,
 )
 from redisson_py._scripts.shapes import array, read_shape, text, whole
 from tests.fuzz.decoders import decode_all, read_all
@@ -132,6 +133,18 @@ def test_a_long_text_without_a_line_end_is_read() -> None:
 def test_a_huge_array_is_refused_before_room_is_made_for_it(said: bytes) -> None:
     with pytest.raises(TooLargeError):
         read(bounded(), said, [])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_huge_array_is_suspected_wherever_it_may_begin(seed: int) -> None:
+    random = Random(seed)
+    huge = re.compile(rb"[*%~>|]\d{5}|[%~>|]-")
+    seen = set[bool]()
+    for _ in range(2000):
+        said = bytes(random.choices(b"*%~>|-01:_\r\n", k=random.randrange(12)))
+        seen.add(maybe_huge(said))
+        assert maybe_huge(said) == (huge.search(said) is not None), said
+    assert seen == {True, False}
 
 
 @pytest.mark.parametrize("kind", [b"*", b"~", b">", b"|", b"%"])

@@ -19,6 +19,9 @@ EXCEPTIONS = {
         "the order in which commands leave is one promise: first sends, repeats after a broken "
         "connection and scripts that must be loaded first keep it together"
     ),
+    "redisson_py/_engine/request.py": "one acquire request, from its first ask to its undo",
+    "redisson_py/_commands/lock.py": "the scripts of the locks that are one hash",
+    "redisson_py/_engine/ownership.py": "the holds of one client on one name: asked for and given back",
     "redisson_py/_engine/lease.py": "a lease and all that its owner may do with it",
     "redisson_py/_engine/watchdog.py": "one timer, and all that it does when it rings",
     "redisson_py/semaphores/_ownership.py": "acquiring and releasing permits, with their queue",

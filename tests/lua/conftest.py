@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
+from tests.lua.test_golden_vectors import Listener, listening
 from tests.support.scripts.any_lock import LOCKS, AnyLock
 from tests.support.scripts.calls import Scripts
+from tests.support.scripts.client_queue import Hearing, QueueScripts, X, Y, Z
 from tests.support.scripts.fair import FairScripts
 from tests.support.scripts.lock import LockScripts
 
@@ -34,3 +39,25 @@ def fenced(scripts: Scripts) -> LockScripts:
 def any_lock(scripts: Scripts, kind: str) -> AnyLock:
     """A lock of the kind that the test is run for; a fair one without a queue."""
     return FairScripts(scripts, places=0) if kind == "fair" else LOCKS[kind](scripts)
+
+
+@pytest.fixture(params=["plain", "fenced"])
+def queue(request: pytest.FixtureRequest, scripts: Scripts) -> QueueScripts:
+    """A lock and its queue, plain and fenced in turn."""
+    return QueueScripts(scripts, fenced=request.param == "fenced")
+
+
+@pytest_asyncio.fixture
+async def heard(queue: QueueScripts, redis: Redis) -> AsyncIterator[Hearing]:
+    """Keep X, Y and Z alive; return what one of them, or the channel of all ("all"), has heard."""
+    channels = {each: queue.own_channel(each) for each in (X, Y, Z)}
+    channels["all"] = queue.channel
+    listeners: dict[str, Listener] = {}
+    async with AsyncExitStack() as stack:
+        for each, channel in channels.items():
+            listeners[each] = await stack.enter_async_context(listening(redis, channel))
+
+        async def heard(who: str) -> list[str]:
+            return [message.decode() for message in await listeners[who].heard()]
+
+        yield heard

@@ -5,7 +5,8 @@ A leading zero is a number to the rest, and not plain: a script that is given on
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from hashlib import blake2b
 from typing import Any, Protocol
 
 import pytest
@@ -15,8 +16,10 @@ from redis.exceptions import ResponseError
 from redisson_py._scripts.source import Arg
 from tests.lua.test_golden_vectors import Listener, listening
 from tests.support.counting import Counted
-from tests.support.scripts.calls import BAD_MS, TOMBSTONE, A, B, Scripts, ask
+from tests.support.scripts.calls import BAD_MS, TOMBSTONE, A, B, C, Scripts, ask
+from tests.support.scripts.expirable import ExpirableScripts
 from tests.support.scripts.fair import FairScripts
+from tests.support.scripts.lock import LockScripts
 from tests.support.scripts.permits import SemaphoreScripts
 from tests.support.scripts.read_write import ReadWriteScripts
 
@@ -29,6 +32,8 @@ class Subject(Protocol):
     """What the steps below are taken with."""
 
     channel: bytes
+    zeros: str
+    lease: Arg
 
     async def acquire(self, owner: str = A, count: Any = 1, /) -> int | None: ...
     async def release(self, owner: str = A, count: Any = 0, tombstone_ms: int = 0, /) -> Any: ...
@@ -40,7 +45,8 @@ class _Lock:
     def __init__(self, lock: Any, channel: bytes, *, short: bool) -> None:
         self._lock = lock
         self.channel = channel
-        self.lease: Arg = LEASE if short else f"00{LEASE}"
+        self.zeros = "" if short else "00"
+        self.lease: Arg = f"{self.zeros}{LEASE}"
 
     async def acquire(self, owner: str = A, count: Any = 1, /) -> int | None:
         reply: int | None = await self._lock.acquire(owner, count, self.lease)
@@ -56,19 +62,52 @@ class _Semaphore:
     def __init__(self, semaphore: SemaphoreScripts, start_units: int, *, short: bool) -> None:
         self._semaphore = semaphore
         self._start_units = start_units
+        self._had: dict[str, int] = {}
         self.channel = semaphore.channel
-        self._zeros = "" if short else "00"
+        self.zeros = "" if short else "00"
+        self.lease: Arg = f"{self.zeros}{LEASE}"
 
     async def acquire(self, owner: str = A, count: Any = 1, /) -> int | None:
-        lease: Arg = f"{self._zeros}{LEASE}"
+        self._had[owner] = count
         return await self._semaphore.acquire(
-            owner, count, lease_ms=lease, start_units=self._start_units
+            owner, count, lease_ms=self.lease, start_units=self._start_units
         )
 
     async def release(self, owner: str = A, count: Any = 0, tombstone_ms: int = 0, /) -> Any:
+        had = self._had.get(owner, 1)
         return await self._semaphore.release(
-            owner, count, tombstone_ms=f"{self._zeros}{tombstone_ms}"
+            owner, count, had=had, tombstone_ms=f"{self.zeros}{tombstone_ms}"
         )
+
+
+class _Expirable:
+    """The same of permits with ids: those of one owner are consecutive."""
+
+    def __init__(self, semaphore: ExpirableScripts, start_units: int, *, short: bool) -> None:
+        self._semaphore = semaphore
+        self._start_units = start_units
+        self._had: dict[str, int] = {}
+        self.channel = semaphore.channel
+        self.zeros = "" if short else "00"
+        self.lease: Arg = f"{self.zeros}{LEASE}"
+
+    async def acquire(self, owner: str = A, count: Any = 1, /) -> int | None:
+        self._had[owner] = count
+        return await self._semaphore.acquire(
+            ids(owner, range(count)), lease_ms=self.lease, start_units=self._start_units
+        )
+
+    async def release(self, owner: str = A, count: Any = 0, tombstone_ms: int = 0, /) -> Any:
+        there = ids(owner, range(count, max(count + 1, self._had.get(owner, 1))))
+        return await self._semaphore.release(
+            there, tombstone_ms=f"{self.zeros}{tombstone_ms}", receipt_ms=f"{self.zeros}{TOMBSTONE}"
+        )
+
+
+def ids(owner: str, places: Iterable[int]) -> bytes:
+    """Return the ids of some of an owner's permits."""
+    first = blake2b(owner.encode(), digest_size=15).digest()
+    return b"".join(first + bytes([place]) for place in places)
 
 
 Make = Callable[[Scripts, bool], Subject]
@@ -91,20 +130,36 @@ def semaphore(start_units: int) -> Make:
     return lambda scripts, short: _Semaphore(SemaphoreScripts(scripts), start_units, short=short)
 
 
-LOCKS = {"fair": fair, "read": side("read"), "write": side("write")}
+def plain(scripts: Scripts, short: bool) -> _Lock:
+    lock = LockScripts(scripts)
+    return _Lock(lock, lock.channel, short=short)
+
+
+def expirable(start_units: int) -> Make:
+    return lambda scripts, short: _Expirable(ExpirableScripts(scripts), start_units, short=short)
+
+
+LOCKS = {"plain": plain, "fair": fair, "read": side("read"), "write": side("write")}
 KINDS: dict[str, Make] = {
     **LOCKS,
     "semaphore of 1": semaphore(1),
     "semaphore of 3": semaphore(3),
     "no semaphore": semaphore(-1),
+    "expirable of 1": expirable(1),
+    "expirable of 3": expirable(3),
+    "no expirable": expirable(-1),
 }
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
 Step = Callable[[Subject, Redis], Awaitable[Any]]
 
 
-def acquire(owner: str, count: int = 1) -> Step:
-    return lambda subject, redis: subject.acquire(owner, count)
+def acquire(owner: str, count: int = 1, leases: int = 1) -> Step:
+    async def take(subject: Subject, redis: Redis) -> Any:
+        subject.lease = f"{subject.zeros}{leases * LEASE}"
+        return await subject.acquire(owner, count)
+
+    return take
 
 
 def release(owner: str, count: int = 0, tombstone_ms: int = 0) -> Step:
@@ -119,6 +174,16 @@ def send(*command: Arg) -> Step:
     return lambda subject, redis: ask(redis, *command)
 
 
+def ends(key: str, member: Arg, leases: int) -> Step:
+    """Change a moment in a sorted set; one in the past is long over."""
+
+    async def take(subject: Subject, redis: Redis) -> Any:
+        seconds, _ = await ask(redis, "TIME")
+        return await ask(redis, "ZADD", key, int(seconds) * 1000 + leases * LEASE, member)
+
+    return take
+
+
 async def java_waits(subject: Subject, redis: Redis) -> None:
     """Have B wait for a fair lock as Redisson does: it is in two keys, and not in ours."""
     seconds, _ = await ask(redis, "TIME")
@@ -126,10 +191,22 @@ async def java_waits(subject: Subject, redis: Redis) -> None:
     await ask(redis, "ZADD", "redisson_lock_timeout:{k}", int(seconds) * 1000 + 2 * LEASE, B)
 
 
+COUNTERS = "semaphore", "{semaphore}:redisson_py:units"
+PERMITS = "{semaphore}:redisson_py:permits", "{semaphore}:timeout"
+READER = "{k}:client-a:1:rwlock_timeout:1"
+CROWD = [word for number in range(13) for word in (f"reader-{number}", 1)]
+
+
+def has_ended(owner: str) -> list[Step]:
+    """Return the end of the lease of an owner, long ago."""
+    return [ends(PERMITS[0], owner, -1), ends(PERMITS[1], ids(owner, [0]), -1)]
+
+
 HISTORIES: dict[str, list[Step]] = {
     "alone": [acquire(A), release(A)] * 2,
     "run twice": [acquire(A), acquire(A), release(A), release(A)],
     "two": [acquire(A), acquire(B), release(A), acquire(B), release(B), acquire(A), release(A)],
+    "three": [acquire(A), acquire(B), acquire(C), release(B), release(A), acquire(A), release(C)],
     "several": [acquire(A, 2), acquire(B, 2), release(A), release(B), acquire(A, 4), release(A)],
     "in part": [acquire(A), acquire(A, 2), release(A, 1), release(A)],
     "two holds at once": [acquire(A), acquire(A, 2), release(A), acquire(B), release(B)],
@@ -141,6 +218,22 @@ HISTORIES: dict[str, list[Step]] = {
     "many": [acquire(A), send("SET", "semaphore", "5000000"), release(A), acquire(B), release(B)],
     "too many": [acquire(A), send("SET", "semaphore", 2**32), release(A), acquire(B), release(B)],
     "Java waits": [acquire(A), java_waits, release(A), acquire(A), acquire(B), release(B)],
+    "one is over": [acquire(A), *has_ended(A), acquire(B), release(B)],
+    "over itself": [acquire(B), acquire(A), *has_ended(A), release(A), acquire(A), release(B)],
+    "no lease": [acquire(A), send("ZREM", PERMITS[0], A), acquire(B), release(B), release(A)],
+    "no units": [acquire(A), send("HDEL", COUNTERS[1], A), acquire(B), release(B), release(A)],
+    "records expire": [acquire(A), *map(expire, PERMITS), acquire(B), release(B), release(A)],
+    "it expires": [acquire(A), expire("semaphore"), acquire(B), release(B), release(A)],
+    "undone beside": [acquire(B), release(A, 0, TOMBSTONE), acquire(A), acquire(C), release(B)],
+    "again beside": [acquire(B), acquire(A), acquire(A), acquire(A, 2), release(A, 1), release(A)],
+    "another writes": [send("HSET", "k", "mode", "write", "x:write", 1), acquire(A), release(A)],
+    "longest leaves": [acquire(B), acquire(C), acquire(A, 1, 3), release(A), release(B)],
+    "longest stays": [acquire(B), acquire(A, 1, 3), release(B), acquire(C), release(C)],
+    "cut off": [acquire(A), acquire(B), send("PEXPIRE", "k", LEASE // 2), release(B), release(A)],
+    "no end": [acquire(A), acquire(B), send("PERSIST", "k"), release(B), acquire(C), release(A)],
+    "key lost": [acquire(A), acquire(B), send("DEL", READER), release(B), release(A), acquire(A)],
+    "nobody lives": [acquire(A), acquire(B), send("DEL", READER), acquire(A), release(B)],
+    "a crowd": [acquire(A), send("HSET", "k", *CROWD), acquire(B), acquire(C), release(B)],
     "an expiry": [acquire(A), release(A), expire("semaphore"), acquire(A), release(A), acquire(A)],
 }
 
@@ -154,8 +247,8 @@ async def state(redis: Redis) -> dict[str, Any]:
         kind = (await ask(redis, "TYPE", key)).decode()
         if kind == "zset":
             rows = await ask(redis, "ZRANGE", key, 0, -1, "WITHSCORES")
-            ends = [(who, round((float(end) / 1000 - int(seconds)) / 100)) for who, end in rows]
-            found[key] = ends
+            ends = {who: min(float(end) / 1000, 1e15) - int(seconds) for who, end in rows}
+            found[key] = {who: round(left / 100) for who, left in ends.items()}
         else:
             command, *rest = reads[kind]
             found[key] = await ask(redis, str(command), key, *rest)
@@ -164,12 +257,23 @@ async def state(redis: Redis) -> dict[str, Any]:
     return found
 
 
+async def settle(redis: Redis) -> None:
+    """Round all expiries: of equal leases none then ends first, however slow we are."""
+    left = {key: await ask(redis, "PTTL", key) for key in await ask(redis, "KEYS", "*")}
+    async with redis.pipeline(transaction=True) as pipe:
+        for key, ms in left.items():
+            if (hundreds := round(ms / HUNDRED_SECONDS)) > 0:
+                pipe.pexpire(key, hundreds * HUNDRED_SECONDS)
+        await pipe.execute()
+
+
 async def trace(subject: Subject, redis: Redis, steps: list[Step], listener: Listener) -> list[Any]:
     """Take the steps; return what each answered, left behind and told."""
     seen: list[Any] = []
     for step in steps:
         reply = await step(subject, redis)
-        if isinstance(reply, int) and reply > HUNDRED_SECONDS:
+        await settle(redis)
+        if isinstance(reply, int) and reply > 1000:
             reply = "busy", round(reply / HUNDRED_SECONDS)
         seen.append((reply, await state(redis), await listener.heard()))
     await redis.flushdb()
@@ -203,6 +307,23 @@ async def test_the_release_of_a_plain_hold_refuses_a_bad_lease(
     await redis.flushdb()
 
 
+async def test_the_release_of_a_plain_permit_refuses_a_bad_number(
+    scripts: Scripts, redis: Redis
+) -> None:
+    plain, expirable = SemaphoreScripts(scripts, b"p"), ExpirableScripts(scripts, b"e")
+    permit = ids(A, [0])
+    assert await plain.acquire(start_units=1) is None
+    assert await expirable.acquire(permit, start_units=1) is None
+    before = await state(redis)
+    for bad in BAD_MS:
+        with pytest.raises(ResponseError, match="must be"):
+            await plain.release(had=bad)
+        with pytest.raises(ResponseError, match="must be"):
+            await expirable.release(permit, receipt_ms=bad)
+        assert await state(redis) == before
+    await redis.flushdb()
+
+
 @pytest.mark.parametrize(
     ("kind", "commands"),
     [
@@ -214,12 +335,17 @@ async def test_the_release_of_a_plain_hold_refuses_a_bad_lease(
         ),
         (
             "write",
-            {"exists": 1, "hset": 1, "pexpire": 1, "hmget": 1, "hlen": 1, "publish": 1, "del": 1},
+            {"exists": 1, "hset": 1, "pexpire": 1, "hget": 1, "hlen": 1, "publish": 1, "del": 1},
         ),
         (
             "semaphore of 3",
             {"get": 2, "exists": 1, "pttl": 1, "time": 1, "incrby": 2, "zadd": 1, "hset": 1}
             | {"hget": 1, "publish": 1, "hdel": 1, "zrem": 1},
+        ),
+        (
+            "expirable of 3",
+            {"get": 2, "exists": 1, "pttl": 1, "time": 2, "incrby": 2, "zadd": 1, "zscore": 1}
+            | {"publish": 1, "zrem": 1},
         ),
     ],
 )
@@ -233,5 +359,42 @@ async def test_a_plain_pair_costs_these_commands(
     async with Counted(redis) as counted:
         assert await subject.acquire() is None
         assert await subject.release() == 1
+    assert counted.calls == {"evalsha": 2, **commands}
+    await redis.flushdb()
+
+
+@pytest.mark.parametrize(
+    ("kind", "commands"),
+    [
+        (
+            "read",
+            {"exists": 1, "hmget": 2, "hlen": 2, "pttl": 4, "set": 1, "pexpire": 1, "hset": 1}
+            | {"hgetall": 1, "del": 1, "hdel": 1, "zrem": 1},
+        ),
+        (
+            "semaphore of 3",
+            {"get": 2, "exists": 1, "pttl": 2, "hexists": 1, "zcard": 1, "hlen": 1, "time": 1}
+            | {"zrangebyscore": 1, "incrby": 2, "zadd": 1, "hset": 1}
+            | {"hget": 1, "publish": 1, "hdel": 1, "zrem": 1},
+        ),
+        (
+            "expirable of 3",
+            {"get": 2, "exists": 1, "pttl": 2, "zscore": 2, "time": 2, "zrangebyscore": 1}
+            | {"incrby": 2, "zadd": 1, "publish": 1, "zrem": 1},
+        ),
+    ],
+)
+async def test_a_plain_pair_beside_another_holder_costs_these_commands(
+    scripts: Scripts, redis: Redis, kind: str, commands: dict[str, int]
+) -> None:
+    subject = KINDS[kind](scripts, True)
+    assert await subject.acquire(B) is None
+    assert await subject.acquire() is None
+    free = 0 if kind == "read" else 1
+    assert await subject.release() == free
+    await subject.acquire(B)
+    async with Counted(redis) as counted:
+        assert await subject.acquire() is None
+        assert await subject.release() == free
     assert counted.calls == {"evalsha": 2, **commands}
     await redis.flushdb()

@@ -37,4 +37,5 @@ KEPT: list[tuple[str, int, str]] = [
         "a block that was left while its lease was released was not excused for the next one",
     ),
     ("multi_lock-lifecycle", 10009387, "what had just ended by itself was still on the server"),
+    ("lock", 24, "a client that let others go first spun until the moment came"),
 ]

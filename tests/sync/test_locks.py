@@ -65,6 +65,21 @@ def test_a_thread_enters_again_and_others_are_refused(lock: LockLike) -> None:
         lock.release()
 
 
+@pytest.mark.parametrize("kind", ["lock", "fenced_lock"])
+def test_who_waits_is_seen(kind: str, clients: ClientFactory) -> None:
+    holder, waiter = clients(), clients(client_name="billing")
+    lock = KINDS[kind](holder)
+    with lock:
+        thread = Running(lambda: KINDS[kind](waiter).try_acquire(timeout=BUSY_WAIT))
+        until(lambda: lock.inspect().waiters)
+        (seen,) = lock.inspect().waiting
+        assert thread.result() is None
+        assert (seen.owner, seen.client_name, seen.called) == (waiter.id, "billing", None)
+        assert seen.pid
+        assert seen.host
+    until(lambda: lock.inspect().waiters == ())
+
+
 @pytest.mark.parametrize("shared", [True, False], ids=["one client", "a client each"])
 def test_no_increment_is_lost(shared: bool, clients: ClientFactory, look: redis_py.Redis) -> None:
     # The sum is in Redis, read and written by turns: two threads inside would lose one.

@@ -67,6 +67,7 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
         *("primitives", "contended", "wake-ups", "order", "semaphores", "red lock"),
         *("processor time of pairs", "hand-off in turns", "calls", "imports", "telemetry"),
         *("growth with tasks", "growth with names", "growth with waiters"),
+        *("crowd", "crowd, every kind", "server's processor time of pairs"),
         *("topologies", "processor time on topologies", "recovery", "stores"),
     }
     for side in ("redisson_py", "redis-py", "bare stream"):
@@ -82,7 +83,7 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
     )
     takes_part = shutil.which("java") is not None and shutil.which("mvn") is not None
     for name in (
-        *("pairs", "processor time of pairs", "hand-off in one process"),
+        *("pairs", "processor time of pairs", "hand-off in one process", "crowd"),
         *("hand-off across processes", "hand-off in turns"),
     ):
         rows = tables[name]["rows"] if takes_part else tables[name]["absent"]
@@ -100,12 +101,14 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
             "recovery": "graceful failover: redisson_py",
         }
         start = starts.get(name, "redisson_py")
-        if name in ("primitives", "contended", "wake-ups"):
+        if name in ("primitives", "contended", "wake-ups", "crowd, every kind"):
             start = "lock"
         assert any(row.startswith(start) for row in table["rows"])
         assert table["title"] in printed.decode()
-    assert report.with_name("report-growth.png").exists() == (find_spec("matplotlib") is not None)
-    assert len(said["goals"]) == 38
+    for ending in ("growth", "clients"):
+        picture = report.with_name(f"report-{ending}.png")
+        assert picture.exists() == (find_spec("matplotlib") is not None)
+    assert len(said["goals"]) == 43
     assert said["goals"]["1 task against redis-py"]["found"]["median"] > 0
     for goal in (
         *("hand-off across two processes", "fair hand-off across two processes"),

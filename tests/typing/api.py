@@ -49,6 +49,7 @@ from redisson_py import (
     ScriptError,
     Semaphore,
     WaitEndedEvent,
+    WaiterSnapshot,
     WaitStartedEvent,
     WriteLock,
     sync,
@@ -225,6 +226,7 @@ async def looking(lock: RLock | FencedLock) -> None:
     assert_type(snapshot, LockSnapshot)
     assert_type(snapshot.holders, tuple[HolderSnapshot, ...])
     assert_type(snapshot.waiters, tuple[str, ...] | None)
+    assert_type(snapshot.waiting, tuple[WaiterSnapshot, ...])
     assert_type(snapshot.keys, tuple[str, ...])
 
 

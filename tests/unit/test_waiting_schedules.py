@@ -133,6 +133,7 @@ class Task:
         self.state = "new"
         self.heard_busy_at = 0.0
         self.turn = turn
+        self.listens_first = turn is not None
         self._client = client
         self._answer: asyncio.Future[Granted | Busy] | None = None
         request: Request[Granted] = self

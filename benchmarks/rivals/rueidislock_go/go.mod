@@ -2,6 +2,7 @@ module redisson_py/benchmarks/rueidislock
 
 go 1.25.0
 
-require github.com/redis/rueidis v1.0.79
-
-require golang.org/x/sys v0.47.0 // indirect
+require (
+	github.com/redis/rueidis v1.0.79
+	golang.org/x/sys v0.47.0
+)

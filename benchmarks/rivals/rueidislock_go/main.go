@@ -28,6 +28,14 @@ type Order struct {
 	Tasks   int     `json:"tasks"`
 	Seconds float64 `json:"seconds"`
 	Prefix  string  `json:"prefix"`
+	// Of a crowd.
+	Clients int     `json:"clients"`
+	First   int     `json:"first"`
+	Name    string  `json:"name"`
+	Hold    float64 `json:"hold"`
+	Pause   float64 `json:"pause"`
+	StartAt float64 `json:"start_at"`
+	EndAt   float64 `json:"end_at"`
 }
 
 // Pairs is what all goroutines did together, with the processor time of all threads.
@@ -52,19 +60,7 @@ func serve(address string) error {
 	if err != nil {
 		return err
 	}
-	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
-		ClientOption: rueidis.ClientOption{
-			InitAddress:       []string{server.Host},
-			ForceSingleClient: true,
-		},
-		// One server, so one key; and no messages about what this client does itself.
-		KeyMajority:    1,
-		NoLoopTracking: noLoop(server.Host),
-		KeyValidity:    lease,
-		// The time for one key before it tries the next, of which there is none. The default
-		// of 20 ms is too short for 512 goroutines on a busy machine.
-		TryNextAfter: lease,
-	})
+	locker, err := newLocker(server.Host, func() {})
 	if err != nil {
 		return err
 	}
@@ -76,18 +72,26 @@ func serve(address string) error {
 	if err := say(output, "ready"); err != nil {
 		return err
 	}
+	crowd := &Crowd{host: server.Host}
 	input := bufio.NewScanner(os.Stdin)
 	for input.Scan() {
 		var order Order
 		if err := json.Unmarshal(input.Bytes(), &order); err != nil {
 			return err
 		}
-		if order.Job != "pairs" {
-			return fmt.Errorf("no job %q", order.Job)
-		}
 		// Garbage of the round before is not this round's.
 		runtime.GC()
-		found, err := pairs(locker, order)
+		var found any
+		switch order.Job {
+		case "pairs":
+			found, err = pairs(locker, order)
+		case "gather_crowd":
+			found, err = nil, crowd.gather(order.Clients)
+		case "in_crowd":
+			found, err = crowd.run(order), nil
+		default:
+			err = fmt.Errorf("no job %q", order.Job)
+		}
 		if err != nil {
 			return err
 		}
@@ -96,6 +100,31 @@ func serve(address string) error {
 		}
 	}
 	return input.Err()
+}
+
+// newLocker connects; whenever the server says that a key has changed, heard is called.
+func newLocker(host string, heard func()) (rueidislock.Locker, error) {
+	return rueidislock.NewLocker(rueidislock.LockerOption{
+		ClientOption: rueidis.ClientOption{
+			InitAddress:       []string{host},
+			ForceSingleClient: true,
+		},
+		ClientBuilder: func(option rueidis.ClientOption) (rueidis.Client, error) {
+			changed := option.OnInvalidations
+			option.OnInvalidations = func(messages []rueidis.RedisMessage) {
+				heard()
+				changed(messages)
+			}
+			return rueidis.NewClient(option)
+		},
+		// One server, so one key; and no messages about what this client does itself.
+		KeyMajority:    1,
+		NoLoopTracking: noLoop(host),
+		KeyValidity:    lease,
+		// The time for one key before it tries the next, of which there is none. The default
+		// of 20 ms is too short for 512 goroutines on a busy machine.
+		TryNextAfter: lease,
+	})
 }
 
 func say(output *json.Encoder, result any) error {

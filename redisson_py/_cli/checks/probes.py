@@ -73,7 +73,7 @@ def commands(
     for names, rest in (
         ("decrby incrby", (_NO_NUMBER,)),
         ("del exists get hgetall hkeys hlen hvals llen lpop persist pttl type zcard", ()),
-        ("hdel hexists hget hmget lpos zrem zscore", ("m",)),
+        ("hdel hexists hget hmget lpos zrank zrem zscore", ("m",)),
         ("hincrby", ("f", _NO_NUMBER)),
         ("lindex", ("0",)),
         ("lrange zcount zrange zrangebyscore zremrangebyscore zrevrangebyscore", ("0", "0")),
@@ -89,7 +89,8 @@ def commands(
         _keys.client_description(prefix, "x"),
     ]
     asked |= {f"~{each.decode()}": ("EXISTS", each.decode()) for each in others}
-    asked |= {f"&{each}": ("PUBLISH", each, "0") for each in channels}
+    # Each client that waits is called on a channel of its own.
+    asked |= {f"&{each}": ("PUBLISH", each, "0") for each in (f"{first}:x", *channels)}
     return asked
 
 

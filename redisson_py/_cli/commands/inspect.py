@@ -127,7 +127,7 @@ def lines(found: Found) -> list[str]:
     if (more := found.holders_total - len(found.holders)) > 0:
         rows.append(("", f"and {more} more"))
     for place, waiter in enumerate(found.waiters, 1):
-        rows.append(("waits", f"{place}. {_who(waiter)}"))
+        rows.append(("waits", f"{place}. {_who(waiter)}{_since(waiter)}"))
     if (more := (found.waiters_total or 0) - len(found.waiters)) > 0:
         rows.append(("", f"and {more} more"))
     if found.token is not None:
@@ -152,6 +152,11 @@ def _holder(party: Party, kind: Kind) -> str:
     if party.permit is not None and party.permit != party.owner:
         what.append(f"permit {party.permit}")
     return f"{_who(party)}, {', '.join(what)}"
+
+
+def _since(waiter: Party) -> str:
+    waited = "" if waiter.waited is None else f", for {waiter.waited:.1f} s"
+    return waited + ("" if waiter.called is None else f", called {waiter.called:.1f} s ago")
 
 
 def _who(party: Party) -> str:

@@ -80,14 +80,16 @@ async def top(
     \b
     HELD         how long top has seen these holders: they have held it at least that long
     LEFT         time left of the lease; red below 5 s: nobody renews it
-    WAIT         waiters in a fair queue, or writers that go first
-    LISTEN       connections that listen on its channel: about one for each client that waits
+    WAIT         clients that wait for a lock, waiters in a fair queue, or writers that go first
+    WAITED       how long the first of these clients has waited
+    LISTEN       connections that listen on its channel: of a lock, Redisson's clients that wait
+                 and up to two of this library; else about one for each client that waits
     HAND-OFFS/s  new holders seen in the last 10 s: at most one at each look
     releases/s   messages that the servers published (PUBLISH, SPUBLISH): one for each release,
                  and whatever other applications publish there
 
     top searches all keys with SCAN, as `locks` does, over and over with a pause of 2 s. Each
-    watched resource costs about six small commands a look. If --rate is too low for --interval,
+    watched resource costs about eight small commands a look. If --rate is too low for --interval,
     looks take longer. top subscribes to nothing: clients yield to whoever listens, so it would
     slow down what it shows.
 

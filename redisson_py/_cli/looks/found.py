@@ -43,7 +43,8 @@ class Party:
     """A holder, a waiter, or a party at a barrier.
 
     Attributes:
-        owner: The client's id and a number; of a permit that nobody describes, its id.
+        owner: The client's id and a number; of a client that waits, its id; of a permit that nobody
+            describes, the id of the permit.
         holds: The hold count, or the number of units; 0 for a waiter.
         seconds_left: What is left of its lease; infinity without a lease, None if not recorded.
         mode: The side of a read-write lock.
@@ -51,6 +52,8 @@ class Party:
         host: The host name of its client, if that is one of this library.
         pid: Its process id, likewise.
         client_name: The name its client was given, likewise.
+        waited: Seconds for which a client has waited in the queue; None if not recorded.
+        called: Seconds since it was called, if it has not answered.
     """
 
     owner: str
@@ -61,11 +64,13 @@ class Party:
     host: str | None = None
     pid: int | None = None
     client_name: str | None = None
+    waited: float | None = None
+    called: float | None = None
 
     @property
     def client_id(self) -> str:
         """The client's part of the owner."""
-        return self.owner.rpartition(":")[0]
+        return self.owner.partition(":")[0]
 
     def document(self) -> dict[str, Any]:
         """Return this as JSON has it."""
@@ -78,6 +83,8 @@ class Party:
             "host": self.host,
             "pid": self.pid,
             "client_name": self.client_name,
+            "seconds_waited": json_seconds(self.waited),
+            "seconds_called": json_seconds(self.called),
         }
 
 
@@ -91,8 +98,8 @@ class Found:
         kind: What it is, as far as its keys tell.
         holders: Its holders, or the parties that wait at a barrier; at most as many as wanted.
         holders_total: How many there are.
-        waiters: The waiters that Redis knows: of fair queues, and writers that go first. Nothing is
-            known of others if there are none.
+        waiters: The waiters that Redis knows: clients of this library that wait for a lock, owners
+            in fair queues, and writers that go first.
         waiters_total: How many there are; None where Redis does not know them.
         listeners: How many connections listen on its channel; None if that cannot be read.
         channel: That channel.
@@ -122,6 +129,11 @@ class Found:
     def is_lock(self) -> bool:
         """Whether this is a lock of any kind."""
         return self.kind.endswith("lock")
+
+    @property
+    def waited(self) -> float | None:
+        """Seconds for which the first of the waiters has waited, if that is known."""
+        return max((each.waited for each in self.waiters if each.waited is not None), default=None)
 
     @property
     def is_free(self) -> bool:

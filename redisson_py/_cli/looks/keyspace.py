@@ -30,6 +30,7 @@ _PREFIXES: dict[bytes, Family] = {b"redisson_lock_timeout:": "lock"}
 _SUFFIXES: dict[bytes, Family] = {
     b":redisson_py:permits": "semaphore",
     b":redisson_py:writers": "lock",
+    b":redisson_py:clients": "lock",
     b":redisson_py:arrivals": "barrier",
     b":redisson_py:barrier": "barrier",
     b":timeout": "permits",

@@ -24,6 +24,7 @@ from redisson_py._cli.looks.replies import (
     readable,
     seconds,
     until,
+    waiting_clients,
 )
 from redisson_py._commands.permit_expirable_semaphore import owner_of
 from redisson_py._commands.read_write_lock import WRITE_SUFFIX
@@ -128,9 +129,9 @@ class Looker:
     def _lock(self, key: bytes) -> Look:
         queue = _keys.prefixed(b"redisson_lock_queue", key)
         token_key = _keys.fencing_token(key)
-        writers_key = _keys.waiting_writers(key)
+        writers_key, clients_key = _keys.waiting_writers(key), _keys.waiting_clients(key)
         last = self._listed - 1
-        scanned, mode, lock_left, queued, token, writers, time = yield [
+        scanned, mode, lock_left, queued, token, writers, clients, time = yield [
             (key, "HSCAN", key, 0, "COUNT", self._listed + 1),
             # With many readers, one HSCAN need not return this field.
             (key, "HGET", key, "mode"),
@@ -138,6 +139,8 @@ class Looker:
             (key, "LRANGE", queue, 0, last),
             (key, "GET", token_key),
             (key, "ZRANGE", writers_key, 0, last, "REV", "WITHSCORES"),
+            # One more: the first entry may say who was called.
+            (key, "ZRANGE", clients_key, 0, self._listed, "WITHSCORES"),
             (key, "TIME"),
         ]
         cursor, flat = scanned or (b"0", [])
@@ -151,13 +154,17 @@ class Looker:
         parties, over = yield from alive.readers(key, listed, self._listed)
         total = len(listed) - over
         queued, dead = yield from alive.queued(key, queue, queued or [], time, self._listed)
-        waiting = [Party(text(each), 0) for each in queued]
-        waiters_total: int | None = None
-        if cursor != b"0" or queued or writers:
-            length, queue_length, writer_count = yield [
+        # At a key of another type there is no lock to wait for.
+        clients = clients if scanned is not None else None
+        called, queue_of_clients = waiting_clients(clients or [], time)
+        waiting = [Party(text(each), 0) for each in queued] + queue_of_clients[: self._listed]
+        waiters_total = 0
+        if cursor != b"0" or queued or writers or clients:
+            length, queue_length, writer_count, client_count = yield [
                 (key, "HLEN", key),
                 (key, "LLEN", queue),
                 (key, "ZCARD", writers_key),
+                (key, "ZCARD", clients_key),
             ]
             if there:
                 total = max(len(parties), (length or 0) - (mode is not None) - over)
@@ -165,7 +172,8 @@ class Looker:
             live = [owner for owner, ends_at in pairs(writers or []) if until(ends_at, time) > 0]
             waiting += [Party(text(each).removesuffix(WRITE_SUFFIX), 0) for each in live]
             known = (queue_length or 0) - dead + (writer_count or 0) - len(pairs(writers or []))
-            waiters_total = max(len(waiting), known + len(live)) or None
+            known += (client_count or 0) - called
+            waiters_total = max(len(waiting), known + len(live))
         if not (there or waiting or token):
             return None
         kind: Kind = "lock"
@@ -182,7 +190,8 @@ class Looker:
             holders=tuple(parties),
             holders_total=total,
             waiters=tuple(waiting),
-            waiters_total=waiters_total,
+            # Readers, and writers that do not go first, are not recorded.
+            waiters_total=waiters_total or (None if reads_writes else 0),
             channel=_keys.read_write_channel(key) if reads_writes else _keys.lock_channel(key),
             token=integer(token),
             keys=(
@@ -190,6 +199,7 @@ class Looker:
                 *([queue] if queued else []),
                 *([token_key] if token else []),
                 *([writers_key] if writers else []),
+                *([clients_key] if clients else []),
             ),
         )
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from redisson_py import ScriptError, _keys
 from redisson_py._cli.looks.found import Party, text
+from redisson_py._commands.client_queue import client_of
 from redisson_py._commands.read_write_lock import WRITE_SUFFIX
 
 #: The score of a permit that never ends.
@@ -67,6 +68,24 @@ def until(ends_at: float, time: list[bytes]) -> float:
     if ends_at >= _NEVER:
         return float("inf")
     return max(0.0, (ends_at - milliseconds(time)) / 1000)
+
+
+def waiting_clients(rows: list[Any], time: list[bytes]) -> tuple[int, list[Party]]:
+    """Return the clients in a queue, and how many entries before them say who was called.
+
+    See lua/lib/front: scores are microseconds, negative where they say when a client was called.
+    """
+    present = int(time[0]) * 1_000_000 + int(time[1])
+    called: dict[bytes, float] = {}
+    found: list[Party] = []
+    for member, score in pairs(rows):
+        since = max(0.0, (present - abs(score)) / 1e6)
+        if member.startswith(b">"):
+            called[member[1:]] = since
+        else:
+            owner = client_of(member)
+            found.append(Party(owner, 0, waited=since, called=called.get(member)))
+    return len(called), found
 
 
 def milliseconds(time: list[bytes]) -> int:

@@ -28,6 +28,7 @@ _COLUMNS = (
     ("HELD", 0),
     ("LEFT", 46),
     ("WAIT", 46),
+    ("WAITED", 80),
     ("LISTEN", 88),
     ("HAND-OFFS/s", 96),
 )
@@ -61,7 +62,7 @@ def screen(watch: Watch, present: float, where: str, width: int, height: int) ->
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), expand=True, header_style="")
     for place in columns:
         name = _COLUMNS[place][0]
-        number = name in ("HELD", "LEFT", "WAIT", "LISTEN", "HAND-OFFS/s")
+        number = name in ("HELD", "LEFT", "WAIT", "WAITED", "LISTEN", "HAND-OFFS/s")
         table.add_column(
             Text(name, "bold blue"),
             justify="right" if number else "left",
@@ -119,6 +120,7 @@ def _words(row: Row, watch: Watch, present: float, *, short: bool = False) -> tu
         "-" if free else clock(present - row.since),
         "-" if lease is None else "none" if lease == float("inf") else f"{lease:.0f} s",
         "-" if found.waiters_total is None else str(found.waiters_total),
+        "-" if found.waited is None else clock(found.waited),
         "?" if found.listeners is None else str(found.listeners),
         f"{handoffs:.1f}" if handoffs else "-",
     )
@@ -138,7 +140,7 @@ def _style(column: str, row: Row) -> str:
         case "HOLDER" if found.holders and not client(found.holders[0]):
             # Redisson's, or a client that has not described itself.
             return "magenta"
-        case "WAIT" if found.waiters_total:
+        case "WAIT" | "WAITED" if found.waiters_total:
             return "bold yellow"
         case "HAND-OFFS/s":
             return "bold cyan" if row.handoffs else "dim"

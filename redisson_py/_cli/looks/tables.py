@@ -12,7 +12,7 @@ from rich.text import Text
 
 from redisson_py._cli.looks.found import Found, client, left, printable, summary
 
-COLUMNS = ("NAME", "KIND", "STATE", "HOLDER", "LEFT", "WAIT", "LISTEN")
+COLUMNS = ("NAME", "KIND", "STATE", "HOLDER", "LEFT", "WAIT", "WAITED", "LISTEN")
 #: Wide enough that nothing is cut where no terminal sets the width.
 _WIDTH = 10_000
 
@@ -34,6 +34,7 @@ def row(found: Found) -> tuple[str, ...]:
         holder(found),
         left(found.holders[0].seconds_left) if found.holders else "-",
         "-" if waiters is None else str(waiters),
+        left(found.waited),
         "?" if listeners is None else str(listeners),
     )
 

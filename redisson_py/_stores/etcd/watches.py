@@ -50,7 +50,7 @@ class _Outgoing:
     """The requests of a stream. Not a generator, which would have to be closed with it."""
 
     def __init__(self) -> None:
-        self._queue = asyncio.Queue[Message | None]()
+        self._queue: asyncio.Queue[Message | None] = asyncio.Queue()
         #: Send a request; None ends the stream.
         self.put: Callable[[Message | None], None] = self._queue.put_nowait
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from redisson_py import _keys
 from redisson_py._scripts.source import Arg
 from tests.support.scripts.calls import LEASE, ask
 from tests.support.scripts.lock import LockScripts
@@ -13,6 +13,20 @@ from tests.support.scripts.lock import LockScripts
 def owner_of(client: str, number: int = 1) -> str:
     """Return an owner of a client, as ours are numbered."""
     return f"{client}:0{number}"
+
+
+#: Clients that live in tests; the holder is another one.
+X, Y, Z, NEWCOMER = "client-x", "client-y", "client-z", "client-n"
+HOLDER = owner_of("client-h")
+#: An owner of Redisson's.
+JAVA = "0a1b2c3d-4e5f-4071-8293-a4b5c6d7e8f9:31"
+#: Milliseconds that are over, or not, however slow the machine is.
+LONG, NOT_YET = 10_000, -10_000
+#: A lease that takes the short way of a script, and one that takes the rest of it.
+BOTH_WAYS = [LEASE, f"00{LEASE}"]
+
+Hearing = Callable[[str], Awaitable[list[str]]]
+"""Returns what a client has heard on its channel, or what was announced ("all")."""
 
 
 class QueueScripts(LockScripts):
@@ -61,8 +75,7 @@ class QueueScripts(LockScripts):
     async def entries(self) -> dict[str, float]:
         """Return what is in the queue: clients and when each joined, and the note of a call."""
         found = await ask(self.redis, "ZRANGE", self.clients, 0, -1, "WITHSCORES")
-        pairs = found if found and isinstance(found[0], list) else zip(found[::2], found[1::2])
-        return {member.decode(): float(score) for member, score in pairs}
+        return {member.decode(): float(score) for member, score in found}
 
     async def waiting(self) -> list[str]:
         """Return the clients in the queue, the first one first."""
@@ -88,3 +101,16 @@ class QueueScripts(LockScripts):
         """Have a client be called so long ago."""
         score = round(milliseconds * 1000) - await self.now()
         await ask(self.redis, "ZADD", self.clients, score, ">" + client)
+
+
+async def in_line(queue: QueueScripts, *clients: str) -> None:
+    """Have a client hold it for as long as the test lasts, and others wait."""
+    assert await queue.acquire(HOLDER) is None
+    for place, client in enumerate(clients):
+        assert (await queue.asks(client))[1] == place
+
+
+async def freed(queue: QueueScripts, *clients: str) -> None:
+    """Have it free with others in the queue, none of whom was called."""
+    await in_line(queue, *clients)
+    await ask(queue.redis, "DEL", queue.key)

@@ -48,6 +48,7 @@ public final class Bench {
         client.getBucket("hello").isExists();
         say(output, "ready");
         BenchOutage outage = null;
+        BenchCrowd crowd = new BenchCrowd(address);
         var input = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (String line = input.readLine(); line != null; line = input.readLine()) {
             JsonNode order = JSON.readTree(line);
@@ -66,6 +67,8 @@ public final class Bench {
                     switch (order.get("job").asText()) {
                         case "pairs" -> BenchPairs.measure(client, order);
                         case "sections" -> BenchSections.measure(client, order);
+                        case "gather_crowd" -> crowd.gather(order);
+                        case "in_crowd" -> crowd.run(order);
                         case "begin_outage" -> "begun";
                         case "look_at_outage" -> current.look();
                         case "end_outage" ->

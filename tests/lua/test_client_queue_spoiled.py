@@ -1,0 +1,149 @@
+"""The queue of clients vanishes, is of another type, or is full of the dead."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from tests.fixtures.measured import Measured
+from tests.support.counting import Counted
+from tests.support.scripts.calls import LEASE, TOMBSTONE, Scripts, ask, everything
+from tests.support.scripts.client_queue import (
+    BOTH_WAYS,
+    HOLDER,
+    LONG,
+    Hearing,
+    QueueScripts,
+    X,
+    Y,
+    Z,
+    freed,
+    in_line,
+    owner_of,
+)
+
+each_way = pytest.mark.parametrize("lease_ms", BOTH_WAYS)
+
+
+class TestWhatVanishes:
+    """The server evicts the queue, or somebody deletes it."""
+
+    async def test_while_it_is_held(self, queue: QueueScripts, heard: Hearing) -> None:
+        await in_line(queue, X, Y)
+        await ask(queue.redis, "DEL", queue.clients)
+        assert await queue.leaves(X) == 0
+        assert (await queue.asks(Y))[1] == 0
+        assert (await queue.asks(X))[1] == 1
+        await ask(queue.redis, "DEL", queue.clients)
+        assert await queue.release(HOLDER) == 2
+        assert [await heard(each) for each in (X, Y, "all")] == [[], [], ["00"]]
+        assert await queue.asks(Y) is None
+        assert (await queue.asks(X))[1] == 0
+
+    async def test_after_a_call(self, queue: QueueScripts, heard: Hearing) -> None:
+        await in_line(queue, X, Y)
+        await queue.release(HOLDER)
+        await ask(queue.redis, "DEL", queue.clients)
+        assert await queue.asks(Y) is None
+        assert (await queue.asks(X))[1] == 0
+        await ask(queue.redis, "DEL", queue.clients)
+        assert await queue.force_release() == 1
+        assert await queue.asks(X) is None
+
+    async def test_all_but_the_note_of_a_call(self, queue: QueueScripts, heard: Hearing) -> None:
+        await in_line(queue, X)
+        await queue.release(HOLDER)
+        await ask(queue.redis, "ZREM", queue.clients, X)
+        assert await queue.asks(Y) is None
+        assert (await queue.asks(X))[1] == 0
+        assert await queue.release(owner_of(Y)) == -1
+        assert await queue.asks(X) is None
+        assert await queue.entries() == {}
+
+    async def test_a_clock_that_goes_back_leaves_two_notes_and_nobody_stuck(
+        self, queue: QueueScripts, heard: Hearing
+    ) -> None:
+        await freed(queue, X, Y, Z)
+        await queue.called_ago(X, LONG)
+        await queue.called_ago(Y, LONG)
+        for client in (X, Y, Z):
+            await queue.joined_ago(client, LONG)
+        for _ in range(4):
+            if await queue.asks(Z) is None:
+                break
+        else:
+            pytest.fail("nobody gets it")
+        assert await queue.release(owner_of(Z)) in (-1, 2)
+
+
+class TestAKeyOfAnotherType:
+    """It keeps nobody from releasing, and nobody waits beside it."""
+
+    @pytest.fixture(autouse=True)
+    async def key(self, queue: QueueScripts, redis: Redis) -> AsyncIterator[None]:
+        await queue.acquire(HOLDER)
+        await queue.acquire(HOLDER, 2)
+        await redis.set(queue.clients, "mine")
+        yield
+        assert await redis.get(queue.clients) == b"mine"
+        await redis.delete(queue.clients)
+        assert await queue.force_release("the last") in (0, 1)
+
+    @each_way
+    async def test_a_holder_goes_on(self, queue: QueueScripts, lease_ms: int) -> None:
+        assert await queue.set_lease(HOLDER, LEASE // 2) == 1
+        assert await queue.release(HOLDER, 1, lease_ms=lease_ms) == 0
+        assert await queue.release(HOLDER, lease_ms=lease_ms) == 1
+        assert await queue.acquire(owner_of(X), lease_ms=lease_ms) is None
+        assert await queue.release(owner_of(X), 0, lease_ms, TOMBSTONE) == 1
+        assert await queue.holds() == {}
+
+    async def test_it_is_freed_by_force(self, queue: QueueScripts) -> None:
+        assert await queue.force_release() == 1
+        assert await queue.holds() == {}
+
+    @each_way
+    @pytest.mark.parametrize("held", [False, True])
+    async def test_a_client_that_waits_is_told_the_error(
+        self, queue: QueueScripts, redis: Redis, lease_ms: int, held: bool
+    ) -> None:
+        if not held:
+            await queue.release(HOLDER)
+        before = await everything(redis)
+        with pytest.raises(ResponseError, match="WRONGTYPE"):
+            await queue.asks(X, lease_ms=lease_ms)
+        assert await everything(redis) == before
+
+
+async def test_the_queue_is_that_of_one_name(scripts: Scripts) -> None:
+    assert QueueScripts(scripts, key=b"k").clients == b"{k}:redisson_py:clients"
+    assert QueueScripts(scripts, key=b"{t}k").clients == b"{t}k:redisson_py:clients"
+
+
+CROWD = 10_000
+
+
+async def test_one_release_passes_over_all_the_dead(
+    queue: QueueScripts, redis: Redis, heard: Hearing, measured: Measured
+) -> None:
+    await queue.acquire(HOLDER)
+    dead = [f"0a1b2c3d-4e5f-4071-8293-{n:012x}" for n in range(CROWD)]
+    for start in range(0, CROWD, 1000):
+        pairs = [word for n in range(start, start + 1000) for word in (start + n, dead[n])]
+        await ask(redis, "ZADD", queue.clients, *pairs)
+    memory = await ask(redis, "MEMORY", "USAGE", queue.clients, "SAMPLES", "0")
+    assert memory < 1_500_000
+    assert (await queue.asks(X))[:2] == [-1, CROWD]
+    async with Counted(redis) as counted:
+        assert await queue.release(HOLDER) == -1
+    assert await heard(X) == ["0"]
+    assert (await queue.called(), await queue.waiting()) == (X, [X])
+    calls = {name: counted.calls[name] for name in ("publish", "zrange", "zrem")}
+    assert calls["zrem"] == CROWD
+    assert CROWD <= calls["publish"] <= CROWD + 5
+    assert CROWD <= calls["zrange"] <= CROWD + 5
+    usec = (await redis.info("commandstats"))["cmdstat_evalsha"]["usec"]
+    measured(f"{CROWD} dead clients in a queue", f"{memory} bytes, a release of {usec} us")
