@@ -23,7 +23,7 @@ CLIENT_QUEUE = (
         _MAY_TAKE,
         "math.abs(present - called) > 50000",
         "false",
-        (f"{_WAITERS}[head-lock]",),
+        (_WAITERS,),
     ),
     Mutant(
         "a client that was called in the future is waited for",
@@ -47,7 +47,7 @@ CLIENT_QUEUE = (
         _ACQUIRE,
         "    redis.pcall('PUBLISH', own, '2')\n",
         "",
-        (f"{_WAITERS}[second-lock]",),
+        (_WAITERS,),
     ),
     Mutant(
         "whoever becomes the second by a call does not hear of it",
@@ -63,7 +63,7 @@ CLIENT_QUEUE = (
         _QUEUE,
         "        self._look_at = loop_time() + WATCH_AFTER\n        self.rouse()\n",
         "        self.rouse()\n",
-        (f"{_WAITERS}[second-lock]",),
+        (_WAITERS,),
     ),
     Mutant(
         "a client never leaves the queue",
