@@ -91,7 +91,7 @@ def _calls(tables: Tables) -> Goal:
         _find(tables, calls.NAME, side, calls.COLUMN) for side in (OURS_UVLOOP, OURS)
     )
     detail = "" if on_asyncio is None else f"with those of asyncio itself: {on_asyncio}"
-    return Goal("function calls of a pair", found, "less", 90, 70, "", detail)
+    return Goal("function calls of a pair", found, "less", 82, 70, "", detail)
 
 
 def _pairs(

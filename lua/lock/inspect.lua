@@ -5,7 +5,8 @@
 --! returns  array: milliseconds left (-2 = free, -1 = no lease), how many words follow for the holder, then its owner and hold count in turn, then of each client that waits, in order, its name, ms since it joined, and ms since it was called (-1 = it was not)
 --! retry    safe: reads only
 
--- A client that was called is noted in an entry of its own: see lib/front.
+-- A client that was called is noted in an entry of its own; what cannot be read is no queue: see
+-- lib/front.
 local lock, clients = KEYS[1], KEYS[2]
 
 local found = redis.call('HGETALL', lock)
@@ -13,7 +14,7 @@ table.insert(found, 1, #found)
 table.insert(found, 1, redis.call('PTTL', lock))
 local time = redis.call('TIME')
 local present = time[1] * 1000000 + time[2]
-local waiting, called = redis.call('ZRANGE', clients, '0', '-1', 'WITHSCORES'), {}
+local waiting, called = redis.pcall('ZRANGE', clients, '0', '-1', 'WITHSCORES'), {}
 for i = 1, #waiting, 2 do
   local member, since = waiting[i], tonumber(waiting[i + 1])
   if string.sub(member, 1, 1) == '>' then

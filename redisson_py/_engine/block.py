@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, final
 
 from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.decorating import Decorated, P, R, decorate
-from redisson_py._engine.releasing import hear_alone, judge_of_release
+from redisson_py._engine.releasing import finish
 from redisson_py._loop import (
     Cancelled,
     Future,
@@ -82,47 +82,33 @@ class BlockSource(Protocol):
         ...
 
 
-async def acquire(source: BlockSource, loop: object, task: Task) -> Lease:
-    """Acquire for a task without a timeout."""
-    ownership, begun = source._ownership, None
+async def acquire(source: BlockSource, block: Block | None = None) -> Lease:
+    """Acquire for the current task, without a timeout; a block gets the lease."""
+    try:
+        loop = running_loop()
+    except RuntimeError:
+        raise no_loop() from None
+    task = task_or_none(loop) or current_task()
+    ownership, begun, lease = source._ownership, None, None
     if (beginning := ownership.begin(loop, task)) is not None:
         begun, future = beginning
         try:
             lease = ownership.first_lease(begun, task, await future)
         except RedissonError:
             # `_acquire_for_block` awaits the future again and handles the error.
-            lease = None
+            pass
         except BaseException:
             ownership.abandon(begun)
             raise
-        if lease is not None:
-            return lease
-    return await source._acquire_for_block(task, begun)
-
-
-async def give_back(lease: Lease) -> None:
-    """Give back one acquisition; see `Lease.release`."""
-    ownership = lease._hold.ownership
-    last = ownership.begin_last_release(running_loop(), lease)
-    if last is None:
-        await ownership.release(lease)
-        return
-    releasing, hold, release = last
-    if release is None:
-        return
-    call, own_message, _, _ = release
-    try:
-        reply = await call.future
-    except RedissonError:
-        # `finish_release` awaits the future again and handles the error.
-        reply = None
-    except BaseException:
-        hear_alone(call, judge_of_release(releasing, hold, lease, release))
-        raise
-    if reply:
-        releasing.left(reply, own_message)
-    else:
-        await releasing.finish_release(hold, lease, release)
+    if lease is None:
+        lease = await source._acquire_for_block(task, begun)
+    if block is not None:
+        # As `Block.begin`, without the cost of a call.
+        block.task = task
+        block._cancelling = task.cancelling()
+        block.lease = lease
+        lease._block = block
+    return lease
 
 
 class Block:
@@ -151,10 +137,16 @@ class Block:
         """Whether it acquired its lease itself, from a lock or a semaphore."""
         return self._source is not None
 
-    async def enter(self) -> Lease:
+    def enter(self) -> Coroutine[Any, Any, Lease]:
         """Acquire; `__aenter__` of the block."""
         source = self._source
         assert source is not None
+        if self.half or source._half is not None:
+            return self._enter_by_hand(source)
+        return acquire(source, self)
+
+    async def _enter_by_hand(self, source: BlockSource) -> Lease:
+        """Acquire, where a half of this block or of another one was looked up alone."""
         half = source._half
         if self.half == "__aenter__":
             # Its exit was not looked up right after it, so it was called by hand.
@@ -166,21 +158,11 @@ class Block:
             source._half = None
             half.other = self
         try:
-            loop = running_loop()
-        except RuntimeError:
-            raise no_loop() from None
-        task = task_or_none(loop) or current_task()
-        try:
-            lease = await acquire(source, loop, task)
+            return await acquire(source, self)
         except BaseException:
             if self in source._by_hand:
                 source._by_hand.remove(self)
             raise
-        self.task = task
-        self._cancelling = task.cancelling()
-        self.lease = lease
-        lease._block = self
-        return lease
 
     async def exit(
         self,
@@ -203,7 +185,9 @@ class Block:
         failure: RedissonError | None = lease._loss() if cancelled_by_us else None
         try:
             if not lease._told:
-                await give_back(lease)
+                last = lease._hold.ownership.begin_last_release(running_loop(), lease)
+                if last is None or last[2] is not None:
+                    await finish(lease, last)
             elif source is not None:
                 # Released inside the block. As with asyncio.Lock, its end releases what the task
                 # has acquired since.

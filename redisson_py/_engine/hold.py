@@ -336,13 +336,14 @@ class Hold:
     def pass_to(self, task: TaskRef) -> None:
         """Offer it to another task, which takes it and adds a lease of its own."""
         self.ownership.forget(self)
-        self._tell_garbage("abandoned")
+        if self._forgotten is not None:
+            self._tell_garbage("abandoned")
+            self._forgotten = None
         self.task = task
         self.leases = ()
         self.id_known = False
         self.asked_at = None
         self.max_held = False
-        self._forgotten = None
 
     def taken_by(self, task: TaskRef) -> None:
         """Make this task its holder."""

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 from redisson_py._arguments import explained
 from redisson_py._engine.awaiting import AsyncOnly
-from redisson_py._engine.block import Block, give_back
+from redisson_py._engine.block import Block
 from redisson_py._engine.hold import Hold, Reason, State, lease_for, lost_error, tell_lost
+from redisson_py._engine.releasing import give_back
 from redisson_py._keys import Name
 from redisson_py._listener import AcquiredEvent, ReleasedEvent, Teller, new_acquisition
 from redisson_py._loop import Future, current_task, fail, new_future, wake

@@ -313,8 +313,9 @@ class LocalQueue(Generic[H]):
             self.head = head if self.asking else None
 
     def _remove(self, waiter: Waiter) -> None:
-        self.waiters.pop(waiter, None)
-        if not self.waiters and self.watch is not None and self.watch.seat is not None:
+        waiters, watch = self.waiters, self.watch
+        waiters.pop(waiter, None)
+        if watch is not None and watch.seat is not None and not waiters:
             self.end_watch()
 
     def end_watch(self) -> None:

@@ -140,12 +140,13 @@ class Ownership:
             or loop is not executor.loop
         ):
             return None
+        if queue is not None and queue.waiters and self.pass_on(hold):
+            lease._settle()
+            return self, hold, None
         stream = executor.router.stream_for(commands.key)
         if not stream.ready:
             return None
         lease._settle()
-        if queue is not None and (queue.waiters or queue.asking) and self.pass_on(hold):
-            return self, hold, None
         bus, field = self.context.bus, hold.field
         own_message = bus.own_message(commands.channel) if bus.table.channels else 0
         present, sent_at = now(), executor.time()

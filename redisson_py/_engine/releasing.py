@@ -15,13 +15,18 @@ from typing import TYPE_CHECKING, Any
 from redisson_py._answers import RefusedError
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.server import Call
-from redisson_py._loop import Future
+from redisson_py._loop import Future, running_loop
 from redisson_py._time import now
-from redisson_py.errors import ClientClosedError, ConnectionLostError, ReleaseFailedError
+from redisson_py.errors import (
+    ClientClosedError,
+    ConnectionLostError,
+    RedissonError,
+    ReleaseFailedError,
+)
 
 if TYPE_CHECKING:
     from redisson_py._engine.lease import Lease
-    from redisson_py._engine.ownership import Ownership
+    from redisson_py._engine.ownership import LastRelease, Ownership
 
 log = logging.getLogger("redisson_py")
 
@@ -31,6 +36,34 @@ Judge = Callable[[Future[Any]], BaseException | None]
 Release = tuple[Call, int, bool, float]
 """A release under way: its call, the number that its message has on the channel (0: not heard),
 whether the hold was valid when it was sent, and when that was."""
+
+
+async def give_back(lease: Lease) -> None:
+    """Give back one acquisition; see `Lease.release`."""
+    await finish(lease, lease._hold.ownership.begin_last_release(running_loop(), lease))
+
+
+async def finish(lease: Lease, last: LastRelease | None) -> None:
+    """Give back one acquisition whose release was begun, if it could be in one step."""
+    if last is None:
+        await lease._hold.ownership.release(lease)
+        return
+    releasing, hold, release = last
+    if release is None:
+        return
+    call, own_message, _, _ = release
+    try:
+        reply = await call.future
+    except RedissonError:
+        # `finish_release` awaits the future again and handles the error.
+        reply = None
+    except BaseException:
+        hear_alone(call, judge_of_release(releasing, hold, lease, release))
+        raise
+    if reply:
+        releasing.left(reply, own_message)
+    else:
+        await releasing.finish_release(hold, lease, release)
 
 
 def when_answered(call: Call, decide: Callable[[Future[Any]], object]) -> None:

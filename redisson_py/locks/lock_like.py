@@ -18,7 +18,7 @@ from redisson_py._engine.snapshots import LockSnapshot
 from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import deadline_in
 from redisson_py._keys import Name
-from redisson_py._loop import Task, current_task, running_loop
+from redisson_py._loop import Task, current_task
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration, busy_for, check_lease_times, check_timeout
 from redisson_py.errors import AcquireTimeoutError
@@ -178,8 +178,7 @@ class LockLike(AsyncOnly, ABC):
         if timeout is None:
             timeout = self._ownership.acquire_timeout
         if timeout is None and lease_time is None and max_hold is None:
-            task = current_task()
-            return await acquire(self, running_loop(), task)
+            return await acquire(self)
         seconds = check_timeout(timeout)
         lease = await self._acquire_checked(seconds, lease_time, max_hold)
         if lease is None:

@@ -21,7 +21,7 @@ from redisson_py._engine.ownership import Begun
 from redisson_py._engine.snapshots import HolderSnapshot
 from redisson_py._engine.waiting import deadline_in
 from redisson_py._keys import Name, permit_channel
-from redisson_py._loop import Task, current_task, running_loop
+from redisson_py._loop import Task, current_task
 from redisson_py._numbers import check_whole
 from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.inspecting import Describer, texts
@@ -127,8 +127,7 @@ class SemaphoreLike(AsyncOnly, ABC):
 
     async def _acquire_one(self) -> Permit:
         """Return a permit of one unit, without a timeout of the call."""
-        task = current_task()
-        permit = await acquire(self, running_loop(), task)
+        permit = await acquire(self)
         assert isinstance(permit, Permit)
         return permit
 

@@ -12,9 +12,10 @@ from collections.abc import Awaitable, Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import redisson_py
-from redisson_py import Redisson
+from redisson_py import Redisson, RLock
 from redisson_py._engine.hold import Hold
 from redisson_py._stream.wire import Wire
 from redisson_py.testing import embedded_server
@@ -31,8 +32,8 @@ def lines_of(paths: list[Path]) -> int:
 # What runs.
 
 
-async def _with_client(measure: Callable[[Redisson], Awaitable[None]]) -> None:
-    async with embedded_server() as url, Redisson.from_url(url) as client:
+async def _with_client(measure: Callable[[Redisson], Awaitable[None]], **options: Any) -> None:
+    async with embedded_server() as url, Redisson.from_url(url, **options) as client:
         for _ in range(20):
             async with client.get_lock("k"):
                 pass
@@ -84,14 +85,37 @@ def frames_to_the_write() -> list[str]:
 
 def calls_a_pair() -> float:
     """Return how many functions a pair calls, on uvloop, whose own work is not counted."""
-    counted: list[int] = []
 
     async def pairs(client: Redisson) -> None:
-        profile = cProfile.Profile()
-        profile.enable()
         for _ in range(_PAIRS):
             async with client.get_lock("k"):
                 pass
+
+    return _calls(pairs) / _PAIRS
+
+
+def calls_a_hand_off() -> float:
+    """Return how many functions a hand-off from task to task calls, on uvloop as well."""
+
+    async def enter(lock: RLock) -> None:
+        for _ in range(_PAIRS):
+            async with lock:
+                pass
+
+    async def hand_offs(client: Redisson) -> None:
+        lock = client.get_lock("k")
+        await asyncio.gather(enter(lock), enter(lock))
+
+    return _calls(hand_offs, turn=3600) / (2 * _PAIRS)
+
+
+def _calls(measured: Callable[[Redisson], Awaitable[None]], **options: Any) -> float:
+    counted: list[int] = []
+
+    async def count(client: Redisson) -> None:
+        profile = cProfile.Profile()
+        profile.enable()
+        await measured(client)
         profile.disable()
         counted.append(sum(entry.callcount for entry in profile.getstats()))
 
@@ -99,8 +123,8 @@ def calls_a_pair() -> float:
         return float("nan")
     import uvloop
 
-    uvloop.run(_with_client(pairs))
-    return counted[0] / _PAIRS
+    uvloop.run(_with_client(count, **options))
+    return counted[0]
 
 
 # What is written.
@@ -187,6 +211,7 @@ def rows() -> Iterator[tuple[str, str]]:
     places = {frame.partition(":")[0] for frame in frames}
     yield "frames from `async with lock` to the write", f"{len(frames)}, in {len(places)} files"
     yield "function calls an uncontended pair", f"{calls_a_pair():.0f}"
+    yield "function calls a hand-off inside a process", f"{calls_a_hand_off():.0f}"
     name, depth, overridden = deepest_public_type()
     yield (
         "deepest inheritance of a public type",

@@ -21,7 +21,7 @@ EXCEPTIONS = {
     ),
     "redisson_py/_engine/request.py": "one acquire request, from its first ask to its undo",
     "redisson_py/_commands/lock.py": "the scripts of the locks that are one hash",
-    "redisson_py/_engine/ownership.py": "the holds of one client on one name: asked for and given back",
+    "redisson_py/_engine/ownership.py": "the holds of one client on a name: asked for, given back",
     "redisson_py/_engine/lease.py": "a lease and all that its owner may do with it",
     "redisson_py/_engine/watchdog.py": "one timer, and all that it does when it rings",
     "redisson_py/semaphores/_ownership.py": "acquiring and releasing permits, with their queue",

@@ -269,7 +269,7 @@ class TestForceRelease:
 
 class TestInspect:
     async def test_a_free_lock(self, lock: LockScripts) -> None:
-        assert await lock.inspect() == [-2]
+        assert await lock.inspect() == [-2, 0]
 
     async def test_a_held_lock_returns_its_lease_owner_and_hold_count(
         self, lock: LockScripts, redis: Redis
@@ -277,16 +277,42 @@ class TestInspect:
         await lock.acquire(A)
         await lock.acquire(A, 2)
         before = await everything(redis)
-        left, owner, count = await lock.inspect()
+        left, *rest = await lock.inspect()
         assert LEASE - 5000 < left <= LEASE
-        assert (owner, count) == (A.encode(), b"2")
+        assert rest == [2, A.encode(), b"2"]
         assert await everything(redis) == before
 
     async def test_a_lock_without_lease(self, lock: LockScripts, redis: Redis) -> None:
         await lock.acquire(A)
         await redis.persist(lock.key)
-        assert await lock.inspect() == [-1, A.encode(), b"1"]
+        assert await lock.inspect() == [-1, 2, A.encode(), b"1"]
         await redis.delete(lock.key)
+
+    async def test_those_that_wait_are_in_order_with_their_times(
+        self, lock: LockScripts, redis: Redis
+    ) -> None:
+        seconds, _ = await redis.time()
+        joined = {"first": seconds - 60, "second:fenced": seconds - 30, "late": seconds + 60}
+        await redis.zadd(lock.clients, {each: at * 1e6 for each, at in joined.items()})
+        await redis.zadd(lock.clients, {">first": (10 - seconds) * 1e6})
+        await redis.pexpire(lock.clients, LEASE)
+        before = await everything(redis)
+        left, words, *rest = await lock.inspect()
+        assert (left, words) == (-2, 0)
+        assert rest[::3] == [b"first", b"second:fenced", b"late"]
+        waited, called = rest[1::3], rest[2::3]
+        assert 60_000 <= waited[0] < 65_000
+        assert 30_000 <= waited[1] < 35_000
+        # The server's clock was set back.
+        assert waited[2] == 0
+        assert 10_000 <= called[0] < 15_000
+        assert called[1:] == [-1, -1]
+        assert await everything(redis) == before
+        await redis.delete(lock.clients)
+
+    async def test_what_cannot_be_read_is_no_queue(self, lock: LockScripts, redis: Redis) -> None:
+        await redis.set(lock.clients, "mine", px=LEASE)
+        assert await lock.inspect() == [-2, 0]
 
     async def test_a_key_of_another_type_is_an_error(self, lock: LockScripts, redis: Redis) -> None:
         await redis.set(lock.key, "mine", px=LEASE)

@@ -6,6 +6,7 @@ from tests.mutants.mutant import Mutant
 
 _BLOCK = "redisson_py/_engine/block.py"
 _OWNERSHIP = "redisson_py/_engine/ownership.py"
+_RELEASING = "redisson_py/_engine/releasing.py"
 _REQUEST = "redisson_py/_engine/request.py"
 _LOCKS = "redisson_py/_engine/task_ownership.py"
 _QUEUE = "redisson_py/_engine/local_queue.py"
@@ -35,7 +36,7 @@ PLAIN = (
     Mutant(
         "a plain release that was cancelled keeps the queue waiting",
         "the next waiter asks when a release was cancelled",
-        _BLOCK,
+        _RELEASING,
         "        hear_alone(call, judge_of_release(releasing, hold, lease, release))\n",
         "",
         (_SWEEP,),

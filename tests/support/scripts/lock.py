@@ -161,7 +161,9 @@ class LockScripts:
 
     async def inspect(self) -> list[Any]:
         """Read the lock."""
-        found: list[Any] = await self.scripts.run("lock.inspect", lock=self.key)
+        found: list[Any] = await self.scripts.run(
+            "lock.inspect", lock=self.key, clients=self.clients
+        )
         return found
 
     async def holds(self) -> dict[str, int]:

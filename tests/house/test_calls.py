@@ -1,0 +1,17 @@
+"""An uncontended pair and a hand-off call no more functions than they do now."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.house.measure import calls_a_hand_off, calls_a_pair
+
+pytest.importorskip("uvloop")
+
+
+def test_a_pair_calls_few_functions() -> None:
+    assert 0 < calls_a_pair() <= 94
+
+
+def test_a_hand_off_calls_few_functions() -> None:
+    assert 0 < calls_a_hand_off() <= 36
