@@ -107,7 +107,7 @@ heart-lives: folders := tests/lifecycle
 heart-contract: folders := tests/contract
 heart-stores: folders := tests/stores tests/topology tests/system tests/sync
 heart-kinds: folders := tests/primitives
-heart-faults: folders := tests/faults tests/docs
+heart-faults: folders := tests/faults tests/crowd tests/docs
 heart-units: folders := tests/unit tests/house tests/lua
 
 test: $(VENV)/.checks ## the heart of the tests, in 4 to 6 minutes
@@ -120,17 +120,18 @@ test: $(VENV)/.checks ## the heart of the tests, in 4 to 6 minutes
 $(heart_legs): $(VENV)/.checks
 	$(pytest) $(heart) $(tally) $(folders)
 
-rest_legs := $(addprefix rest-,lives kinds stores stores-own system topology around jepsen)
+rest_legs := $(addprefix rest-,lives kinds stores stores-own system crowd topology around jepsen)
 rest-lives: folders := tests/lifecycle tests/faults
 rest-kinds: folders := tests/contract tests/primitives tests/lua tests/stream tests/fuzz
 rest-stores: folders := tests/stores $(addprefix --ignore=tests/stores/,etcd mysql postgres zookeeper)
 rest-stores-own: folders := $(addprefix tests/stores/,etcd mysql postgres zookeeper)
 rest-system: folders := tests/system tests/soak
+rest-crowd: folders := tests/crowd
 rest-topology: folders := tests/topology tests/testing
 rest-around: folders := $(addprefix tests/,cli docs integrations package sync)
 rest-jepsen: folders := tests/jepsen $(addprefix --ignore=tests/jepsen/test_,a_round.py mutants.py)
 more_legs := test-jepsen rest-stores interop rest-lives test-uvloop rest-topology test-cluster \
-	rest-system rest-around rest-stores-own rest-kinds test-lifecycle-uvloop test-redis62 \
+	rest-system rest-crowd rest-around rest-stores-own rest-kinds test-lifecycle-uvloop test-redis62 \
 	test-newest test-floor test-redis7 test-simulation test-interop-cluster rest-jepsen test-stores-uvloop \
 	test-sync test-sentinel test-demos check
 

@@ -7,6 +7,7 @@ the manifest, the rules for Lua files) are never among them.
 
 from __future__ import annotations
 
+from tests.mutants.listed_client_queue import CLIENT_QUEUE
 from tests.mutants.listed_cluster import CLUSTER
 from tests.mutants.listed_composite import COMPOSITE
 from tests.mutants.listed_elections import ELECTIONS
@@ -84,9 +85,9 @@ MUTANTS = (
     Mutant(
         "no call at release",
         "a waiter elsewhere is woken by the release",
-        "lua/lib/call_next.lua",
-        "redis.call('PUBLISH', own, '0') > 0",
-        "true",
+        "lua/lock/release.lua",
+        "if not first or (tonumber(redis.pcall('PUBLISH', own, '0')) or 0) > 0 then",
+        "if true then",
         (_WAITING,),
     ),
     Mutant(
@@ -300,6 +301,7 @@ MUTANTS = (
     *SENTINEL,
     *SERVERS,
     *PLAIN,
+    *CLIENT_QUEUE,
     *CLUSTER,
     *TOPOLOGIES,
     *STORES,

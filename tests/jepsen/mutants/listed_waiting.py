@@ -14,7 +14,7 @@ _WAKE_UP = "no lost wake-up"
 
 WAITING = (
     # Wake-ups.
-    Sabotage(listed("no message at release"), _plan("brief", seconds=3), _WAKE_UP),
+    Sabotage(listed("no call at release"), _plan("brief", seconds=3), _WAKE_UP),
     Sabotage(listed("armed after asking"), _plan("brief"), _WAKE_UP),
     Sabotage(
         sabotage(

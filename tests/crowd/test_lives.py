@@ -1,0 +1,85 @@
+"""Clients of a queue whose event loop or process ends, and many clients in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+
+from redis.asyncio import Redis
+
+from redisson_py import Redisson
+from tests.crowd.queue_look import until_in_queue, until_nobody_is_left
+from tests.fixtures.client import ClientFactory
+from tests.support.waiting import until_listening
+
+#: Seconds in which everybody must have come who needs no safety poll.
+SOON = 60
+
+
+async def test_a_client_whose_event_loop_was_closed_lets_the_next_go(
+    clients: ClientFactory, client: Redisson, redis: Redis, server_url: str
+) -> None:
+    lease = await client.get_lock("k").acquire()
+    ended = Redisson.from_url(server_url)
+
+    async def leave_while_waiting() -> None:
+        waits = asyncio.create_task(ended.get_lock("k").acquire())
+        await until_listening(ended)
+        # `asyncio.run` cancels it, and closes the loop.
+        assert not waits.done()
+
+    await asyncio.to_thread(asyncio.run, leave_while_waiting())
+    following = asyncio.create_task(clients().get_lock("k").acquire())
+    await until_in_queue(redis, 1)
+    await lease.release()
+    async with asyncio.timeout(SOON):
+        await (await following).release()
+
+    async def use_again() -> None:
+        async with ended, ended.get_lock("k").hold(timeout=SOON):
+            pass
+
+    await asyncio.to_thread(asyncio.run, use_again())
+    await until_nobody_is_left(redis)
+
+
+async def test_a_fork_of_a_client_that_waits_neither_asks_nor_leaves(
+    clients: ClientFactory, client: Redisson, redis: Redis
+) -> None:
+    lease = await client.get_lock("k").acquire()
+    waiter = clients()
+    waits = asyncio.create_task(waiter.get_lock("k").acquire())
+    await until_in_queue(redis, 1)
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    await asyncio.to_thread(os.waitpid, child, 0)
+    await until_in_queue(redis, 1)
+    await lease.release()
+    async with asyncio.timeout(SOON):
+        await (await waits).release()
+    await until_nobody_is_left(redis)
+
+
+async def test_512_clients_of_one_process_come_in_order(
+    clients: ClientFactory, client: Redisson, redis: Redis
+) -> None:
+    lease = await client.get_lock("k").acquire()
+    crowd = [clients() for _ in range(512)]
+    order: list[int] = []
+
+    async def work(number: int) -> None:
+        async with crowd[number].get_lock("k"):
+            order.append(number)
+
+    tasks = []
+    for number in range(512):
+        tasks.append(asyncio.create_task(work(number)))
+        if number % 64 == 63:
+            await until_in_queue(redis, number + 1)
+    await lease.release()
+    async with asyncio.timeout(SOON):
+        await asyncio.gather(*tasks)
+    # Within one bunch the connections decide.
+    assert [number // 64 for number in order] == sorted(number // 64 for number in order)
+    await until_nobody_is_left(redis)

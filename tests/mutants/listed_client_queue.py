@@ -1,0 +1,94 @@
+"""Sabotages of the queue of clients."""
+
+from __future__ import annotations
+
+from tests.mutants.mutant import Mutant
+
+_ACQUIRE = "lua/lock/acquire.lua"
+_CALL_NEXT = "lua/lib/call_next.lua"
+_LOCAL_QUEUE = "redisson_py/_engine/local_queue.py"
+_MAY_TAKE = "lua/lib/may_take.lua"
+_QUEUE = "redisson_py/_engine/client_queue.py"
+_REQUEST = "redisson_py/_engine/request.py"
+
+_BESIDE = "tests/crowd/test_beside_the_queue.py"
+_LEAVING = "tests/crowd/test_leaving.py"
+_STOPPED = "tests/crowd/test_stopped_and_killed.py"
+_WAITERS = f"{_STOPPED}::test_stopped_waiters_are_passed_over"
+
+CLIENT_QUEUE = (
+    Mutant(
+        "a client that was called is waited for without end",
+        "a client that stands still keeps nobody waiting",
+        _MAY_TAKE,
+        "math.abs(present - called) > 50000",
+        "false",
+        (_WAITERS,),
+    ),
+    Mutant(
+        "a client that was called in the future is waited for",
+        "a clock that goes back keeps nobody waiting",
+        _MAY_TAKE,
+        "math.abs(present - called)",
+        "present - called",
+        (_BESIDE,),
+    ),
+    Mutant(
+        "who cannot stand in the queue has no chance",
+        "a crowd does not starve a red lock",
+        _MAY_TAKE,
+        "yields == '-1' and",
+        "false and",
+        (_BESIDE,),
+    ),
+    Mutant(
+        "whoever becomes the second by a grant does not hear of it",
+        "a second client that stands still keeps nobody waiting",
+        _ACQUIRE,
+        "    redis.pcall('PUBLISH', own, '2')\n",
+        "",
+        (_WAITERS,),
+    ),
+    Mutant(
+        "whoever becomes the second by a call does not hear of it",
+        "dead clients and one that stands still keep nobody waiting",
+        _CALL_NEXT,
+        "local second = told > 0 and i > 1 and front(clients)[2]",
+        "local second = nil",
+        (f"{_STOPPED}::test_clients_of_a_killed_process_are_no_burden",),
+    ),
+    Mutant(
+        "the second client does not look",
+        "a second client that stands still keeps nobody waiting",
+        _QUEUE,
+        "        self._look_at = loop_time() + WATCH_AFTER\n        self.rouse()\n",
+        "        self.rouse()\n",
+        (_WAITERS,),
+    ),
+    Mutant(
+        "a client never leaves the queue",
+        "who gives up leaves nothing behind",
+        _LOCAL_QUEUE,
+        "        if leave is not None:\n            leave()\n",
+        "",
+        (_LEAVING,),
+    ),
+    Mutant(
+        "a client that is closed stays in the queue",
+        "a closed client leaves nothing behind",
+        _LOCAL_QUEUE,
+        "        self.end_watch()\n        self._leave_clients()\n",
+        "        self.end_watch()\n",
+        (_LEAVING,),
+    ),
+    Mutant(
+        "a client joins the queue before it listens",
+        "who does not wait is not in the queue",
+        _REQUEST,
+        '        self.client: bytes = b""\n',
+        "        clients = ownership.commands.clients\n"
+        "        client_id = ownership.context.owners.client_id\n"
+        '        self.client: bytes = clients.member(client_id) if clients else b""\n',
+        (_BESIDE,),
+    ),
+)
