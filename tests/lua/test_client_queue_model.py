@@ -336,7 +336,7 @@ def test_every_interleaving_is_answered_as_the_model_says(machine: type[Line]) -
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=25,
+            max_examples=100,
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],
