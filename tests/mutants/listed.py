@@ -37,8 +37,8 @@ MUTANTS = (
         "no owner check in acquire",
         "one owner at a time",
         "lua/lock/acquire.lua",
-        "redis.call('EXISTS', lock, tombstone) == 0",
-        "redis.call('EXISTS', tombstone) == 0",
+        "if holds == 1 and redis.call('EXISTS', lock, tombstone) == 0",
+        "if holds == 1 and redis.call('EXISTS', tombstone) == 0",
         (_LUA_ACQUIRE,),
     ),
     Mutant(
