@@ -14,7 +14,7 @@ from tests.crowd.queue_look import QUEUE, until_in_queue, until_nobody_is_left
 from tests.fixtures.client import ClientFactory
 from tests.support.waiting import until_async
 
-pytestmark = pytest.mark.heart
+pytestmark = [pytest.mark.heart, pytest.mark.timeout(120)]
 
 #: Seconds in which everybody must have come who needs no safety poll.
 SOON = 60

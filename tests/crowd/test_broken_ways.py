@@ -23,6 +23,8 @@ from tests.fixtures.measured import Measured
 from tests.fixtures.redis_server import PASSWORD, ProxyFactory, documented_rules, url_of_user
 from tests.support.waiting import set_safety_poll, until
 
+pytestmark = pytest.mark.timeout(120)
+
 #: Seconds in which everybody must have come who needs no safety poll.
 SOON = 60
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 
+import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
 from tests.crowd.queue_look import until_in_queue, until_nobody_is_left
 from tests.fixtures.client import ClientFactory
 from tests.support.waiting import until_listening
+
+pytestmark = pytest.mark.timeout(120)
 
 #: Seconds in which everybody must have come who needs no safety poll.
 SOON = 60

@@ -12,6 +12,9 @@ from tests.crowd.conftest import NEVER, Join
 from tests.crowd.queue_look import called, members, until_nobody_is_left
 from tests.fixtures.measured import Measured
 
+#: Each process takes a second to start on a busy machine.
+pytestmark = pytest.mark.timeout(180)
+
 KINDS = ["lock", "fenced"]
 
 

@@ -45,8 +45,8 @@ MUTANTS = (
         "tombstone ignored",
         "an acquire that arrives after its undo grants nothing",
         "lua/lock/acquire.lua",
-        "redis.call('EXISTS', lock, tombstone) == 0",
-        "redis.call('EXISTS', lock) == 0",
+        "if holds == 1 and redis.call('EXISTS', lock, tombstone) == 0",
+        "if holds == 1 and redis.call('EXISTS', lock) == 0",
         (_LUA_ACQUIRE,),
     ),
     Mutant(

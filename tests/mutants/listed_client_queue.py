@@ -45,7 +45,7 @@ CLIENT_QUEUE = (
         "whoever becomes the second by a grant does not hear of it",
         "a second client that stands still keeps nobody waiting",
         _ACQUIRE,
-        "    redis.pcall('PUBLISH', own, '2')\n",
+        "    redis.call('PUBLISH', own, '2')\n",
         "",
         (_WAITERS,),
     ),

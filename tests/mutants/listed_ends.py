@@ -82,7 +82,7 @@ ENDS = (
         "the client's description lives for one lease",
         "a holder that cannot describe itself for a lease or two is still known",
         "redisson_py/_client.py",
-        "milliseconds(3 * lease_time)",
+        "milliseconds(3 * max(lease_time, SAFETY_POLL))",
         "milliseconds(lease_time)",
         (f"{_EDGES}::test_what_a_client_says_of_itself_lives_for_three_leases",),
     ),

@@ -174,8 +174,8 @@ PLAIN = (
         "a reader's short way minds no other reader",
         "a lock is read until the last reader has left",
         "lua/read_lock/release.lua",
-        " and mode == 'read' and fields == 2\n  and",
-        " and mode == 'read'\n  and",
+        "if plain and fields == 2 then",
+        "if plain then",
         (_SHORT_WAYS,),
     ),
 )

@@ -25,7 +25,7 @@ from redisson_py._options import check_options
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
 from tests.soak.crew import CLIENT_NAME, Crew, Report, counting_overslept
-from tests.support.waiting import set_safety_poll, until_listening
+from tests.support.waiting import set_safety_poll, until, until_listening
 
 SECTIONS = 3500
 BURSTS = 40
@@ -85,6 +85,8 @@ async def test_a_message_that_is_lost_costs_a_safety_poll_and_is_counted(
         holder, waiter = clients(), clients()
         held = await holder.get_lock("k").acquire()
         waiting = asyncio.create_task(waiter.get_lock("k").acquire())
+        # The first of the queue looks once more as it begins to listen to all releases.
+        await until(lambda: waiter._table.seats == 2)
         await until_listening(waiter)
         await held.release()
         await (await waiting).release()
