@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   client_queue.leave
---! version  1
+--! version  2
 --! keys     lock:hash clients:zset
 --! args     client:str channel:str
 --! returns  1 = it has left | 0 = it was not there
@@ -12,7 +12,7 @@
 --! include lib.leave_queue
 
 -- A client that waits for a lock gives up. If the lock is free and nobody else was called, the next
--- one is.
+-- one is. If there is none, others are woken: see lib/wake_foreign.
 local lock, clients = KEYS[1], KEYS[2]
 local client, channel = ARGV[1], ARGV[2]
 
@@ -23,6 +23,13 @@ if not called and redis.call('EXISTS', lock) == 0 then
   local next_one = call_next(clients, channel)
   if next_one then
     mark_called(clients, next_one)
+  else
+    redis.pcall('PUBLISH', channel, '00')
   end
+end
+-- What only clients that wait need.
+local entry = redis.call('ZRANGE', clients, '0', '0')[1]
+if entry and string.sub(entry, 1, 1) == '<' then
+  redis.call('ZREM', clients, entry)
 end
 return was_there and 1 or 0

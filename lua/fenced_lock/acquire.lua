@@ -1,5 +1,5 @@
 --! script   fenced_lock.acquire
---! version  10
+--! version  11
 --! keys     lock:hash tombstone:string token:string version_key:string clients:zset
 --! args     owner:str holds:int lease_ms:int tokens:int version:int version_ms:int idle_ms:int needs:str channel:str client:str yields:int
 --! returns  array: 1, first token (0 on re-entry) = granted | 0, ms = busy (-1 = no lease) | 0, and the array of lock.acquire = busy, in the queue | -2, 0 = lost | -3, 0 = void

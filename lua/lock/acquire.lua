@@ -1,5 +1,5 @@
 --! script   lock.acquire
---! version  10
+--! version  11
 --! keys     lock:hash tombstone:string version_key:string clients:zset
 --! args     owner:str holds:int lease_ms:int version:int version_ms:int needs:str channel:str client:str yields:int
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void | array = busy: ms after which to ask again (-1 = not known), clients before this one, 1 if the holder calls nobody

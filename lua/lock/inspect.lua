@@ -1,12 +1,12 @@
 --! script   lock.inspect
---! version  2
+--! version  3
 --! keys     lock:hash clients:zset
 --! args
 --! returns  array: milliseconds left (-2 = free, -1 = no lease), how many words follow for the holder, then its owner and hold count in turn, then of each client that waits, in order, its name, ms since it joined, and ms since it was called (-1 = it was not)
 --! retry    safe: reads only
 
 -- A client that was called is noted in an entry of its own; what cannot be read is no queue: see
--- lib/front.
+-- lib/front. For '<' see lib/wake_foreign.
 local lock, clients = KEYS[1], KEYS[2]
 
 local found = redis.call('HGETALL', lock)
@@ -19,7 +19,7 @@ for i, score in ipairs(waiting) do
   local member, moment = waiting[i - 1], tonumber(score)
   if i % 2 == 0 and string.sub(member, 1, 1) == '>' then
     called[string.sub(member, 2)] = math.max(0, math.floor((present + moment) / 1000))
-  elseif i % 2 == 0 then
+  elseif i % 2 == 0 and string.sub(member, 1, 1) ~= '<' then
     found[#found + 1] = member
     found[#found + 1] = math.max(0, math.floor((present - moment) / 1000))
     found[#found + 1] = called[member] or -1

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   lock.release
---! version  6
+--! version  7
 --! keys     lock:hash tombstone:string version_key:string clients:zset
 --! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not the owner | 0 = still held, or superseded | int > 0 = free, one more than the clients told | -1 = free, and a client that waits was called
@@ -26,11 +26,14 @@ then
   local first = string.sub(found[1] or '', 1, 1) == '>' and found[2] or found[1]
   local own = first and channel .. ':' .. first
   if not first or (tonumber(redis.pcall('PUBLISH', own, '0')) or 0) > 0 then
-    local told = redis.call('PUBLISH', channel, '00')
-    redis.call('DEL', lock)
     if not first then
+      local told = redis.call('PUBLISH', channel, '00')
+      redis.call('DEL', lock)
       return 1 + told
     end
+--! include lib.wake_foreign
+    wake_foreign(clients, channel)
+    redis.call('DEL', lock)
     local time = redis.pcall('TIME')
     local moment = time[1] and string.format('-%.0f', time[1] * 1000000 + time[2])
     if moment then

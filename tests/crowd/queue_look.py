@@ -14,7 +14,7 @@ QUEUE = _keys.waiting_clients(b"k")
 async def members(redis: Redis) -> list[str]:
     """Return who is in the queue, the first one first."""
     found = [each.decode() for each in await ask(redis, "ZRANGE", QUEUE, 0, -1)]
-    return [each for each in found if not each.startswith(">")]
+    return [each for each in found if not each.startswith((">", "<"))]
 
 
 async def until_in_queue(redis: Redis, count: int) -> None:

@@ -156,7 +156,7 @@ class Looker:
         queued, dead = yield from alive.queued(key, queue, queued or [], time, self._listed)
         # At a key of another type there is no lock to wait for.
         clients = clients if scanned is not None else None
-        called, queue_of_clients = waiting_clients(clients or [], time)
+        queue_of_clients = waiting_clients(clients or [], time)
         waiting = [Party(text(each), 0) for each in queued] + queue_of_clients[: self._listed]
         waiters_total = 0
         if cursor != b"0" or queued or writers or clients:
@@ -164,7 +164,8 @@ class Looker:
                 (key, "HLEN", key),
                 (key, "LLEN", queue),
                 (key, "ZCARD", writers_key),
-                (key, "ZCARD", clients_key),
+                # Other entries have scores below and above those of clients.
+                (key, "ZCOUNT", clients_key, 0, 3_000_000_000_000_000),
             ]
             if there:
                 total = max(len(parties), (length or 0) - (mode is not None) - over)
@@ -172,7 +173,7 @@ class Looker:
             live = [owner for owner, ends_at in pairs(writers or []) if until(ends_at, time) > 0]
             waiting += [Party(text(each).removesuffix(WRITE_SUFFIX), 0) for each in live]
             known = (queue_length or 0) - dead + (writer_count or 0) - len(pairs(writers or []))
-            known += (client_count or 0) - called
+            known += client_count or 0
             waiters_total = max(len(waiting), known + len(live))
         if not (there or waiting or token):
             return None

@@ -70,10 +70,11 @@ def until(ends_at: float, time: list[bytes]) -> float:
     return max(0.0, (ends_at - milliseconds(time)) / 1000)
 
 
-def waiting_clients(rows: list[Any], time: list[bytes]) -> tuple[int, list[Party]]:
-    """Return the clients in a queue, and how many entries before them say who was called.
+def waiting_clients(rows: list[Any], time: list[bytes]) -> list[Party]:
+    """Return the clients in a queue.
 
     See lua/lib/front: scores are microseconds, negative where they say when a client was called.
+    For `<` see lua/lib/wake_foreign.
     """
     present = int(time[0]) * 1_000_000 + int(time[1])
     called: dict[bytes, float] = {}
@@ -82,10 +83,10 @@ def waiting_clients(rows: list[Any], time: list[bytes]) -> tuple[int, list[Party
         since = max(0.0, (present - abs(score)) / 1e6)
         if member.startswith(b">"):
             called[member[1:]] = since
-        else:
+        elif not member.startswith(b"<"):
             owner = client_of(member)
             found.append(Party(owner, 0, waited=since, called=called.get(member)))
-    return len(called), found
+    return found
 
 
 def milliseconds(time: list[bytes]) -> int:

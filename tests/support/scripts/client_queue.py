@@ -79,7 +79,13 @@ class QueueScripts(LockScripts):
 
     async def waiting(self) -> list[str]:
         """Return the clients in the queue, the first one first."""
-        return [each for each in await self.entries() if not each.startswith(">")]
+        return [each for each in await self.entries() if not each.startswith((">", "<"))]
+
+    async def owed(self) -> tuple[int, int] | None:
+        """Return how many of Redisson's listened, and what ours are owed: lua/lib/wake_foreign."""
+        found = {each: score for each, score in (await self.entries()).items() if each[0] == "<"}
+        assert len(found) <= 1
+        return next(((int(each[1:]), int(score - 4e15)) for each, score in found.items()), None)
 
     async def called(self) -> str | None:
         """Return the client that was called last, if it has not answered."""

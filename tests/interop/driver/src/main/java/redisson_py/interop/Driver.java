@@ -116,6 +116,12 @@ public final class Driver {
         new Crowd(client, order).run(order);
     }
 
+    /** Let threads of a client want one lock for a while; when they were in: BenchSections. */
+    public List<long[]> sections(RedissonClient client, Map<String, Object> order)
+            throws Exception {
+        return BenchSections.measure(client, JSON.valueToTree(order));
+    }
+
     /** Forget an object. */
     public void forget(String name) {
         objects.remove(name);

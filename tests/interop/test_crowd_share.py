@@ -1,0 +1,67 @@
+"""A release of ours wakes Redisson's threads when ours have made up for their grants."""
+
+from __future__ import annotations
+
+import asyncio
+
+from redis.asyncio import Redis
+
+from redisson_py import _keys
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.java import RedissonFactory
+from tests.interop.java import Java
+from tests.support.monitor import Monitor
+from tests.support.waiting import until_async
+
+QUEUE = _keys.waiting_clients(b"k")
+CHANNEL = "redisson_lock__channel:{k}"
+#: The score of the entry of lua/lib/wake_foreign, where nothing is owed.
+NOTHING = 4_000_000_000_000_000
+
+
+async def test_a_release_that_owes_redisson_nothing_leaves_its_threads_asleep(
+    only_messages: None,
+    clients: ClientFactory,
+    redissons: RedissonFactory,
+    java: Java,
+    redis: Redis,
+) -> None:
+    theirs = await (await redissons()).get("getLock", "k")
+    first, *others = [clients(lease_time=300).get_lock("k") for _ in range(4)]
+    lease = await first.acquire()
+    java_waits = theirs.call("lock", thread="java")
+    await until_async(lambda: java.driver.call("sleeps", "java"))
+    given: list[asyncio.Event] = [asyncio.Event() for _ in others]
+    goes_on: list[asyncio.Event] = [asyncio.Event() for _ in others]
+
+    async def visit(number: int) -> None:
+        async with others[number]:
+            given[number].set()
+            await goes_on[number].wait()
+
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group, Monitor(redis) as monitor:
+        for number in range(3):
+            group.create_task(visit(number))
+
+            async def waits(count: int = number + 1) -> bool:
+                return await redis.zcard(QUEUE) == count
+
+            await until_async(waits)
+
+        async def said() -> list[str]:
+            messages = await monitor.messages("k")
+            return [message for channel, message in messages if channel == CHANNEL]
+
+        await redis.zadd(QUEUE, {"<1": NOTHING + 1})
+        await lease.release()
+        await given[0].wait()
+        assert await said() == []
+        assert await java.driver.call("sleeps", "java")
+        assert not java_waits.done()
+        # Now ours have made up for it.
+        goes_on[0].set()
+        for event in goes_on[1:]:
+            event.set()
+        await java_waits
+        assert (await said())[0] == "00"
+        await theirs.call("unlock", thread="java")
