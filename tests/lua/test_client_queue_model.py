@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, assume, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 from redis.asyncio import Redis
 
 from tests.support.scripts.calls import LEASE, TOMBSTONE, Scripts, ask
-from tests.support.scripts.client_queue import JAVA, LONG, NOT_YET, QueueScripts, owner_of
+from tests.support.scripts.client_queue import JAVA, LONG, MOMENT, QueueScripts, owner_of
 
 T = TypeVar("T")
 
@@ -122,6 +122,7 @@ class Line(RuleBasedStateMachine):
         self.model = Model()
         self.numbers = dict.fromkeys(CLIENTS, 1)
         self.forced = 0
+        self.began = 0
         self.go(self._open())
 
     def go(self, doing: Coroutine[Any, Any, T]) -> T:
@@ -165,7 +166,13 @@ class Line(RuleBasedStateMachine):
         for place, client in enumerate(model.line):
             await queue.joined_ago(client, LONG + len(model.line) - place)
         if model.called is not None:
-            await queue.called_ago(model.called, LONG if model.silent else NOT_YET)
+            await queue.called_ago(model.called, LONG if model.silent else -MOMENT)
+        self.began = await queue.now()
+
+    async def _in_time(self) -> None:
+        """Give up an example if the machine was too slow for who was called to be waited for."""
+        passed = await self.queue.now() - self.began
+        assume(self.model.called is None or self.model.silent or passed < MOMENT * 1000)
 
     @initialize(line=st.lists(SLOTS, unique=True), freed=st.booleans())
     def begin(self, line: list[str], freed: bool) -> None:
@@ -181,6 +188,7 @@ class Line(RuleBasedStateMachine):
             self.go(self._time_passes())
             before, silent = [*self.model.line], self.model.called if self.model.silent else None
             reply = self.go(self.queue.asks(client, owner=self.owner(client), yields=yields))
+            self.go(self._in_time())
             outcome = self.model.asks(client, self.owner(client))
             if outcome == "granted":
                 assert reply is None
@@ -198,6 +206,7 @@ class Line(RuleBasedStateMachine):
             return
         self.go(self._time_passes())
         reply = self.go(self.queue.acquire(self.owner(client)))
+        self.go(self._in_time())
         outcome = self.model.asks(client, self.owner(client))
         assert (reply is None) == (outcome == "granted")
         if outcome == "busy":
@@ -317,6 +326,7 @@ class Line(RuleBasedStateMachine):
     async def _looks(self) -> str:
         await self._time_passes()
         reply = await self.queue.acquire(owner_of("newcomer"))
+        await self._in_time()
         assert self.model.asks("newcomer", owner_of("newcomer")) == "busy"
         self.model.line.remove("newcomer")
         return "granted" if reply is None else "busy"
@@ -336,7 +346,7 @@ def test_every_interleaving_is_answered_as_the_model_says(machine: type[Line]) -
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=100,
+            max_examples=50,
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],

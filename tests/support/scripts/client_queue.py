@@ -22,6 +22,8 @@ HOLDER = owner_of("client-h")
 JAVA = "0a1b2c3d-4e5f-4071-8293-a4b5c6d7e8f9:31"
 #: Milliseconds that are over, or not, however slow the machine is.
 LONG, NOT_YET = 10_000, -10_000
+#: Milliseconds for which one that is called now, or so soon, may be silent.
+MOMENT = 45
 #: A lease that takes the short way of a script, and one that takes the rest of it.
 BOTH_WAYS = [LEASE, f"00{LEASE}"]
 
