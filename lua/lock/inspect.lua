@@ -15,13 +15,13 @@ table.insert(found, 1, redis.call('PTTL', lock))
 local time = redis.call('TIME')
 local present = time[1] * 1000000 + time[2]
 local waiting, called = redis.pcall('ZRANGE', clients, '0', '-1', 'WITHSCORES'), {}
-for i = 1, #waiting, 2 do
-  local member, since = waiting[i], tonumber(waiting[i + 1])
-  if string.sub(member, 1, 1) == '>' then
-    called[string.sub(member, 2)] = math.max(0, math.floor((present + since) / 1000))
-  else
+for i, score in ipairs(waiting) do
+  local member, moment = waiting[i - 1], tonumber(score)
+  if i % 2 == 0 and string.sub(member, 1, 1) == '>' then
+    called[string.sub(member, 2)] = math.max(0, math.floor((present + moment) / 1000))
+  elseif i % 2 == 0 then
     found[#found + 1] = member
-    found[#found + 1] = math.max(0, math.floor((present - since) / 1000))
+    found[#found + 1] = math.max(0, math.floor((present - moment) / 1000))
     found[#found + 1] = called[member] or -1
   end
 end

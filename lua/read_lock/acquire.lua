@@ -37,7 +37,10 @@ local plain = holds == '1' and version == '0' and version_ms == '0'
 local found = plain and (yields == '0' and redis.call('EXISTS', lock, tombstone)
   or (yields == '1' or yields == '2') and redis.call('EXISTS', lock, tombstone, writers))
 if found == 0 then
-  local tag = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
+  local tag = '{' .. lock .. '}'
+  if string.find(lock, '{', 1, true) then
+    tag = lock
+  end
   local mine = tag .. ':' .. owner .. ':rwlock_timeout:1'
   redis.call('SET', mine, '1', 'PX', lease_ms)
   local done = redis.pcall('HSET', lock, 'mode', 'read', owner, '1')

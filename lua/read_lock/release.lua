@@ -23,7 +23,10 @@ local version, version_ms = ARGV[6], ARGV[7]
 local read = redis.call('HMGET', lock, 'mode', owner)
 local mode, held = read[1], read[2]
 local fields = held and redis.call('HLEN', lock) or 0
-local tag = string.find(lock, '{', 1, true) and lock or '{' .. lock .. '}'
+local tag = '{' .. lock .. '}'
+if string.find(lock, '{', 1, true) then
+  tag = lock
+end
 local index = tag .. ':redisson_py:readers'
 local plain = held == '1' and holds == '0' and mode == 'read'
   and tombstone_ms == '0' and version == '0' and version_ms == '0'

@@ -1,0 +1,344 @@
+"""Whatever clients do in whatever order, the queue of clients is the model's: a Python list.
+
+They ask, are called, leave, are silent and die; Redisson's take the lock; leases end; keys vanish.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from redis.asyncio import Redis
+
+from tests.support.scripts.calls import LEASE, TOMBSTONE, Scripts, ask
+from tests.support.scripts.client_queue import JAVA, LONG, NOT_YET, QueueScripts, owner_of
+
+T = TypeVar("T")
+
+CLIENTS = ("a", "b", "c", "d", "e")
+SLOTS = st.sampled_from(CLIENTS)
+TIMES = st.integers(1, 2)
+
+
+@dataclass
+class Model:
+    """A lock, and a list of the clients that wait for it, all of them for long.
+
+    Attributes:
+        called: The first of them, if it was called and has not answered.
+        silent: That is long ago.
+        alive: Those that listen.
+        told: What those that live have heard.
+    """
+
+    holder: str | None = None
+    line: list[str] = field(default_factory=list)
+    called: str | None = None
+    silent: bool = False
+    alive: set[str] = field(default_factory=lambda: {*CLIENTS})
+    told: list[tuple[str, str]] = field(default_factory=list)
+
+    def asks(self, client: str, owner: str) -> str:
+        if self.holder == owner:
+            return "granted"
+        if self.holder is None and self._may_take(client):
+            self._leave(client)
+            self.holder = owner
+            return "granted"
+        if self.called == client:
+            self.called = None
+        if client not in self.line:
+            self.line.append(client)
+        return "busy"
+
+    def _may_take(self, client: str) -> bool:
+        if self.called is not None and self.called != client and self.silent:
+            self._leave(self.called)
+        if self.line and self.line[0] != client and self.called is None:
+            self._call_next(client)
+        return not self.line or self.line[0] == client
+
+    def _call_next(self, client: str | None = None) -> None:
+        dead = 0
+        while self.line and self.line[0] not in self.alive and self.line[0] != client:
+            self._drop(self.line[0])
+            dead += 1
+        if self.line and self.line[0] != client:
+            self.called, self.silent = self.line[0], False
+            self._tell(self.line[0], "0")
+            if dead and len(self.line) > 1:
+                self._tell(self.line[1], "2")
+
+    def _leave(self, client: str) -> None:
+        if client in self.line[:2] and len(self.line) > 2:
+            self._tell(self.line[2], "2")
+        self._drop(client)
+
+    def _drop(self, client: str) -> None:
+        if client in self.line:
+            self.line.remove(client)
+        if self.called == client:
+            self.called = None
+
+    def _tell(self, client: str, message: str) -> None:
+        if client in self.alive:
+            self.told.append((client, message))
+
+    def frees(self) -> None:
+        self.holder = None
+        self._call_next()
+
+    def leaves(self, client: str) -> int:
+        was_there = client in self.line
+        self._leave(client)
+        if self.called is None and self.holder is None:
+            self._call_next()
+        return int(was_there)
+
+
+class Line(RuleBasedStateMachine):
+    """The scripts on a server beside the model."""
+
+    url = ""
+    machines = 0
+
+    def __init__(self) -> None:
+        super().__init__()
+        Line.machines += 1
+        self.runner = asyncio.Runner()
+        self.model = Model()
+        self.numbers = dict.fromkeys(CLIENTS, 1)
+        self.forced = 0
+        self.go(self._open())
+
+    def go(self, doing: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(doing)
+
+    async def _open(self) -> None:
+        self.redis = Redis.from_url(self.url)
+        fenced = self.machines % 2 == 1
+        scripts = await Scripts.on(self.redis)
+        self.queue = QueueScripts(scripts, fenced=fenced, key=b"q%d" % self.machines)
+        self.pubsub: Any = self.redis.pubsub()
+        for client in (*CLIENTS, "end"):
+            await self._listen(client)
+
+    async def _listen(self, client: str) -> None:
+        await self.pubsub.subscribe(self.queue.own_channel(client))
+        await self._message("subscribe")
+
+    async def _message(self, kind: str) -> Any:
+        message = None
+        while message is None or message["type"] != kind:
+            message = await self.pubsub.get_message(timeout=10)
+        return message
+
+    async def _told(self) -> list[tuple[str, str]]:
+        """Return who was told what since the last call."""
+        end = self.queue.own_channel("end")
+        await self.redis.publish(end, "end")
+        told = []
+        while (message := await self._message("message"))["channel"] != end:
+            client = message["channel"].removeprefix(self.queue.channel + b":")
+            told.append((client.decode(), message["data"].decode()))
+        return told
+
+    def owner(self, client: str) -> str:
+        return owner_of(client, self.numbers[client])
+
+    async def _time_passes(self) -> None:
+        """Have all in the queue wait for long, in their order; who was called waits as modelled."""
+        model, queue = self.model, self.queue
+        for place, client in enumerate(model.line):
+            await queue.joined_ago(client, LONG + len(model.line) - place)
+        if model.called is not None:
+            await queue.called_ago(model.called, LONG if model.silent else NOT_YET)
+
+    @initialize(line=st.lists(SLOTS, unique=True), freed=st.booleans())
+    def begin(self, line: list[str], freed: bool) -> None:
+        self.redisson_takes_it()
+        for client in line:
+            self.ask(client, 1, 0)
+        if freed:
+            self.force_release(1)
+
+    @rule(client=SLOTS, times=TIMES, yields=st.integers(0, 1))
+    def ask(self, client: str, times: int, yields: int) -> None:
+        for _ in range(times):
+            self.go(self._time_passes())
+            before, silent = [*self.model.line], self.model.called if self.model.silent else None
+            reply = self.go(self.queue.asks(client, owner=self.owner(client), yields=yields))
+            outcome = self.model.asks(client, self.owner(client))
+            if outcome == "granted":
+                assert reply is None
+                ahead = before[: before.index(client)] if client in before else before
+                # Only those are passed over that fail; a repetition passes over nobody.
+                failed = {silent} | {*CLIENTS} - self.model.alive
+                assert {*ahead} <= failed or self.model.line == before
+            else:
+                assert reply[1] == self.model.line.index(client)
+
+    @rule(client=SLOTS)
+    def try_once(self, client: str) -> None:
+        """One that does not wait takes what is free, or leaves no trace of its own."""
+        if client in self.model.line or self.model.holder == self.owner(client):
+            return
+        self.go(self._time_passes())
+        reply = self.go(self.queue.acquire(self.owner(client)))
+        outcome = self.model.asks(client, self.owner(client))
+        assert (reply is None) == (outcome == "granted")
+        if outcome == "busy":
+            self.model.line.remove(client)
+
+    @rule(client=SLOTS, times=TIMES, undo=st.booleans())
+    def release(self, client: str, times: int, undo: bool) -> None:
+        tombstone_ms = TOMBSTONE if undo else 0
+        for _ in range(times):
+            held = self.model.holder == self.owner(client)
+            reply = self.go(self.queue.release(self.owner(client), tombstone_ms=tombstone_ms))
+            if held:
+                self.model.frees()
+            called = self.model.called is not None
+            assert reply == ((-1 if called else 1) if held else None)
+        self.late(client) if undo else None
+        self.numbers[client] += 1
+
+    def late(self, client: str) -> None:
+        """A late duplicate of what was undone changes nothing."""
+        assert self.go(self.queue.asks(client, owner=self.owner(client))) == -3
+
+    @precondition(lambda self: self.model.holder not in (None, JAVA))
+    @rule()
+    def the_holder_releases(self) -> None:
+        assert self.model.holder is not None
+        self.release(self.model.holder.partition(":")[0], 1, undo=False)
+
+    @rule(client=SLOTS, times=TIMES)
+    def leave(self, client: str, times: int) -> None:
+        for _ in range(times):
+            assert self.go(self.queue.leaves(client)) == self.model.leaves(client)
+
+    @rule(times=TIMES)
+    def force_release(self, times: int) -> None:
+        held = self.model.holder is not None
+        self.forced += 1
+        for _ in range(times):
+            assert self.go(self.queue.force_release(str(self.forced))) == held
+        if held:
+            self.model.frees()
+
+    @precondition(lambda self: self.model.called)
+    @rule(client=SLOTS)
+    def the_called_one_is_silent(self, client: str) -> None:
+        self.model.silent = True
+        self.ask(client, 1, 0)
+
+    @rule(client=SLOTS)
+    def die_or_come_back(self, client: str) -> None:
+        if client in self.model.alive:
+            self.model.alive.remove(client)
+            self.go(self.pubsub.unsubscribe(self.queue.own_channel(client)))
+            self.go(self._message("unsubscribe"))
+        else:
+            self.model.alive.add(client)
+            self.go(self._listen(client))
+
+    @precondition(lambda self: self.model.holder is None)
+    @rule()
+    def redisson_takes_it(self) -> None:
+        self.go(ask(self.redis, "HSET", self.queue.key, JAVA, 1))
+        self.go(ask(self.redis, "PEXPIRE", self.queue.key, LEASE))
+        self.model.holder = JAVA
+
+    @rule()
+    def the_lease_ends_or_redisson_releases(self) -> None:
+        self.go(ask(self.redis, "DEL", self.queue.key))
+        self.model.holder = None
+
+    @rule()
+    def the_queue_vanishes(self) -> None:
+        self.go(ask(self.redis, "DEL", self.queue.clients))
+        self.model.line.clear()
+        self.model.called = None
+
+    @invariant()
+    def the_server_has_what_the_model_has(self) -> None:
+        self.go(self._compare())
+
+    async def _compare(self) -> None:
+        queue, model = self.queue, self.model
+        assert sorted(await self._told()) == sorted(model.told)
+        model.told.clear()
+        assert [*await queue.holds()] == ([] if model.holder is None else [model.holder])
+        assert await queue.waiting() == model.line
+        assert await queue.called() == model.called
+        for key in (queue.key, queue.clients):
+            assert not await self.redis.exists(key) or await self.redis.pttl(key) > 0
+
+    def teardown(self) -> None:
+        try:
+            self.empty()
+        finally:
+            self.go(self._close())
+            self.runner.close()
+
+    def empty(self) -> None:
+        """All that live get it, in their order, if somebody looks; then nothing is left."""
+        self.the_lease_ends_or_redisson_releases()
+        self.model.silent = False
+        expected = [client for client in self.model.line if client in self.model.alive]
+        if self.model.called is not None and self.model.called not in self.model.alive:
+            self.model.silent = True
+        for client in expected:
+            # One that was called answers; or else somebody looks, and then it is called.
+            if self.model.called != client:
+                assert self.go(self._looks()) != "granted"
+            self.ask(client, 1, 0)
+            assert self.model.holder == self.owner(client)
+            self.the_holder_releases()
+        for client in CLIENTS:
+            self.leave(client, 1)
+        self.go(self._compare())
+        assert self.go(ask(self.redis, "EXISTS", self.queue.key, self.queue.clients)) == 0
+
+    async def _looks(self) -> str:
+        await self._time_passes()
+        reply = await self.queue.acquire(owner_of("newcomer"))
+        assert self.model.asks("newcomer", owner_of("newcomer")) == "busy"
+        self.model.line.remove("newcomer")
+        return "granted" if reply is None else "busy"
+
+    async def _close(self) -> None:
+        await self.pubsub.aclose()
+        await self.redis.aclose()
+
+
+@pytest.fixture
+def machine(server_url: str) -> type[Line]:
+    """The machine, on the session's server."""
+    return type("OnServer", (Line,), {"url": server_url})
+
+
+def test_every_interleaving_is_answered_as_the_model_says(machine: type[Line]) -> None:
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=100,
+            stateful_step_count=25,
+            deadline=None,
+            suppress_health_check=[HealthCheck.too_slow],
+        ),
+    )
