@@ -14,7 +14,7 @@ async def test_the_picture_shows_holders_and_waiters() -> None:
     assert picture.startswith("<svg")
     for words in (*AGES, "fenced", "2 readers", "1 free, 2 holders", "2 of 3 wait", "web-1"):
         assert words in text, words
-    assert "7 held, 3 queued" in text
+    assert "7 held, 4 queued" in text
     # Nothing of the machine that draws it.
     assert "127.0.0.1" not in text
     assert "https:" not in picture.replace("https://www.textualize.io", "")
