@@ -15,12 +15,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
 from redisson_py import FencedLock, Lease, Redisson, RLock
-from redisson_py._engine import bus, waiting
-from redisson_py._time import now
+from redisson_py._engine import bus, client_queue, request, waiting
+from redisson_py._loop import loop_time
+from redisson_py._time import PUNCTUAL, now
 from tests.support.waiting import until
 
 # Under a quiet name a crew has one patient task only: nobody comes after it in its line, or
@@ -160,9 +162,9 @@ def counting_overslept(report: Report) -> Iterator[None]:
     Of the wake-ups that fickle tasks get, every other finds them about to be cancelled.
     """
 
-    class Sleeper(bus.Sleeper):
-        def __init__(self) -> None:
-            super().__init__()
+    class Counts(bus.Sleeper):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
             self._task = asyncio.current_task()
 
         def rouse(self) -> None:
@@ -171,14 +173,25 @@ def counting_overslept(report: Report) -> Iterator[None]:
                 self._task.cancel()
 
         async def wait(self, seconds: float | None) -> None:
+            began = loop_time()
             await super().wait(seconds)
             assert self.seat is not None
-            # Shorter waits are those that leave another process its turn.
-            if seconds is not None and seconds >= waiting.SAFETY_POLL and not self.seat.woken:
+            if seconds is None or seconds < waiting.SAFETY_POLL:
+                # Shorter waits are those that leave another process its turn.
+                return
+            # The first two of a queue of clients look before.
+            if not self.seat.woken and loop_time() >= began + seconds - PUNCTUAL:
                 report.overslept += 1
+
+    class Sleeper(Counts, bus.Sleeper):
+        pass
+
+    class QueueSleeper(Counts, client_queue.QueueSleeper):
+        pass
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bus, "Sleeper", Sleeper)
+        patch.setattr(request, "QueueSleeper", QueueSleeper)
         yield
 
 
