@@ -100,8 +100,8 @@ class LockCommands:
 
     @property
     def keys(self) -> tuple[bytes, ...]:
-        """Every key of this lock, also that of its queue."""
-        return (self.key, *self._queue_keys.values())
+        """Every key of this lock that lasts as long as it is held."""
+        return (self.key,)
 
     @property
     def clients(self) -> ClientQueue | None:
@@ -281,7 +281,7 @@ class FencedLockCommands(LockCommands):
     @property
     def keys(self) -> tuple[bytes, ...]:
         """Every key of this lock: the counter of its tokens too."""
-        return (*super().keys, self._token_key)
+        return (self.key, self._token_key)
 
     def acquire(self, wish: Wish) -> bytes:
         """Return the arguments of the script that asks for a hold."""
@@ -366,6 +366,11 @@ class FairLockCommands(LockCommands):
             "timeouts": _keys.prefixed(b"redisson_lock_timeout", self.key),
             "waiters": _keys.suffixed(self.key, b"redisson_py:waiters"),
         }
+
+    @property
+    def keys(self) -> tuple[bytes, ...]:
+        """Every key of this lock: those of its queue too."""
+        return (self.key, *self._queue_keys.values())
 
     def request_channel(self, owner: str) -> bytes:
         """Return the channel on which this waiter alone hears that it is next."""
