@@ -17,7 +17,10 @@ local lock, clients = KEYS[1], KEYS[2]
 local client, channel = ARGV[1], ARGV[2]
 
 local was_there = redis.call('ZSCORE', clients, client)
-leave_queue(clients, channel, client)
+local refused = leave_queue(clients, channel, client)
+if type(refused) == 'table' then
+  return refused
+end
 local _, _, called = front(clients)
 if not called and redis.call('EXISTS', lock) == 0 then
   local next_one = call_next(clients, channel)

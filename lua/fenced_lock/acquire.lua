@@ -74,9 +74,6 @@ if not held and redis.call('EXISTS', clients) == 1 then
   elseif not may then
     return {0, look_ms, join_queue(clients, client), 0}
   end
-  if client ~= '' then
-    leave_queue(clients, channel, client)
-  end
 end
 
 local first = 0
@@ -107,6 +104,9 @@ if version > 0 and version_ms > 0 then
 end
 redis.call('HINCRBY', lock, owner, string.format('%.0f', added))
 local refused = left < lease_ms and redis.pcall('PEXPIRE', lock, string.format('%.0f', lease_ms))
+if not held and client ~= '' and type(refused) ~= 'table' then
+  refused = leave_queue(clients, channel, client)
+end
 if type(refused) == 'table' then
   if held then
     redis.call('HINCRBY', lock, owner, string.format('%.0f', count - math.max(count, holds)))

@@ -30,22 +30,25 @@ end
 -- as a command.
 local plain = holds == '1' and version == '0' and version_ms == '0'
   and #lease_ms < 16 and string.find(lease_ms, '^[1-9]%d*$')
-local free = plain and redis.call('EXISTS', lock, tombstone, clients) == 0
+local free, called = plain and redis.call('EXISTS', lock, tombstone, clients) == 0, false
 if not free and plain and client ~= '' and redis.call('EXISTS', lock, tombstone) == 0 then
   local first = redis.call('ZRANGE', clients, '0', '3')
-  free = first[1] == '>' .. client and first[2] == client
-  if free and first[4] then
+  called = first[1] == '>' .. client and first[2] == client
+  free = called
+  if called and first[4] then
     -- See lib/leave_queue.
     local own = channel .. ':' .. first[4]
     redis.call('PUBLISH', own, '2')
   end
-  if free then
-    redis.call('ZREM', clients, client, '>' .. client)
-  end
 end
 if free then
+  -- Before all other writes: behind one of them a full server would not refuse it.
   redis.call('HINCRBY', lock, owner, '1')
   local done = redis.pcall('PEXPIRE', lock, lease_ms)
+  if called and done == 1 then
+    done = redis.pcall('ZREM', clients, client, '>' .. client)
+    done = done == 2 and 1 or done
+  end
   if done == 1 then
     return nil
   end
@@ -81,14 +84,14 @@ if holds == 1 and redis.call('EXISTS', lock, tombstone) == 0 then
   elseif not may then
     return {look_ms, join_queue(clients, client), 0}
   end
-  if client ~= '' then
-    leave_queue(clients, channel, client)
-  end
   if version > 0 and version_ms > 0 then
     redis.call('SET', version_key, string.format('%.0f', version), 'PX', string.format('%.0f', version_ms))
   end
   redis.call('HINCRBY', lock, owner, 1)
   local refused = redis.pcall('PEXPIRE', lock, string.format('%.0f', lease_ms))
+  if client ~= '' and type(refused) ~= 'table' then
+    refused = leave_queue(clients, channel, client)
+  end
   if type(refused) == 'table' then
     -- Not permitted: without a lease it would be held for ever.
     redis.call('DEL', lock)
