@@ -361,6 +361,7 @@ class Redisson(AsyncOnly):
                 on_end=self._end_with_loop,
                 on_outlived=self._outlived,
                 on_put_off=self._bus.put_off,
+                is_known=self._bus.is_known,
                 count_replicas=lambda stream, then: self._router.count_replicas(stream, then),
             ),
             outages=Outages(opener.where, self._counts, self._teller),

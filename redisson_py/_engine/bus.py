@@ -188,6 +188,13 @@ class Bus:
             self.table.wake(channel)
         return call.subscribes
 
+    def is_known(self, name: bytes, refusal: str) -> bool:
+        """Return whether the other channel of this lock was refused for the same reason."""
+        channel = self.table.channel(name)
+        beside = None if channel is None else channel.beside
+        last = None if beside is None else beside.subscription
+        return last is not None and last.why_not == refusal
+
     def recover(self) -> None:
         """Subscribe again to channels whose subscription a server ended."""
         channels = self.table.channels

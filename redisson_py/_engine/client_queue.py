@@ -117,7 +117,9 @@ class QueueSleeper(Sleeper):
 
     def _start_watching(self) -> Seat:
         if self._watch is None:
+            assert self.seat is not None
             self._watch = self._bus.take_seat(self._channel, self._overheard, self._woken)
+            self._watch.channel.beside = self.seat.channel
         return self._watch
 
     def _woken(self) -> None:

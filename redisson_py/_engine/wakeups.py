@@ -51,17 +51,19 @@ class Channel:
     """One subscribed channel.
 
     Attributes:
+        beside: The channel of the same lock that was subscribed before this one, or None.
         messages: The number of messages since it was subscribed.
         empty_since: The time at which its last seat left, or None.
         stream: The stream on which it was subscribed last, or None.
         subscription: The last SUBSCRIBE that was sent for it.
     """
 
-    __slots__ = ("empty_since", "messages", "name", "seats", "stream", "subscription")
+    __slots__ = ("beside", "empty_since", "messages", "name", "seats", "stream", "subscription")
 
     def __init__(self, name: bytes) -> None:
         self.name: bytes = name
         self.seats: dict[Seat, None] = {}
+        self.beside: Channel | None = None
         self.messages: int = 0
         self.empty_since: float | None = None
         self.stream: Source | None = None

@@ -25,6 +25,11 @@ def _drop(_: Stream, call: Call) -> bool:
     return False
 
 
+def _is_news(name: bytes, refusal: str) -> bool:
+    """Say that nobody was informed of it yet."""
+    return False
+
+
 def _unknown(_: Stream, then: Callable[[int | None], None]) -> None:
     """Say that the number of replicas is not known."""
     then(None)
@@ -32,7 +37,7 @@ def _unknown(_: Stream, then: Callable[[int | None], None]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
-    """Functions of the client; each but the first is called with the stream.
+    """Functions of the client; each but `on_message` and `is_known` is called with the stream.
 
     Attributes:
         on_message: Called with channel and payload of every message.
@@ -44,6 +49,8 @@ class Callbacks:
         on_outlived: Called when that connection is closed.
         on_put_off: Called with a SUBSCRIBE or UNSUBSCRIBE that the server refused, when it is time
             to send it again; returns whether it still applies.
+        is_known: Called with a channel and the reply that refused it; returns whether the log tells
+            already that the same lock's other channel was refused so.
         count_replicas: Calls a function, now or later, with the number of replicas that the
             stream's master has according to other servers; with None if none of them knows.
     """
@@ -55,4 +62,5 @@ class Callbacks:
     on_end: Callable[[Stream], Awaitable[bool]] = _at_once
     on_outlived: Callable[[Stream], None] = _ignore
     on_put_off: Callable[[Stream, Call], bool] = _drop
+    is_known: Callable[[bytes, str], bool] = _is_news
     count_replicas: Callable[[Stream, Callable[[int | None], None]], None] = _unknown

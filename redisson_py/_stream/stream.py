@@ -754,7 +754,7 @@ class Stream:
                 self._subscribe_later(call, pause_before(call.errors + 1, longest))
             # A SUNSUBSCRIBE that is refused because the slot moved away has taken effect anyway.
             elif call.args[0] != "SUNSUBSCRIBE" or not text.startswith(("MOVED", "CLUSTERDOWN")):
-                if text != call.why_not:
+                if text != call.why_not and not self._tell.is_known(call.channel, text):
                     log.error("cannot listen to %r: %s", call.channel, text)
                 call.why_not = text
                 self._subscribe_later(call, UNTIL_ALLOWED)

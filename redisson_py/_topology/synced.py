@@ -67,6 +67,7 @@ class SyncedStream(Stream):
                 on_end=lambda _: tell.on_end(self),
                 on_outlived=lambda _: tell.on_outlived(self),
                 on_put_off=lambda _, call: tell.on_put_off(self, call),
+                is_known=tell.is_known,
                 count_replicas=lambda _, then: tell.count_replicas(self, then),
             ),
             topology=None if topology is None else _ForGrants(topology, self),

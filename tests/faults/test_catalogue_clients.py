@@ -169,7 +169,7 @@ async def test_listener_that_the_server_cuts_off_for_being_slow_listens_again(  
 ) -> None:
     set_safety_poll(monkeypatch, 60)
     holder, waiter = clients(own_server.url), clients(own_server.url)
-    channel = lock_channel(b"k").decode()
+    channel = f"{lock_channel(b'k').decode()}:{waiter.id}"
     async with Redis.from_url(own_server.url) as admin, holder.get_lock("k"):
         waiting = asyncio.create_task(waiter.get_lock("k").acquire(timeout=30))
         await until_listening(waiter)
