@@ -74,6 +74,10 @@ if not held and redis.call('EXISTS', clients) == 1 then
   elseif not may then
     return {0, look_ms, join_queue(clients, client), 0}
   end
+  if client ~= '' then
+    -- A key of another type is an error that uses up no token.
+    redis.call('ZCARD', clients)
+  end
 end
 
 local first = 0

@@ -83,6 +83,7 @@ class Subscription(Protocol):
     def is_over(self) -> bool:
         """Whether it was answered, or its connection broke."""
         ...
+
     @property
     def why_not(self) -> str:
         """The last refusal, or nothing."""

@@ -68,6 +68,7 @@ class Subscription:
     def __init__(self, channel: bytes) -> None:
         self.channel = channel
         self.is_over = False
+        self.why_not = ""
 
 
 class Stream:
