@@ -29,6 +29,7 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
 from tests.fixtures.redis_server import ServerFactory
 from tests.support.busy_server import busy_with_a_script, is_busy
+from tests.support.kinds import KINDS
 from tests.support.waiting import until, until_async, until_listening, until_waiting
 
 #: Names asked for at once.
@@ -212,11 +213,12 @@ async def test_full_house_keeps_newcomers_waiting_and_nobody_else(
     assert guest.statistics().connections == 1
 
 
+@pytest.mark.parametrize("kind", ["lock", "fenced_lock"])
 async def test_full_server_grants_nothing_but_gives_back_and_renews(
-    clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
+    kind: str, clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
 ) -> None:
     client, waiter = clients(own_server.url, lease_time=3), clients(own_server.url)
-    lock, other_lock = client.get_lock("k"), waiter.get_lock("k")
+    lock, other_lock = (KINDS[kind].make([each], "k", 1) for each in (client, waiter))
     await admin.config_set("maxmemory-policy", "noeviction")
     lease = await lock.acquire()
     next_here = asyncio.create_task(lock.acquire(timeout=30))
