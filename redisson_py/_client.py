@@ -726,6 +726,8 @@ class Redisson(AsyncOnly):
         After these tasks have ended, holds that can no longer be released are released here. What
         the block of an async generator holds is left to the generator.
         """
+        # The other tasks that were cancelled undo their requests in this turn of the loop.
+        await sleep(0)
         while not self._closed:
             tasks = {hold.task() for hold in self._watchdog.holds}
             running = [task for task in tasks if task is not None and not task.done()]
@@ -737,8 +739,11 @@ class Redisson(AsyncOnly):
         holds = list(self._watchdog.holds)
         in_blocks = {hold for hold in holds if any(lease._left_to_block for lease in hold.live)}
         left = [hold for hold in holds if hold not in in_blocks]
-        self._let_everything_go(ClientClosedError("the event loop was shut down"), left)
+        error = ClientClosedError("the event loop was shut down")
+        sent = self._let_everything_go(error, left)
         self._outlives = bool(in_blocks)
+        # A server whose answers find the connection closed reads no more from it.
+        await wait_for_all(sent, self._context.options.reply_timeout)
         return self._outlives
 
     @property
