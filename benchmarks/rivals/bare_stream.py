@@ -292,7 +292,8 @@ class _Alternating(AbstractAsyncContextManager[None]):
             seen = stream.messages
             stream.owners += 1
             self._owner = numbered(stream.client_id, stream.owners)
-            if await self._call(stream.acquire_sha, 1, 30000, 0, 0, b"", self._channel, b"", 0) is None:
+            rest = (1, 30000, 0, 0, b"", self._channel, b"", 0)
+            if await self._call(stream.acquire_sha, *rest) is None:
                 return
             await self._messages_beyond(seen)
 
