@@ -141,9 +141,9 @@ async def test_one_release_passes_over_all_the_dead(
         assert await queue.release(HOLDER) == -1
     assert await heard(X) == ["0"]
     assert (await queue.called(), await queue.waiting()) == (X, [X])
+    # Each of the dead is called, the first twice, then X; '00'. The dead leave by the hundred.
     calls = {name: counted.calls[name] for name in ("publish", "zrange", "zrem")}
-    assert calls["zrem"] == CROWD
-    assert CROWD <= calls["publish"] <= CROWD + 5
-    assert CROWD <= calls["zrange"] <= CROWD + 5
+    rounds = 1 + CROWD // 100
+    assert calls == {"publish": CROWD + 3, "zrange": rounds + 2, "zrem": rounds}
     usec = (await redis.info("commandstats"))["cmdstat_evalsha"]["usec"]
     measured(f"{CROWD} dead clients in a queue", f"{memory} bytes, a release of {usec} us")

@@ -53,7 +53,8 @@ CLIENT_QUEUE = (
         "whoever becomes the second by a call does not hear of it",
         "dead clients and one that stands still keep nobody waiting",
         _CALL_NEXT,
-        "local second = told > 0 and i > 1 and front(clients)[2]",
+        "local second = next_one and next_one ~= client and (i > 1 or dead[1])"
+        " and front(clients)[2]",
         "local second = nil",
         (f"{_STOPPED}::test_clients_of_a_killed_process_are_no_burden",),
     ),
