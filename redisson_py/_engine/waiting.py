@@ -123,7 +123,8 @@ async def acquire(
     outcome: T | Busy = _NOT_ASKED
     try:
         turn = None if once else request.turn
-        if once or not request.listens_first:
+        # One that comes to ask when its time is up has no time to listen.
+        if once or not request.listens_first or _passed(deadline):
             outcome = await request.run(deadline)
             if type(outcome) is Busy and not once:
                 request.heard_busy_at = loop_time()
