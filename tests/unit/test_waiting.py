@@ -46,6 +46,16 @@ async def test_busy_listens_before_it_asks_again(bus: FakeBus) -> None:
     assert request.undone == 0
 
 
+async def test_who_would_listen_first_and_has_no_time_left_asks(
+    bus: FakeBus, clock: FakeClock
+) -> None:
+    request = FakeRequest(ConnectionLostError("no answer", maybe_held=False))
+    request.listens_first = True
+    with pytest.raises(ConnectionLostError):
+        await acquire(request, bus, clock.time())
+    assert len(request.asked) == 1
+
+
 async def test_a_wake_up_between_request_and_sleep_is_not_lost(bus: FakeBus) -> None:
     request = FakeRequest(BUSY, BUSY, YES)
     bus.sleeps_for_ever = True
