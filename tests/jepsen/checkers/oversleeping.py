@@ -24,7 +24,7 @@ _REFUSING = "busy"
 _NOT_LISTENING = 5_000_000_000
 
 #: Strikes in which the queue of clients is lost, or nobody can join it: the first two look then.
-_QUEUE_LOSING = frozenset({"flushall", "eviction", "memory-full"})
+_QUEUE_LOSING = frozenset({"flushall", "eviction", "memory-full", "disk-full"})
 
 
 def slept_on(history: History, judged: frozenset[str]) -> Iterator[Violation]:

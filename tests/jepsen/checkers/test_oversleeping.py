@@ -129,7 +129,7 @@ def test_the_first_in_the_queue_of_clients_is_called_and_no_other() -> None:
 
 def test_a_queue_of_clients_may_be_lost_or_out_of_order() -> None:
     first = overslept("b", 20, 30, 500, 510, n=Place.FIRST)
-    for strike in ("flushall", "eviction", "memory-full"):
+    for strike in ("flushall", "eviction", "memory-full", "disk-full"):
         fine("no lost wake-up", *A, B, nemesis(strike, "x", 40, 50), first)
         assert broken("no lost wake-up", *A, B, nemesis(strike, "x", 0, 5), first)[0] == _RULE
     fine("no lost wake-up", *A, B, nemesis("clock-step", "x", 0, 5), first)
