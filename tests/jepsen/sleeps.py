@@ -124,6 +124,6 @@ def watch_sleeps(told: OnOverslept) -> None:
         return answer
 
     bus.Sleeper = _Sleeper  # type: ignore[misc]
-    request.QueueSleeper = _QueueSleeper  # type: ignore[misc]
+    request.QueueSleeper = _QueueSleeper  # type: ignore[attr-defined, assignment]
     waiting.acquire = watched_acquire
     AcquireRequest.run = watched_run  # type: ignore[method-assign]
