@@ -26,6 +26,7 @@ from benchmarks.rivals.kinds import LOCK
 from benchmarks.rivals.side import TaskSide
 from redisson_py import _keys
 from redisson_py._dialect import Dialect
+from redisson_py._owner import numbered
 from redisson_py._scripts import source
 from redisson_py._stream.handshake import dialect_of
 
@@ -62,8 +63,9 @@ class BareStream(TaskSide, asyncio.Protocol):
     async def open(self, url: str) -> None:
         """Connect and load the scripts."""
         # The arguments below stand for these; a script that takes others must show here.
-        common = ("lock", "tombstone", "version_key", "owner", "holds", "lease_ms")
-        assert _ACQUIRE.keys + _ACQUIRE.args == (*common, *_VERSION, "needs")
+        common = ("lock", "tombstone", "version_key", "clients", "owner", "holds", "lease_ms")
+        asks = ("needs", "channel", "client", "yields")
+        assert _ACQUIRE.keys + _ACQUIRE.args == (*common, *_VERSION, *asks)
         assert _RELEASE.keys + _RELEASE.args == (*common, "channel", "tombstone_ms", *_VERSION)
         self._reader = hiredis.Reader(notEnoughData=_NOTHING)
         self._waiting: deque[asyncio.Future[Any]] = deque()
@@ -101,7 +103,7 @@ class BareStream(TaskSide, asyncio.Protocol):
         put, forms = self.put, self._forms(name)
         acquire, release = forms.acquire, forms.release
         tombstone, version = forms.tombstone, forms.version
-        prefix = self.client_id + ":"
+        prefix = numbered(self.client_id, "")
         done = 0
         while not done or perf_counter() < end:
             self.owners += 1
@@ -115,19 +117,20 @@ class BareStream(TaskSide, asyncio.Protocol):
 
     def _forms(self, name: str) -> _Forms:
         key = name.encode()
-        channel = _keys.lock_channel(key)
+        channel, clients = _keys.lock_channel(key), _keys.waiting_clients(key)
         tombstone, version = _keys.tombstone(key, ""), _keys.version_key(key, "")
 
+        def owned(start: bytes) -> bytes:
+            return b"$%d\r\n" + _plain(start) + b"%b\r\n"
+
         def form(sha: str, *rest: bytes) -> bytes:
-            head = b"".join(map(_bulk, (b"EVALSHA", sha.encode(), b"3", key)))
-            owned = b"".join(
-                b"$%d\r\n" + _plain(start) + b"%b\r\n" for start in (tombstone, version, b"")
-            )
+            head = b"".join(map(_bulk, (b"EVALSHA", sha.encode(), b"4", key)))
+            keys = owned(tombstone) + owned(version) + _plain(_bulk(clients))
             tail = b"".join(map(_bulk, rest))
-            return b"*%d\r\n" % (7 + len(rest)) + _plain(head) + owned + _plain(tail)
+            return b"*%d\r\n" % (8 + len(rest)) + _plain(head) + keys + owned(b"") + _plain(tail)
 
         return _Forms(
-            form(self.acquire_sha, b"1", b"30000", b"0", b"0", b""),
+            form(self.acquire_sha, b"1", b"30000", b"0", b"0", b"", channel, b"", b"0"),
             form(self.release_sha, b"0", b"30000", channel, b"0", b"0", b"0"),
             len(tombstone),
             len(version),
@@ -189,14 +192,14 @@ class BareStreamPacking(BareStream):
         assert kind == LOCK
         put, acquire, release = self._put_for_later, self.acquire_sha, self.release_sha
         key = name.encode()
-        channel = _keys.lock_channel(key)
+        channel, clients = _keys.lock_channel(key), _keys.waiting_clients(key)
         tombstones, versions = _keys.tombstone(key, ""), _keys.version_key(key, "")
         done = 0
         while not done or perf_counter() < end:
             self.owners += 1
-            owner = f"{self.client_id}:{self.owners}".encode()
-            keys = (3, key, tombstones + owner, versions + owner)
-            await put(("EVALSHA", acquire, *keys, owner, 1, 30000, 0, 0, b""))
+            owner = numbered(self.client_id, self.owners).encode()
+            keys = (4, key, tombstones + owner, versions + owner, clients)
+            await put(("EVALSHA", acquire, *keys, owner, 1, 30000, 0, 0, b"", channel, b"", 0))
             await put(("EVALSHA", release, *keys, owner, 0, 30000, channel, 0, 0, 0))
             done += 1
         return done
@@ -230,7 +233,7 @@ class BareStreamLeast(BareStream):
                 (self.release_sha, _keys.lock_channel(key)),
             )
         )
-        prefix = self.client_id + ":"
+        prefix = numbered(self.client_id, "")
         done = 0
         while not done or perf_counter() < end:
             self.owners += 1
@@ -288,8 +291,9 @@ class _Alternating(AbstractAsyncContextManager[None]):
         while True:
             seen = stream.messages
             stream.owners += 1
-            self._owner = f"{stream.client_id}:{stream.owners}"
-            if await self._call(stream.acquire_sha, 1, 30000, 0, 0, b"") is None:
+            self._owner = numbered(stream.client_id, stream.owners)
+            rest = (1, 30000, 0, 0, b"", self._channel, b"", 0)
+            if await self._call(stream.acquire_sha, *rest) is None:
                 return
             await self._messages_beyond(seen)
 
@@ -300,7 +304,8 @@ class _Alternating(AbstractAsyncContextManager[None]):
 
     def _call(self, sha: str, *more: bytes | int) -> asyncio.Future[Any]:
         key, owner = self._key, self._owner
-        keys = (3, key, _keys.tombstone(key, owner), _keys.version_key(key, owner))
+        own = (_keys.tombstone(key, owner), _keys.version_key(key, owner))
+        keys = (4, key, *own, _keys.waiting_clients(key))
         return self._stream.call(("EVALSHA", sha, *keys, owner, *more))
 
     async def _messages_beyond(self, count: int) -> None:

@@ -44,8 +44,8 @@ async def pairs(url: str, tasks: int, requests: int) -> float:
     process = await asyncio.create_subprocess_exec(
         *(program, "-h", str(server.hostname), "-p", str(server.port), "--csv"),
         *("-c", str(connections), "-P", str(each), "-n", str(count), "-r", "1000000000"),
-        *("EVALSHA", sha, "3", "limit:__rand_int__", "limit:tombstone", "limit:version"),
-        *("owner", "1", "1", "0", "0", ""),
+        *("EVALSHA", sha, "4", "limit:__rand_int__", "limit:tombstone", "limit:version"),
+        *("limit:clients", "owner", "1", "1", "0", "0", "", "limit:channel", "", "0"),
         stdout=PIPE,
         stderr=PIPE,
     )

@@ -123,6 +123,10 @@ async def test_missing_command_is_told_at_once(
     client = clients(await allow(*all_but(missing)))
     # Scripts that are there already need no loading.
     await redis.script_flush()
+    if kind in ("lock", "fenced_lock") and missing in ("zadd", "zcard") and await is_old(redis):
+        # Only the queue of clients needs it. Redis 6.2 cannot be asked, and who waits looks itself.
+        await use_everything(client, LOCKS[kind](client), redis)
+        return
     async with asyncio.timeout(30):
         with pytest.raises(ScriptError) as caught:
             await use_everything(client, LOCKS[kind](client), redis)
@@ -131,6 +135,11 @@ async def test_missing_command_is_told_at_once(
     assert client.statistics().connections == 1
     await client.aclose()
     assert await unending(redis) == []
+
+
+async def is_old(redis: Redis) -> bool:
+    """Return whether scripts cannot ask what a user may do."""
+    return int((await redis.info("server"))["redis_version"].partition(".")[0]) < 7
 
 
 async def refusals(redis: Redis, command: str) -> list[str]:

@@ -167,7 +167,7 @@ SABOTAGES: dict[str, tuple[str, Sabotage]] = {
 
 
 #: Where to begin with what few seeds show.
-RARE = {"freed by force again": 3100}
+RARE = {"freed by force again": 3100, "tokens without time": 300}
 
 
 @pytest.mark.timeout(900)

@@ -128,7 +128,7 @@ class Weather:
         return True
 
     def _read(self, command: bytes) -> Sent:
-        words = command.split(b"\r\n", 20)[2::2]
+        words = command.split(b"\r\n")[2::2]
         if words[0] != b"EVALSHA":
             return Sent("", b"", b"", command)
         one, more = self._scripts[words[1]]
