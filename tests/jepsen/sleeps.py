@@ -9,34 +9,20 @@ An operation `overslept` is such a sleep, with the request before it and the ans
 
     t0, t1      when the request began that Redis answered with "busy"; when the next was answered
     value       when that "busy" had come, and when the timer ended the sleep
-    n           where the waiter stood by that "busy": see `Place`
+    n           where the waiter stood by that "busy": see `places`
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
-from enum import IntEnum
 from typing import Any
 
 from redisson_py._answers import Busy
 from redisson_py._engine import bus, client_queue, request, waiting
 from redisson_py._engine.request import AcquireRequest
 from tests.jepsen.history import now
-
-
-class Place(IntEnum):
-    """Where a waiter stands, which says whether a release wakes it."""
-
-    #: In no queue of Redis: every release wakes it.
-    NOWHERE = 0
-    #: In the queue of a fair lock: the release whose turn it is.
-    IN_TURN = 1
-    #: The first in the queue of clients: every release calls it.
-    FIRST = 2
-    #: Further back in the queue of clients: none wakes it. As the second it looks by a timer.
-    BEHIND = 3
-
+from tests.jepsen.places import Place
 
 #: Told of a sleep: the request, when it was sent and answered "busy", where it stood then, and the
 #: end of the sleep.

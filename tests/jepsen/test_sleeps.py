@@ -11,6 +11,7 @@ from redisson_py._commands.wakes import lock_wakes
 from redisson_py._engine.bus import Bus
 from redisson_py._engine.wakeups import Table
 from tests.jepsen import sleeps
+from tests.jepsen.places import Place
 from tests.support.waiting import until
 
 
@@ -102,7 +103,7 @@ class TestInTheQueueOfClients:
 
     @pytest.mark.parametrize(
         ("place", "stands"),
-        [(0, sleeps.Place.FIRST), (1, sleeps.Place.BEHIND), (2, sleeps.Place.BEHIND)],
+        [(0, Place.FIRST), (1, Place.BEHIND), (2, Place.BEHIND)],
     )
-    def test_its_place_is_what_the_server_said(self, place: int, stands: sleeps.Place) -> None:
+    def test_its_place_is_what_the_server_said(self, place: int, stands: Place) -> None:
         assert sleeps._place(None, Busy(1, place=place)) is stands  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tests.jepsen.checkers.redis_releases import Possession, possessions
 from tests.jepsen.checkers.verdict import Violation
 from tests.jepsen.history import History, Op
-from tests.jepsen.sleeps import Place
+from tests.jepsen.places import Place
 
 #: A strike in which Redis refuses SUBSCRIBE. It is asked again some seconds after it allows it.
 _FORBIDDING = "acl"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.jepsen.checkers.written import acquire, broken, fine, nemesis, op, release
 from tests.jepsen.history import Op
-from tests.jepsen.sleeps import Place
+from tests.jepsen.places import Place
 
 #: Nanoseconds, after which a refused SUBSCRIBE has been sent again.
 _LATER = 5_000_000_000
