@@ -97,11 +97,14 @@ class QueueSleeper(Sleeper):
         """Sleep until a wake-up, for `seconds`, or until it is time to look."""
         assert self.seat is not None
         end = None if seconds is None else loop_time() + seconds
+        early = 0.0
         while not self.seat.woken:
             until = min((each for each in (end, self._look_at) if each is not None), default=None)
             left = None if until is None else until - loop_time()
-            if left is not None and left <= PUNCTUAL:
+            if left is not None and left <= early:
                 return
+            # Only a timer is early: who looks just before a lease ends has to look again.
+            early = PUNCTUAL
             self._future = new_future()
             timer = None if left is None else call_later(left, self.rouse)
             try:

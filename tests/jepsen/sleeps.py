@@ -9,7 +9,7 @@ An operation `overslept` is such a sleep, with the request before it and the ans
 
     t0, t1      when the request began that Redis answered with "busy"; when the next was answered
     value       when that "busy" had come, and when the timer ended the sleep
-    n           1 if the waiter stands in a queue of Redis, which tells its turn to it alone; else 0
+    n           where the waiter stood by that "busy": see `places`
 """
 
 from __future__ import annotations
@@ -18,19 +18,23 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from redisson_py._engine import bus, waiting
+from redisson_py._answers import Busy
+from redisson_py._engine import bus, client_queue, request, waiting
 from redisson_py._engine.request import AcquireRequest
 from tests.jepsen.history import now
+from tests.jepsen.places import Place
 
-#: Told of a sleep: the request, when it was sent and answered "busy", and the end of the sleep.
-OnOverslept = Callable[[AcquireRequest, tuple[int, int], int], None]
+#: Told of a sleep: the request, when it was sent and answered "busy", where it stood then, and the
+#: end of the sleep.
+OnOverslept = Callable[[AcquireRequest, tuple[int, int], Place, int], None]
 
 
 class _Watch:
-    """One wait: when it was last told "busy", and the ends of its sleeps since."""
+    """One wait: when it was told "busy" last, where it stood then, and its sleeps since."""
 
     def __init__(self) -> None:
         self.busy: tuple[int, int] | None = None
+        self.place = Place.NOWHERE
         self.ends: list[int] = []
 
     def woken(self) -> None:
@@ -42,24 +46,24 @@ class _Watch:
 _watch: ContextVar[_Watch | None] = ContextVar("watch", default=None)
 
 
-class _Sleeper(bus.Sleeper):
-    """A sleeper that notes which sleeps end without a wake-up."""
+class _Noting(bus.Sleeper):
+    """Notes which sleeps end without a wake-up."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._watch = _watch.get()
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._wait = _watch.get()
         self._yields = False
 
     def rouse(self) -> None:
         """End the sleep; the timer calls this too."""
         super().rouse()
-        if self._watch is not None and self.seat is not None and self.seat.woken:
-            self._watch.woken()
+        if self._wait is not None and self.seat is not None and self.seat.woken:
+            self._wait.woken()
 
     async def wait(self, seconds: float | None) -> None:
         """Sleep, and note the end if nothing woke it."""
         await super().wait(seconds)
-        watch = None if self._yields else self._watch
+        watch = None if self._yields else self._wait
         if watch is not None and watch.busy is not None and self.seat and not self.seat.woken:
             watch.ends.append(now())
 
@@ -70,6 +74,20 @@ class _Sleeper(bus.Sleeper):
             return await super().wait_for_messages(beyond, seconds)
         finally:
             self._yields = False
+
+
+class _Sleeper(_Noting):
+    """A sleeper beside a channel on which all releases are announced."""
+
+
+class _QueueSleeper(_Noting, client_queue.QueueSleeper):
+    """A sleeper in the queue of clients."""
+
+
+def _place(waiting_for: AcquireRequest, answer: object) -> Place:
+    if isinstance(answer, Busy) and answer.place is not None:
+        return Place.BEHIND if answer.place else Place.FIRST
+    return Place.IN_TURN if waiting_for.ownership.commands.queues else Place.NOWHERE
 
 
 def watch_sleeps(told: OnOverslept) -> None:
@@ -86,11 +104,12 @@ def watch_sleeps(told: OnOverslept) -> None:
         if (watch := _watch.get()) is not None:
             for end in watch.ends:
                 if watch.busy is not None:
-                    told(self, watch.busy, end)
+                    told(self, watch.busy, watch.place, end)
             watch.ends.clear()
-            watch.busy = since, now()
+            watch.busy, watch.place = (since, now()), _place(self, answer)
         return answer
 
     bus.Sleeper = _Sleeper  # type: ignore[misc]
+    request.QueueSleeper = _QueueSleeper  # type: ignore[attr-defined, assignment]
     waiting.acquire = watched_acquire
     AcquireRequest.run = watched_run  # type: ignore[method-assign]

@@ -316,7 +316,9 @@ class Told(Listener):
             use.waits_no_more(event.outcome)
 
 
-def record_sleep(record: Recorder, request: Any, busy: tuple[int, int], end: int) -> None:
+def record_sleep(
+    record: Recorder, request: Any, busy: tuple[int, int], place: int, end: int
+) -> None:
     """Record a sleep of a waiter that nothing woke: see `sleeps`."""
     use = _current_use.get()
     record.note(
@@ -325,7 +327,7 @@ def record_sleep(record: Recorder, request: Any, busy: tuple[int, int], end: int
         since=busy[0],
         rid="" if use is None else use.rid,
         value=[busy[1], end],
-        n=int(request.ownership.commands.queues),
+        n=place,
     )
 
 

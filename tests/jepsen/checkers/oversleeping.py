@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from tests.jepsen.checkers.redis_releases import Possession, possessions
 from tests.jepsen.checkers.verdict import Violation
 from tests.jepsen.history import History, Op
+from tests.jepsen.places import Place
 
 #: A strike in which Redis refuses SUBSCRIBE. It is asked again some seconds after it allows it.
 _FORBIDDING = "acl"
@@ -21,6 +22,9 @@ _REFUSING = "busy"
 #: after a pause of at most a second, by a process that may be slow, and the request behind it may
 #: be served before.
 _NOT_LISTENING = 5_000_000_000
+
+#: Strikes in which the queue of clients is lost, or nobody can join it: the first two look then.
+_QUEUE_LOSING = frozenset({"flushall", "eviction", "memory-full", "disk-full"})
 
 
 def slept_on(history: History, judged: frozenset[str]) -> Iterator[Violation]:
@@ -35,18 +39,43 @@ def slept_on(history: History, judged: frozenset[str]) -> Iterator[Violation]:
         return
     refusing = [op for op in history.of("nemesis") if op.rid == _REFUSING]
     acquires = history.by_object("acquire")
+    in_line = _keeps_its_line(history)
     for obj, held in possessions(history).items():
         if obj not in judged:
             continue
         for sleep in sleeps.get(obj, ()):
             if any(_may_not_listen(sleep, strike) for strike in refusing):
                 continue
-            release = _in_turn if sleep.n else _unheard
+            if sleep.n == Place.BEHIND or (sleep.n == Place.FIRST and not in_line):
+                continue
+            if sleep.n == Place.FIRST and _may_be_in_no_queue(sleep, history):
+                continue
+            release = _in_turn if sleep.n == Place.IN_TURN else _unheard
             missed = release(sleep, held, acquires[obj])
             if missed is not None:
                 rule = f"a release of {obj} did not wake its waiter"
                 uses = [op for op in acquires[obj] if op.rid in (sleep.rid, missed.rid)]
                 yield Violation(rule, (*uses, sleep, missed), exact=True)
+
+
+def _keeps_its_line(history: History) -> bool:
+    """Return whether the first in a queue of clients stays the first, and every release calls it.
+
+    They stand there by the server's clock. An older version calls nobody.
+    """
+    stepped = any(op.rid.startswith("clock") for op in history.of("nemesis"))
+    older = any(op.value and op.value.get("older") for op in history.of("began"))
+    return not (stepped or older)
+
+
+def _may_be_in_no_queue(sleep: Op, history: History) -> bool:
+    """Return whether a client that was the first may stand in no queue during a sleep."""
+    _, over = sleep.value
+    return any(
+        op.t0 <= over and op.end >= sleep.t0
+        for op in history.of("nemesis")
+        if op.rid in _QUEUE_LOSING
+    )
 
 
 def _may_not_listen(sleep: Op, strike: Op) -> bool:

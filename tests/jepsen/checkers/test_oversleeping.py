@@ -8,6 +8,7 @@ import pytest
 
 from tests.jepsen.checkers.written import acquire, broken, fine, nemesis, op, release
 from tests.jepsen.history import Op
+from tests.jepsen.places import Place
 
 #: Nanoseconds, after which a refused SUBSCRIBE has been sent again.
 _LATER = 5_000_000_000
@@ -17,7 +18,9 @@ _RULE = "a release of x did not wake its waiter"
 
 def overslept(rid: str, asked: int, busy: int, over: int, answered: int, **facts: object) -> Op:
     """Return a sleep: its requests began at `asked`, and ended at `busy` and `answered`."""
-    return op("overslept", asked, answered, rid, value=[busy, over], **{"n": 0, **facts})
+    return op(
+        "overslept", asked, answered, rid, value=[busy, over], **{"n": Place.NOWHERE, **facts}
+    )
 
 
 A = [acquire("a", 0, 10), release("a", 100, 110)]
@@ -88,7 +91,7 @@ def test_several_holders_need_several_releases() -> None:
 
 
 def test_in_a_queue_only_the_next_one_is_told() -> None:
-    sleep = overslept("b", 20, 30, 500, 510, n=1)
+    sleep = overslept("b", 20, 30, 500, 510, n=Place.IN_TURN)
     assert broken("no lost wake-up", *A, B, sleep)[0] == _RULE
     # Somebody else came before it, or may have been told and has given up.
     fine("no lost wake-up", *A, B, acquire("c", 15, 200), release("c", 501, 505), sleep)
@@ -100,17 +103,35 @@ def test_in_a_queue_only_the_next_one_is_told() -> None:
 
 
 def test_who_is_overtaken_has_lost_its_place_and_need_not_be_told() -> None:
-    sleep = overslept("b", 20, 30, 500, 510, n=1)
+    sleep = overslept("b", 20, 30, 500, 510, n=Place.IN_TURN)
     came_later = [acquire("c", 200, 210), release("c", 220, 230)]
     before = [acquire("a", 0, 10), release("a", 12, 14)]
     fine("no lost wake-up", *before, B, *came_later, sleep)
 
 
 def test_who_gave_up_before_a_release_may_still_stand_in_the_queue() -> None:
-    sleep = overslept("b", 82, 90, 500, 510, n=1)
+    sleep = overslept("b", 82, 90, 500, 510, n=Place.IN_TURN)
     gone = acquire("c", 15, 60, out="fail")
     fine("no lost wake-up", *A, B, gone, sleep)
     # Unless its process was granted another request since: Redis has read both.
     later = [acquire("d", 62, 66, process="p-c"), release("d", 70, 72, process="p-c")]
     rule, _ = broken("no lost wake-up", acquire("a", 75, 80), *A[1:], B, gone, *later, sleep)
     assert rule == _RULE
+
+
+def test_the_first_in_the_queue_of_clients_is_called_and_no_other() -> None:
+    first = overslept("b", 20, 30, 500, 510, n=Place.FIRST)
+    # Whoever else waits, or got it before.
+    others = [acquire("c", 15, 200), release("c", 501, 505)]
+    assert broken("no lost wake-up", *A, B, *others, first)[0] == _RULE
+    fine("no lost wake-up", *A, B, replace(first, n=Place.BEHIND))
+
+
+def test_a_queue_of_clients_may_be_lost_or_out_of_order() -> None:
+    first = overslept("b", 20, 30, 500, 510, n=Place.FIRST)
+    for strike in ("flushall", "eviction", "memory-full", "disk-full"):
+        fine("no lost wake-up", *A, B, nemesis(strike, "x", 40, 50), first)
+        assert broken("no lost wake-up", *A, B, nemesis(strike, "x", 0, 5), first)[0] == _RULE
+    fine("no lost wake-up", *A, B, nemesis("clock-step", "x", 0, 5), first)
+    fine("no lost wake-up", *A, B, op("began", 0, 0, "c", value={"older": True}), first)
+    assert broken("no lost wake-up", *A, B, nemesis("cut", "x", 40, 50), first)[0] == _RULE
