@@ -5,8 +5,9 @@
 - A pair is two round trips. `connections` has a small pool, and sends a question again whose
   connection died: an owner that asked twice may be granted twice, so its release leaves a
   tombstone, as if the engine had said `unsure`.
-- Waiters are woken by NOTIFY, which is sent only if the row says that somebody waits (`listening`).
-  Where nothing is delivered, as behind a pooler in transaction mode, they poll.
+- Clients wait in a queue (`queue`). A release calls the first of it with NOTIFY, which is sent only
+  if somebody waits (`listening`). Where nothing is delivered, as behind a pooler in transaction
+  mode, they poll and do not queue.
 - No question waits for a transaction of a user's, such as one with a `guard`: it is answered by
   `Busy` with a time after which to ask again.
 """
@@ -32,11 +33,11 @@ from redisson_py._stores.contract import (
     State,
     Wish,
 )
-from redisson_py._stores.postgres import sql
+from redisson_py._stores.postgres import queue, sql
 from redisson_py._stores.postgres.connections import Answer, Connections, Target
 from redisson_py._stores.postgres.freeing import Freeing
 from redisson_py._stores.postgres.guard import guard
-from redisson_py._stores.postgres.listening import Listening, channel_of
+from redisson_py._stores.postgres.listening import WATCH_TIME, Listening, channel_of
 from redisson_py._stores.postgres.table import prepare_table
 from redisson_py._stores.postgres.url import check_url, database_of, search_path_of
 from redisson_py._stores.trouble import Trouble
@@ -47,8 +48,10 @@ from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostEr
 POLL: Final = 0.25
 #: Seconds until a caller asks again for a free row that a transaction has locked: a guard.
 LOCKED: Final = 0.1
-#: A waiter asks again at the latest while the row still says that it waits.
-_LONGEST_WAIT: Final = sql.WAITER_TIME / 2 - 5
+#: A waiter asks again at the latest while it still counts as waiting.
+_LONGEST_WAIT: Final = queue.WAITER_TIME / 2 - 5
+#: How many waiters, the first of the queue, look after the holder.
+_WATCHERS: Final = 2
 #: How often we ask again at once for a row that changes while we look.
 _TRIES: Final = 3
 #: A request for a hold does not wait for a row that somebody has locked: it is busy.
@@ -171,13 +174,13 @@ class PostgresStore:
     async def _ask_and_listen(
         self, wish: Wish, listening: Listening, deadline: float
     ) -> Granted | Busy:
-        heard = listening.hears(wish.name)
-        answer = await self._ask(wish, deadline)
+        heard = listening.hears
+        # What nobody hears must not be called: it asks as a newcomer first.
+        answer = await self._ask(wish, deadline, station=listening.station if heard else None)
         if isinstance(answer, Busy) and not heard:
-            heard = await listening.wait_until_heard(wish.name, deadline)
-            if heard:
-                # A release since the first look did not ring here.
-                answer = await self._ask(wish, deadline)
+            heard = await listening.wait_until_heard(deadline)
+            station = listening.station if heard else None
+            answer = await self._ask(wish, deadline, station=station, barges=not heard)
         if isinstance(answer, Granted):
             listening.discard(wish.name, wish.owner)
             return answer
@@ -244,8 +247,10 @@ class PostgresStore:
         # A request without an answer may have ended it.
         return answer.repeated or bool(answer.value and answer.value[0]["held"])
 
-    async def _ask(self, wish: Wish, deadline: float) -> Granted | Busy:
-        answer = await self._ask_once_or_again(wish, deadline)
+    async def _ask(
+        self, wish: Wish, deadline: float, *, station: str | None = None, barges: bool = False
+    ) -> Granted | Busy:
+        answer = await self._ask_once_or_again(wish, deadline, station, barges)
         if isinstance(answer, Busy) and not wish.waits and wish.owner in self._repeated:
             # The caller would leave without giving back, and the first copy may still arrive.
             raise ConnectionLostError(
@@ -255,9 +260,11 @@ class PostgresStore:
             )
         return answer
 
-    async def _ask_once_or_again(self, wish: Wish, deadline: float) -> Granted | Busy:
+    async def _ask_once_or_again(
+        self, wish: Wish, deadline: float, station: str | None, barges: bool
+    ) -> Granted | Busy:
         lease, tokens = float(wish.lease), wish.tokens
-        arguments = (_id(wish.name), wish.name, wish.owner, lease, tokens, wish.waits)
+        arguments = (_id(wish.name), wish.name, wish.owner, lease, tokens, station, barges)
         for _ in range(_TRIES):
             try:
                 answer = await self._fetch(sql.ASK, arguments, deadline, _LOCKED_ROW)
@@ -276,8 +283,15 @@ class PostgresStore:
                     return Granted(until, row["token"], row["tokens"])
                 if row["refused"]:
                     raise BackendError(f"{wish.owner} gave {wish.name!r} back and cannot ask again")
-                if row["owner"] is not None and row["remaining"] > 0:
+                held = row["owner"] is not None and row["remaining"] > 0
+                if station is not None and row["ahead"] >= _WATCHERS:
+                    return Busy(None)
+                if held and station is not None and not _queues(row["owner"]):
+                    return Busy(min(row["remaining"], POLL))
+                if held:
                     return Busy(row["remaining"])
+                if row["reserved"]:
+                    return Busy(WATCH_TIME)
         return Busy(LOCKED)
 
     async def _renew(
@@ -329,10 +343,12 @@ class PostgresStore:
     async def _ring(self, name: str) -> None:
         """Have who waits ask again, because a lease ends sooner than they were told."""
         with suppress(BackendError, asyncpg.PostgresError):
-            await self._notify(channel_of(name))
+            await self._fetch(
+                sql.RING, (_id(name), channel_of(name)), now() + 5.0, (asyncpg.PostgresError,)
+            )
 
-    async def _notify(self, channel: str) -> None:
-        await self._fetch(sql.NOTIFY, (channel,), now() + 5.0, (asyncpg.PostgresError,))
+    async def _notify(self, channel: str, message: str) -> None:
+        await self._fetch(sql.NOTIFY, (channel, message), now() + 5.0, (asyncpg.PostgresError,))
 
     def _remember(self, owner: str) -> None:
         self._repeated[owner] = None
@@ -355,6 +371,11 @@ def _check_count(what: str, count: object, least: int) -> None:
 
 def _hold_of(renewal: Renewal) -> _Hold:
     return renewal.name, renewal.owner, renewal.token
+
+
+def _queues(owner: str) -> bool:
+    """Return whether the release of an owner calls the first waiter; older versions' do not."""
+    return owner.rpartition(":")[2].startswith("0")
 
 
 def _id(name: str) -> bytes:

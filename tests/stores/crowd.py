@@ -1,0 +1,170 @@
+"""A crowd of clients that want one name: what a hand-off costs, and who gets how many.
+
+The clients of one process are as separate as those of many: each has its own connections and
+channels. By hand, on a server of its own that syncs what it writes:
+`python -m tests.stores.crowd postgres 2 8 32`, or `mysql`; `--hold 0.2` for longer sections.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+import asyncmy.connection
+import asyncpg
+
+from redisson_py.mysql import MySQL
+from redisson_py.postgres import Postgres
+
+NAME = "crowd"
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """One section: whose, and when it was wanted and begun."""
+
+    who: int
+    wanted: float
+    begun: float
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """What was seen in the time of a crowd.
+
+    Attributes:
+        clients: How many wanted the name, all the time.
+        seconds: For how long.
+        visits: The sections, in their order.
+        statements: How many statements the clients sent, each one a transaction.
+    """
+
+    clients: int
+    seconds: float
+    visits: Sequence[Visit]
+    statements: int
+
+    @property
+    def counts(self) -> list[int]:
+        """How many sections each client had."""
+        return [sum(each.who == who for each in self.visits) for who in range(self.clients)]
+
+    @property
+    def statements_each(self) -> float:
+        """How many statements a hand-off took."""
+        return self.statements / len(self.visits)
+
+    @property
+    def fairness(self) -> float:
+        """Jain's index: 1.0 if all had the same number of sections."""
+        counts = self.counts
+        return sum(counts) ** 2 / (len(counts) * sum(each * each for each in counts))
+
+    @property
+    def longest_wait(self) -> float:
+        """In rounds: one is the time in which each client has its turn, on the average."""
+        longest = max(each.begun - each.wanted for each in self.visits)
+        return longest / (self.clients * self.seconds / len(self.visits))
+
+
+@contextmanager
+def counted() -> Iterator[Callable[[], int]]:
+    """Count the statements that clients of this process send to databases."""
+    sent = 0
+
+    def counting(method: Any) -> Any:
+        async def count(*args: Any, **options: Any) -> Any:
+            nonlocal sent
+            sent += 1
+            return await method(*args, **options)
+
+        return count
+
+    places = [
+        (asyncpg.Connection, "fetch"),
+        (asyncpg.Connection, "execute"),
+        (asyncmy.connection.Connection, "query"),
+    ]
+    before = [(kind, name, getattr(kind, name)) for kind, name in places]
+    for kind, name, method in before:
+        setattr(kind, name, counting(method))
+    try:
+        yield lambda: sent
+    finally:
+        for kind, name, method in before:
+            setattr(kind, name, method)
+
+
+async def crowd(
+    make: Callable[[], Any],
+    clients: int,
+    seconds: float,
+    hold: float = 0.0,
+    warm_up: float = 0.5,
+) -> Crowd:
+    """Have clients want one name all the time; look at what they do after a while."""
+    visits: list[Visit] = []
+    ends_at = float("inf")
+
+    async def want(who: int, client: Any) -> None:
+        lock = client.get_lock(NAME)
+        while (wanted := monotonic()) < ends_at:
+            async with lock:
+                visits.append(Visit(who, wanted, monotonic()))
+                if hold:
+                    await asyncio.sleep(hold)
+
+    async with AsyncExitStack() as stack:
+        made = [await stack.enter_async_context(make()) for _ in range(clients)]
+        await asyncio.gather(*(client.ping() for client in made))
+        with counted() as sent:
+            tasks = [asyncio.create_task(want(who, client)) for who, client in enumerate(made)]
+            await asyncio.sleep(warm_up)
+            visits.clear()
+            before, began = sent(), monotonic()
+            await asyncio.sleep(seconds)
+            found = Crowd(clients, monotonic() - began, list(visits), sent() - before)
+        ends_at = 0.0
+        await asyncio.gather(*tasks)
+    return found
+
+
+async def _main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("store", choices=["postgres", "mysql"])
+    parser.add_argument("clients", type=int, nargs="+")
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--hold", type=float, default=0.0)
+    asked = parser.parse_args()
+    from tests.stores.mysql.server import DATABASE, running_mariadb
+    from tests.stores.postgres.server import running_postgres
+
+    servers = {
+        "postgres": lambda: running_postgres(18, fsync="off", max_connections="300"),
+        "mysql": lambda: running_mariadb("--skip-log-bin", "--max-connections=300"),
+    }
+    with servers[asked.store]() as server:
+
+        def make() -> Any:
+            if asked.store == "postgres":
+                return Postgres.from_url(server.url, connections=1)
+            url = f"mysql://admin:admin@127.0.0.1:{server.port}/{DATABASE}"
+            return MySQL.from_url(f"{url}?connections=1")
+
+        for clients in asked.clients:
+            found = await crowd(make, clients, asked.seconds, asked.hold, warm_up=2.0)
+            rate = len(found.visits) / found.seconds
+            print(
+                f"{clients:4} clients: {rate:7.1f} sections/s, {found.statements_each:6.2f}"
+                f" statements each, Jain {found.fairness:.3f}, longest wait"
+                f" {found.longest_wait:.1f} rounds"
+            )
+
+
+if __name__ == "__main__":
+    asyncio.run(_main())
