@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager
+from bisect import bisect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -26,7 +28,7 @@ NAME = "crowd"
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """One section: whose, and when it was wanted and begun."""
+    """One section: whose, when it was wanted, and when it began."""
 
     who: int
     wanted: float
@@ -67,9 +69,10 @@ class Crowd:
 
     @property
     def longest_wait(self) -> float:
-        """In rounds: one is the time in which each client has its turn, on the average."""
-        longest = max(each.begun - each.wanted for each in self.visits)
-        return longest / (self.clients * self.seconds / len(self.visits))
+        """In rounds, of as many sections as there are clients."""
+        begun = sorted(each.begun for each in self.visits)
+        passed = (bisect(begun, each.begun) - bisect(begun, each.wanted) for each in self.visits)
+        return max(passed) / self.clients
 
 
 @contextmanager
@@ -103,19 +106,21 @@ def counted() -> Iterator[Callable[[], int]]:
 async def crowd(
     make: Callable[[], Any],
     clients: int,
-    seconds: float,
+    rounds: int,
     hold: float = 0.0,
-    warm_up: float = 0.5,
 ) -> Crowd:
-    """Have clients want one name all the time; look at what they do after a while."""
+    """Have clients want one name all the time; look at what they do after two rounds."""
     visits: list[Visit] = []
-    ends_at = float("inf")
+    first, last = 2 * clients, (2 + rounds) * clients
 
     async def want(who: int, client: Any) -> None:
         lock = client.get_lock(NAME)
-        while (wanted := monotonic()) < ends_at:
+        while len(visits) < last:
+            wanted = monotonic()
             async with lock:
                 visits.append(Visit(who, wanted, monotonic()))
+                if len(visits) in (first, last):
+                    marks.append((sent(), monotonic()))
                 if hold:
                     await asyncio.sleep(hold)
 
@@ -123,43 +128,34 @@ async def crowd(
         made = [await stack.enter_async_context(make()) for _ in range(clients)]
         await asyncio.gather(*(client.ping() for client in made))
         with counted() as sent:
-            tasks = [asyncio.create_task(want(who, client)) for who, client in enumerate(made)]
-            await asyncio.sleep(warm_up)
-            visits.clear()
-            before, began = sent(), monotonic()
-            await asyncio.sleep(seconds)
-            found = Crowd(clients, monotonic() - began, list(visits), sent() - before)
-        ends_at = 0.0
-        await asyncio.gather(*tasks)
-    return found
+            marks: list[tuple[int, float]] = []
+            await asyncio.gather(*(want(who, client) for who, client in enumerate(made)))
+    (before, began), (after, ended) = marks
+    return Crowd(clients, ended - began, visits[first:last], after - before)
 
 
 async def _main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("store", choices=["postgres", "mysql"])
     parser.add_argument("clients", type=int, nargs="+")
-    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--hold", type=float, default=0.0)
     asked = parser.parse_args()
-    from tests.stores.mysql.server import DATABASE, running_mariadb
+    from tests.stores.mysql.server import running_mariadb
     from tests.stores.postgres.server import running_postgres
 
-    servers = {
-        "postgres": lambda: running_postgres(18, fsync="off", max_connections="300"),
-        "mysql": lambda: running_mariadb("--skip-log-bin", "--max-connections=300"),
-    }
-    with servers[asked.store]() as server:
-
-        def make() -> Any:
-            if asked.store == "postgres":
-                return Postgres.from_url(server.url, connections=1)
-            url = f"mysql://admin:admin@127.0.0.1:{server.port}/{DATABASE}"
-            return MySQL.from_url(f"{url}?connections=1")
-
+    with ExitStack() as running:
+        if asked.store == "postgres":
+            postgres = running.enter_context(running_postgres(fsync="on", max_connections="300"))
+            make: Callable[[], Any] = partial(Postgres.from_url, postgres.url, connections=1)
+        else:
+            options = "--skip-log-bin", "--max-connections=300"
+            mysql = running.enter_context(running_mariadb(*options))
+            make = partial(MySQL.from_url, f"{mysql.url()}?connections=1")
         for clients in asked.clients:
-            found = await crowd(make, clients, asked.seconds, asked.hold, warm_up=2.0)
+            found = await crowd(make, clients, asked.rounds, asked.hold)
             rate = len(found.visits) / found.seconds
-            print(
+            print(  # noqa: T201
                 f"{clients:4} clients: {rate:7.1f} sections/s, {found.statements_each:6.2f}"
                 f" statements each, Jain {found.fairness:.3f}, longest wait"
                 f" {found.longest_wait:.1f} rounds"

@@ -65,6 +65,11 @@ def first_two(row: str, but: str = "''::pg_catalog.text") -> str:
         ORDER BY {_KEY} LIMIT 2)"""
 
 
+def waiting(row: str) -> str:
+    """Return the owners that wait, in order."""
+    return f"ARRAY(SELECT {_OWNER} FROM {_waiters(row)} ORDER BY {_KEY})"
+
+
 def is_reserved(row: str, owner: str) -> str:
     """Return whether another waiter than this owner was called."""
     return f"""EXISTS (

@@ -325,10 +325,11 @@ CONFIRM: Final = f"""
 SELECT {_KEPT}
 FROM {_ENTRIES} JOIN {TABLE} AS t ON {_SAME_HOLD}"""
 
-#: id -> the holder, if there is one.
+#: id -> the holder, if it is held, and who waits, in order.
 LOOK: Final = f"""
-SELECT owner, token, {_REMAINING} AS remaining FROM {TABLE}
-WHERE id {_EQ} {_ID} AND owner IS NOT NULL AND expires {_GT} {_NOW}"""
+SELECT owner, token, {_REMAINING} AS remaining,
+    owner IS NOT NULL AND expires {_GT} {_NOW} AS held, {queue.waiting(TABLE)} AS waiters
+FROM {TABLE} WHERE id {_EQ} {_ID}"""
 
 #: id, owner, token -> a row if they hold it. In the user's transaction.
 GUARD: Final = f"""

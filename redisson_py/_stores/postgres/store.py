@@ -226,13 +226,14 @@ class PostgresStore:
         return [None if each is None else each.until for each in found]
 
     async def look(self, name: str, deadline: float, kind: Kind = "lock") -> State:
-        """Return who holds a name. Waiters are not known."""
+        """Return who holds a name, and who waits: one of each client."""
         answer = await self._fetch(sql.LOOK, (_id(name),), deadline)
-        holder = None
-        if answer.value:
-            (row,) = answer.value
-            holder = HolderState(row["owner"], row["remaining"], row["token"])
-        return State(holder, None, (f"{sql.TABLE} where id = '\\x{_id(name).hex()}'",))
+        holder, waiters = None, ()
+        for row in answer.value:
+            waiters = tuple(row["waiters"])
+            if row["held"]:
+                holder = HolderState(row["owner"], row["remaining"], row["token"])
+        return State(holder, waiters, (f"{sql.TABLE} where id = '\\x{_id(name).hex()}'",))
 
     async def force_release(self, name: str, deadline: float, kind: Kind = "lock") -> bool:
         """End the hold that there is, and ring; return whether there was one. Two round trips.
