@@ -1,7 +1,6 @@
 """Owners: the client's id, and a number for each outermost acquisition.
 
-No number is used twice, so nothing that arrives late can touch a newer hold. It begins with a zero:
-of such holders, others know that their releases call the first client that waits.
+No number is used twice, so nothing that arrives late can touch a newer hold.
 """
 
 from __future__ import annotations
@@ -66,7 +65,7 @@ class Owners:
     def renew(self) -> None:
         """Take another client id, after a fork or when the client is opened again."""
         self.client_id: str = client_id_of(uuid.uuid4().bytes[:_TELLING])
-        self.prefix: str = self.client_id + ":0"
+        self.prefix: str = self.client_id + ":"
 
     def new_owner(self) -> str:
         """Return an owner that was never used before."""

@@ -60,6 +60,18 @@ _ONE_SLEEP = 3600.0
 _ENDED = "its event loop was shut down"
 
 
+class StoreOwners(Owners):
+    """Owners whose numbers begin with a zero: their releases call the first client that waits.
+
+    Those of older versions do not.
+    """
+
+    def renew(self) -> None:
+        """Take another client id."""
+        super().renew()
+        self.prefix += "0"
+
+
 class StoreClient(AsyncOnly):
     """Base of the clients of stores: makes locks and keeps what they hold.
 
@@ -77,7 +89,7 @@ class StoreClient(AsyncOnly):
         checked = self._options = check_store_options(options)
         teller = None if checked.listener is None else Teller(checked.listener)
         store = self._store = make_store(checked.lease_time)
-        self._owners = Owners()
+        self._owners = StoreOwners()
         self._table = Table()
         counts = Counts()
         outages = Outages(store.where, counts, teller, server=store.title)

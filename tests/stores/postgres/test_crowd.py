@@ -228,6 +228,11 @@ async def test_a_first_that_is_stopped_or_killed(
             if end != "release":
                 with pytest.raises(LeaseLostError):
                     await lease.release()
+        async with Postgres.from_url(server.url) as one, started(server.url) as look:
+            # A dead one that was called last goes by the clock; its entry, with the next change.
+            await in_queue(look, name, 0)
+            async with one.get_lock(name):
+                pass
         async with connected(server.url) as raw:
             row = await row_of(raw, name)
             assert (row["owner"], row["refused"]) == (None, None)
