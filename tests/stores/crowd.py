@@ -20,6 +20,7 @@ from typing import Any
 import asyncmy.connection
 import asyncpg
 
+from redisson_py.errors import AcquireTimeoutError
 from redisson_py.mysql import MySQL
 from redisson_py.postgres import Postgres
 
@@ -127,11 +128,21 @@ async def crowd(
     async with AsyncExitStack() as stack:
         made = [await stack.enter_async_context(make()) for _ in range(clients)]
         await asyncio.gather(*(client.ping() for client in made))
+        await _have_waited(made)
         with counted() as sent:
             marks: list[tuple[int, float]] = []
             await asyncio.gather(*(want(who, client) for who, client in enumerate(made)))
     (before, began), (after, ended) = marks
     return Crowd(clients, ended - began, visits[first:last], after - before)
+
+
+async def _have_waited(clients: Sequence[Any]) -> None:
+    """Have each client wait once in vain: it listens from then on."""
+    for holder, others in ((clients[0], clients[1:]), (clients[-1], clients[:1])):
+        async with holder.get_lock("warm"):
+            waits = (client.get_lock("warm").acquire(timeout=1) for client in others)
+            answers = await asyncio.gather(*waits, return_exceptions=True)
+            assert all(isinstance(each, AcquireTimeoutError) for each in answers)
 
 
 async def _main() -> None:

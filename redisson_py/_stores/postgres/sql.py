@@ -11,6 +11,8 @@ Rules of these statements, which the tests check one by one:
 - A new token takes the row FOR UPDATE, everything else FOR NO KEY UPDATE. So a guard's FOR KEY
   SHARE stops the next grant only, and a grant that meets it does not wait (SKIP LOCKED).
 - The client queue is in the row too, see `queue`. Each entry has an end: dead clients vanish.
+- Where there is none, the statements ending in `_PLAIN` decide: what starts up for a queue costs
+  as much as they do.
 """
 
 from __future__ import annotations
@@ -140,6 +142,37 @@ _IS_REFUSED: Final = f"coalesce(refused {_HAS_KEY} {_OWNER}, false)"
 _IS_FREE: Final = f"(owner IS NULL OR expires {_LE} {_NOW})"
 _STATION: Final = "$6::pg_catalog.text"
 
+# Of `ASK` and `ASK_PLAIN`.
+_INSERTED: Final = f"""
+    INSERT INTO {TABLE} (id, name, owner, token, tokens, expires)
+    SELECT {_ID}, $2::pg_catalog.text, {_OWNER}, {_microseconds(_EPOCH)}, $5::pg_catalog.int8,
+        {_UNTIL_LEASE}
+    WHERE NOT EXISTS (SELECT FROM granted)
+        AND NOT EXISTS (SELECT FROM {TABLE} WHERE id {_EQ} {_ID})
+    ON CONFLICT (id) DO NOTHING
+    RETURNING true, owner, token, tokens, expires, refused"""
+_GRANT: Final = f"""
+    SET owner = {_OWNER},
+        token = greatest(t.token {_PLUS} t.tokens, {_microseconds(_EPOCH)}),
+        tokens = $5::pg_catalog.int8, expires = {_UNTIL_LEASE}"""
+
+#: id, name, owner, lease, tokens -> whether it was granted now, and the row. `ASK` where nobody
+#: waits or is refused; no row: somebody is, or the row is made or deleted at this moment.
+ASK_PLAIN: Final = f"""
+WITH granted AS (
+    UPDATE {TABLE} AS t{_GRANT}
+    WHERE t.id {_EQ} (
+        SELECT id FROM {TABLE} WHERE id {_EQ} {_ID} AND {_IS_FREE} AND refused IS NULL
+        FOR UPDATE SKIP LOCKED)
+    RETURNING true AS granted, owner, token, tokens, expires, refused
+), inserted AS ({_INSERTED}
+), seen AS (
+    SELECT false, owner, token, tokens, expires, refused FROM {TABLE}
+    WHERE id {_EQ} {_ID} AND refused IS NULL AND NOT EXISTS (SELECT FROM granted)
+)
+SELECT granted, owner, token, tokens, {_REMAINING} AS remaining
+FROM (TABLE granted UNION ALL TABLE inserted UNION ALL TABLE seen) AS answer"""
+
 #: id, name, owner, lease, tokens, station, barges -> whether it was granted now, and the row.
 #:
 #: With a station it joins the queue if it is not granted. If it barges, it may take what waits for
@@ -152,10 +185,7 @@ WITH locked AS (
         AND pg_catalog.set_config('lock_timeout', '{LOCK_WAIT_MS}', true) IS NOT NULL
     FOR NO KEY UPDATE
 ), granted AS (
-    UPDATE {TABLE} AS t
-    SET owner = {_OWNER},
-        token = greatest(t.token {_PLUS} t.tokens, {_microseconds(_EPOCH)}),
-        tokens = $5::pg_catalog.int8, expires = {_UNTIL_LEASE},
+    UPDATE {TABLE} AS t{_GRANT},
         refused = {queue.without("t", _OWNER)}
     WHERE t.id {_EQ} (
         SELECT id FROM {TABLE}
@@ -164,14 +194,7 @@ WITH locked AS (
                 AND ($7::pg_catalog.bool OR NOT {queue.is_reserved("locked", _OWNER)}))
         FOR UPDATE SKIP LOCKED)
     RETURNING true AS granted, owner, token, tokens, expires, refused
-), inserted AS (
-    INSERT INTO {TABLE} (id, name, owner, token, tokens, expires)
-    SELECT {_ID}, $2::pg_catalog.text, {_OWNER}, {_microseconds(_EPOCH)}, $5::pg_catalog.int8,
-        {_UNTIL_LEASE}
-    WHERE NOT EXISTS (SELECT FROM granted)
-        AND NOT EXISTS (SELECT FROM {TABLE} WHERE id {_EQ} {_ID})
-    ON CONFLICT (id) DO NOTHING
-    RETURNING true, owner, token, tokens, expires, refused
+), inserted AS ({_INSERTED}
 ), joined AS (
     UPDATE {TABLE} AS t
     SET refused = {queue.joined("t", _OWNER, _STATION)}
@@ -224,8 +247,8 @@ WITH locked AS (
         refused = {queue.without("called", _OWNER, "CASE WHEN calls THEN waiters[1] END")}
     FROM called WHERE t.id {_EQ} called.id
     RETURNING t.id, called.expires, called.waiting_until, called.mine, called.free, called.before,
-        called.waiters, called.calls)
-SELECT mine AND expires {_GT} {_NOW} AS held, {_RINGS_ALL} AS wanted,
+        called.waiters, called.calls, t.refused IS NOT NULL AS crowded)
+SELECT crowded, mine AND expires {_GT} {_NOW} AS held, {_RINGS_ALL} AS wanted,
     calls OR {_RINGS_ALL} AS rang,
     CASE WHEN {_RINGS_ALL} THEN {_NOTIFY}{_CHANNEL}, '') END,
     CASE WHEN calls THEN {queue.tell("waiters[1]", queue.ASK_NOW)}
@@ -236,6 +259,16 @@ SELECT mine AND expires {_GT} {_NOW} AS held, {_RINGS_ALL} AS wanted,
 FROM freed"""
 
 
+#: id, owner -> whether it held. `GIVE_BACK` where nobody waits or is refused; no row: somebody is,
+#: or it is not the holder.
+GIVE_BACK_PLAIN: Final = f"""
+UPDATE {TABLE}
+SET owner = NULL, expires = least(expires, {_NOW}),
+    freed_by = CASE WHEN expires {_GT} {_NOW} THEN owner END
+WHERE id {_EQ} {_ID} AND owner {_EQ} $2::pg_catalog.text AND refused IS NULL
+    AND waiting_until IS NULL
+RETURNING freed_by IS NOT NULL AS held"""
+
 #: id, channel, owner -> whether it held; no row: it is not the holder, nor the last one, and does
 #: not wait.
 GIVE_BACK: Final = f"""{
@@ -245,7 +278,7 @@ GIVE_BACK: Final = f"""{
     )
 }
 UNION ALL
-SELECT true, false, false, NULL, NULL, NULL FROM {TABLE}
+SELECT false, true, false, false, NULL, NULL, NULL FROM {TABLE}
 WHERE id {_EQ} {_ID} AND freed_by {_EQ} {_OWNER} AND NOT EXISTS (SELECT FROM freed)"""
 
 #: id, channel, owner, token -> whether it was held; no row: it was not. Late, it ends no other
