@@ -96,6 +96,8 @@ async def test_a_message_is_sent_only_if_somebody_waits(server: PostgresServer) 
         assert store._listening is not None
         channel = f"{queue.CHANNEL}{store._listening.station}"
         await raw.add_listener(channel, hear)
+        # Clients of older versions hear their own channel.
+        await raw.add_listener(channel_of("quiet"), hear)
         await pair("a:01")
         assert heard == ["a:01"]
         await granted(store, "quiet", "a:02")
@@ -108,6 +110,7 @@ async def test_a_message_is_sent_only_if_somebody_waits(server: PostgresServer) 
         call = queue.ASK_NOW + id_of("quiet").hex()
         assert heard == ["a:01", call, "a:03"]
         await raw.remove_listener(channel, hear)
+        await raw.remove_listener(channel_of("quiet"), hear)
 
 
 async def test_a_waiter_sees_a_release_that_commits_meanwhile(server: PostgresServer) -> None:
