@@ -28,6 +28,14 @@ def client(store: str, url: str, lease_time: float) -> StoreClient:
         from redisson_py.etcd import Etcd
 
         return Etcd.from_url(url, lease_time=lease_time)
+    if store == "postgres":
+        from redisson_py.postgres import Postgres
+
+        return Postgres.from_url(url, lease_time=lease_time)
+    if store == "mysql":
+        from redisson_py.mysql import MySQL
+
+        return MySQL.from_url(url, lease_time=lease_time)
     from redisson_py.zookeeper import ZooKeeper
 
     return ZooKeeper.from_url(url, lease_time=lease_time)

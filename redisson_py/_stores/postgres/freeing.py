@@ -51,7 +51,7 @@ class Freeing:
                 with suppress(asyncpg.PostgresError):
                     await connection.execute(sql.IS_CROWDED)
             else:
-                self._silent = self._silent and not any(row.get("wanted") for row in rows)
+                self._silent = self._silent and not any(row.get("rang") for row in rows)
             return rows
 
         return await self._connections.run(free, deadline)

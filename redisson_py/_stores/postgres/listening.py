@@ -1,11 +1,10 @@
-"""LISTEN for the names that somebody waits for, on one connection.
+"""LISTEN for calls, on one connection and one channel: the client's station in every client queue.
 
-Each name has a channel of its own: with one for all, each release that is waited for would go to
-each client of the database. A channel stays for a while when nobody waits any more, as the next
-waiter is often near.
+A message says for which name it is: ask now, or ask soon if nobody else took it. Clients of older
+versions have a channel for each name (`channel_of`), on which a release rings for all of them.
 
-Invariant: a name counts as heard only while its LISTEN is in force, so that a caller that asks
-afterwards misses no release. Whenever that was interrupted, all waiters ask again (`ring_all`).
+Invariant: a client is heard only while its LISTEN is in force. Whenever that was interrupted, all
+waiters ask again (`ring_all`).
 
 A pooler in transaction mode takes LISTEN and delivers nothing. So each connection proves itself
 with a message of our own, sent by another one. While there is none that delivers, nothing is heard,
@@ -19,7 +18,6 @@ import asyncio
 import hashlib
 import random
 import secrets
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -29,7 +27,7 @@ import asyncpg
 
 from redisson_py._loop import end_task
 from redisson_py._stores.contract import Bell
-from redisson_py._stores.postgres import sql
+from redisson_py._stores.postgres import queue, sql
 from redisson_py._stores.postgres.connections import Target, abandon
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError
@@ -43,8 +41,10 @@ _INTERVAL: Final = 10.0
 #: Seconds after which another connection is tried where messages are not delivered.
 _DEAF_PAUSE: Final = 30.0
 _LONGEST_PAUSE: Final = 5.0
-#: Channels that stay although nobody waits.
-_SPARE: Final = 256
+#: Seconds after which a waiter that was told to watch asks: nothing is kept for the first any more.
+WATCH_TIME: Final = queue.CALL_TIME + 0.01
+#: Proves that messages are delivered.
+_PROOF: Final = "p"
 
 _FAILURES: Final = (
     OSError,
@@ -54,43 +54,53 @@ _FAILURES: Final = (
     BackendError,
 )
 
-Notify = Callable[[str], Awaitable[None]]
+Notify = Callable[[str, str], Awaitable[None]]
 
 
 def channel_of(name: str) -> str:
-    """Return the channel of a name: 128 bits of its digest."""
-    return f"redisson_py_{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+    """Return the channel of a name, for clients of older versions: 128 bits of its digest."""
+    return f"{queue.CHANNEL}{_digest(name)[:32]}"
+
+
+def _digest(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()
 
 
 @final
-class _Entry:
-    """A name, its waiters, and whether its LISTEN is in force."""
+class _Waited:
+    """A name that owners of this client wait for."""
 
-    __slots__ = ("channel", "heard", "owners")
+    __slots__ = ("name", "owners", "watch")
 
     def __init__(self, name: str) -> None:
-        self.channel: str = channel_of(name)
+        self.name: str = name
         self.owners: set[str] = set()
-        self.heard = asyncio.Event()
+        #: Rings when it is time to look whether the first of the queue took it.
+        self.watch: asyncio.TimerHandle | None = None
 
 
 @final
 class Listening:
-    """Rings for names when they are released.
+    """Rings for names when this client is called.
 
     Args:
         target: Where to connect.
         notify: Sends a message to a channel, on another connection.
         bell: What to ring.
+
+    Attributes:
+        station: Where this client listens, in every queue.
     """
 
     def __init__(self, target: Target, notify: Notify, bell: Bell) -> None:
-        # Each LISTEN is a statement of its own: none is worth keeping.
+        # LISTEN is not worth keeping.
         self._target: Final = replace(target, statement_cache_size=0)
         self._notify: Final = notify
         self._bell: Final = bell
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        self._names: dict[str, str] = {}  # by channel
+        self.station: Final = secrets.token_hex(8)
+        self._waited: dict[str, _Waited] = {}  # by the digest of the name
+        self._heard = asyncio.Event()
+        self._proved = asyncio.Event()
         self._changed = asyncio.Event()
         self._deaf = False
         self._suspect = False
@@ -98,41 +108,38 @@ class Listening:
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
 
+    @property
+    def hears(self) -> bool:
+        """Whether a call would ring."""
+        return self._heard.is_set()
+
     def add(self, name: str, owner: str) -> None:
         """Note that an owner waits for a name."""
-        entry = self._entries.get(name)
-        if entry is None:
-            entry = self._entries[name] = _Entry(name)
-            self._names[entry.channel] = name
-            self._changed.set()
-        entry.owners.add(owner)
+        digest = _digest(name)
+        waited = self._waited.get(digest)
+        if waited is None:
+            waited = self._waited[digest] = _Waited(name)
+        waited.owners.add(owner)
 
     def discard(self, name: str, owner: str) -> None:
         """Note that an owner does not wait any more."""
-        entry = self._entries.get(name)
-        if entry is not None and owner in entry.owners:
-            entry.owners.discard(owner)
-            self._entries.move_to_end(name)
-            if len(self._entries) > _SPARE:
-                self._changed.set()
+        digest = _digest(name)
+        waited = self._waited.get(digest)
+        if waited is not None:
+            waited.owners.discard(owner)
+            if not waited.owners:
+                self._end_watch(self._waited.pop(digest))
 
-    def hears(self, name: str) -> bool:
-        """Whether a release of the name would ring."""
-        entry = self._entries.get(name)
-        return entry is not None and entry.heard.is_set()
-
-    async def wait_until_heard(self, name: str, deadline: float) -> bool:
-        """Return whether the name is heard now; connect if there is no connection yet."""
+    async def wait_until_heard(self, deadline: float) -> bool:
+        """Return whether calls are heard now; connect if there is no connection yet."""
         if self._task is None or (self._task.done() and not self._stopped):
             # An event loop that ends has cancelled every task, and a block that cleans up waits.
             self._task = asyncio.create_task(self._run(), name="redisson_py PostgreSQL listening")
-        entry = self._entries.get(name)
-        if entry is None or self._deaf:
-            return False
-        with suppress(TimeoutError):
-            async with asyncio.timeout(min(_PATIENCE, deadline - now())):
-                await entry.heard.wait()
-        return entry.heard.is_set()
+        if not self._deaf:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(_PATIENCE, deadline - now())):
+                    await self._heard.wait()
+        return self.hears
 
     def suspect(self) -> None:
         """Ask for a sign of life now: another connection to this server was lost."""
@@ -141,19 +148,25 @@ class Listening:
 
     async def stop(self) -> None:
         """Disconnect."""
-        self._stopped = True
+        self._forget()
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
 
     def leave_behind(self) -> None:
         """Disconnect without waiting: the event loop was closed, or ends now."""
+        self._forget()
         task, self._task = self._task, None
-        self._stopped = True
         if self._connection is not None:
             abandon(self._connection)
         if task is not None:
             end_task(task)
+
+    def _forget(self) -> None:
+        self._stopped = True
+        for waited in self._waited.values():
+            self._end_watch(waited)
+        self._waited.clear()
 
     async def _run(self) -> None:
         failures = 0
@@ -165,7 +178,7 @@ class Listening:
                 try:
                     self._deaf = not await self._delivers(connection)
                     if not self._deaf:
-                        await self._listen(connection)
+                        self._heard.set()
                         if again:
                             self._bell.ring_all()
                         again, failures = True, 0
@@ -173,20 +186,15 @@ class Listening:
                 finally:
                     self._connection = None
                     connection.terminate()
-                    for entry in self._entries.values():
-                        # Its waiter may sleep already, although others were not listened to yet.
-                        again = again or entry.heard.is_set()
-                        entry.heard.clear()
+                    self._heard.clear()
             failures += 1
             pause = _DEAF_PAUSE if self._deaf else min(0.05 * 2**failures, _LONGEST_PAUSE)
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
 
     async def _serve(self, connection: asyncpg.Connection) -> None:
-        """Follow the names until the connection ends."""
+        """Ask for signs of life until the connection ends."""
         while not connection.is_closed():
             self._changed.clear()
-            await self._listen(connection)
-            await self._forget(connection)
             if self._suspect:
                 self._suspect = False
                 if await self._is_crowded(connection):
@@ -199,43 +207,22 @@ class Listening:
             except TimeoutError:
                 self._suspect = True
 
-    async def _listen(self, connection: asyncpg.Connection) -> None:
-        for entry in [*self._entries.values()]:
-            if not entry.heard.is_set():
-                await _bounded(connection, connection.add_listener(entry.channel, self._ring))
-                entry.heard.set()
-
-    async def _forget(self, connection: asyncpg.Connection) -> None:
-        idle = [name for name, entry in self._entries.items() if not entry.owners]
-        for name in idle[: max(0, len(self._entries) - _SPARE)]:
-            entry = self._entries[name]
-            if entry.owners:
-                continue
-            del self._entries[name], self._names[entry.channel]
-            entry.heard.clear()
-            await _bounded(connection, connection.remove_listener(entry.channel, self._ring))
-
     async def _delivers(self, connection: asyncpg.Connection) -> bool:
-        channel, heard = f"redisson_py_{secrets.token_hex(16)}", asyncio.Event()
-
-        def hear(*_: object) -> None:
-            heard.set()
-
-        await _bounded(connection, connection.add_listener(channel, hear))
+        channel = f"{queue.CHANNEL}{self.station}"
+        self._proved.clear()
+        await _bounded(connection, connection.add_listener(channel, self._hear))
         if await self._is_crowded(connection):
             return False
         try:
-            await self._notify(channel)
+            await self._notify(channel, _PROOF)
         except BackendError as error:
             if isinstance(error, ConnectionLostError):
                 raise
             return False
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE):
-                await heard.wait()
-        if heard.is_set():
-            await _bounded(connection, connection.remove_listener(channel, hear))
-        return heard.is_set()
+                await self._proved.wait()
+        return self._proved.is_set()
 
     async def _is_crowded(self, connection: asyncpg.Connection) -> bool:
         """Ask for a sign of life; return whether the next release may be unable to ring."""
@@ -246,10 +233,30 @@ class Listening:
     def _ended(self, _connection: object) -> None:
         self._changed.set()
 
-    def _ring(self, _connection: object, _pid: int, channel: str, _payload: object) -> None:
-        name = self._names.get(channel)
-        if name is not None and self._entries[name].owners:
-            self._bell.ring(name)
+    def _hear(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+        message = str(payload)
+        if message == _PROOF:
+            self._proved.set()
+            return
+        what, waited = message[:1], self._waited.get(message[1:])
+        if waited is None:
+            return
+        if what == queue.ASK_NOW:
+            self._end_watch(waited)
+            self._bell.ring(waited.name)
+        elif what == queue.WATCH and waited.watch is None:
+            loop = asyncio.get_running_loop()
+            waited.watch = loop.call_later(WATCH_TIME, self._look, waited)
+
+    def _look(self, waited: _Waited) -> None:
+        waited.watch = None
+        self._bell.ring(waited.name)
+
+    @staticmethod
+    def _end_watch(waited: _Waited) -> None:
+        if waited.watch is not None:
+            waited.watch.cancel()
+            waited.watch = None
 
 
 async def _bounded(connection: asyncpg.Connection, statement: Awaitable[Any]) -> Any:

@@ -10,6 +10,9 @@ Rules of these statements, which the tests check one by one:
   are in the row: another table would be read by the snapshot.
 - A new token takes the row FOR UPDATE, everything else FOR NO KEY UPDATE. So a guard's FOR KEY
   SHARE stops the next grant only, and a grant that meets it does not wait (SKIP LOCKED).
+- The client queue is in the row too, see `queue`. Each entry has an end: dead clients vanish.
+- Where there is none, the statements ending in `_PLAIN` decide: what starts up for a queue costs
+  as much as they do.
 """
 
 from __future__ import annotations
@@ -18,11 +21,9 @@ from functools import cache
 from typing import Final
 
 from redisson_py._options import TOMBSTONE
+from redisson_py._stores.postgres import operators, queue
 
-#: Seconds for which a waiter that registered counts as waiting, and after which it registers again.
-WAITER_TIME: Final = 60.0
-
-#: Milliseconds for which an ask that wants to register waits for a row that somebody has locked.
+#: Milliseconds for which an ask that may change the row waits for somebody who has locked it.
 LOCK_WAIT_MS: Final = 200
 
 #: The table in the constants of this module; `in_schema` says which one is meant.
@@ -41,9 +42,10 @@ _COLUMN_COMMENTS: Final = {
     "token": "the first fencing token of the latest hold",
     "tokens": "how many fencing tokens that hold took",
     "expires": "when the hold ends if it is not renewed; of a free row: when it was freed",
-    "waiting_until": "until then somebody waits, and a release sends NOTIFY",
+    "waiting_until": "until then a client of an older version waits, and a release rings for all",
     "freed_by": "the owner that gave it back last: its answer, should it ask twice",
-    "refused": "owners that gave up without an answer, and until when (epoch) they are refused",
+    "refused": "owners that gave up without an answer, and until when (epoch) they are refused;"
+    " waiters (joined, station, owner), and until when they count",
 }
 
 
@@ -64,8 +66,8 @@ def in_schema(statement: str, schema: str) -> str:
 
 @cache
 def without_bell(statement: str) -> str:
-    """Return a statement that frees a row as one that rings for nobody."""
-    return statement.replace(_RING, _CHANNEL)
+    """Return a statement that frees a row as one that rings for nobody, and calls nobody."""
+    return statement.replace(_NOTIFY, "pg_catalog.concat(").replace(_CALLS, "false")
 
 
 # Half of each page stays free: a new version of a row fits beside the old one, so that no index
@@ -90,11 +92,10 @@ FROM {TABLE} WHERE false"""
 
 PING: Final = "SELECT 1"
 
-#: Operators of PostgreSQL's own. Each expression with two of them has parentheses: written so, they
-#: all bind equally.
-_EQ, _NE, _LT, _LE, _GT = (f"OPERATOR(pg_catalog.{each})" for each in ("=", "<>", "<", "<=", ">"))
-_PLUS, _MINUS, _TIMES = (f"OPERATOR(pg_catalog.{each})" for each in "+-*")
-_CONCAT, _HAS_KEY = (f"OPERATOR(pg_catalog.{each})" for each in ("||", "?"))
+_EQ, _NE, _LE, _GT = operators.EQ, operators.NE, operators.LE, operators.GT
+_PLUS, _MINUS, _TIMES = operators.PLUS, operators.MINUS, operators.TIMES
+_CONCAT, _HAS_KEY = operators.CONCAT, operators.HAS_KEY
+_NOW, _EPOCH, _microseconds = operators.NOW, operators.EPOCH, operators.microseconds
 
 #: search_path (null: that of the connection), table -> its schemas in their order: whether the
 #: table is there, its owner, and whether we may trust them.
@@ -129,13 +130,6 @@ _ID: Final = "$1::pg_catalog.bytea"
 _CHANNEL: Final = "$2::pg_catalog.text"
 _OWNER: Final = "$3::pg_catalog.text"
 
-_NOW: Final = "pg_catalog.statement_timestamp()"
-_EPOCH: Final = f"extract(epoch FROM {_NOW})"
-
-
-def _microseconds(epoch: str) -> str:
-    return f"pg_catalog.floor({epoch} {_TIMES} 1000000)::pg_catalog.int8"
-
 
 def _in(seconds: object) -> str:
     """Return the moment in that many seconds."""
@@ -144,112 +138,189 @@ def _in(seconds: object) -> str:
 
 _UNTIL_LEASE: Final = _in("$4::pg_catalog.float8")
 _REMAINING: Final = f"extract(epoch FROM expires {_MINUS} {_NOW})::pg_catalog.float8"
-#: The tombstones of a row `t` that are still needed.
-_NEEDED: Final = f"""
-CASE WHEN t.refused IS NOT NULL THEN (
-    SELECT pg_catalog.jsonb_object_agg(each.key, each.value)
-    FROM pg_catalog.jsonb_each(t.refused) AS each
-    WHERE each.value::pg_catalog.float8 {_GT} {_EPOCH}::pg_catalog.float8) END"""
 _IS_REFUSED: Final = f"coalesce(refused {_HAS_KEY} {_OWNER}, false)"
+_IS_FREE: Final = f"(owner IS NULL OR expires {_LE} {_NOW})"
+_STATION: Final = "$6::pg_catalog.text"
 
-#: id, name, owner, lease, tokens, waits -> whether it was granted now, and the row.
-#:
-#: `registered` waits for whoever changes the row at this moment, and then sees what they made of
-#: it: a release that came first is seen here, one that comes later sees the mark. A statement that
-#: sees a mark by its snapshot needs none of its own: a release that it does not see comes later.
-ASK: Final = f"""
-WITH granted AS (
-    UPDATE {TABLE} AS t
-    SET owner = {_OWNER},
-        token = greatest(t.token {_PLUS} t.tokens, {_microseconds(_EPOCH)}),
-        tokens = $5::pg_catalog.int8, expires = {_UNTIL_LEASE}
-    WHERE t.id {_EQ} (
-        SELECT id FROM {TABLE}
-        WHERE id {_EQ} {_ID} AND (owner IS NULL OR expires {_LE} {_NOW}) AND NOT {_IS_REFUSED}
-        FOR UPDATE SKIP LOCKED)
-    RETURNING true AS granted, owner, token, tokens, expires, refused
-), inserted AS (
+# Of `ASK` and `ASK_PLAIN`.
+_INSERTED: Final = f"""
     INSERT INTO {TABLE} (id, name, owner, token, tokens, expires)
     SELECT {_ID}, $2::pg_catalog.text, {_OWNER}, {_microseconds(_EPOCH)}, $5::pg_catalog.int8,
         {_UNTIL_LEASE}
     WHERE NOT EXISTS (SELECT FROM granted)
         AND NOT EXISTS (SELECT FROM {TABLE} WHERE id {_EQ} {_ID})
     ON CONFLICT (id) DO NOTHING
-    RETURNING true, owner, token, tokens, expires, refused
-), registered AS (
-    UPDATE {TABLE} AS t
-    SET waiting_until = {_in(WAITER_TIME)}
-    WHERE $6::pg_catalog.bool AND t.id {_EQ} {_ID} AND (t.owner {_EQ} {_OWNER}) IS NOT TRUE
-        AND NOT EXISTS (SELECT FROM granted)
-        AND coalesce(t.waiting_until {_LT} {_in(WAITER_TIME / 2)}, true)
+    RETURNING true, owner, token, tokens, expires, refused"""
+_GRANT: Final = f"""
+    SET owner = {_OWNER},
+        token = greatest(t.token {_PLUS} t.tokens, {_microseconds(_EPOCH)}),
+        tokens = $5::pg_catalog.int8, expires = {_UNTIL_LEASE}"""
+
+#: id, name, owner, lease, tokens -> whether it was granted now, and the row. `ASK` where nobody
+#: waits or is refused; no row: somebody is, or the row is made or deleted at this moment.
+ASK_PLAIN: Final = f"""
+WITH granted AS (
+    UPDATE {TABLE} AS t{_GRANT}
+    WHERE t.id {_EQ} (
+        SELECT id FROM {TABLE} WHERE id {_EQ} {_ID} AND {_IS_FREE} AND refused IS NULL
+        FOR UPDATE SKIP LOCKED)
+    RETURNING true AS granted, owner, token, tokens, expires, refused
+), inserted AS ({_INSERTED}
+), seen AS (
+    SELECT false, owner, token, tokens, expires, refused FROM {TABLE}
+    WHERE id {_EQ} {_ID} AND refused IS NULL AND NOT EXISTS (SELECT FROM granted)
+)
+SELECT granted, owner, token, tokens, {_REMAINING} AS remaining
+FROM (TABLE granted UNION ALL TABLE inserted UNION ALL TABLE seen) AS answer"""
+
+#: id, name, owner, lease, tokens, station, barges -> whether it was granted now, and the row.
+#:
+#: With a station it joins the queue if it is not granted. If it barges, it may take what waits for
+#: another. The row is locked first, unless it is held and nothing is to be written: `locked` then
+#: has what the last change made of it, and no two asks step on each other.
+ASK: Final = f"""
+WITH locked AS (
+    SELECT id, owner, expires, refused FROM {TABLE}
+    WHERE id {_EQ} {_ID} AND ({_STATION} IS NOT NULL OR {_IS_FREE})
         AND pg_catalog.set_config('lock_timeout', '{LOCK_WAIT_MS}', true) IS NOT NULL
+    FOR NO KEY UPDATE
+), granted AS (
+    UPDATE {TABLE} AS t{_GRANT},
+        refused = {queue.without("t", _OWNER)}
+    WHERE t.id {_EQ} (
+        SELECT id FROM {TABLE}
+        WHERE id {_EQ} (
+            SELECT id FROM locked WHERE {_IS_FREE} AND NOT {_IS_REFUSED}
+                AND ($7::pg_catalog.bool OR NOT {queue.is_reserved("locked", _OWNER)}))
+        FOR UPDATE SKIP LOCKED)
+    RETURNING true AS granted, owner, token, tokens, expires, refused
+), inserted AS ({_INSERTED}
+), joined AS (
+    UPDATE {TABLE} AS t
+    SET refused = {queue.joined("t", _OWNER, _STATION)}
+    WHERE {_STATION} IS NOT NULL AND t.id {_EQ} (
+            SELECT id FROM locked WHERE (owner {_EQ} {_OWNER}) IS NOT TRUE AND NOT {_IS_REFUSED})
+        AND NOT EXISTS (SELECT FROM granted)
     RETURNING false, owner, token, tokens, expires, refused
 ), seen AS (
     SELECT false, owner, token, tokens, expires, refused FROM {TABLE}
     WHERE id {_EQ} {_ID} AND NOT EXISTS (SELECT FROM granted)
-        AND NOT EXISTS (SELECT FROM registered)
+        AND NOT EXISTS (SELECT FROM joined)
 )
-SELECT granted, owner, token, tokens, {_REMAINING} AS remaining, {_IS_REFUSED} AS refused
+SELECT granted, owner, token, tokens, {_REMAINING} AS remaining, {_IS_REFUSED} AS refused,
+    {queue.is_reserved("answer", _OWNER)} AS reserved, {queue.ahead("answer", _OWNER)} AS ahead
 FROM (
-    TABLE granted UNION ALL TABLE inserted UNION ALL TABLE registered UNION ALL TABLE seen
+    TABLE granted UNION ALL TABLE inserted UNION ALL TABLE joined UNION ALL TABLE seen
 ) AS answer"""
 
-#: The row as it was, locked: what an UPDATE returns is the row as it is afterwards.
-_BEFORE: Final = f"""
-SELECT id, owner, expires, waiting_until, freed_by FROM {TABLE} WHERE id {_EQ} {_ID}"""
-_RING: Final = f"pg_catalog.pg_notify({_CHANNEL}, '')"
-_FREED: Final = f"""
-owner = NULL, expires = least(t.expires, {_NOW}), waiting_until = NULL, refused = {_NEEDED}"""
+_NOTIFY: Final = "pg_catalog.pg_notify("
+_RINGS_ALL: Final = f"(mine AND coalesce(waiting_until {_GT} {_NOW}, false))"
+_IS_MINE: Final = f"(owner {_EQ} {_OWNER}) IS TRUE"
+_CALLS: Final = f"coalesce({queue.not_called('row', 'row.waiters[1]')}, false)"
 
-#: id, channel, owner -> whether it held; no row: it is not the holder, nor the last one.
-GIVE_BACK: Final = f"""
-WITH freed AS (
+
+def _freeing(whose: str, freed_by: str) -> str:
+    """Return the beginning of a statement that frees a row, or has an owner leave the queue.
+
+    `row` is the row as it was, locked: what an UPDATE returns is the row as it is afterwards.
+    """
+    return f"""
+WITH locked AS (
+    SELECT id, owner, expires, waiting_until, refused FROM {TABLE}
+    WHERE id {_EQ} {_ID} AND {whose}
+    FOR NO KEY UPDATE
+), row AS (
+    SELECT id, expires, waiting_until, refused, {_IS_MINE} AS mine,
+        {_IS_MINE} OR {_IS_FREE} AS free,
+        {queue.first_two("locked")} AS before, {queue.first_two("locked", _OWNER)} AS waiters
+    FROM locked
+), called AS (
+    SELECT id, expires, waiting_until, refused, mine, free, before, waiters,
+        free AND {_CALLS} AS calls
+    FROM row
+), freed AS (
     UPDATE {TABLE} AS t
-    SET {_FREED}, freed_by = CASE WHEN t.expires {_GT} {_NOW} THEN t.owner END
-    FROM ({_BEFORE} AND owner {_EQ} {_OWNER} FOR NO KEY UPDATE) AS before
-    WHERE t.id {_EQ} before.id
-    RETURNING before.expires, before.waiting_until)
-SELECT expires {_GT} {_NOW} AS held, coalesce(waiting_until {_GT} {_NOW}, false) AS wanted,
-    CASE WHEN waiting_until {_GT} {_NOW} THEN {_RING} END FROM freed
+    SET owner = CASE WHEN NOT called.mine THEN t.owner END,
+        expires = CASE WHEN called.mine THEN least(t.expires, {_NOW}) ELSE t.expires END,
+        waiting_until = CASE WHEN NOT called.mine THEN t.waiting_until END,
+        freed_by = CASE WHEN called.mine THEN {freed_by} ELSE t.freed_by END,
+        refused = {queue.without("called", _OWNER, "CASE WHEN calls THEN waiters[1] END")}
+    FROM called WHERE t.id {_EQ} called.id
+    RETURNING t.id, called.expires, called.waiting_until, called.mine, called.free, called.before,
+        called.waiters, called.calls, t.refused IS NOT NULL AS crowded)
+SELECT crowded, mine AND expires {_GT} {_NOW} AS held, {_RINGS_ALL} AS wanted,
+    calls OR {_RINGS_ALL} AS rang,
+    CASE WHEN {_RINGS_ALL} THEN {_NOTIFY}{_CHANNEL}, '') END,
+    CASE WHEN calls THEN {queue.tell("waiters[1]", queue.ASK_NOW)}
+        WHEN NOT free AND waiters[1] {_NE} before[1]
+            THEN {queue.tell("waiters[1]", queue.WATCH)} END,
+    CASE WHEN calls OR free AND waiters[2] {_NE} before[2]
+        THEN {queue.tell("waiters[2]", queue.WATCH)} END
+FROM freed"""
+
+
+#: id, owner -> whether it held. `GIVE_BACK` where nobody waits or is refused; no row: somebody is,
+#: or it is not the holder.
+GIVE_BACK_PLAIN: Final = f"""
+UPDATE {TABLE}
+SET owner = NULL, expires = least(expires, {_NOW}),
+    freed_by = CASE WHEN expires {_GT} {_NOW} THEN owner END
+WHERE id {_EQ} {_ID} AND owner {_EQ} $2::pg_catalog.text AND refused IS NULL
+    AND waiting_until IS NULL
+RETURNING freed_by IS NOT NULL AS held"""
+
+#: id, channel, owner -> whether it held; no row: it is not the holder, nor the last one, and does
+#: not wait.
+GIVE_BACK: Final = f"""{
+    _freeing(
+        f"(owner {_EQ} {_OWNER} OR {queue.is_waiter(TABLE, _OWNER)})",
+        f"CASE WHEN t.expires {_GT} {_NOW} THEN t.owner END",
+    )
+}
 UNION ALL
-SELECT true, false, NULL FROM {TABLE}
+SELECT false, true, false, false, NULL, NULL, NULL FROM {TABLE}
 WHERE id {_EQ} {_ID} AND freed_by {_EQ} {_OWNER} AND NOT EXISTS (SELECT FROM freed)"""
 
 #: id, channel, owner, token -> whether it was held; no row: it was not. Late, it ends no other
 #: hold. A token alone may repeat, if its row was deleted and the server's clock set back.
-FORCE_RELEASE: Final = f"""
-WITH freed AS (
-    UPDATE {TABLE} AS t SET {_FREED}, freed_by = NULL
-    FROM ({_BEFORE} AND owner {_EQ} {_OWNER} AND token {_EQ} $4::pg_catalog.int8
-        FOR NO KEY UPDATE) AS before
-    WHERE t.id {_EQ} before.id
-    RETURNING before.expires, before.waiting_until)
-SELECT expires {_GT} {_NOW} AS held, coalesce(waiting_until {_GT} {_NOW}, false) AS wanted,
-    CASE WHEN waiting_until {_GT} {_NOW} THEN {_RING} END FROM freed"""
+FORCE_RELEASE: Final = _freeing(
+    f"owner {_EQ} {_OWNER} AND token {_EQ} $4::pg_catalog.int8", "NULL::pg_catalog.text"
+)
 
 _MINE: Final = f"(t.owner {_EQ} {_OWNER} AND t.expires {_GT} {_NOW})"
 _OTHERS: Final = f"(t.owner {_NE} {_OWNER} AND t.expires {_GT} {_NOW})"
+_RING_FIRST: Final = f"""\
+CASE WHEN waiters[1] IS NOT NULL THEN {queue.tell("waiters[1]", queue.ASK_NOW)} END,
+    CASE WHEN waiters[2] IS NOT NULL THEN {queue.tell("waiters[2]", queue.WATCH)} END"""
 
 #: id, channel, owner, name -> whether it held. The owner is refused from then on.
 #:
 #: It writes the row even if nothing is held: a late request that has begun already finds a changed
 #: row, or a row where there was none, and judges by that. If it made the row at this moment, it is
-#: not in `before`: then this rings whether or not somebody waits.
+#: not in `before`: then this rings whether or not somebody waits. The first two waiters ask again,
+#: and nothing is kept for them.
 GIVE_BACK_UNSURE: Final = f"""
-WITH before AS ({_BEFORE} FOR NO KEY UPDATE), freed AS (
+WITH before AS (
+    SELECT id, owner, expires, waiting_until, freed_by FROM {TABLE} WHERE id {_EQ} {_ID}
+    FOR NO KEY UPDATE
+), freed AS (
     INSERT INTO {TABLE} AS t (id, name, owner, token, tokens, expires, refused)
-    VALUES ({_ID}, $4::pg_catalog.text, NULL, 0, 0, {_NOW},
-        pg_catalog.jsonb_build_object({_OWNER}, {_EPOCH} {_PLUS} {TOMBSTONE}))
+    SELECT {_ID}, $4::pg_catalog.text, NULL, 0, 0, {_NOW},
+        pg_catalog.jsonb_build_object({_OWNER}, {_EPOCH} {_PLUS} {TOMBSTONE})
+    FROM (SELECT pg_catalog.count(*) FROM before) AS first
     ON CONFLICT (id) DO UPDATE SET
         owner = CASE WHEN {_OTHERS} THEN t.owner END,
         expires = CASE WHEN {_OTHERS} THEN t.expires ELSE {_NOW} END,
         waiting_until = CASE WHEN {_OTHERS} THEN t.waiting_until END,
         freed_by = CASE WHEN {_MINE} THEN t.owner ELSE t.freed_by END,
-        refused = coalesce({_NEEDED}, '{{}}'::pg_catalog.jsonb) {_CONCAT} excluded.refused)
+        refused = coalesce({queue.without("t", _OWNER)}, '{{}}'::pg_catalog.jsonb)
+            {_CONCAT} excluded.refused
+    RETURNING {queue.first_two("t")} AS waiters)
 SELECT coalesce({_MINE} OR t.freed_by {_EQ} {_OWNER}, false) AS held,
     CASE WHEN t.id IS NULL OR t.waiting_until {_GT} {_NOW} AND {_OTHERS} IS NOT TRUE
-        THEN {_RING} END
-FROM (VALUES (1)) AS once LEFT JOIN before AS t ON true"""
+        THEN {_NOTIFY}{_CHANNEL}, '') END,
+    {_RING_FIRST}
+FROM freed LEFT JOIN before AS t ON true"""
 
 #: The holds of `RENEW` and `CONFIRM`. Arrays of text: for those of other types asyncpg asks the
 #: server what they are, in SQL with bare names.
@@ -287,10 +358,11 @@ CONFIRM: Final = f"""
 SELECT {_KEPT}
 FROM {_ENTRIES} JOIN {TABLE} AS t ON {_SAME_HOLD}"""
 
-#: id -> the holder, if there is one.
+#: id -> the holder, if it is held, and who waits, in order.
 LOOK: Final = f"""
-SELECT owner, token, {_REMAINING} AS remaining FROM {TABLE}
-WHERE id {_EQ} {_ID} AND owner IS NOT NULL AND expires {_GT} {_NOW}"""
+SELECT owner, token, {_REMAINING} AS remaining,
+    owner IS NOT NULL AND expires {_GT} {_NOW} AS held, {queue.waiting(TABLE)} AS waiters
+FROM {TABLE} WHERE id {_EQ} {_ID}"""
 
 #: id, owner, token -> a row if they hold it. In the user's transaction.
 GUARD: Final = f"""
@@ -299,8 +371,16 @@ WHERE id {_EQ} {_ID} AND owner {_EQ} $2::pg_catalog.text AND token {_EQ} $3::pg_
     AND expires {_GT} pg_catalog.clock_timestamp()
 FOR KEY SHARE"""
 
-#: channel -> rings.
-NOTIFY: Final = "SELECT pg_catalog.pg_notify($1::pg_catalog.text, '')"
+#: id, channel -> has those ask again that were told another end of the hold.
+RING: Final = f"""
+SELECT CASE WHEN waiting_until {_GT} {_NOW} THEN {_NOTIFY}{_CHANNEL}, '') END, {_RING_FIRST}
+FROM (
+    SELECT waiting_until, {queue.first_two(TABLE)} AS waiters FROM {TABLE}
+    WHERE id {_EQ} {_ID}
+) AS t"""
+
+#: channel, message -> sends it.
+NOTIFY: Final = "SELECT pg_catalog.pg_notify($1::pg_catalog.text, $2::pg_catalog.text)"
 
 #: -> a row if the queue for notifications is half full, when PostgreSQL itself warns. To ask makes
 #: room in it: a queue that was full stays full when all have read it, until somebody asks.

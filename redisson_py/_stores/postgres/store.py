@@ -5,8 +5,9 @@
 - A pair is two round trips. `connections` has a small pool, and sends a question again whose
   connection died: an owner that asked twice may be granted twice, so its release leaves a
   tombstone, as if the engine had said `unsure`.
-- Waiters are woken by NOTIFY, which is sent only if the row says that somebody waits (`listening`).
-  Where nothing is delivered, as behind a pooler in transaction mode, they poll.
+- Clients wait in a queue (`queue`). A release calls the first of it with NOTIFY, which is sent only
+  if somebody waits (`listening`). Where nothing is delivered, as behind a pooler in transaction
+  mode, they poll and do not queue.
 - No question waits for a transaction of a user's, such as one with a `guard`: it is answered by
   `Busy` with a time after which to ask again.
 """
@@ -14,11 +15,11 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, Self, final
+from dataclasses import replace
+from typing import Any, Final, Self, final
 
 import asyncpg
 
@@ -32,12 +33,13 @@ from redisson_py._stores.contract import (
     State,
     Wish,
 )
-from redisson_py._stores.postgres import sql
+from redisson_py._stores.postgres import queue, sql
 from redisson_py._stores.postgres.connections import Answer, Connections, Target
 from redisson_py._stores.postgres.freeing import Freeing
 from redisson_py._stores.postgres.guard import guard
-from redisson_py._stores.postgres.listening import Listening, channel_of
-from redisson_py._stores.postgres.table import prepare_table
+from redisson_py._stores.postgres.listening import WATCH_TIME, Listening, channel_of
+from redisson_py._stores.postgres.renewing import renew
+from redisson_py._stores.postgres.table import id_of, prepare_table
 from redisson_py._stores.postgres.url import check_url, database_of, search_path_of
 from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
@@ -47,24 +49,16 @@ from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostEr
 POLL: Final = 0.25
 #: Seconds until a caller asks again for a free row that a transaction has locked: a guard.
 LOCKED: Final = 0.1
-#: A waiter asks again at the latest while the row still says that it waits.
-_LONGEST_WAIT: Final = sql.WAITER_TIME / 2 - 5
+#: A waiter asks again at the latest while it still counts as waiting.
+_LONGEST_WAIT: Final = queue.WAITER_TIME / 2 - 5
+#: How many waiters, the first of the queue, look after the holder.
+_WATCHERS: Final = 2
 #: How often we ask again at once for a row that changes while we look.
 _TRIES: Final = 3
 #: A request for a hold does not wait for a row that somebody has locked: it is busy.
 _LOCKED_ROW: Final = (asyncpg.LockNotAvailableError,)
-#: How many owners are remembered whose requests had no answer.
+#: How many owners are remembered whose requests had no answer, and how many crowded names.
 _REMEMBERED: Final = 10_000
-
-#: The name, the owner and the token of a hold.
-_Hold = tuple[str, str, int]
-
-
-class _Kept(NamedTuple):
-    """Until when a hold is kept: by our clock, and by the server's in microseconds."""
-
-    until: float
-    end: int
 
 
 @final
@@ -99,6 +93,9 @@ class PostgresStore:
         self._bell: Bell | None = None
         #: Owners of which a copy of a request may still arrive, the oldest first.
         self._repeated: OrderedDict[str, None] = OrderedDict()
+        #: Names of which the row has a queue or tombstones, as far as we know: there the plain
+        #: statements decide nothing. Right or wrong, what is granted is the same.
+        self._crowded: OrderedDict[str, None] = OrderedDict()
 
     @classmethod
     def from_url(cls, url: str, **options: int) -> Self:
@@ -171,13 +168,13 @@ class PostgresStore:
     async def _ask_and_listen(
         self, wish: Wish, listening: Listening, deadline: float
     ) -> Granted | Busy:
-        heard = listening.hears(wish.name)
-        answer = await self._ask(wish, deadline)
+        heard = listening.hears
+        # What nobody hears must not be called: it asks as a newcomer first.
+        answer = await self._ask(wish, deadline, station=listening.station if heard else None)
         if isinstance(answer, Busy) and not heard:
-            heard = await listening.wait_until_heard(wish.name, deadline)
-            if heard:
-                # A release since the first look did not ring here.
-                answer = await self._ask(wish, deadline)
+            heard = await listening.wait_until_heard(deadline)
+            station = listening.station if heard else None
+            answer = await self._ask(wish, deadline, station=station, barges=not heard)
         if isinstance(answer, Granted):
             listening.discard(wish.name, wish.owner)
             return answer
@@ -188,11 +185,11 @@ class PostgresStore:
         """End a hold, or the wait of an owner; return whether it held, and whether others wait."""
         if self._listening is not None:
             self._listening.discard(name, owner)
-        arguments: tuple[object, ...] = (_id(name), channel_of(name), owner)
-        statement = sql.GIVE_BACK
         if unsure or owner in self._repeated:
-            statement, arguments = sql.GIVE_BACK_UNSURE, (*arguments, name)
-        answer = await self._free(statement, arguments, deadline)
+            arguments = id_of(name), channel_of(name), owner, name
+            answer = await self._free(sql.GIVE_BACK_UNSURE, arguments, deadline)
+        else:
+            answer = await self._give_back(name, owner, deadline)
         self._repeated.pop(owner, None)
         if not answer.value or not answer.value[0]["held"]:
             # The row remembers only who gave back last.
@@ -205,31 +202,17 @@ class PostgresStore:
         An exact lease takes one round trip more: the statement that sets them names the end of the
         lease that it replaces. So a copy of it that arrives late undoes nothing newer.
         """
-        looks = [each for each in batch if each.lease == 0]
-        renewals = [each for each in batch if each.lease > 0 and not each.exact]
-        exact = [each for each in batch if each.lease > 0 and each.exact]
-        kept = await self._renew(sql.RENEW, renewals, {}, deadline)
-        kept |= await self._renew(sql.CONFIRM, looks, {}, deadline)
-        while exact:
-            seen = await self._renew(sql.CONFIRM, exact, {}, deadline)
-            exact = [each for each in exact if _hold_of(each) in seen]
-            # One is not set if another request of its owner came in between: once more.
-            kept |= (changed := await self._renew(sql.RENEW, exact, seen, deadline))
-            for hold, now_kept in changed.items():
-                if now_kept.end < seen[hold].end:
-                    await self._ring(hold[0])
-            exact = [each for each in exact if _hold_of(each) not in changed]
-        found = [kept.get(_hold_of(each)) for each in batch]
-        return [None if each is None else each.until for each in found]
+        return await renew(self._fetch, self._ring, batch, deadline)
 
     async def look(self, name: str, deadline: float, kind: Kind = "lock") -> State:
-        """Return who holds a name. Waiters are not known."""
-        answer = await self._fetch(sql.LOOK, (_id(name),), deadline)
-        holder = None
-        if answer.value:
-            (row,) = answer.value
-            holder = HolderState(row["owner"], row["remaining"], row["token"])
-        return State(holder, None, (f"{sql.TABLE} where id = '\\x{_id(name).hex()}'",))
+        """Return who holds a name, and who waits: one of each client."""
+        answer = await self._fetch(sql.LOOK, (id_of(name),), deadline)
+        holder, waiters = None, ()
+        for row in answer.value:
+            waiters = tuple(row["waiters"])
+            if row["held"]:
+                holder = HolderState(row["owner"], row["remaining"], row["token"])
+        return State(holder, waiters, (f"{sql.TABLE} where id = '\\x{id_of(name).hex()}'",))
 
     async def force_release(self, name: str, deadline: float, kind: Kind = "lock") -> bool:
         """End the hold that there is, and ring; return whether there was one. Two round trips.
@@ -239,13 +222,35 @@ class PostgresStore:
         state = await self.look(name, deadline)
         if (holder := state.holder) is None:
             return False
-        arguments = _id(name), channel_of(name), holder.owner, holder.token
+        arguments = id_of(name), channel_of(name), holder.owner, holder.token
         answer = await self._free(sql.FORCE_RELEASE, arguments, deadline)
         # A request without an answer may have ended it.
         return answer.repeated or bool(answer.value and answer.value[0]["held"])
 
-    async def _ask(self, wish: Wish, deadline: float) -> Granted | Busy:
-        answer = await self._ask_once_or_again(wish, deadline)
+    async def _give_back(self, name: str, owner: str, deadline: float) -> Answer:
+        key, repeated = id_of(name), False
+        if name not in self._crowded:
+            answer = await self._fetch(sql.GIVE_BACK_PLAIN, (key, owner), deadline)
+            if answer.value:
+                return answer
+            repeated = answer.repeated
+        answer = await self._free(sql.GIVE_BACK, (key, channel_of(name), owner), deadline)
+        if answer.value and answer.value[0]["crowded"]:
+            _remember(self._crowded, name)
+        else:
+            self._crowded.pop(name, None)
+        return replace(answer, repeated=answer.repeated or repeated)
+
+    async def _ask(
+        self, wish: Wish, deadline: float, *, station: str | None = None, barges: bool = False
+    ) -> Granted | Busy:
+        try:
+            answer = await self._ask_once_or_again(wish, deadline, station, barges)
+        except BackendError as error:
+            if wish.owner in self._repeated:
+                # Not this statement, but the one before it may still arrive.
+                raise self.trouble.no_answer(maybe_held=True) from error
+            raise
         if isinstance(answer, Busy) and not wish.waits and wish.owner in self._repeated:
             # The caller would leave without giving back, and the first copy may still arrive.
             raise ConnectionLostError(
@@ -255,56 +260,50 @@ class PostgresStore:
             )
         return answer
 
-    async def _ask_once_or_again(self, wish: Wish, deadline: float) -> Granted | Busy:
+    async def _ask_once_or_again(
+        self, wish: Wish, deadline: float, station: str | None, barges: bool
+    ) -> Granted | Busy:
         lease, tokens = float(wish.lease), wish.tokens
-        arguments = (_id(wish.name), wish.name, wish.owner, lease, tokens, wish.waits)
+        plainly = (id_of(wish.name), wish.name, wish.owner, lease, tokens)
         for _ in range(_TRIES):
+            plain = wish.name not in self._crowded
             try:
-                answer = await self._fetch(sql.ASK, arguments, deadline, _LOCKED_ROW)
+                if plain:
+                    answer = await self._fetch(sql.ASK_PLAIN, plainly, deadline, _LOCKED_ROW)
+                else:
+                    arguments = *plainly, station, barges
+                    answer = await self._fetch(sql.ASK, arguments, deadline, _LOCKED_ROW)
             except BackendError as error:
                 if not isinstance(error.__cause__, asyncpg.LockNotAvailableError):
                     raise
                 if isinstance(error, ConnectionLostError):
-                    self._remember(wish.owner)
+                    _remember(self._repeated, wish.owner)
                 break
             if answer.repeated:
-                self._remember(wish.owner)
-            # No row: it is made or deleted at this moment.
+                _remember(self._repeated, wish.owner)
+            # No row: it is made or deleted at this moment, or the plain statement cannot decide.
             for row in answer.value:
                 if row["granted"] or (row["owner"] == wish.owner and row["remaining"] > 0):
                     until = answer.sent + row["remaining"]
                     return Granted(until, row["token"], row["tokens"])
+                held = row["owner"] is not None and row["remaining"] > 0
+                if plain and held and not wish.waits:
+                    return Busy(row["remaining"])
+                if plain:
+                    break
                 if row["refused"]:
                     raise BackendError(f"{wish.owner} gave {wish.name!r} back and cannot ask again")
-                if row["owner"] is not None and row["remaining"] > 0:
+                if station is not None and row["ahead"] >= _WATCHERS:
+                    return Busy(None)
+                if held and station is not None and not _queues(row["owner"]):
+                    return Busy(min(row["remaining"], POLL))
+                if held:
                     return Busy(row["remaining"])
+                if row["reserved"]:
+                    return Busy(WATCH_TIME)
+            if plain:
+                _remember(self._crowded, wish.name)
         return Busy(LOCKED)
-
-    async def _renew(
-        self,
-        statement: str,
-        part: Sequence[Renewal],
-        seen: Mapping[_Hold, _Kept],
-        deadline: float,
-    ) -> dict[_Hold, _Kept]:
-        if not part:
-            return {}
-        names = {_id(each.name): each.name for each in part}
-        ends = [seen.get(_hold_of(each)) for each in part]
-        arguments: list[list[str | None]] = [
-            [_id(each.name).hex() for each in part],
-            [each.owner for each in part],
-            [str(each.token) for each in part],
-            [str(float(each.lease)) for each in part],
-            [None if each is None else str(each.end) for each in ends],
-        ]
-        answer = await self._fetch(statement, arguments, deadline, urgent=True)
-        return {
-            (names[row["id"]], row["owner"], row["token"]): _Kept(
-                answer.sent + row["remaining"], row["seen"]
-            )
-            for row in answer.value
-        }
 
     async def _fetch(
         self,
@@ -329,21 +328,24 @@ class PostgresStore:
     async def _ring(self, name: str) -> None:
         """Have who waits ask again, because a lease ends sooner than they were told."""
         with suppress(BackendError, asyncpg.PostgresError):
-            await self._notify(channel_of(name))
+            await self._fetch(
+                sql.RING, (id_of(name), channel_of(name)), now() + 5.0, (asyncpg.PostgresError,)
+            )
 
-    async def _notify(self, channel: str) -> None:
-        await self._fetch(sql.NOTIFY, (channel,), now() + 5.0, (asyncpg.PostgresError,))
-
-    def _remember(self, owner: str) -> None:
-        self._repeated[owner] = None
-        if len(self._repeated) > _REMEMBERED:
-            self._repeated.popitem(last=False)
+    async def _notify(self, channel: str, message: str) -> None:
+        await self._fetch(sql.NOTIFY, (channel, message), now() + 5.0, (asyncpg.PostgresError,))
 
     def _recovered(self) -> None:
         if self._listening is not None:
             self._listening.suspect()
         if self._bell is not None:
             asyncio.get_running_loop().call_soon(self._bell.ring_all)
+
+
+def _remember(known: OrderedDict[str, None], new: str) -> None:
+    known[new] = None
+    if len(known) > _REMEMBERED:
+        known.popitem(last=False)
 
 
 def _check_count(what: str, count: object, least: int) -> None:
@@ -353,12 +355,9 @@ def _check_count(what: str, count: object, least: int) -> None:
         raise ValueError(f"{what} must be {least} or more, not {count!r}")
 
 
-def _hold_of(renewal: Renewal) -> _Hold:
-    return renewal.name, renewal.owner, renewal.token
-
-
-def _id(name: str) -> bytes:
-    return hashlib.sha256(name.encode()).digest()
+def _queues(owner: str) -> bool:
+    """Return whether the release of an owner calls the first waiter; older versions' do not."""
+    return owner.rpartition(":")[2].startswith("0")
 
 
 def _stopped() -> ClientClosedError:

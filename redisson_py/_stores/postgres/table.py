@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 
 import asyncpg
 
 from redisson_py._stores.postgres import sql
 from redisson_py._stores.postgres.connections import Connections
 from redisson_py.errors import BackendError
+
+
+def id_of(name: str) -> bytes:
+    """Return the key of the row of a name."""
+    return hashlib.sha256(name.encode()).digest()
 
 
 async def prepare_table(

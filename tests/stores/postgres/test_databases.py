@@ -59,10 +59,10 @@ async def test_one_locked_out_while_it_waits_is_not_named() -> None:
         async with connected(server.url) as admin, connected(server.url) as watching:
             await admin.execute("CREATE ROLE secretive LOGIN SUPERUSER PASSWORD 'before'")
             async with started(server.url_of("secretive:before")) as store:
-                await granted(store, "k", "a:1")
+                await granted(store, "k", "a:01")
                 async with admin.transaction():
                     await admin.fetch("SELECT * FROM redisson_py_locks FOR UPDATE")
-                    release = asyncio.create_task(store.give_back("k", "a:1", False, soon()))
+                    release = asyncio.create_task(store.give_back("k", "a:01", False, soon()))
                     await until_blocked(watching)
                     await watching.execute("ALTER ROLE secretive PASSWORD 'after'")
                     await watching.execute(

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from redisson_py._stores.contract import Granted
-from redisson_py._stores.postgres import PostgresStore, listening, sql
+from redisson_py._stores.postgres import PostgresStore, listening, queue, sql
 from redisson_py._stores.postgres.listening import channel_of
 from redisson_py._stores.postgres.store import LOCKED
 from redisson_py._time import now
@@ -46,19 +46,19 @@ async def proxy(server: PostgresServer) -> AsyncIterator[FaultProxy]:
 async def test_silence_ends_with_the_deadline(server: PostgresServer, proxy: FaultProxy) -> None:
     url = server.url_of("postgres", port=proxy.port)
     async with started(url) as store:
-        await granted(store, "silence", "a:1")
+        await granted(store, "silence", "a:01")
         proxy.black_hole()
         deadline = soon(SHORT)
         with pytest.raises(ConnectionLostError) as caught:
-            await store.ask(wish("silence", "b:1"), deadline)
+            await store.ask(wish("silence", "b:01"), deadline)
         assert caught.value.maybe_held
         assert deadline - 0.01 <= now()
         # There is no connection any more, so nothing is sent.
         with pytest.raises(ConnectionLostError) as caught:
-            await store.ask(wish("silence", "b:2"), soon(SHORT))
+            await store.ask(wish("silence", "b:02"), soon(SHORT))
         assert not caught.value.maybe_held
         proxy.pass_through()
-        assert await store.give_back("silence", "a:1", False, soon())
+        assert await store.give_back("silence", "a:01", False, soon())
 
 
 async def test_a_silent_connection_is_replaced_in_time(
@@ -70,7 +70,7 @@ async def test_a_silent_connection_is_replaced_in_time(
     async with started(url, bell, connections=1) as store:
         await store.ping(soon())
         proxy.black_hole()
-        asking = asyncio.create_task(store.ask(wish("replaced", "a:1"), soon(4)))
+        asking = asyncio.create_task(store.ask(wish("replaced", "a:01"), soon(4)))
         # It gives the first connection up before the call ends.
         await until(lambda: _is(proxy.accepted == 2))
         proxy.pass_through()
@@ -87,8 +87,8 @@ async def test_a_silent_listener_is_replaced(
     monkeypatch.setattr(listening, "_INTERVAL", 1000.0)
     bell = Bell()
     async with connected(server.url) as raw, started(server.url, bell, connections=1) as store:
-        await granted(store, "deaf", "a:1")
-        await busy(store, "deaf", "b:1", waits=True)
+        await granted(store, "deaf", "a:01")
+        await busy(store, "deaf", "b:01", waits=True)
         backends = await raw.fetch(
             "SELECT pid FROM pg_stat_activity"
             " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
@@ -102,7 +102,7 @@ async def test_a_silent_listener_is_replaced(
             await store.ping(soon())
             # Once because of each of the two.
             await until(lambda: _is(bell.all == 2))
-            assert await store.give_back("deaf", "a:1", False, soon())
+            assert await store.give_back("deaf", "a:01", False, soon())
             await until(lambda: _is(bell.names == ["deaf"]))
         finally:
             for row in backends:
@@ -114,13 +114,13 @@ async def test_a_lost_grant_is_asked_for_again(server: PostgresServer, proxy: Fa
     async with started(url, connections=1) as store, connected(server.url) as raw:
 
         async def executed() -> bool:
-            return bool((await row_of(raw, "lost grant"))["owner"] == "a:1")
+            return bool((await row_of(raw, "lost grant"))["owner"] == "a:01")
 
         # The first time, a statement is prepared before it is executed.
-        await granted(store, "lost grant", "b:1")
-        assert await store.give_back("lost grant", "b:1", False, soon())
+        await granted(store, "lost grant", "b:01")
+        assert await store.give_back("lost grant", "b:01", False, soon())
         proxy.black_hole("down")
-        asking = asyncio.create_task(store.ask(wish("lost grant", "a:1"), soon()))
+        asking = asyncio.create_task(store.ask(wish("lost grant", "a:01"), soon()))
         await until(executed)
         before = (await row_of(raw, "lost grant"))["token"]
         proxy.cut()
@@ -129,9 +129,9 @@ async def test_a_lost_grant_is_asked_for_again(server: PostgresServer, proxy: Fa
         assert isinstance(answer, Granted)
         assert answer.token == before
         # The first copy might come late, so what gives back makes it be refused.
-        assert await store.give_back("lost grant", "a:1", False, soon())
+        assert await store.give_back("lost grant", "a:01", False, soon())
         with pytest.raises(BackendError, match="cannot ask again"):
-            await store.ask(wish("lost grant", "a:1"), soon())
+            await store.ask(wish("lost grant", "a:01"), soon())
 
 
 async def test_a_release_whose_answer_is_lost_is_a_release(
@@ -139,11 +139,11 @@ async def test_a_release_whose_answer_is_lost_is_a_release(
 ) -> None:
     url = server.url_of("postgres", port=proxy.port)
     async with started(url, connections=1) as store, connected(server.url) as raw:
-        await granted(store, "lost release", "a:1")
-        assert await store.give_back("lost release", "a:1", False, soon())
-        await granted(store, "lost release", "a:2")
+        await granted(store, "lost release", "a:01")
+        assert await store.give_back("lost release", "a:01", False, soon())
+        await granted(store, "lost release", "a:02")
         proxy.black_hole("down")
-        giving = asyncio.create_task(store.give_back("lost release", "a:2", False, soon()))
+        giving = asyncio.create_task(store.give_back("lost release", "a:02", False, soon()))
         await until(lambda: _freed(raw, "lost release"))
         proxy.cut()
         proxy.pass_through()
@@ -160,14 +160,14 @@ async def test_a_release_without_an_answer_may_be_forgotten(
         started(server.url) as other,
         connected(server.url) as raw,
     ):
-        await granted(store, name, "a:1")
-        assert await store.give_back(name, "a:1", False, soon())
-        await granted(store, name, "a:2")
+        await granted(store, name, "a:01")
+        assert await store.give_back(name, "a:01", False, soon())
+        await granted(store, name, "a:02")
         proxy.black_hole("down")
-        giving = asyncio.create_task(store.give_back(name, "a:2", False, soon()))
+        giving = asyncio.create_task(store.give_back(name, "a:02", False, soon()))
         await until(lambda: _freed(raw, name))
-        await granted(other, name, "b:1")
-        assert await other.give_back(name, "b:1", False, soon())
+        await granted(other, name, "b:01")
+        assert await other.give_back(name, "b:01", False, soon())
         proxy.cut()
         proxy.pass_through()
         assert await giving is None
@@ -177,32 +177,32 @@ async def test_a_refused_owner_stays_refused_and_no_other(server: PostgresServer
     async with started(server.url) as store:
         for name in ("never asked", "asked"):
             if name == "asked":
-                await granted(store, name, "a:1")
-            assert await store.give_back(name, "a:1", True, soon()) == (name == "asked")
-            assert not await store.give_back(name, "a:2", True, soon())
-            await granted(store, name, "b:1")
-            assert not await store.give_back(name, "a:3", True, soon())
+                await granted(store, name, "a:01")
+            assert await store.give_back(name, "a:01", True, soon()) == (name == "asked")
+            assert not await store.give_back(name, "a:02", True, soon())
+            await granted(store, name, "b:01")
+            assert not await store.give_back(name, "a:03", True, soon())
             assert (await store.look(name, soon())).holder is not None
-            assert await store.give_back(name, "b:1", False, soon())
-            for owner in ("a:1", "a:2", "a:3"):
+            assert await store.give_back(name, "b:01", False, soon())
+            for owner in ("a:01", "a:02", "a:03"):
                 with pytest.raises(BackendError, match="cannot ask again"):
                     await store.ask(wish(name, owner), soon())
-            await granted(store, name, "b:2")
+            await granted(store, name, "b:02")
 
 
 async def test_tombstones_go_when_they_are_old(server: PostgresServer) -> None:
     async with started(server.url) as store, connected(server.url) as raw:
-        await store.give_back("old", "a:1", True, soon())
-        await store.give_back("old", "a:2", True, soon())
-        age = "UPDATE redisson_py_locks SET refused = jsonb_set(refused, '{a:1}', '1') WHERE id=$1"
+        await store.give_back("old", "a:01", True, soon())
+        await store.give_back("old", "a:02", True, soon())
+        age = "UPDATE redisson_py_locks SET refused = jsonb_set(refused, '{a:01}', '1') WHERE id=$1"
         await raw.execute(age, id_of("old"))
-        await granted(store, "old", "b:1")
-        assert await store.give_back("old", "b:1", False, soon())
-        assert "a:1" not in (await row_of(raw, "old"))["refused"]
-        assert "a:2" in (await row_of(raw, "old"))["refused"]
-        await raw.execute(age.replace("a:1", "a:2"), id_of("old"))
-        await granted(store, "old", "b:2")
-        assert await store.give_back("old", "b:2", False, soon())
+        await granted(store, "old", "b:01")
+        assert await store.give_back("old", "b:01", False, soon())
+        assert "a:01" not in (await row_of(raw, "old"))["refused"]
+        assert "a:02" in (await row_of(raw, "old"))["refused"]
+        await raw.execute(age.replace("a:01", "a:02"), id_of("old"))
+        await granted(store, "old", "b:02")
+        assert await store.give_back("old", "b:02", False, soon())
         assert (await row_of(raw, "old"))["refused"] is None
 
 
@@ -216,22 +216,22 @@ async def test_a_grant_that_commits_late_is_taken_back(server: PostgresServer, k
         connected(server.url) as look,
     ):
         if known:
-            await granted(store, name, "b:1")
-            await store.give_back(name, "b:1", False, soon())
+            await granted(store, name, "b:01")
+            await store.give_back(name, "b:01", False, soon())
         transaction = late.transaction()
         await transaction.start()
-        (row,) = await late.fetch(sql.ASK, id_of(name), name, "a:1", 30.0, 1, False)
+        (row,) = await late.fetch(sql.ASK, id_of(name), name, "a:01", 30.0, 1, None, False)
         assert row["granted"]
         # A waiter that is known with that grant is told of its end.
-        (row,) = await late.fetch(sql.ASK, id_of(name), name, "w:1", 30.0, 1, True)
+        (row,) = await late.fetch(sql.ASK, id_of(name), name, "w:01", 30.0, 1, "5", False)
         assert not row["granted"]
-        await look.add_listener(channel_of(name), lambda *_: rang.set())
-        giving = asyncio.create_task(store.give_back(name, "a:1", True, soon()))
+        await look.add_listener(f"{queue.CHANNEL}5", lambda *_: rang.set())
+        giving = asyncio.create_task(store.give_back(name, "a:01", True, soon()))
         await until_blocked(look)
         await transaction.commit()
         await giving
         await until(lambda: _is(rang.is_set()))
-        await granted(store, name, "b:2")
+        await granted(store, name, "b:02")
 
 
 @pytest.mark.parametrize("known", [False, True], ids=["new name", "known name"])
@@ -246,53 +246,53 @@ async def test_a_request_older_than_the_tombstone_is_refused(
         connected(server.url) as look,
     ):
         if known:
-            await granted(store, name, "b:1")
-            await store.give_back(name, "b:1", False, soon())
+            await granted(store, name, "b:01")
+            await store.give_back(name, "b:01", False, soon())
         transaction = giving.transaction()
         await transaction.start()
-        await giving.fetch(sql.GIVE_BACK_UNSURE, id_of(name), channel_of(name), "a:1", name)
+        await giving.fetch(sql.GIVE_BACK_UNSURE, id_of(name), channel_of(name), "a:01", name)
         if known:
-            # It does not wait for the row, and is not granted it.
-            assert await busy(store, name, "a:1") == LOCKED
+            # It waits for the row for a moment, and is not granted it.
+            assert await busy(store, name, "a:01") == LOCKED
             await transaction.commit()
         else:
-            asking = asyncio.create_task(store.ask(wish(name, "a:1"), soon()))
+            asking = asyncio.create_task(store.ask(wish(name, "a:01"), soon()))
             await until_blocked(look)
             await transaction.commit()
             with pytest.raises(BackendError, match="cannot ask again"):
                 await asking
         with pytest.raises(BackendError, match="cannot ask again"):
-            await store.ask(wish(name, "a:1"), soon())
+            await store.ask(wish(name, "a:01"), soon())
         assert (await store.look(name, soon())).holder is None
 
 
 async def test_a_stopped_server_carries_nothing_out_late(server: PostgresServer) -> None:
     async with started(server.url) as store:
-        await granted(store, "stopped", "b:1")
-        assert await store.give_back("stopped", "b:1", False, soon())
+        await granted(store, "stopped", "b:01")
+        assert await store.give_back("stopped", "b:01", False, soon())
         server.pause()
         try:
             with pytest.raises(ConnectionLostError) as caught:
-                await store.ask(wish("stopped", "a:1"), soon(SHORT))
+                await store.ask(wish("stopped", "a:01"), soon(SHORT))
         finally:
             server.resume()
         # The request lies in the server's socket, and is executed when the server goes on.
         assert caught.value.maybe_held
-        await store.give_back("stopped", "a:1", True, soon())
+        await store.give_back("stopped", "a:01", True, soon())
         with pytest.raises(BackendError, match="cannot ask again"):
-            await store.ask(wish("stopped", "a:1"), soon())
-        await granted(store, "stopped", "b:2")
+            await store.ask(wish("stopped", "a:01"), soon())
+        await granted(store, "stopped", "b:02")
 
 
 async def test_a_cancelled_call_leaves_nothing_behind(server: PostgresServer) -> None:
     async with started(server.url, connections=1) as store:
-        await granted(store, "cancelled", "a:1")
-        await busy(store, "cancelled", "b:1", waits=True)
+        await granted(store, "cancelled", "a:01")
+        await busy(store, "cancelled", "b:01", waits=True)
         server.pause()
         try:
             calls = [
-                asyncio.create_task(store.ask(wish("cancelled", "b:1", waits=True), soon())),
-                asyncio.create_task(store.give_back("cancelled", "c:1", False, soon())),
+                asyncio.create_task(store.ask(wish("cancelled", "b:01", waits=True), soon())),
+                asyncio.create_task(store.give_back("cancelled", "c:01", False, soon())),
                 asyncio.create_task(store.ping(soon())),
             ]
             await asyncio.sleep(0)
@@ -306,19 +306,21 @@ async def test_a_cancelled_call_leaves_nothing_behind(server: PostgresServer) ->
             assert len(store._connections) == 0
         finally:
             server.resume()
-        assert await store.give_back("cancelled", "a:1", False, soon())
-        await granted(store, "cancelled", "d:1")
+        assert await store.give_back("cancelled", "a:01", False, soon())
+        await granted(store, "cancelled", "b:01", waits=True)
 
 
 async def test_a_restart_is_survived_within_one_call(server: PostgresServer) -> None:
     bell = Bell()
     async with started(server.url, bell) as store:
-        hold = await granted(store, "restart", "a:1", lease=100)
-        await busy(store, "restart", "b:1", waits=True)
+        hold = await granted(store, "restart", "a:01", lease=100)
+        await busy(store, "restart", "b:01", waits=True)
         server.kill()
         calls = [
-            asyncio.create_task(store.ask(wish("restart 2", "a:2"), soon(60))),
-            asyncio.create_task(store.renew([renewal("restart", "a:1", hold.token, 60)], soon(60))),
+            asyncio.create_task(store.ask(wish("restart 2", "a:02"), soon(60))),
+            asyncio.create_task(
+                store.renew([renewal("restart", "a:01", hold.token, 60)], soon(60))
+            ),
         ]
         await asyncio.sleep(0.1)
         await asyncio.to_thread(server.start)
@@ -328,8 +330,8 @@ async def test_a_restart_is_survived_within_one_call(server: PostgresServer) -> 
         await bell.wait()
         assert bell.all >= 1
         bell.names.clear()
-        await busy(store, "restart", "b:1", waits=True)
-        assert await store.give_back("restart", "a:1", False, soon())
+        await busy(store, "restart", "b:01", waits=True)
+        assert await store.give_back("restart", "a:01", False, soon())
         await until(lambda: _is(bell.names == ["restart"]))
 
 
@@ -362,7 +364,7 @@ async def test_a_stop_ends_calls_that_are_under_way(server: PostgresServer) -> N
         await store.ping(soon())
         server.pause()
         try:
-            call = asyncio.create_task(store.ask(wish("stop", "a:1"), soon(30)))
+            call = asyncio.create_task(store.ask(wish("stop", "a:01"), soon(30)))
             await asyncio.sleep(0)
             await store.stop()
             with pytest.raises(ConnectionLostError):

@@ -41,50 +41,50 @@ async def test_a_takeover_waits_for_the_users_commit(server: PostgresServer) -> 
         started(server.url) as other,
         connected(server.url) as raw,
     ):
-        hold = await granted(one, "guarded", "a:1", lease=2)
+        hold = await granted(one, "guarded", "a:01", lease=2)
         async with raw.transaction():
-            assert await one.guard(raw, "guarded", "a:1", hold.token)
+            assert await one.guard(raw, "guarded", "a:01", hold.token)
             await until_over(raw, "guarded")
             # The lease is over, but its place is not free.
             for waits in (False, True):
-                assert await busy(other, "guarded", "b:1", waits=waits) == LOCKED
-        assert (await granted(other, "guarded", "b:1")).token > hold.token
+                assert await busy(other, "guarded", "b:01", waits=waits) == LOCKED
+        assert (await granted(other, "guarded", "b:01")).token > hold.token
         async with raw.transaction():
-            assert not await one.guard(raw, "guarded", "a:1", hold.token)
+            assert not await one.guard(raw, "guarded", "a:01", hold.token)
 
 
 async def test_renewals_pass_a_guard(server: PostgresServer) -> None:
     async with started(server.url) as store, connected(server.url) as raw:
-        hold = await granted(store, "renewed", "a:1", lease=5)
+        hold = await granted(store, "renewed", "a:01", lease=5)
         async with raw.transaction():
-            assert await store.guard(raw, "renewed", "a:1", hold.token)
-            (kept,) = await store.renew([renewal("renewed", "a:1", hold.token, 60)], soon())
+            assert await store.guard(raw, "renewed", "a:01", hold.token)
+            (kept,) = await store.renew([renewal("renewed", "a:01", hold.token, 60)], soon())
             assert kept is not None
             assert kept > hold.until + 50
-            assert (await granted(store, "renewed", "a:1")).token == hold.token
+            assert (await granted(store, "renewed", "a:01")).token == hold.token
             # The new version of the row is locked as the old one was.
-            assert await store.give_back("renewed", "a:1", False, soon())
-            assert await busy(store, "renewed", "b:1") == LOCKED
-        await granted(store, "renewed", "b:1")
+            assert await store.give_back("renewed", "a:01", False, soon())
+            assert await busy(store, "renewed", "b:01") == LOCKED
+        await granted(store, "renewed", "b:01")
 
 
 async def test_a_waiter_is_rung_for_although_a_guard_is_open(server: PostgresServer) -> None:
     async with started(server.url) as store, connected(server.url) as raw:
-        hold = await granted(store, "waited", "a:1")
+        hold = await granted(store, "waited", "a:01")
         async with raw.transaction():
-            assert await store.guard(raw, "waited", "a:1", hold.token)
+            assert await store.guard(raw, "waited", "a:01", hold.token)
             # It registers beside the guard, and does not wait for it.
-            assert await busy(store, "waited", "b:1", waits=True) > 1
-            assert await store.give_back("waited", "a:1", False, soon())
-            assert await busy(store, "waited", "b:1", waits=True) == LOCKED
-        await granted(store, "waited", "b:1", waits=True)
+            assert await busy(store, "waited", "b:01", waits=True) > 1
+            assert await store.give_back("waited", "a:01", False, soon())
+            assert await busy(store, "waited", "b:01", waits=True) == LOCKED
+        await granted(store, "waited", "b:01", waits=True)
 
 
 async def test_a_lease_that_is_over_is_not_guarded(server: PostgresServer) -> None:
     async with started(server.url) as store, connected(server.url) as raw:
-        hold = await granted(store, "over", "a:1", lease=0.1)
+        hold = await granted(store, "over", "a:01", lease=0.1)
         await until_over(raw, "over")
-        assert not await guard_in(store, raw, "over", "a:1", hold.token)
+        assert not await guard_in(store, raw, "over", "a:01", hold.token)
 
 
 async def test_a_guard_waits_for_a_takeover_and_fails(server: PostgresServer) -> None:
@@ -94,15 +94,17 @@ async def test_a_guard_waits_for_a_takeover_and_fails(server: PostgresServer) ->
         connected(server.url) as forcing,
         connected(server.url) as look,
     ):
-        hold = await granted(store, "changed", "a:1")
+        hold = await granted(store, "changed", "a:01")
         transaction = forcing.transaction()
         await transaction.start()
         key = id_of("changed"), channel_of("changed")
-        (freed,) = await forcing.fetch(sql.FORCE_RELEASE, *key, "a:1", hold.token)
+        (freed,) = await forcing.fetch(sql.FORCE_RELEASE, *key, "a:01", hold.token)
         assert freed["held"]
-        (row,) = await forcing.fetch(sql.ASK, id_of("changed"), "changed", "b:1", 30.0, 1, False)
+        (row,) = await forcing.fetch(
+            sql.ASK, id_of("changed"), "changed", "b:01", 30.0, 1, None, False
+        )
         assert row["granted"]
-        asking = asyncio.create_task(guard_in(store, raw, "changed", "a:1", hold.token))
+        asking = asyncio.create_task(guard_in(store, raw, "changed", "a:01", hold.token))
         await until_blocked(look)
         await transaction.commit()
         assert not await asking
@@ -117,21 +119,21 @@ async def guard_in(
 
 async def test_a_guard_knows_owner_and_token(server: PostgresServer) -> None:
     async with started(server.url) as store, connected(server.url) as raw:
-        hold = await granted(store, "known", "a:1")
+        hold = await granted(store, "known", "a:01")
         async with raw.transaction():
-            assert not await store.guard(raw, "known", "a:1", hold.token - 1)
-            assert not await store.guard(raw, "known", "b:1", hold.token)
-            assert not await store.guard(raw, "unknown", "a:1", hold.token)
+            assert not await store.guard(raw, "known", "a:01", hold.token - 1)
+            assert not await store.guard(raw, "known", "b:01", hold.token)
+            assert not await store.guard(raw, "unknown", "a:01", hold.token)
             # Nothing is locked by a guard that failed.
-            await store.give_back("known", "a:1", False, soon())
-            await granted(store, "known", "b:1")
+            await store.give_back("known", "a:01", False, soon())
+            await granted(store, "known", "b:01")
 
 
 async def test_a_guarded_row_is_not_deleted(server: PostgresServer) -> None:
     async with started(server.url) as store, connected(server.url) as raw:
-        hold = await granted(store, "kept", "a:1", lease=2)
+        hold = await granted(store, "kept", "a:01", lease=2)
         async with raw.transaction(), connected(server.url) as cleaner:
-            assert await store.guard(raw, "kept", "a:1", hold.token)
+            assert await store.guard(raw, "kept", "a:01", hold.token)
             await until_over(raw, "kept")
             await cleaner.execute("SET lock_timeout = '50ms'")
             with pytest.raises(asyncpg.LockNotAvailableError):
@@ -140,9 +142,9 @@ async def test_a_guarded_row_is_not_deleted(server: PostgresServer) -> None:
 
 async def test_a_guard_outside_of_a_transaction_is_refused(server: PostgresServer) -> None:
     async with started(server.url) as store, connected(server.url) as raw:
-        hold = await granted(store, "outside", "a:1")
+        hold = await granted(store, "outside", "a:01")
         with pytest.raises(RuntimeError, match=r"connection\.transaction"):
-            await store.guard(raw, "outside", "a:1", hold.token)
+            await store.guard(raw, "outside", "a:01", hold.token)
 
 
 async def test_a_guard_in_another_database_is_refused(server: PostgresServer) -> None:
@@ -152,7 +154,7 @@ async def test_a_guard_in_another_database_is_refused(server: PostgresServer) ->
     ):
         with pytest.raises(BackendError, match="has no table redisson_py_locks"):
             async with raw.transaction():
-                await store.guard(raw, "elsewhere", "a:1", 1)
+                await store.guard(raw, "elsewhere", "a:01", 1)
 
 
 async def test_a_guarded_lock_is_not_passed_on_before_the_commit(server: PostgresServer) -> None:

@@ -50,7 +50,7 @@ async def test_after_a_silence_no_other_idle_connection_is_tried(server: Postgre
             with pytest.raises(ConnectionLostError):
                 await store.ping(soon(SHORT))
             assert len(store._connections) == 0
-            await granted(store, "firewall", "a:1")
+            await granted(store, "firewall", "a:01")
         finally:
             for row in backends:
                 os.kill(row["pid"], signal.SIGCONT)
@@ -70,16 +70,16 @@ async def test_a_name_that_is_busy_now_may_still_be_granted_late(
     ):
 
         async def is_held() -> bool:
-            return bool((await row_of(raw, name))["owner"] == "a:1")
+            return bool((await row_of(raw, name))["owner"] == "a:01")
 
         # The first time, a statement is prepared before it is executed.
-        await granted(store, name, "b:1", waits=waits)
-        assert await store.give_back(name, "b:1", False, soon())
+        await granted(store, name, "b:01", waits=waits)
+        assert await store.give_back(name, "b:01", False, soon())
         proxy.black_hole("down")
-        asking = asyncio.create_task(store.ask(wish(name, "a:1", waits=waits), soon()))
+        asking = asyncio.create_task(store.ask(wish(name, "a:01", waits=waits), soon()))
         await until(is_held)
         assert await other.force_release(name, soon())
-        await granted(other, name, "b:2")
+        await granted(other, name, "b:02")
         proxy.cut()
         proxy.pass_through()
         if waits:
@@ -88,9 +88,9 @@ async def test_a_name_that_is_busy_now_may_still_be_granted_late(
             with pytest.raises(ConnectionLostError, match="the name is busy now") as caught:
                 await asking
             assert caught.value.maybe_held
-        await store.give_back(name, "a:1", False, soon())
+        await store.give_back(name, "a:01", False, soon())
         with pytest.raises(BackendError, match="cannot ask again"):
-            await other.ask(wish(name, "a:1"), soon())
+            await other.ask(wish(name, "a:01"), soon())
 
 
 async def test_a_release_that_gets_no_connection_is_repeated(server: PostgresServer) -> None:

@@ -49,7 +49,7 @@ async def give(urls: dict[str, str], schema: str, owner: str) -> None:
 async def test_who_may_be_trusted_may_own_the_table(urls: dict[str, str], owner: str) -> None:
     await give(urls, "open", owner)
     async with started(f"{urls['app']}?search_path=open") as store:
-        await granted(store, "k", "a:1")
+        await granted(store, "k", "a:01")
 
 
 @pytest.mark.parametrize("user", ["app", "postgres"])
@@ -63,7 +63,7 @@ async def test_a_stranger_may_not(urls: dict[str, str], user: str) -> None:
 async def test_where_few_may_create_all_owners_are_trusted(urls: dict[str, str]) -> None:
     await give(urls, "shut", "stranger")
     async with started(f"{urls['app']}?search_path=shut,open") as store:
-        await granted(store, "k", "a:1")
+        await granted(store, "k", "a:01")
 
 
 async def test_a_clients_with_all_rights_trusts_no_group(urls: dict[str, str]) -> None:

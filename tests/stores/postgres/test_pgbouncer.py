@@ -25,9 +25,9 @@ async def test_a_search_path_in_the_url_names_the_schema(server: PostgresServer,
             url = server.url_of("postgres", port=at)
             path = "%22Locks%2C+ours%22,public"
             async with started(f"{url}?search_path={path}", statement_cache_size=0) as store:
-                await granted(store, f"k{at}", "a:1")
+                await granted(store, f"k{at}", "a:01")
             owner = 'SELECT owner FROM "Locks, ours".redisson_py_locks WHERE id = $1'
-            assert await raw.fetchval(owner, id_of(f"k{at}")) == "a:1"
+            assert await raw.fetchval(owner, id_of(f"k{at}")) == "a:01"
         async with started(server.url_of("postgres", port=port), statement_cache_size=0):
             assert await raw.fetchval("SELECT to_regclass('public.redisson_py_locks')")
 

@@ -148,7 +148,7 @@ async def test_a_batch_is_renewed_at_once(server: PostgresServer) -> None:
 async def test_a_look_shows_the_holder(server: PostgresServer) -> None:
     async with started(server.url) as store:
         empty = await store.look("looked at", soon())
-        assert (empty.holder, empty.waiters) == (None, None)
+        assert (empty.holder, empty.waiters) == (None, ())
         hold = await granted(store, "looked at", "a:1")
         state = await store.look("looked at", soon())
         assert state.holder is not None

@@ -96,14 +96,14 @@ async def use_everything(server: PostgresServer, url: str) -> None:
         with pytest.raises(LeaseLostError):
             await second.release()
     async with started(url) as store:
-        hold = await granted(store, "k", "a:1")
+        hold = await granted(store, "k", "a:01")
         for lease_time, exact in ((0.0, False), (40.0, False), (20.0, True)):
             kept = await store.renew(
-                [renewal("k", "a:1", hold.token, lease_time, exact=exact)], soon()
+                [renewal("k", "a:01", hold.token, lease_time, exact=exact)], soon()
             )
             assert kept != [None]
-        assert await store.give_back("k", "a:1", True, soon())
-        assert await store.give_back("made", "a:2", True, soon()) == 0
+        assert await store.give_back("k", "a:01", True, soon())
+        assert await store.give_back("made", "a:02", True, soon()) == 0
 
 
 async def test_the_traps_work(server: PostgresServer) -> None:
@@ -159,16 +159,16 @@ async def test_a_table_of_a_stranger_is_not_used(server: PostgresServer) -> None
     async with started(url) as store:
         async with connected(server.url_of("intruder")) as intruder:
             await intruder.execute(trap_table("early"))
-        hold = await granted(store, "k", "a:1")
+        hold = await granted(store, "k", "a:01")
         async with connected(url) as raw, raw.transaction():
             # A temporary table is found before all others.
             await raw.execute("CREATE TEMPORARY TABLE redisson_py_locks (id pg_catalog.bytea)")
-            assert await store.guard(raw, "k", "a:1", hold.token)
-        assert await store.give_back("k", "a:1", False, soon())
+            assert await store.guard(raw, "k", "a:01", hold.token)
+        assert await store.give_back("k", "a:01", False, soon())
         with pytest.raises(BackendError, match=r"the role 'intruder'.*owns the table"):
             await PostgresStore(url).start(Bell(), soon())
         async with started(f"{url}?search_path=locks,public") as chosen:
-            assert (await granted(chosen, "k", "a:2")).token > hold.token
+            assert (await granted(chosen, "k", "a:02")).token > hold.token
     await all_is_logged(server)
     assert sprung(server) == []
 

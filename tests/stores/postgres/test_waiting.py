@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+import json
 
-import asyncpg
 import pytest
 
 from redisson_py._stores.contract import Busy, Granted
-from redisson_py._stores.postgres import PostgresStore, listening, sql
+from redisson_py._stores.postgres import PostgresStore, queue, sql
 from redisson_py._stores.postgres.listening import channel_of
 from redisson_py._stores.postgres.store import LOCKED, POLL
 from redisson_py.testing import FaultProxy
@@ -37,16 +36,16 @@ from tests.stores.postgres.server import (
 async def test_a_release_rings_for_those_that_wait(server: PostgresServer) -> None:
     bell = Bell()
     async with started(server.url) as one, started(server.url, bell) as other:
-        await granted(one, "rings", "a:1")
+        await granted(one, "rings", "a:01")
         # A waiter that a message can wake does not poll.
-        assert await busy(other, "rings", "b:1", waits=True) > 1
-        assert await one.give_back("rings", "a:1", False, soon())
+        assert await busy(other, "rings", "b:01", waits=True) > 1
+        assert await one.give_back("rings", "a:01", False, soon())
         await bell.wait()
         assert bell.names == ["rings"]
-        await granted(other, "rings", "b:1", waits=True)
-        await other.give_back("rings", "b:1", False, soon())
-        await granted(one, "rings", "a:2")
-        await busy(other, "rings", "b:2", waits=True)
+        await granted(other, "rings", "b:01", waits=True)
+        await other.give_back("rings", "b:01", False, soon())
+        await granted(one, "rings", "a:02")
+        await busy(other, "rings", "b:02", waits=True)
         assert await one.force_release("rings", soon())
         await bell.wait()
         assert bell.names == ["rings", "rings"]
@@ -56,11 +55,11 @@ async def test_a_lease_that_ends_sooner_than_it_was_said_rings(server: PostgresS
     bell = Bell()
     async with started(server.url) as one, started(server.url, bell) as other:
         async with connected(server.url) as raw:
-            await granted(one, "sooner", "a:1")
+            await granted(one, "sooner", "a:01")
             token = (await row_of(raw, "sooner"))["token"]
-        await busy(other, "sooner", "b:1", waits=True)
-        await one.renew([renewal("sooner", "a:1", token, 300, exact=True)], soon())
-        await one.renew([renewal("sooner", "a:1", token, 5, exact=True)], soon())
+        await busy(other, "sooner", "b:01", waits=True)
+        await one.renew([renewal("sooner", "a:01", token, 300, exact=True)], soon())
+        await one.renew([renewal("sooner", "a:01", token, 5, exact=True)], soon())
         await bell.wait()
         assert bell.names == ["sooner"]
 
@@ -68,13 +67,13 @@ async def test_a_lease_that_ends_sooner_than_it_was_said_rings(server: PostgresS
 async def test_a_wait_that_ended_is_not_rung_for(server: PostgresServer) -> None:
     bell = Bell()
     async with started(server.url) as one, started(server.url, bell) as other:
-        await granted(one, "left", "a:1")
-        await granted(one, "stays", "a:2")
-        await busy(other, "left", "b:1", waits=True)
-        await busy(other, "stays", "b:2", waits=True)
-        await other.give_back("left", "b:1", False, soon())
-        await one.give_back("left", "a:1", False, soon())
-        await one.give_back("stays", "a:2", False, soon())
+        await granted(one, "left", "a:01")
+        await granted(one, "stays", "a:02")
+        await busy(other, "left", "b:01", waits=True)
+        await busy(other, "stays", "b:02", waits=True)
+        await other.give_back("left", "b:01", False, soon())
+        await one.give_back("left", "a:01", False, soon())
+        await one.give_back("stays", "a:02", False, soon())
         await bell.wait()
         assert bell.names == ["stays"]
 
@@ -89,19 +88,28 @@ async def test_a_message_is_sent_only_if_somebody_waits(server: PostgresServer) 
         async def pair(owner: str) -> None:
             await granted(store, "quiet", owner)
             assert await store.give_back("quiet", owner, False, soon())
-            await raw.execute(f"NOTIFY {channel_of('quiet')}, '{owner}'")
+            await raw.execute(f"NOTIFY {channel}, '{owner}'")
             await until(lambda: _is(owner in heard))
 
+        await granted(store, "else", "a:01")
+        await busy(store, "else", "b:01", waits=True)
+        assert store._listening is not None
+        channel = f"{queue.CHANNEL}{store._listening.station}"
+        await raw.add_listener(channel, hear)
+        # Clients of older versions hear their own channel.
         await raw.add_listener(channel_of("quiet"), hear)
-        await pair("a:1")
-        assert heard == ["a:1"]
-        await granted(store, "quiet", "a:2")
-        await busy(store, "quiet", "b:1", waits=True)
-        await store.give_back("quiet", "a:2", False, soon())
-        await until(lambda: _is("" in heard))
+        await pair("a:01")
+        assert heard == ["a:01"]
+        await granted(store, "quiet", "a:02")
+        await busy(store, "quiet", "b:01", waits=True)
+        await store.give_back("quiet", "a:02", False, soon())
+        await granted(store, "quiet", "b:01", waits=True)
+        await store.give_back("quiet", "b:01", False, soon())
         # What the waiter left behind does not outlive the release.
-        await pair("a:3")
-        assert heard == ["a:1", "", "a:3"]
+        await pair("a:03")
+        call = queue.ASK_NOW + id_of("quiet").hex()
+        assert heard == ["a:01", call, "a:03"]
+        await raw.remove_listener(channel, hear)
         await raw.remove_listener(channel_of("quiet"), hear)
 
 
@@ -112,47 +120,47 @@ async def test_a_waiter_sees_a_release_that_commits_meanwhile(server: PostgresSe
         connected(server.url) as raw,
         connected(server.url) as look,
     ):
-        await granted(store, "stale", "a:1")
-        await busy(store, "stale", "b:1", waits=True)
+        await granted(store, "stale", "a:01")
+        await busy(store, "stale", "b:01", waits=True)
         # It listens already, but does not count as waiting any more.
-        await raw.execute("UPDATE redisson_py_locks SET waiting_until = now()")
+        await raw.execute("UPDATE redisson_py_locks SET refused = NULL")
         transaction = raw.transaction()
         await transaction.start()
-        await raw.fetch(sql.GIVE_BACK, id_of("stale"), channel_of("stale"), "a:1")
-        asking = asyncio.create_task(store.ask(wish("stale", "b:1", waits=True), soon()))
+        await raw.fetch(sql.GIVE_BACK, id_of("stale"), channel_of("stale"), "a:01")
+        asking = asyncio.create_task(store.ask(wish("stale", "b:01", waits=True), soon()))
         await until_blocked(look)
         await transaction.commit()
         assert isinstance(await asking, Granted)
 
 
 async def test_a_release_that_a_waiter_does_not_see_rings(server: PostgresServer) -> None:
-    """It is marked as waiting, so it neither writes nor waits for the release."""
+    """It waits for the release for a moment, and then asks once more."""
     bell = Bell()
     async with started(server.url, bell) as store, connected(server.url) as raw:
-        await granted(store, "unseen", "a:1")
-        await busy(store, "unseen", "b:1", waits=True)
+        await granted(store, "unseen", "a:01")
+        await busy(store, "unseen", "b:01", waits=True)
         transaction = raw.transaction()
         await transaction.start()
-        await raw.fetch(sql.GIVE_BACK, id_of("unseen"), channel_of("unseen"), "a:1")
-        assert await busy(store, "unseen", "b:1", waits=True) > 1
+        await raw.fetch(sql.GIVE_BACK, id_of("unseen"), channel_of("unseen"), "a:01")
+        assert await busy(store, "unseen", "b:01", waits=True) == LOCKED
         assert bell.names == []
         await transaction.commit()
         await bell.wait()
-        await granted(store, "unseen", "b:1", waits=True)
+        await granted(store, "unseen", "b:01", waits=True)
 
 
 async def test_a_release_sees_a_waiter_that_commits_meanwhile(server: PostgresServer) -> None:
     async with started(server.url) as store, connected(server.url) as raw:
-        await granted(store, "registers", "a:1")
+        await granted(store, "registers", "a:01")
         heard = asyncio.Event()
         async with connected(server.url) as look:
-            await look.add_listener(channel_of("registers"), lambda *_: heard.set())
+            await look.add_listener(f"{queue.CHANNEL}5", lambda *_: heard.set())
             transaction = raw.transaction()
             await transaction.start()
-            arguments = (id_of("registers"), "registers", "b:1", 30.0, 1, True)
+            arguments = (id_of("registers"), "registers", "b:01", 30.0, 1, "5", False)
             (row,) = await raw.fetch(sql.ASK, *arguments)
             assert not row["granted"]
-            back = asyncio.create_task(store.give_back("registers", "a:1", False, soon()))
+            back = asyncio.create_task(store.give_back("registers", "a:01", False, soon()))
             await until_blocked(look)
             await transaction.commit()
             assert await back
@@ -197,38 +205,33 @@ async def test_no_wake_up_is_lost_under_contention(server: PostgresServer, clien
     assert (counter, fallbacks) == (120 // clients * clients, 0)
 
 
-async def test_a_mark_of_a_waiter_is_written_once(server: PostgresServer) -> None:
+async def test_a_waiter_keeps_its_place_while_it_asks(server: PostgresServer) -> None:
     async with started(server.url) as store, connected(server.url) as raw:
-        await granted(store, "marked", "a:1")
-        await busy(store, "marked", "b:1", waits=True)
-        mark = (await row_of(raw, "marked"))["waiting_until"]
-        await busy(store, "marked", "b:1", waits=True)
-        await busy(store, "marked", "c:1", waits=True)
-        assert (await row_of(raw, "marked"))["waiting_until"] == mark
-        await raw.execute(
-            "UPDATE redisson_py_locks SET waiting_until = now() + interval '20 s' WHERE id = $1",
-            id_of("marked"),
-        )
-        retry_in = await busy(store, "marked", "c:1", waits=True)
-        later = (await row_of(raw, "marked"))["waiting_until"]
-        assert later > mark
-        # It asks again before a fresh mark is too old to be kept.
-        assert retry_in < sql.WAITER_TIME / 2
+        await granted(store, "places", "a:01")
+        await busy(store, "places", "b:01", waits=True)
+        await busy(store, "places", "c:01", waits=True)
+        before = json.loads((await row_of(raw, "places"))["refused"])
+        # It asks again long before it does not count any more.
+        assert await busy(store, "places", "b:01", waits=True) < queue.WAITER_TIME / 2
+        after = json.loads((await row_of(raw, "places"))["refused"])
+        assert sorted(after) == sorted(before)
+        assert [key.split()[2] for key in sorted(after)] == ["b:01", "c:01"]
+        assert after[min(after)] > before[min(after)]
 
 
 async def test_a_user_that_locks_the_row_blocks_nobody(server: PostgresServer) -> None:
     async with started(server.url) as store, connected(server.url) as raw:
-        await granted(store, "row lock", "a:1")
+        await granted(store, "row lock", "a:01")
         async with raw.transaction():
             await raw.execute("SELECT FROM redisson_py_locks FOR UPDATE")
-            assert await busy(store, "row lock", "b:1") > 1
-            assert await busy(store, "row lock", "b:1", waits=True) == LOCKED
-        assert await busy(store, "row lock", "b:1", waits=True) > 1
-        await store.give_back("row lock", "a:1", False, soon())
+            assert await busy(store, "row lock", "b:01") > 1
+            assert await busy(store, "row lock", "b:01", waits=True) == LOCKED
+        assert await busy(store, "row lock", "b:01", waits=True) > 1
+        await store.give_back("row lock", "a:01", False, soon())
         async with raw.transaction():
             await raw.execute("SELECT FROM redisson_py_locks FOR UPDATE")
-            assert await busy(store, "row lock", "b:1") == LOCKED
-            assert await busy(store, "row lock", "b:1", waits=True) == LOCKED
+            assert await busy(store, "row lock", "b:01") == LOCKED
+            assert await busy(store, "row lock", "b:01", waits=True) == LOCKED
 
 
 async def test_waiters_ask_again_after_listening_was_cut(server: PostgresServer) -> None:
@@ -236,44 +239,21 @@ async def test_waiters_ask_again_after_listening_was_cut(server: PostgresServer)
     async with FaultProxy(HOST, server.port) as proxy:
         url = server.url_of("postgres", port=proxy.port)
         async with started(server.url) as one, started(url, bell) as other:
-            await granted(one, "cut", "a:1")
-            await busy(other, "cut", "b:1", waits=True)
+            await granted(one, "cut", "a:01")
+            await busy(other, "cut", "b:01", waits=True)
             proxy.refuse()
             assert proxy.cut() == 2
             # Nobody heard this.
-            await one.give_back("cut", "a:1", False, soon())
+            await one.give_back("cut", "a:01", False, soon())
             assert bell.names == []
             proxy.pass_through()
             await bell.wait()
             assert bell.all >= 1
-            await granted(other, "cut", "b:1", waits=True)
-            await granted(one, "cut 2", "a:1")
-            await busy(other, "cut 2", "b:1", waits=True)
-            await one.give_back("cut 2", "a:1", False, soon())
+            await granted(other, "cut", "b:01", waits=True)
+            await granted(one, "cut 2", "a:01")
+            await busy(other, "cut 2", "b:01", waits=True)
+            await one.give_back("cut 2", "a:01", False, soon())
             await until(lambda: _is(bell.names == ["cut 2"]))
-
-
-async def test_a_first_connection_lost_halfway_has_missed_something(
-    server: PostgresServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It listened to one of two names, whose waiter sleeps, when it was lost."""
-    bounded, statements, bell = listening._bounded, 0, Bell()
-
-    async def lost(connection: asyncpg.Connection, statement: Awaitable[object]) -> object:
-        nonlocal statements
-        statements += 1
-        if statements == 5:
-            connection.terminate()
-        return await bounded(connection, statement)
-
-    monkeypatch.setattr(listening, "_bounded", lost)
-    async with started(server.url) as one, started(server.url, bell) as other:
-        await granted(one, "half 1", "a:1")
-        await granted(one, "half 2", "a:2")
-        asked = [busy(other, f"half {each}", f"b:{each}", waits=True) for each in (1, 2)]
-        await asyncio.gather(*asked)
-        await bell.wait()
-        assert bell.all == 1
 
 
 async def test_a_release_waits_longer_than_its_role_would(server: PostgresServer) -> None:
@@ -285,13 +265,13 @@ async def test_a_release_waits_longer_than_its_role_would(server: PostgresServer
         async with started(server.url):
             await raw.execute("GRANT SELECT, INSERT, UPDATE ON redisson_py_locks TO hasty")
         async with started(server.url_of("hasty")) as store:
-            hold = await granted(store, "hasty", "a:1")
+            hold = await granted(store, "hasty", "a:01")
             transaction = raw.transaction()
             await transaction.start()
             await raw.execute("SELECT FROM redisson_py_locks WHERE name = 'hasty' FOR UPDATE")
             refused = server.log_text().count(timed_out)
             renewing = asyncio.create_task(
-                store.renew([renewal("hasty", "a:1", hold.token, 60)], soon(30))
+                store.renew([renewal("hasty", "a:01", hold.token, 60)], soon(30))
             )
             await until(lambda: _is(server.log_text().count(timed_out) >= refused + 2))
             await transaction.rollback()
@@ -300,26 +280,10 @@ async def test_a_release_waits_longer_than_its_role_would(server: PostgresServer
             await transaction.start()
             await raw.execute("SELECT FROM redisson_py_locks WHERE name = 'hasty' FOR UPDATE")
             refused = server.log_text().count(timed_out)
-            releasing = asyncio.create_task(store.give_back("hasty", "a:1", False, soon(30)))
+            releasing = asyncio.create_task(store.give_back("hasty", "a:01", False, soon(30)))
             await until(lambda: _is(server.log_text().count(timed_out) >= refused + 2))
             await transaction.rollback()
             assert await releasing == 1
-
-
-async def test_channels_stay_for_the_next_waiter_but_not_all(server: PostgresServer) -> None:
-    async with started(server.url, connections=1) as store:
-        names = [f"channel {number}" for number in range(300)]
-        for name in names:
-            await granted(store, name, "a:1")
-            await busy(store, name, "b:1", waits=True)
-        for name in names:
-            await store.give_back(name, "b:1", False, soon())
-        assert store._listening is not None
-        listening = store._listening
-        await until(lambda: _is(len(listening._entries) == 256))
-        assert not listening.hears(names[0])
-        assert listening.hears(names[-1])
-        assert await busy(store, names[0], "c:1", waits=True) > 1
 
 
 async def test_behind_a_transaction_pooler_waiters_poll(server: PostgresServer) -> None:
@@ -330,9 +294,9 @@ async def test_behind_a_transaction_pooler_waiters_poll(server: PostgresServer) 
             started(url, statement_cache_size=0) as one,
             started(url, bell, statement_cache_size=0) as other,
         ):
-            await granted(one, "pooled", "a:1")
-            assert await busy(other, "pooled", "b:1", waits=True) <= POLL
-            assert await busy(other, "pooled", "b:1", waits=True) <= POLL
+            await granted(one, "pooled", "a:01")
+            assert await busy(other, "pooled", "b:01", waits=True) <= POLL
+            assert await busy(other, "pooled", "b:01", waits=True) <= POLL
 
             async def pairs(store: PostgresStore, owner: str) -> None:
                 for number in range(10):
@@ -349,8 +313,8 @@ async def test_behind_a_transaction_pooler_waiters_poll(server: PostgresServer) 
                     for number in "abc"
                 )
             )
-            assert await one.give_back("pooled", "a:1", False, soon())
-            await granted(other, "pooled", "b:1", waits=True)
+            assert await one.give_back("pooled", "a:01", False, soon())
+            await granted(other, "pooled", "b:01", waits=True)
 
 
 async def _is(value: bool) -> bool:

@@ -79,8 +79,8 @@ Fault = Callable[[PostgresServer], AbstractAsyncContextManager[None]]
 End = Callable[[PostgresStore], Awaitable[object]]
 
 ENDS: dict[str, End] = {
-    "release": lambda store: store.give_back("k", "a:1", False, soon()),
-    "undo": lambda store: store.give_back("k", "a:1", True, soon()),
+    "release": lambda store: store.give_back("k", "a:01", False, soon()),
+    "undo": lambda store: store.give_back("k", "a:01", True, soon()),
     "forced release": lambda store: store.force_release("k", soon()),
 }
 
@@ -91,8 +91,8 @@ async def test_a_row_is_freed_whatever_becomes_of_the_bell(
     server: PostgresServer, url: str, fault: Fault, end: str
 ) -> None:
     async with started(url) as store, connected(server.url) as raw:
-        await granted(store, "k", "a:1")
-        await busy(store, "k", "b:1", waits=True)
+        await granted(store, "k", "a:01")
+        await busy(store, "k", "b:01", waits=True)
         async with fault(server):
             assert await ENDS[end](store)
         row = await row_of(raw, "k")
@@ -100,9 +100,9 @@ async def test_a_row_is_freed_whatever_becomes_of_the_bell(
         # One that asks again waits again, and is rung for.
         bell = Bell()
         async with started(url, bell) as other:
-            await granted(store, "k", "a:2")
-            await busy(other, "k", "b:2", waits=True)
-            assert await store.give_back("k", "a:2", False, soon())
+            await granted(store, "k", "a:02")
+            await busy(other, "k", "b:02", waits=True)
+            assert await store.give_back("k", "a:02", False, soon())
             await bell.wait()
 
 
@@ -125,7 +125,7 @@ async def test_a_waiter_comes_to_a_release_that_could_not_ring(
         async with connected(server.url) as raw:
 
             async def is_registered() -> bool:
-                return (await row_of(raw, "k"))["waiting_until"] is not None
+                return (await row_of(raw, "k"))["refused"] is not None
 
             await until(is_registered)
         caplog.set_level(logging.WARNING, "redisson_py")
