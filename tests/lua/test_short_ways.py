@@ -225,7 +225,7 @@ HISTORIES: dict[str, list[Step]] = {
     "records expire": [acquire(A), *map(expire, PERMITS), acquire(B), release(B), release(A)],
     "it expires": [acquire(A), expire("semaphore"), acquire(B), release(B), release(A)],
     "undone beside": [acquire(B), release(A, 0, TOMBSTONE), acquire(A), acquire(C), release(B)],
-    "again beside": [acquire(B), acquire(A), acquire(A), acquire(A, 2), release(A, 1), release(A)],
+    "again beside": [acquire(B), acquire(A), acquire(A, 2), acquire(A), release(A, 1), release(A)],
     "another writes": [send("HSET", "k", "mode", "write", "x:write", 1), acquire(A), release(A)],
     "longest leaves": [acquire(B), acquire(C), acquire(A, 1, 3), release(A), release(B)],
     "longest stays": [acquire(B), acquire(A, 1, 3), release(B), acquire(C), release(C)],
