@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Self
 
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import BrokenBarrierError, Lease, Redisson
+from redisson_py import BrokenBarrierError, Lease, LeaseLostError, Redisson
 from redisson_py._commands import read_write_lock
 from redisson_py._time import milliseconds
 from redisson_py.locks.read_write_lock import Prefer
@@ -20,6 +21,7 @@ from tests.fixtures.client import ClientFactory
 from tests.support.scripts.barrier import BarrierScripts
 from tests.support.scripts.calls import A, Scripts
 from tests.support.scripts.permits import SemaphoreScripts
+from tests.support.scripts.read_write import SideScripts
 from tests.support.waiting import (
     set_safety_poll,
     until,
@@ -65,13 +67,14 @@ class Crowd:
 
     Attributes:
         grants: How many have had it.
+        kept: The lease of the last.
     """
 
     def __init__(self, clients: list[Redisson], make: Make, size: int, last: int) -> None:
         self.grants = 0
+        self.kept: Lease | None = None
         self._clients = clients
         self._last = last
-        self._kept: list[Lease] = []
         several = [make(client) for client in clients]
         self._tasks = [
             asyncio.create_task(self._have(several[number % len(several)]))
@@ -81,10 +84,12 @@ class Crowd:
     async def _have(self, what: Any) -> None:
         lease = await what.acquire(lease_time=LEASE)
         self.grants += 1
-        if self.grants == self._last:
-            # From here on nothing ends.
-            await lease.extend(FAR)
-            self._kept.append(lease)
+        if self.grants >= self._last:
+            # On a busy machine its lease may be over first; then the next is the last.
+            with suppress(LeaseLostError):
+                # From here on nothing ends.
+                await lease.extend(FAR)
+                self.kept = lease
 
     async def __aenter__(self) -> Self:
         for client in self._clients:
@@ -96,8 +101,8 @@ class Crowd:
         for task in self._tasks:
             task.cancel()
         await asyncio.wait(self._tasks)
-        for lease in self._kept:
-            await lease.release()
+        if self.kept is not None:
+            await self.kept.release()
 
 
 async def scripts_run(redis: Redis) -> int:
@@ -127,21 +132,21 @@ async def test_of_a_crowd_only_the_next_in_turn_ask(
     async with Crowd(some, ALONE[kind], size, ENDS + 1) as crowd:
         await redis.config_resetstat()
         await first.release()
-        await until(lambda: crowd.grants == ENDS + 1)
+        await until(lambda: crowd.kept is not None)
         ran = await until_quiet(redis)
-        assert ran <= most_scripts(kind, spread)
+        assert ran <= most_scripts(kind, spread, crowd.grants - 1)
 
 
-def most_scripts(kind: str, spread: int) -> int:
+def most_scripts(kind: str, spread: int, ends: int) -> int:
     """Return how many scripts may run from the first release to the last change of a lease."""
     if kind not in ("lock", "fenced lock"):
         # In Redis only fair waiters stand in one queue; else the first of each client asks.
         asking = 1 if kind == "fair lock" else spread
-        return (ENDS + 2) * (2 * asking + 2)
+        return (ends + 2) * (2 * asking + 2)
     # Of the queue of clients only the first two ask: before they listen and after, when there was
     # no news for a while, and at the end that the server has named. One client alone asks once to
     # be granted what it has released.
-    asked = 1 + 4 * ENDS if spread == 1 else 2 * 4 * (ENDS + 1)
+    asked = 1 + 4 * ends if spread == 1 else 2 * 4 * (ends + 1)
     return 1 + asked + 1
 
 
@@ -177,12 +182,13 @@ async def test_readers_that_wait_for_a_writer_ask_once_when_it_ends(
     some = [clients(lease_time=FAR) for _ in range(spread)]
     sides = [client.get_read_write_lock("k", prefer=prefer) for client in some]
     await redis.config_resetstat()
-    writer = await sides[0].write_lock().acquire(lease_time=FAR)
+    writer = SideScripts(await Scripts.on(redis), "write", b"k")
+    assert await writer.acquire(lease_ms=milliseconds(FAR)) is None
     reads = [sides[n % spread].read_lock() for n in range(size)]
     tasks = [asyncio.create_task(each.acquire()) for each in reads]
     # Each asks before it listens and after.
     await until_async(lambda: at_least(redis, 1 + 2 * size))
-    await writer.extend(LEASE)
+    assert await writer.set_lease(lease_ms=milliseconds(LEASE)) == 1
     # The sooner end is announced, so all ask once more.
     await until_async(lambda: at_least(redis, 2 + 3 * size))
     await redis.config_resetstat()
