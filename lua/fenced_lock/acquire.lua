@@ -1,5 +1,5 @@
 --! script   fenced_lock.acquire
---! version  11
+--! version  12
 --! keys     lock:hash tombstone:string token:string version_key:string clients:zset
 --! args     owner:str holds:int lease_ms:int tokens:int version:int version_ms:int idle_ms:int needs:str channel:str client:str yields:int
 --! returns  array: 1, first token (0 on re-entry) = granted | 0, ms = busy (-1 = no lease) | 0, and the array of lock.acquire = busy, in the queue | -2, 0 = lost | -3, 0 = void
@@ -13,6 +13,7 @@
 --! include lib.leave_queue
 --! include lib.may_take
 --! include lib.join_queue
+--! include lib.owe_ours
 --! include lib.busy
 
 -- As lock.acquire, with a range of fencing tokens for each outermost grant. The

@@ -1,5 +1,5 @@
 --! script   lock.acquire
---! version  11
+--! version  12
 --! keys     lock:hash tombstone:string version_key:string clients:zset
 --! args     owner:str holds:int lease_ms:int version:int version_ms:int needs:str channel:str client:str yields:int
 --! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void | array = busy: ms after which to ask again (-1 = not known), clients before this one, 1 if the holder calls nobody
@@ -65,6 +65,7 @@ end
 --! include lib.leave_queue
 --! include lib.may_take
 --! include lib.join_queue
+--! include lib.owe_ours
 --! include lib.busy
 
 holds, lease_ms = whole(holds, 1), whole(lease_ms, 1)

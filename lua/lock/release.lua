@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   lock.release
---! version  7
+--! version  8
 --! keys     lock:hash tombstone:string version_key:string clients:zset
 --! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not the owner | 0 = still held, or superseded | int > 0 = free, one more than the clients told | -1 = free, and a client that waits was called
@@ -32,7 +32,7 @@ then
       return 1 + told
     end
 --! include lib.wake_foreign
-    wake_foreign(clients, channel)
+    wake_foreign(clients, channel, '00')
     redis.call('DEL', lock)
     local time = redis.pcall('TIME')
     local moment = time[1] and string.format('-%.0f', time[1] * 1000000 + time[2])
