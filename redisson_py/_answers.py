@@ -93,7 +93,7 @@ MISSING = Busy(None, missing=True)
 #: Wakes every waiter of a channel.
 ALL = 1 << 30
 
-#: The message that a lock is free, and that the first of the clients that wait was called.
+#: The message that something is free, and that the first of the clients that wait were called.
 CALLED = -(1 << 62)
 
 #: Tells how many waiters a message wakes.

@@ -1,8 +1,8 @@
 --! script   expirable_semaphore.acquire
---! version  10
---! keys     counter:string permits:zset tombstone:string
---! args     ids:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int needs:str compares:int
---! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore | -5 = busy, and nobody has what is missing | int <= -10 = nothing was done: there are other permits than start_units, -10 less this of them
+--! version  11
+--! keys     counter:string permits:zset tombstone:string clients:zset
+--! args     ids:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int needs:str compares:int client:str yields:int
+--! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore | -5 = busy, and nobody has what is missing | int <= -10 = nothing was done: there are other permits than start_units, -10 less this of them | array = busy: see semaphore.acquire
 --! retry    safe: states the ids it wants, so twice is the same as once
 
 -- One id for each unit, all of them or none. The caller makes the ids, so a repetition finds
@@ -11,8 +11,8 @@
 -- ends is Redisson's 922337203685477. Each id is a command or two, so their number is bounded:
 -- nobody else is served meanwhile. For idle_ms see lib/keep. Redisson's clients record what they
 -- take as well, so what nobody has and is not free has vanished. With compares > 0 nothing is done if
--- there are other permits than start_units.
-local counter, permits, tombstone = KEYS[1], KEYS[2], KEYS[3]
+-- there are other permits than start_units. For a `client` that waits see semaphore.acquire.
+local counter, permits, tombstone, clients = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local ids, units, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local start_units, reclaims, idle_ms = ARGV[4], ARGV[5], ARGV[7]
 local needs, compares = ARGV[8], ARGV[9]
@@ -25,7 +25,7 @@ if needs ~= '' then
   end
 end
 
--- The short way, see semaphore.acquire: one permit.
+-- The short way, see semaphore.acquire: one permit, and nobody waits.
 local plain = units == '1' and #ids == 16 and idle_ms == '0'
   and #lease_ms < 16 and #reclaims < 16 and #start_units < 16
 local found = plain and redis.call('GET', counter)
@@ -34,7 +34,7 @@ local records = found and #found < 16
     lease_ms .. ' ' .. reclaims .. ' ' .. found .. ' ' .. start_units,
     '^[1-9]%d* [1-9]%d* [1-9]%d* %-?[1-9]%d*$'
   )
-  and redis.call('EXISTS', permits, tombstone)
+  and redis.call('EXISTS', permits, tombstone, clients)
 if records and records < 2 and (compares == '0' or records == 0 and found == start_units)
   and redis.call('PTTL', counter) == -1
   -- Others have some, and there is no tombstone.
@@ -55,6 +55,7 @@ then
 end
 
 local channel = ARGV[6]
+local client, yields = ARGV[10], ARGV[11]
 --! include lib.whole
 --! include lib.integer
 --! include lib.now
@@ -64,6 +65,13 @@ local channel = ARGV[6]
 --! include lib.follow
 --! include lib.keep
 --! include lib.permit_id
+--! include lib.wanted_units
+--! include lib.call_units
+--! include lib.keep_calls
+--! include lib.wake_foreign
+--! include lib.tell_units
+--! include lib.owe_ours
+--! include lib.await_units
 
 units, lease_ms = whole(units, 1), whole(lease_ms, 1)
 start_units, reclaims = integer(start_units), whole(reclaims, 1)
@@ -101,14 +109,19 @@ if there == units then
   follow(counter, permits)
   return nil
 end
-if there > 0 or redis.call('EXISTS', tombstone) == 1 then
+local others = redis.call('EXISTS', tombstone, clients)
+local queued = others == 2 or others == 1 and redis.call('EXISTS', tombstone) == 0
+if there > 0 or others > (queued and 1 or 0) then
   return -3
 end
 if not found and start_units < 0 then
   if known then
     redis.call('DEL', permits)
   end
-  return -4
+  if client == '' then
+    return -4
+  end
+  return await_units(clients, call_units(clients, channel, 0, client, units, yields), client, -1, true, -4)
 end
 if found and compares > 0 and value + taken ~= start_units then
   return -10 - math.max(0, value + taken)
@@ -119,12 +132,17 @@ if found and known then
   over, back = expired(permits, nil, present, reclaims)
 end
 value = found and value + back or start_units
-announce(channel, (back > 0 or not found) and value or 0)
+local work = (queued or client ~= '') and call_units(clients, channel, value, client, units, yields)
+if queued and (back > 0 or not found) then
+  tell_units(clients, channel, value, work)
+else
+  announce(channel, (back > 0 or not found) and value or 0)
+end
 if known and not found then
   redis.call('DEL', permits)
 end
 give_back(counter, permits, nil, over, back)
-local granted = value >= units
+local granted = value >= units and (not work or work.granted)
 if granted then
   local change = (found and 0 or start_units) - units
   redis.call('INCRBY', counter, string.format('%.0f', change))
@@ -141,6 +159,14 @@ if granted then
       rows = {}
     end
   end
+  local refused = client ~= '' and redis.pcall('ZREM', clients, client, '>' .. client)
+  if type(refused) == 'table' then
+    for i = 1, units do
+      redis.pcall('ZREM', permits, permit_id(ids, i))
+    end
+    redis.call('INCRBY', counter, string.format('%.0f', units))
+    return refused
+  end
 elseif not found then
   redis.call('SET', counter, string.format('%.0f', start_units))
 end
@@ -148,14 +174,19 @@ keep(counter, permits, idle_ms)
 if found or idle_ms > 0 then
   follow(counter, permits, nil, not known and -1)
 end
+keep_calls(clients, work)
 if granted then
   return nil
 end
-local nearest = redis.call('ZRANGE', permits, '0', '0', 'WITHSCORES')[2]
-if not nearest then
-  return value < (start_units < 0 and 1 or start_units) and -5 or -1
+local nearest = tonumber(redis.call('ZRANGE', permits, '0', '0', 'WITHSCORES')[2])
+local missing = not nearest and value < (start_units < 0 and 1 or start_units)
+local ends_ms = nearest and nearest ~= 922337203685477 and math.max(0, nearest - present) or -1
+if client == '' then
+  return missing and -5 or ends_ms
 end
-if tonumber(nearest) == 922337203685477 then
-  return -1
+-- Redisson's ids are random; of ours the numbers, which the last six bytes are, begin with zeros.
+local foreign, first = missing, work.place < 2 and redis.call('ZRANGE', permits, '0', '99') or {}
+for _, id in ipairs(first) do
+  foreign = foreign or string.sub(id, 11, 12) ~= '\0\0'
 end
-return math.max(0, nearest - present)
+return await_units(clients, work, client, ends_ms, foreign, missing and -5 or 0)

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.available
---! version  6
---! keys     counter:string permits:zset
+--! version  7
+--! keys     counter:string permits:zset clients:zset
 --! args     reclaims:int channel:str
 --! returns  array: how many are available, how many are taken; 0, 0 where there is no such semaphore
 --! retry    safe: what is given back is given back once
@@ -13,8 +13,14 @@
 --! include lib.expired
 --! include lib.give_back
 --! include lib.follow
+--! include lib.wanted_units
+--! include lib.call_units
+--! include lib.keep_calls
+--! include lib.wake_foreign
+--! include lib.tell_units
+--! include lib.offer_units
 
-local counter, permits = KEYS[1], KEYS[2]
+local counter, permits, clients = KEYS[1], KEYS[2], KEYS[3]
 local reclaims, channel = whole(ARGV[1], 1), ARGV[2]
 
 if not reclaims then
@@ -32,9 +38,8 @@ if not found then
 end
 
 local over, back = expired(permits, nil, now(), reclaims)
-if back > 0 then
-  announce(channel, value + back)
-end
+local work = back > 0 and offer_units(clients, channel, value + back)
 give_back(counter, permits, nil, over, back)
+keep_calls(clients, work)
 follow(counter, permits)
 return {value + back, taken - back}

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.lease_left
---! version  6
---! keys     counter:string permits:zset
+--! version  7
+--! keys     counter:string permits:zset clients:zset
 --! args     id:str reclaims:int channel:str
 --! returns  int > 0 = milliseconds left | -1 = it never ends | -2 = this id is not there, or its lease is over
 --! retry    safe: what is given back is given back once
@@ -13,8 +13,14 @@
 --! include lib.expired
 --! include lib.give_back
 --! include lib.follow
+--! include lib.wanted_units
+--! include lib.call_units
+--! include lib.keep_calls
+--! include lib.wake_foreign
+--! include lib.tell_units
+--! include lib.offer_units
 
-local counter, permits = KEYS[1], KEYS[2]
+local counter, permits, clients = KEYS[1], KEYS[2], KEYS[3]
 local id, reclaims, channel = ARGV[1], whole(ARGV[2], 1), ARGV[3]
 
 if not reclaims then
@@ -31,8 +37,9 @@ local ends_at = tonumber(redis.call('ZSCORE', permits, id) or '0')
 
 if found then
   local over, back = expired(permits, nil, present, reclaims)
-  announce(channel, back > 0 and value + back or 0)
+  local work = back > 0 and offer_units(clients, channel, value + back)
   give_back(counter, permits, nil, over, back)
+  keep_calls(clients, work)
   follow(counter, permits)
 end
 if not found or ends_at <= present then

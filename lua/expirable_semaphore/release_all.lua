@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.release_all
---! version  6
---! keys     counter:string permits:zset receipt:string
+--! version  7
+--! keys     counter:string permits:zset receipt:string clients:zset
 --! args     ids:str units:int reclaims:int channel:str calls:int receipt_ms:int
 --! returns  int > 0 = so many given back | 0 = none: one of them is not there, or its lease is over
 --! retry    safe: leaves a receipt, so that a repetition gives the first answer
@@ -15,9 +15,16 @@
 --! include lib.permit_id
 --! include lib.receipt
 --! include lib.leave_receipt
+--! include lib.wanted_units
+--! include lib.call_units
+--! include lib.keep_calls
+--! include lib.wake_foreign
+--! include lib.tell_units
+--! include lib.offer_units
 
--- Gives back all of the ids or none. The message is how many these were, as Redisson's.
-local counter, permits, receipt = KEYS[1], KEYS[2], KEYS[3]
+-- Gives back all of the ids or none. Where nobody of ours waits the message is how many these were,
+-- as Redisson's.
+local counter, permits, receipt, clients = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local ids, units, reclaims = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
 local channel, calls, receipt_ms = ARGV[4], whole(ARGV[5], 1), whole(ARGV[6], 1)
 
@@ -46,7 +53,7 @@ for i = 1, units do
     alive = 0
   end
 end
-local back = 0
+local back, work = 0, nil
 if alive > 0 then
   local over, others = expired(permits, nil, present, reclaims)
   for i = 1, units do
@@ -55,7 +62,7 @@ if alive > 0 then
     known[id] = true
   end
   announce(channel, others > 0 and integer(found) + others or 0)
-  announce(channel, back)
+  work = offer_units(clients, channel, integer(found) + others + back, back)
   give_back(counter, permits, nil, over, others)
   redis.call('ZREM', permits, '')
   redis.call('INCRBY', counter, string.format('%.0f', back))
@@ -63,5 +70,6 @@ if alive > 0 then
     redis.call('ZREM', permits, permit_id(ids, i))
   end
 end
+keep_calls(clients, work)
 leave_receipt(receipt, calls, string.format('%.0f', back), receipt_ms)
 return back

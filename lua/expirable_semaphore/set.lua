@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.set
---! version  8
---! keys     counter:string permits:zset receipt:string
+--! version  9
+--! keys     counter:string permits:zset receipt:string clients:zset
 --! args     units:int life_ms:int replaces:int reclaims:int channel:str calls:int receipt_ms:int
 --! returns  1 = changed | 0 = there is such a semaphore, and it has so many | int <= -10 = there is one, replaces is 0, and it has other permits, -10 less this of them
 --! retry    safe: leaves a receipt, so that a repetition gives the first answer
@@ -14,10 +14,16 @@
 --! include lib.give_back
 --! include lib.receipt
 --! include lib.leave_receipt
+--! include lib.wanted_units
+--! include lib.call_units
+--! include lib.keep_calls
+--! include lib.wake_foreign
+--! include lib.tell_units
+--! include lib.offer_units
 
 -- Makes a semaphore unless there is one, which is gone after life_ms if that is not 0; with `replaces` an existing one gets as many units, all
 -- told, taken ones included. What was taken from an earlier one of this name is void.
-local counter, permits, receipt = KEYS[1], KEYS[2], KEYS[3]
+local counter, permits, receipt, clients = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local units, life_ms, replaces = whole(ARGV[1], 0), whole(ARGV[2], 0), whole(ARGV[3], 0)
 local reclaims, channel = whole(ARGV[4], 1), ARGV[5]
 local calls, receipt_ms = whole(ARGV[6], 1), whole(ARGV[7], 1)
@@ -48,16 +54,18 @@ end
 local over, back = {}, 0
 if found and replaces > 0 then
   over, back = expired(permits, nil, now(), reclaims)
-  announce(channel, back > 0 and value + back or 0)
+  announce(channel, back > 0 and changed == 1 and value + back or 0)
   -- These change nothing: a user that may not count is refused before the receipt is written. For
   -- the first see lib/remember.
   redis.call('ZREM', permits, '')
   redis.call('INCRBY', counter, 0)
 end
-if changed == 1 then
-  announce(channel, units)
+local free, work = found and value + back + change or units, nil
+if changed == 1 or back > 0 then
+  work = offer_units(clients, channel, free, changed == 1 and units or nil)
 end
 leave_receipt(receipt, calls, string.format('%.0f', changed), receipt_ms)
+keep_calls(clients, work)
 if not found then
   if taken > 0 then
     redis.call('DEL', permits)

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.update_lease
---! version  8
---! keys     counter:string permits:zset version_key:string
+--! version  9
+--! keys     counter:string permits:zset version_key:string clients:zset
 --! args     id:str lease_ms:int reclaims:int channel:str version:int version_ms:int idle_ms:int
 --! returns  1 = set | 0 = this id is not there, or its lease is over | 2 = superseded
 --! retry    safe: sets a length counted from now, never adds to one
@@ -16,9 +16,16 @@
 --! include lib.give_back
 --! include lib.follow
 --! include lib.keep
+--! include lib.wanted_units
+--! include lib.call_units
+--! include lib.keep_calls
+--! include lib.wake_foreign
+--! include lib.tell_units
+--! include lib.offer_units
+--! include lib.sooner_units
 
 -- As permit.set_lease, for an id that may be anybody's: it gives back first what is over.
-local counter, permits, version_key = KEYS[1], KEYS[2], KEYS[3]
+local counter, permits, version_key, clients = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local id, lease_ms = ARGV[1], whole(ARGV[2], 1)
 local reclaims, channel = whole(ARGV[3], 1), ARGV[4]
 local version, version_ms = whole(ARGV[5], 0), whole(ARGV[6], 0)
@@ -42,9 +49,12 @@ local alive = found and ends_at and tonumber(ends_at) > present
 
 if found then
   local over, back = expired(permits, nil, present, reclaims)
-  local sooner = alive and tonumber(ends_at) > present + lease_ms and 1 or 0
-  announce(channel, back > 0 and math.max(value + back, sooner) or sooner)
+  local work = back > 0 and offer_units(clients, channel, value + back)
+  if alive and tonumber(ends_at) > present + lease_ms then
+    sooner_units(clients, channel)
+  end
   give_back(counter, permits, nil, over, back)
+  keep_calls(clients, work)
   follow(counter, permits)
 end
 if not alive then

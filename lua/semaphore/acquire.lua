@@ -1,8 +1,8 @@
 --! script   semaphore.acquire
---! version  12
---! keys     counter:string permits:zset counts:hash tombstone:string total:string
---! args     owner:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int needs:str compares:int
---! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore | -5 = busy, and nobody of ours has what is missing | int <= -10 = nothing was done: there are other permits than start_units, -10 less this of them
+--! version  13
+--! keys     counter:string permits:zset counts:hash tombstone:string total:string clients:zset
+--! args     owner:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int needs:str compares:int client:str yields:int
+--! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore | -5 = busy, and nobody of ours has what is missing | int <= -10 = nothing was done: there are other permits than start_units, -10 less this of them | array = busy: ms after which to ask again (-1 = not known), clients before this one (2 = or more), 1 if some holder calls nobody, and -4, -5 as above or 0
 --! retry    safe: an owner that has units already is given no more
 
 -- The counter is Redisson's; beside it, who of us has how many units (`counts`) and until when
@@ -13,10 +13,12 @@
 -- refused is refused before a record is written, or undone. A tombstone means this owner has left: see lock.acquire.
 -- For idle_ms see lib/keep, for records that have vanished lua/README.md.
 -- With compares > 0 nothing is done if there are other permits than start_units: see lib/permit_number.
+-- A `client` waits in the queue of clients, see lock.acquire; who may take what is free says lib/call_units.
 local counter, permits, counts, tombstone = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, units, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local start_units, reclaims, idle_ms = ARGV[4], ARGV[5], ARGV[7]
 local needs, compares = ARGV[8], ARGV[9]
+local clients = KEYS[6]
 
 if needs ~= '' then
 --! include lib.lacks
@@ -26,11 +28,11 @@ if needs ~= '' then
   end
 end
 
--- The short way: enough units, and the counter has no expiry. It comes before the functions, and
+-- The short way: enough units, nobody waits, and the counter has no expiry. It comes before the functions, and
 -- looks at all numbers at once, because each of these costs nearly as much as a command. With so few
 -- digits none of them is too great to be exact.
 local found = redis.call('GET', counter)
-local records = redis.call('EXISTS', permits, counts, tombstone)
+local records = redis.call('EXISTS', permits, counts, tombstone, clients)
 local nobody = records == 0
 if found and (nobody or records == 2) and idle_ms == '0'
   and (compares == '0' or nobody and found == start_units)
@@ -64,6 +66,7 @@ then
 end
 
 local total, channel = KEYS[5], ARGV[6]
+local client, yields = ARGV[10], ARGV[11]
 --! include lib.whole
 --! include lib.integer
 --! include lib.now
@@ -74,6 +77,14 @@ local total, channel = KEYS[5], ARGV[6]
 --! include lib.keep
 --! include lib.note_number
 --! include lib.permit_number
+--! include lib.wanted_units
+--! include lib.call_units
+--! include lib.keep_calls
+--! include lib.wake_foreign
+--! include lib.tell_units
+--! include lib.owe_ours
+--! include lib.await_units
+--! include lib.unrecorded
 
 units, lease_ms = whole(units, 1), whole(lease_ms, 1)
 start_units, reclaims = integer(start_units), whole(reclaims, 1)
@@ -117,11 +128,16 @@ end
 if not nobody and redis.call('EXISTS', tombstone) == 1 then
   return -3
 end
+-- What is there and neither of the records is the queue.
+local queued = records > (leases > 0 and 1 or 0) + (holders > 0 and 1 or 0)
 if not found and start_units < 0 then
   if known then
     redis.call('DEL', permits, counts)
   end
-  return -4
+  if client == '' then
+    return -4
+  end
+  return await_units(clients, call_units(clients, channel, 0, client, units, yields), client, -1, true, -4)
 end
 if found and compares > 0 then
   local number = permit_number(before, counts, total, start_units)
@@ -135,11 +151,14 @@ if found and known then
   over, back = expired(permits, counts, present, reclaims)
 end
 local value = found and before + back or start_units
-local granted = value >= units
+local work = (queued or client ~= '') and call_units(clients, channel, value, client, units, yields)
+local granted = value >= units and (not work or work.granted)
 if granted then
   value = value - units
 end
-if value > before then
+if value > before and queued then
+  tell_units(clients, channel, value, work)
+elseif value > before then
   announce(channel, value)
 end
 if not found and known then
@@ -153,8 +172,12 @@ if granted then
   if type(refused) ~= 'table' then
     refused = redis.pcall('HSET', counts, owner, string.format('%.0f', units))
   end
+  if type(refused) ~= 'table' and client ~= '' then
+    refused = redis.pcall('ZREM', clients, client, '>' .. client)
+  end
   if type(refused) == 'table' then
     redis.pcall('ZREM', permits, owner)
+    redis.pcall('HDEL', counts, owner)
     redis.call('INCRBY', counter, string.format('%.0f', units))
     return refused
   end
@@ -168,12 +191,16 @@ end
 if found or idle_ms > 0 then
   follow(counter, permits, counts, nobody and -1)
 end
+keep_calls(clients, work)
 if granted then
   return nil
 end
 local nearest = redis.call('ZRANGE', permits, '0', '0', 'WITHSCORES')[2]
-if nearest then
-  return math.max(0, nearest - present)
-end
+local ends_ms = nearest and math.max(0, nearest - present) or -1
 -- Redisson's clients have the others, whose units are not recorded, or records have vanished.
-return value < (start_units < 0 and 1 or start_units) and -5 or -1
+local missing = not nearest and value < (start_units < 0 and 1 or start_units)
+if client == '' then
+  return missing and -5 or ends_ms
+end
+local foreign = work.place < 2 and unrecorded(value, counts, total, start_units)
+return await_units(clients, work, client, ends_ms, foreign, missing and -5 or 0)

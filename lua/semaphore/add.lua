@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --! script   semaphore.add
---! version  7
---! keys     counter:string permits:zset counts:hash receipt:string total:string
+--! version  8
+--! keys     counter:string permits:zset counts:hash receipt:string total:string clients:zset
 --! args     units:int creates:int channel:str calls:int receipt_ms:int
 --! returns  int = how many are available now | nil = there is no such semaphore, and creates is 0
 --! retry    safe: leaves a receipt, so that a repetition gives the first answer
@@ -13,11 +13,18 @@
 --! include lib.leave_receipt
 --! include lib.note_number
 --! include lib.permit_number
+--! include lib.wanted_units
+--! include lib.call_units
+--! include lib.keep_calls
+--! include lib.wake_foreign
+--! include lib.tell_units
+--! include lib.offer_units
 
 -- Adds units, perhaps fewer than none, to those of a semaphore; with `creates` to none where
 -- there is no such semaphore. Unlike Redisson's SET, INCRBY keeps an expiry the key has. What is
 -- taken comes back on top, and a counter that is not exact can be read by nobody.
 local counter, permits, counts, receipt, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local clients = KEYS[6]
 local units, creates, channel = integer(ARGV[1]), whole(ARGV[2], 0), ARGV[3]
 local calls, receipt_ms = whole(ARGV[4], 1), whole(ARGV[5], 1)
 
@@ -40,9 +47,7 @@ end
 
 local changes = found or creates > 0
 local reply = changes and string.format('%.0f', sum) or 'none'
-if changes then
-  announce(channel, sum)
-end
+local work = changes and offer_units(clients, channel, sum)
 if found then
   -- These change nothing: a user that may not count is refused before the receipt is written. For
   -- the first see lib/remember.
@@ -62,4 +67,5 @@ if changes then
     note_number(counter, total, units)
   end
 end
+keep_calls(clients, work)
 return tonumber(reply)

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --! script   semaphore.delete
---! version  4
---! keys     counter:string permits:zset counts:hash receipt:string total:string
+--! version  5
+--! keys     counter:string permits:zset counts:hash receipt:string total:string clients:zset
 --! args     channel:str calls:int receipt_ms:int
 --! returns  1 = deleted | 0 = there was no such semaphore
 --! retry    safe: leaves a receipt, so that a repetition spares what was made since
@@ -15,6 +15,7 @@
 -- bring a number of permits make a new one, and Redisson's wait on. It comes first because it may be
 -- refused, and then nothing has changed.
 local counter, permits, counts, receipt, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local clients = KEYS[6]
 local channel, calls, receipt_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
 
 if not (calls and receipt_ms) then
@@ -32,6 +33,11 @@ end
 local reply = found and 1 or 0
 if found then
   redis.call('PUBLISH', channel, '1')
+  local waiting = redis.pcall('ZRANGE', clients, '0', '-1')
+  for _, member in ipairs(waiting) do
+    local own = channel .. ':' .. member
+    redis.pcall('PUBLISH', own, '0')
+  end
 end
 redis.call('DEL', counter, permits, counts, total)
 leave_receipt(receipt, calls, string.format('%.0f', reply), receipt_ms)

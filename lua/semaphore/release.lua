@@ -1,26 +1,27 @@
 #!lua flags=allow-oom
 --! script   semaphore.release
---! version  8
---! keys     counter:string permits:zset counts:hash tombstone:string version_key:string
+--! version  9
+--! keys     counter:string permits:zset counts:hash tombstone:string version_key:string clients:zset
 --! args     owner:str units:int had_units:int channel:str tombstone_ms:int version:int version_ms:int
---! returns  nil = nothing there | 0 = some given back, or superseded | int > 0 = all given back, one more than the clients told
+--! returns  nil = nothing there | 0 = some given back, or superseded | int > 0 = all given back, one more than the clients told | -1 = all given back, and a client that waits was called
 --! retry    safe: states the units to fall to; a repeated final release finds nothing
 
 -- Also the undo of an acquire; the tombstone then refuses one still on its way. What is not
 -- there was given back already, by whoever found its lease over. Where the counter is gone, so
 -- is what was taken from it. Where only the count of this owner has vanished, it had what it says.
 -- The order of writes lets a full server below Redis 7 take it: see lib/remember. For versions see
--- lock.release.
+-- lock.release, for the queue of clients lib/call_units.
 local counter, permits, counts = KEYS[1], KEYS[2], KEYS[3]
 local owner, units, had_units = ARGV[1], ARGV[2], ARGV[3]
 local channel, tombstone_ms = ARGV[4], ARGV[5]
 local version, version_ms = ARGV[6], ARGV[7]
+local clients = KEYS[6]
 
--- The short way, see semaphore.acquire: an owner gives everything back. What is refused here is
+-- The short way, see semaphore.acquire: an owner gives everything back, and nobody waits. What is refused here is
 -- taken back and left to the rest, which can do with less.
 local found = redis.call('GET', counter)
 local held = redis.call('HGET', counts, owner)
-if held and found and units == '0' and tombstone_ms == '0' and version == '0' and version_ms == '0'
+if held and found and redis.pcall('EXISTS', clients) == 0 and units == '0' and tombstone_ms == '0' and version == '0' and version_ms == '0'
   and held == had_units and #held < 7 and #found < 7 and (held == '1' or string.find(held, '^[1-9]%d*$'))
   and (found == '0' or string.find(found, '^[1-9]%d*$'))
 then
@@ -43,6 +44,12 @@ local tombstone, version_key = KEYS[4], KEYS[5]
 --! include lib.announce
 --! include lib.superseded
 --! include lib.remember
+--! include lib.wanted_units
+--! include lib.call_units
+--! include lib.keep_calls
+--! include lib.wake_foreign
+--! include lib.tell_units
+--! include lib.offer_units
 
 units, had_units, tombstone_ms = whole(units, 0), whole(had_units, 1), whole(tombstone_ms, 0)
 version, version_ms = whole(version, 0), whole(version_ms, 0)
@@ -63,10 +70,15 @@ if back and (back < -units or not integer(found or '0')) then
   return redis.error_reply('ERR the counter or the units of this owner are not a number')
 end
 
-local reply = nil
+local reply, work, told = nil, nil, 0
 if held and found then
-  local told = back > 0 and announce(channel, integer(found) + back) or 0
+  if back > 0 then
+    work, told = offer_units(clients, channel, integer(found) + back)
+  end
   reply = units == 0 and 1 + told or 0
+  if reply > 0 and work and work.called[1] then
+    reply = -1
+  end
 end
 local drops = held and (units == 0 or not found)
 if drops then
@@ -94,4 +106,5 @@ elseif held and back > 0 then
     return refused
   end
 end
+keep_calls(clients, work)
 return reply

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --! script   semaphore.set
---! version  9
---! keys     counter:string permits:zset counts:hash receipt:string total:string
+--! version  10
+--! keys     counter:string permits:zset counts:hash receipt:string total:string clients:zset
 --! args     units:int life_ms:int replaces:int reclaims:int channel:str calls:int receipt_ms:int
 --! returns  1 = made or changed | 0 = there is such a semaphore, and replaces is 0 or it has so many | int <= -10 = there is one, and it has other permits, -10 less this of them
 --! retry    safe: leaves a receipt, so that a repetition gives the first answer
@@ -16,6 +16,12 @@
 --! include lib.leave_receipt
 --! include lib.note_number
 --! include lib.permit_number
+--! include lib.wanted_units
+--! include lib.call_units
+--! include lib.keep_calls
+--! include lib.wake_foreign
+--! include lib.tell_units
+--! include lib.offer_units
 
 -- Makes a semaphore unless there is one; with life_ms > 0 it is gone after that time. What was
 -- taken from an earlier one of this name is void. With `replaces` an existing one gets as many
@@ -23,6 +29,7 @@
 -- whose units have vanished is void. Its expiry stays. What every holder has must be added up, so
 -- this takes longer the more there are.
 local counter, permits, counts, receipt, total = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local clients = KEYS[6]
 local units, life_ms, replaces = whole(ARGV[1], 0), whole(ARGV[2], 0), whole(ARGV[3], 0)
 local reclaims, channel = whole(ARGV[4], 1), ARGV[5]
 local calls, receipt_ms = whole(ARGV[6], 1), whole(ARGV[7], 1)
@@ -39,7 +46,7 @@ local found = redis.call('GET', counter)
 local leases, holders = redis.call('ZCARD', permits), redis.call('HLEN', counts)
 replaces = found and replaces > 0
 
-local change, over, back = 0, {}, 0
+local change, over, back, free = 0, {}, 0, 0
 if replaces then
   local value = integer(found)
   if not value then
@@ -57,22 +64,22 @@ if replaces then
     end
   end
   over, back = expired(permits, counts, now(), reclaims)
-  if change + back > 0 then
-    announce(channel, value + change + back)
-  end
+  free = change + back > 0 and value + change + back or 0
   -- These change nothing: a user that may not count is refused before the receipt is written. For
   -- the first see lib/remember.
   redis.call('ZREM', permits, '')
   redis.call('INCRBY', counter, 0)
 elseif not found then
-  announce(channel, units)
+  free = units
 end
+local work = offer_units(clients, channel, free)
 local changed = (not found or change ~= 0) and 1 or 0
 if found and not replaces and integer(found) then
   local number = permit_number(integer(found), counts, total, units)
   changed = number ~= units and -10 - math.max(0, number) or 0
 end
 leave_receipt(receipt, calls, string.format('%.0f', changed), receipt_ms)
+keep_calls(clients, work)
 if replaces then
   give_back(counter, permits, counts, over, back)
   if change ~= 0 then

@@ -9,6 +9,7 @@ from redisson_py._scripts import source
 from redisson_py._scripts.source import Script
 
 LEAVE = source.load("client_queue.leave")
+LEAVE_UNITS = source.load("client_queue.leave_units")
 
 
 class Waits(NamedTuple):
@@ -60,6 +61,33 @@ class ClientQueue:
         """Return the arguments of the script that takes a client out of the queue."""
         return LEAVE.bind(
             lock=self._key,
+            clients=_keys.waiting_clients(self._key),
+            client=self.member(client_id),
+            channel=self._channel,
+        )
+
+
+class UnitQueue(ClientQueue):
+    """The queue of the clients that wait for units of a semaphore.
+
+    Args:
+        key: The key of the counter.
+        channel: The channel on which releases are announced.
+        suffix: What tells the waiters of one client for one key apart, if they want two things.
+        units: How many units the client wants; its name says so if it is not one.
+    """
+
+    leave_script = LEAVE_UNITS
+
+    __slots__ = ()
+
+    def __init__(self, key: bytes, channel: bytes, suffix: bytes = b"", units: int = 1) -> None:
+        super().__init__(key, channel, suffix if units == 1 else b"%s:%d" % (suffix, units))
+
+    def leave(self, client_id: str) -> bytes:
+        """Return the arguments of the script that takes a client out of the queue."""
+        return LEAVE_UNITS.bind(
+            counter=self._key,
             clients=_keys.waiting_clients(self._key),
             client=self.member(client_id),
             channel=self._channel,

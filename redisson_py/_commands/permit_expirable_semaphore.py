@@ -12,10 +12,11 @@ from typing import Any
 
 from redisson_py import _keys
 from redisson_py._answers import Answer
+from redisson_py._commands.client_queue import UnitQueue
 from redisson_py._commands.needs import needs
 from redisson_py._commands.replies import decode
 from redisson_py._commands.request import Field, Wish
-from redisson_py._commands.semaphore import RECLAIMS, RENEW, SET_LEASE
+from redisson_py._commands.semaphore import RECLAIMS, RENEW, SET_LEASE, UNITS_IN_QUEUE
 from redisson_py._commands.wakes import permit_wakes
 from redisson_py._options import TOMBSTONE
 from redisson_py._owner import client_id_of, numbered
@@ -24,7 +25,7 @@ from redisson_py._scripts.shapes import array, text, whole
 from redisson_py._scripts.source import Arg, Script
 from redisson_py._time import milliseconds
 
-ACQUIRE = source.load("expirable_semaphore.acquire")
+ACQUIRE = source.load("expirable_semaphore.acquire", UNITS_IN_QUEUE)
 ADD = source.load("expirable_semaphore.add")
 AVAILABLE = source.load("expirable_semaphore.available", array(whole(), whole(0)))
 INSPECT = source.load("expirable_semaphore.inspect", array(text, whole(0), rows=(text, whole(-1))))
@@ -76,7 +77,6 @@ class PermitExpirableSemaphoreCommands:
     set_lease_script: Script = SET_LEASE
     renew_script: Script = RENEW
     queues = False
-    clients = None
     shares_lease = False
     leaves_traces = False
     passes = False
@@ -93,9 +93,20 @@ class PermitExpirableSemaphoreCommands:
         self.idle_ms = idle_ms
         self.channel: bytes = _keys.permit_channel(key)
         self._permits = _keys.suffixed(key, b"timeout")
+        self._clients = _keys.waiting_clients(key)
         self._tombstones = _keys.tombstone(key, "")
         self._versions = _keys.version_key(key, "")
         self.options: tuple[int, int] = (start_units, idle_ms)
+
+    @property
+    def clients(self) -> UnitQueue:
+        """The queue of the clients that wait for it."""
+        return self.clients_for(1)
+
+    def clients_for(self, units: int) -> UnitQueue:
+        """Return that queue, for one that wants so many units."""
+        # A client may wait for the plain semaphore of this name as well.
+        return UnitQueue(self.key, self.channel, b":permit", units)
 
     @property
     def keys(self) -> tuple[bytes, ...]:
@@ -152,6 +163,9 @@ class PermitExpirableSemaphoreCommands:
             idle_ms=self.idle_ms,
             needs=needs(self, wish),
             compares=wish.compares,
+            clients=self._clients,
+            client=wish.client,
+            yields=wish.yields,
         )
 
     def answer(self, reply: Any, wish: Wish) -> Answer:
@@ -182,6 +196,7 @@ class PermitExpirableSemaphoreCommands:
             tombstone=tombstone,
             # Without calls there is no receipt.
             receipt=tombstone,
+            clients=self._clients,
             ids=b"".join(map(permit_id, owners)),
             units=len(owners),
             channel=self.channel,
@@ -201,6 +216,7 @@ class PermitExpirableSemaphoreCommands:
             version_key=self._versions + hold.owner.encode(),
             counter=self.key,
             counts=self._permits,
+            clients=self._clients,
             field=hold.field,
             lease_ms=lease_ms,
             version=version,
@@ -216,6 +232,7 @@ class PermitExpirableSemaphoreCommands:
         return RELEASE, {
             "counter": self.key,
             "permits": self._permits,
+            "clients": self._clients,
             "tombstone": self._tombstones,
             "ids": permit,
             "units": 1,
@@ -228,6 +245,7 @@ class PermitExpirableSemaphoreCommands:
         return RELEASE_ALL, {
             "counter": self.key,
             "permits": self._permits,
+            "clients": self._clients,
             "ids": b"".join(permits),
             "units": len(permits),
             "reclaims": RECLAIMS,
@@ -240,6 +258,7 @@ class PermitExpirableSemaphoreCommands:
             counter=self.key,
             permits=self._permits,
             version_key=self._versions + f"{client_id}:{permit.hex()}".encode(),
+            clients=self._clients,
             id=permit,
             lease_ms=lease_ms,
             reclaims=RECLAIMS,
@@ -254,6 +273,7 @@ class PermitExpirableSemaphoreCommands:
         return LEASE_LEFT.bind(
             counter=self.key,
             permits=self._permits,
+            clients=self._clients,
             id=permit,
             reclaims=RECLAIMS,
             channel=self.channel,
@@ -264,7 +284,11 @@ class PermitExpirableSemaphoreCommands:
     def available(self) -> bytes:
         """Return the arguments of the script that counts what is free, and what is taken."""
         return AVAILABLE.bind(
-            counter=self.key, permits=self._permits, reclaims=RECLAIMS, channel=self.channel
+            counter=self.key,
+            permits=self._permits,
+            clients=self._clients,
+            reclaims=RECLAIMS,
+            channel=self.channel,
         )
 
     def make(self, units: int) -> tuple[Script, dict[str, Arg]]:
@@ -276,6 +300,7 @@ class PermitExpirableSemaphoreCommands:
         return SET, {
             "counter": self.key,
             "permits": self._permits,
+            "clients": self._clients,
             "units": units,
             "life_ms": self.idle_ms,
             "replaces": replaces,
@@ -288,6 +313,7 @@ class PermitExpirableSemaphoreCommands:
         return ADD, {
             "counter": self.key,
             "permits": self._permits,
+            "clients": self._clients,
             "units": units,
             "channel": self.channel,
         }

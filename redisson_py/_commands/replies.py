@@ -38,10 +38,14 @@ def other_number(reply: int) -> int | None:
 
 
 def in_queue(reply: list[int]) -> Busy:
-    """Return what the reply to a client that waits in the queue of clients means."""
-    milliseconds, place, calls_nobody = reply
+    """Return what the reply to a client that waits in the queue of clients means.
+
+    One that waits for units of a semaphore is told last why it waits.
+    """
+    milliseconds, place, calls_nobody, *why = reply
     retry_in = seconds_left(milliseconds) if milliseconds >= 0 else None
-    return Busy(retry_in, place=place, calls=not calls_nobody)
+    absent, missing = -4 in why, -5 in why
+    return Busy(retry_in, absent=absent, missing=missing, place=place, calls=not calls_nobody)
 
 
 def decode(reply: int | list[int] | None) -> Answer:

@@ -6,6 +6,7 @@ from typing import Any
 
 from redisson_py import _keys
 from redisson_py._answers import Answer
+from redisson_py._commands.client_queue import UnitQueue
 from redisson_py._commands.needs import needs
 from redisson_py._commands.replies import decode
 from redisson_py._commands.request import Field, Wish
@@ -14,7 +15,9 @@ from redisson_py._scripts import source
 from redisson_py._scripts.shapes import array, text, whole
 from redisson_py._scripts.source import Arg, Script
 
-ACQUIRE = source.load("semaphore.acquire")
+#: The busy reply to a client in the queue of clients: see `in_queue`.
+UNITS_IN_QUEUE = array(whole(-1), whole(0, 2), whole(0, 1), whole(-5, 0))
+ACQUIRE = source.load("semaphore.acquire", UNITS_IN_QUEUE)
 ADD = source.load("semaphore.add")
 AVAILABLE = source.load("semaphore.available")
 DELETE = source.load("semaphore.delete")
@@ -46,7 +49,6 @@ class SemaphoreCommands:
     set_lease_script: Script = SET_LEASE
     renew_script: Script = RENEW
     queues = False
-    clients = None
     shares_lease = False
     # Redisson's clients do not look for permits of holders that lost their lease.
     leaves_traces = True
@@ -74,6 +76,19 @@ class SemaphoreCommands:
     def channel(self) -> bytes:
         """Where permits that became free are announced."""
         return _keys.permit_channel(self.key)
+
+    @property
+    def clients(self) -> UnitQueue:
+        """The queue of the clients that wait for it."""
+        return self.clients_for(1)
+
+    def clients_for(self, units: int) -> UnitQueue:
+        """Return that queue, for one that wants so many units."""
+        return UnitQueue(self.key, self.channel, units=units)
+
+    @property
+    def _clients(self) -> bytes:
+        return _keys.waiting_clients(self.key)
 
     @property
     def _permits(self) -> bytes:
@@ -145,6 +160,9 @@ class SemaphoreCommands:
             idle_ms=self.idle_ms,
             needs=needs(self, wish),
             compares=wish.compares,
+            clients=self._clients,
+            client=wish.client,
+            yields=wish.yields,
         )
 
     def answer(self, reply: Any, wish: Wish) -> Answer:
@@ -177,6 +195,7 @@ class SemaphoreCommands:
             counts=self._counts,
             tombstone=_keys.tombstone(self.key, field),
             version_key=_keys.version_key(self.key, field),
+            clients=self._clients,
             owner=field,
             units=units,
             had_units=had,
@@ -198,6 +217,7 @@ class SemaphoreCommands:
             version_key=_keys.version_key(self.key, field),
             counter=self.key,
             counts=self._counts,
+            clients=self._clients,
             field=field,
             lease_ms=lease_ms,
             version=version,
@@ -214,6 +234,7 @@ class SemaphoreCommands:
             counter=self.key,
             permits=self._permits,
             counts=self._counts,
+            clients=self._clients,
             reclaims=RECLAIMS,
             channel=self.channel,
         )
@@ -229,6 +250,7 @@ class SemaphoreCommands:
             "permits": self._permits,
             "counts": self._counts,
             "total": self._total,
+            "clients": self._clients,
             "units": units,
             "life_ms": life_ms or self.idle_ms,
             "replaces": replaces,
@@ -243,6 +265,7 @@ class SemaphoreCommands:
             "permits": self._permits,
             "counts": self._counts,
             "total": self._total,
+            "clients": self._clients,
             "channel": self.channel,
         }
 
@@ -253,6 +276,7 @@ class SemaphoreCommands:
             "permits": self._permits,
             "counts": self._counts,
             "total": self._total,
+            "clients": self._clients,
             "units": units,
             "creates": 1,
             "channel": self.channel,

@@ -122,6 +122,7 @@ class LocalQueue(Generic[H]):
         no_turn_until: No turn is offered before this loop time, as the last one was not taken.
         joined: Takes the client out of the queue of clients on the server, if it is or may be
             there; else None. It is not there when nobody waits here.
+        joined_as: The name that it has there.
         yields_until: A request before this loop time lets the first of that queue go first: this
             client has released to it; or 0.
         watch: Notices that the hold was released by force while tasks wait, or None.
@@ -134,6 +135,7 @@ class LocalQueue(Generic[H]):
         "head",
         "hold",
         "joined",
+        "joined_as",
         "no_turn_until",
         "refused",
         "released_at",
@@ -161,6 +163,7 @@ class LocalQueue(Generic[H]):
         self.turn: Turn | None = None
         self.no_turn_until: float = 0.0
         self.joined: Callable[[], object] | None = None
+        self.joined_as: bytes = b""
         self.yields_until: float = 0.0
         self.watch: HoldWatch | None = None
 
@@ -282,6 +285,12 @@ class LocalQueue(Generic[H]):
         self.advance()
         if not self.waiting:
             self._leave_clients()
+
+    def join_clients(self, name: bytes, leave: Callable[[], object]) -> None:
+        """Note that the client joins the queue of clients, where it has one name at a time."""
+        if self.joined_as != name:
+            self._leave_clients()
+        self.joined, self.joined_as = leave, name
 
     def _leave_clients(self) -> None:
         leave, self.joined = self.joined, None

@@ -18,7 +18,7 @@ from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.partial_release import judge_of_lowered, lower
 from redisson_py._engine.releasing import Release, hear, judge_of_release
 from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
-from redisson_py._engine.server import Call, Commands, PlainCalls, Stream
+from redisson_py._engine.server import Call, ClientQueue, Commands, PlainCalls, Stream
 from redisson_py._keys import Name
 from redisson_py._loop import Future
 from redisson_py._options import OnLost, OnReleaseError
@@ -327,10 +327,9 @@ class Ownership:
             commands.release_script, commands.key, packed, deadline, must=True, until=until
         )
 
-    def leave_clients(self) -> None:
-        """Take this client out of the queue of clients, without waiting."""
-        clients, context, key = self.commands.clients, self.context, self.commands.key
-        assert clients is not None
+    def leave_clients(self, clients: ClientQueue) -> None:
+        """Take this client out of a queue of clients, without waiting."""
+        context, key = self.context, self.commands.key
         executor = context.executor
         until = executor.time() + RELEASE_LEAST
         packed = executor.pack(clients.leave_script, clients.leave(context.owners.client_id))

@@ -6,6 +6,7 @@ import math
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from redisson_py._answers import (
@@ -30,7 +31,7 @@ from redisson_py.errors import BackendError, ClientClosedError
 if TYPE_CHECKING:
     from redisson_py._engine.hold import Hold
     from redisson_py._engine.ownership import Ownership
-    from redisson_py._engine.server import Call, Stream
+    from redisson_py._engine.server import Call, ClientQueue, Stream
 
 TOMBSTONE_MS = milliseconds(TOMBSTONE)
 
@@ -162,12 +163,16 @@ class AcquireRequest:
         return self._wait_ms
 
     @property
+    def clients(self) -> ClientQueue | None:
+        """The queue of clients in which it waits, if there is one."""
+        return self.ownership.commands.clients
+
+    @property
     def channel(self) -> bytes:
         """The channel on which it hears that it may ask."""
-        commands = self.ownership.commands
-        if (clients := commands.clients) is not None:
+        if (clients := self.clients) is not None:
             return clients.channel(self.ownership.context.owners.client_id)
-        return commands.request_channel(self.owner)
+        return self.ownership.commands.request_channel(self.owner)
 
     @property
     def listens_first(self) -> bool:
@@ -179,7 +184,7 @@ class AcquireRequest:
     def listen(self, channel: bytes, wakes: Wakes) -> Generator[Sleeper]:
         """Hold a seat on the channel; in the queue of clients, if there is one."""
         ownership, bus = self.ownership, self.ownership.context.bus
-        clients = ownership.commands.clients
+        clients = self.clients
         if clients is None:
             with bus.listen(channel, wakes) as sleeper:
                 yield sleeper
@@ -327,7 +332,7 @@ class AcquireRequest:
             call = executor.start_packed(script, commands.key, packed, deadline)
             call.fails_fast = self.fails_fast
         if self.client and ownership.queue is not None:
-            ownership.queue.joined = ownership.leave_clients
+            ownership.queue.join_clients(self.client, partial(ownership.leave_clients, self.clients))
         self.call = call
         context.pending[self] = None
         return call

@@ -129,7 +129,8 @@ class Table:
         if channel is None:
             return
         try:
-            value = CALLED if payload == b"00" else int(payload)
+            # With a zero before it, a number is for clients that are not ours.
+            value = CALLED if len(payload) > 1 and payload[:1] == b"0" else int(payload)
         except ValueError:
             return
         channel.messages += 1

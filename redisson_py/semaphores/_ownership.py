@@ -82,6 +82,7 @@ class PermitOwnership(Ownership):
             self.plain is None
             or loop is not context.executor.loop
             or self.permit_queue.is_ahead
+            or self.permit_queue.yields_until
             or context.options.acquire_timeout is not None
             or not stream.can_begin
         ):
@@ -171,7 +172,9 @@ class PermitOwnership(Ownership):
         context, queue = self.context, self.permit_queue
         request = begun or self._new_request(units, lease_time, once, deadline)
         request.fails_fast = once
-        if begun is not None or not queue.is_ahead:
+        if begun is None and queue.take_yield(once):
+            request.yields = 1
+        if begun is not None or not (queue.is_ahead or (request.yields and not once)):
             # Several requests may be under way: no waiter comes before them.
             limit = None if once else deadline
             answer = await waiting.acquire(request, context.bus, limit, once=True)
@@ -238,6 +241,9 @@ class PermitOwnership(Ownership):
             return True
         request.listen_first(None if queue.turn is None else queue.take_turn())
         granted = await waiting.acquire(request, request, deadline)
+        if granted is not None and request.passed is None:
+            # The server took this client out of the queue with the grant.
+            queue.joined = None
         if granted is not None and request.turn and not request.turn.taken:
             queue.turn_not_taken()
         return granted is not None
@@ -286,21 +292,6 @@ class PermitOwnership(Ownership):
             return False
         hold.pass_to(first.task)
         return True
-
-    def left(self, reply: int | None, own_message: int) -> None:
-        """End a final release; offer a turn if its reply counts other subscribers."""
-        queue = self.permit_queue
-        queue.releasing = False
-        others = (reply or 1) - 1 - (1 if own_message else 0)
-        turn = queue.offer_turn(others, own_message) if others > 0 else None
-        first = queue.first
-        if turn is not None and first is not None and first.request.listens:
-            # Our own message is about to wake it.
-            first.request.turn = turn
-        elif turn is not None:
-            queue.turn = turn
-        if queue.waiters:
-            queue.advance()
 
     def over(self, hold: Hold) -> None:
         """Handle the loss of a hold."""

@@ -7,16 +7,18 @@ wants more than those behind it.
 
 A released hold is passed to the head if it has the number of units that the head wants: the head's
 request wakes up and finds the hold, without asking Redis. The next head need not ask either: the
-last answer remains true until a message comes.
+last answer remains true until a message comes, if the client stands in the queue of clients under
+the same name, which says how many units it wants.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from redisson_py._answers import Answer, Busy, Granted, Wakes
+from redisson_py._answers import UNKNOWN_WAIT, Answer, Busy, Granted, Wakes
 from redisson_py._engine.bus import Sleeper
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.local_queue import LocalQueue, Waiter
@@ -30,7 +32,7 @@ from redisson_py._owner import TaskRef
 from redisson_py._time import PUNCTUAL
 
 if TYPE_CHECKING:
-    from redisson_py._engine.server import Stream
+    from redisson_py._engine.server import ClientQueue, Stream
     from redisson_py.semaphores._ownership import PermitOwnership
 
 PASSED = Granted()
@@ -45,7 +47,7 @@ class PermitRequest(AcquireRequest):
         passed: A hold that another task here passed to it.
     """
 
-    __slots__ = ("_asked_on", "_heard", "_over", "_permits", "_sleeper", "passed")
+    __slots__ = ("_asked_on", "_heard", "_listens_first", "_over", "_permits", "_sleeper", "passed")
 
     def __init__(
         self,
@@ -60,6 +62,7 @@ class PermitRequest(AcquireRequest):
         super().__init__(permits, owner, units, lease_time, once=once, deadline=deadline)
         self._permits = permits
         self._sleeper: Sleeper | None = None
+        self._listens_first = False
         self._over = False
         self._asked_on: Channel | None = None
         self._heard = 0
@@ -70,22 +73,27 @@ class PermitRequest(AcquireRequest):
 
         Redis was asked a moment ago, or need not be asked yet.
         """
-        self.turn = turn or Turn(-1, 0.0, 0.0)
+        self._listens_first, self.turn = True, turn
+
+    @property
+    def listens_first(self) -> bool:
+        """Whether it listens before it asks for the first time."""
+        return self._listens_first
+
+    @property
+    def clients(self) -> ClientQueue:
+        """The queue of clients in which it waits."""
+        return self._permits.commands.clients_for(self.target)
 
     @contextmanager
     def listen(self, channel: bytes, wakes: Wakes) -> Generator[Sleeper]:
         """Hold a seat on the channel."""
-        with self.ownership.context.bus.listen(channel, wakes) as sleeper:
+        with super().listen(channel, wakes) as sleeper:
             self._sleeper = sleeper
             try:
                 yield sleeper
             finally:
                 self._sleeper = None
-
-    @property
-    def listens(self) -> bool:
-        """Whether it has a seat."""
-        return self._sleeper is not None
 
     def take(self, hold: Hold) -> bool:
         """Take a hold instead of asking, unless a request is under way; return whether."""
@@ -102,17 +110,18 @@ class PermitRequest(AcquireRequest):
             if self.passed.valid:
                 return PASSED
             self.passed = None
-        if self._sleeper is not None and not self._is_last_look(deadline):
-            left = self._permits.permit_queue.known_busy(self.target, self._channel)
-            if left is not None:
-                return Busy(left)
+        queue = self._permits.permit_queue
+        if self._listens_first and not self._is_last_look(deadline):
+            self._listens_first = False
+            known = queue.known_busy(self.client, self._channel)
+            if known is not None and self._place is not None and not self._place.placed(known):
+                return known
         answer = await super().run(deadline)
         if isinstance(answer, Busy):
-            queue = self._permits.permit_queue
             queue.absent, queue.missing = answer.absent, answer.missing
             if answer.missing:
                 self._permits.warn_of_missing()
-            queue.units_busy(self.target, self._asked_on, self._heard, answer.retry_in)
+            queue.units_busy(self._asked_on, self._heard, answer)
         return answer
 
     def _is_last_look(self, deadline: float | None) -> bool:
@@ -169,9 +178,9 @@ class PermitQueue(LocalQueue[Hold]):
     """
 
     __slots__ = (
+        "_busy",
         "_busy_channel",
         "_busy_messages",
-        "_busy_units",
         "_busy_until",
         "absent",
         "missing",
@@ -188,8 +197,8 @@ class PermitQueue(LocalQueue[Hold]):
         self.absent = self.missing = False
         self._busy_channel: Channel | None = None
         self._busy_messages = 0
-        self._busy_units = 0
         self._busy_until = 0.0
+        self._busy: Busy = UNKNOWN_WAIT
 
     @property
     def is_ahead(self) -> bool:
@@ -206,27 +215,27 @@ class PermitQueue(LocalQueue[Hold]):
         super().close(error)
         self.head = None
 
-    def units_busy(
-        self, units: int, channel: Channel | None, messages: int, seconds: float | None
-    ) -> None:
-        """Record that Redis said busy for this number of units, perhaps for how long.
+    def units_busy(self, channel: Channel | None, messages: int, answer: Busy) -> None:
+        """Record that Redis said busy, perhaps for how long.
 
         The answer counts for the number of messages on the channel at the time of the request.
         """
+        seconds = answer.retry_in
         poll = SAFETY_POLL if seconds is None else min(seconds, SAFETY_POLL)
         self._busy_channel = channel
         self._busy_messages = messages
-        self._busy_units = units
         self._busy_until = loop_time() + poll
+        self._busy = answer
 
-    def known_busy(self, units: int, channel: Channel | None) -> float | None:
-        """Return the seconds for which `units` are known to be unavailable, or None."""
+    def known_busy(self, name: bytes, channel: Channel | None) -> Busy | None:
+        """Return the answer to a client with this name in the queue of clients, if it is known."""
         if (
             channel is None
             or channel is not self._busy_channel
             or channel.messages != self._busy_messages
-            or units < self._busy_units
+            or self.joined is None
+            or self.joined_as != name
         ):
             return None
         left = self._busy_until - loop_time()
-        return left if left > 0 else None
+        return replace(self._busy, retry_in=left) if left > 0 else None

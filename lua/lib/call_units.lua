@@ -1,0 +1,110 @@
+-- Calls those of the clients that wait, in order, for whom units are `free` that nobody was called
+-- for, each on a channel of its own. Who wants more than there are keeps its place, and those behind
+-- it are called. Who was called is noted, see lib/front; for 50 ms, what it wants is reserved. Who is
+-- silent for longer is passed over, and who does not hear its call is gone: both leave the queue. At
+-- most 100 are called at once; each that answers calls others.
+-- A `client` that asks for units (`wants`) may take them if it was called, if all before it in the
+-- queue are served or want more, or if the first has waited for 20 ms at most and it does not yield.
+-- Without `wants` it leaves.
+-- Reads and publishes only: `keep_calls` writes. Where something is not permitted nobody is noted as
+-- called, and the first two of those that were not called look; who becomes one of them hears a 2.
+local function call_units(clients, channel, free, client, wants, yields)
+  local gone, called = {}, {}
+  local work = {gone = gone, called = called, place = 0, look_ms = -1}
+  local time = redis.pcall('TIME')
+  local notes = redis.pcall('ZRANGEBYSCORE', clients, '-inf', '(0', 'WITHSCORES')
+  wants = wants or 0
+  local present = time[1] and time[1] * 1000000 + time[2]
+  work.joined = present and string.format('%.0f', present)
+  if not present or notes.err then
+    work.granted = wants > 0 and free >= wants
+    return work
+  end
+  -- Units that are not reserved, clients for whom some are, and since when the first of them is silent.
+  local left, fresh, oldest, known = free, 0, 0, {}
+  for i, score in ipairs(notes) do
+    local note, age = notes[i - 1], i % 2 == 0 and present + score
+    local member = age and string.sub(note, 2)
+    if member == client then
+      work.answers = true
+    elseif age and math.abs(age) > 50000 then
+      known[member] = 'silent'
+      gone[#gone + 1] = {member, note}
+    elseif age then
+      known[member] = 'called'
+      left, fresh, oldest = left - wanted_units(member), fresh + 1, math.max(oldest, age)
+    end
+  end
+  if wants == 0 or work.answers and free >= wants then
+    work.granted, left = true, left - wants
+  end
+  -- Of those that were not called, how many were seen, and the first that stay.
+  local seen, stay, at, place, first, permitted = 0, {}, {}, nil, nil, true
+  local rank, size = #notes / 2, 4 + #notes / 2
+  local waiting = tonumber(redis.pcall('ZCARD', clients)) or 0
+  for _ = 1, waiting do
+    if left <= 0 and seen == 0 and (not client or work.answers and work.granted) then
+      break
+    end
+    local last = string.format('%d', rank + size - 1)
+    local some = redis.pcall('ZRANGE', clients, string.format('%d', rank), last, 'WITHSCORES')
+    for i, score in ipairs(some) do
+      local member, joined = some[i - 1], i % 2 == 0 and tonumber(score)
+      -- Behind the clients comes the entry of lib/wake_foreign.
+      if not joined or joined > 3000000000000000 or known[member] == 'silent' then
+        member = nil
+      elseif not first then
+        first = joined
+        local short = yields ~= '1' and present - first <= 20000
+        if not work.granted and short and free >= wants then
+          work.granted, left = true, left - wants
+        end
+      end
+      if member and member == client then
+        seen = seen + (work.answers and 0 or 1)
+        if not work.granted and left >= wants and fresh < 100 then
+          work.granted, left = true, left - wants
+        end
+        if not work.granted then
+          place = #stay
+          stay[#stay + 1], at[#stay + 1] = member, seen
+        end
+      elseif member and not known[member] then
+        seen = seen + 1
+        local units, told = wanted_units(member), nil
+        if left >= units and fresh < 100 and permitted then
+          local own = channel .. ':' .. member
+          told = tonumber(redis.pcall('PUBLISH', own, '0'))
+          permitted = told
+        end
+        if told == 0 then
+          gone[#gone + 1] = {member}
+        elseif told then
+          left, fresh = left - units, fresh + 1
+          called[#called + 1] = '-' .. work.joined
+          called[#called + 1] = '>' .. member
+        else
+          stay[#stay + 1], at[#stay + 1] = member, seen
+        end
+      end
+    end
+    if #some < 2 * size or #stay > 1 and not (left > 0 and fresh < 100 and permitted) then
+      break
+    end
+    rank, size = rank + size, 100
+  end
+  if not work.granted and not place then
+    work.granted = left >= wants and fresh < 100
+  end
+  for i = 1, 2 do
+    if stay[i] and at[i] > 2 and stay[i] ~= client then
+      local own = channel .. ':' .. stay[i]
+      redis.pcall('PUBLISH', own, '2')
+    end
+  end
+  work.place = math.min(place or #stay, 2)
+  if fresh > 0 then
+    work.look_ms = math.ceil((51000 - oldest) / 1000)
+  end
+  return work
+end
