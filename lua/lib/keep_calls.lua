@@ -1,19 +1,16 @@
--- Writes what call_units has found, behind the writes that must not fail. A refusal changes nothing,
--- because a note only tells how long others wait for whom it names.
+-- Writes what call_units has found, if there is anything, behind the writes that must not fail. A
+-- refusal changes nothing, because a note only tells how long others wait for whom it names.
 local function keep_calls(clients, work)
-  if not work then
-    return
-  end
-  local gone = {}
-  for i, some in ipairs(work.gone) do
-    gone[#gone + 1] = some[1]
-    gone[#gone + 1] = some[2]
-    if #gone > 1000 or not work.gone[i + 1] then
-      redis.pcall('ZREM', clients, unpack(gone))
-      gone = {}
+  local gone, entries = work and work.gone or {}, {}
+  for i, some in ipairs(gone) do
+    entries[#entries + 1] = some[1]
+    entries[#entries + 1] = some[2]
+    if #entries > 1000 or not gone[i + 1] then
+      redis.pcall('ZREM', clients, unpack(entries))
+      entries = {}
     end
   end
-  if work.called[1] then
+  if work and work.called[1] then
     redis.pcall('ZADD', clients, unpack(work.called))
   end
 end

@@ -331,8 +331,9 @@ class AcquireRequest:
         else:
             call = executor.start_packed(script, commands.key, packed, deadline)
             call.fails_fast = self.fails_fast
-        if self.client and ownership.queue is not None:
-            ownership.queue.join_clients(self.client, partial(ownership.leave_clients, self.clients))
+        clients, queue = self.clients, ownership.queue
+        if self.client and clients is not None and queue is not None:
+            queue.join_clients(self.client, partial(ownership.leave_clients, clients))
         self.call = call
         context.pending[self] = None
         return call

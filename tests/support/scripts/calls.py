@@ -53,6 +53,10 @@ class Scripts:
             values = {"compares": 0, **values}
         if "client" in script.args and "yields" in script.args:
             values = {"client": "", "yields": 0, **values}
+        if "counter" in script.keys and "clients" in script.keys:
+            counter = values["counter"]
+            assert isinstance(counter, bytes)
+            values = {"clients": _keys.waiting_clients(counter), **values}
         assert {*values} == {*script.keys, *script.args}
         args = [values[name] for name in script.keys + script.args]
         return await self._evalsha(script, (len(script.keys), *args))

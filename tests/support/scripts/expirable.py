@@ -33,6 +33,8 @@ class ExpirableScripts(PermitScripts):
         reclaims: Arg = RECLAIMS,
         idle_ms: Arg = 0,
         compares: Arg = 0,
+        client: Arg = "",
+        yields: Arg = 0,
     ) -> int | None:
         """Ask for permits with these ids, one after the other in `ids`."""
         reply: int | None = await self.run(
@@ -47,6 +49,8 @@ class ExpirableScripts(PermitScripts):
             channel=self.channel,
             idle_ms=idle_ms,
             compares=compares,
+            client=client,
+            yields=yields,
         )
         return reply
 

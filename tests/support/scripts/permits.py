@@ -144,6 +144,8 @@ class SemaphoreScripts(PermitScripts):
         reclaims: Arg = RECLAIMS,
         idle_ms: Arg = 0,
         compares: Arg = 0,
+        client: Arg = "",
+        yields: Arg = 0,
     ) -> int | None:
         """Ask for units."""
         reply: int | None = await self.run(
@@ -159,6 +161,8 @@ class SemaphoreScripts(PermitScripts):
             channel=self.channel,
             idle_ms=idle_ms,
             compares=compares,
+            client=client,
+            yields=yields,
         )
         return reply
 

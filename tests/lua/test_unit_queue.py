@@ -1,0 +1,336 @@
+"""The queue of clients of a semaphore: who is called for what is free, and who may take it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from tests.lua.test_golden_vectors import Listener, listening
+from tests.support.scripts.any_semaphore import SEMAPHORES
+from tests.support.scripts.calls import LEASE, Scripts, ask, everything
+from tests.support.scripts.client_queue import (
+    LONG,
+    MOMENT,
+    NEWCOMER,
+    NOT_YET,
+    Hearing,
+    X,
+    Y,
+    Z,
+    owner_of,
+)
+from tests.support.scripts.permits import RECLAIMS
+from tests.support.scripts.unit_queue import FULL, UnitQueue, in_line
+
+#: A client that wants three units, another one that waits.
+BIG, W = "client-b:3", "client-w"
+
+
+@pytest.fixture(params=SEMAPHORES)
+def queue(request: pytest.FixtureRequest, scripts: Scripts) -> UnitQueue:
+    """A semaphore of either kind, and its queue."""
+    return UnitQueue(scripts, request.param)
+
+
+@pytest_asyncio.fixture(autouse=True)
+async def heard(queue: UnitQueue, redis: Redis) -> AsyncIterator[Hearing]:
+    """Keep some clients alive; return what one of them, or the channel of all, has heard."""
+    channels = {each: queue.own_channel(each) for each in (X, Y, Z, W, BIG)}
+    channels["all"] = queue.channel
+    listeners: dict[str, Listener] = {}
+    async with AsyncExitStack() as stack:
+        for each, channel in channels.items():
+            listeners[each] = await stack.enter_async_context(listening(redis, channel))
+
+        async def heard(who: str) -> list[str]:
+            return [message.decode() for message in await listeners[who].heard()]
+
+        yield heard
+    await redis.flushdb()
+
+
+class TestJoining:
+    async def test_the_first_two_hear_when_a_lease_ends(self, queue: UnitQueue) -> None:
+        await in_line(queue)
+        for place, client in enumerate((X, Y)):
+            left, *rest = await queue.asks(client)
+            assert LEASE - 5000 < left <= LEASE
+            assert rest == [place, 0, 0]
+        assert await queue.asks(Z) == [-1, 2, 0, 0]
+        assert await queue.waiting() == [X, Y, Z]
+        assert 55_000 < await ask(queue.redis, "PTTL", queue.clients) <= 60_000
+
+    async def test_the_first_two_hear_that_others_may_have_units(self, queue: UnitQueue) -> None:
+        await queue.semaphore.start(1)
+        await ask(queue.redis, "DECR", queue.key)
+        if queue.kind == "with ids":
+            permits = queue.semaphore.keys[1]
+            await ask(queue.redis, "ZADD", permits, 922337203685477, b"0123456789abcdef")
+        replies = [await queue.asks(client, start_units=1) for client in (X, Y, Z)]
+        missing = 0 if queue.kind == "with ids" else -5
+        assert replies == [[-1, 0, 1, missing], [-1, 1, 1, missing], [-1, 2, 0, missing]]
+
+    async def test_one_waits_for_a_semaphore_that_is_not_there(self, queue: UnitQueue) -> None:
+        assert await queue.asks(X) == [-1, 0, 1, -4]
+        assert await queue.waiting() == [X]
+        assert not await queue.redis.exists(queue.key)
+
+    async def test_who_does_not_wait_leaves_nothing(self, queue: UnitQueue, redis: Redis) -> None:
+        await in_line(queue, X)
+        before = await everything(redis)
+        assert await queue.asks(NEWCOMER, waits=False) >= 0
+        assert await everything(redis) == before
+
+    async def test_who_has_left_does_not_join(self, queue: UnitQueue) -> None:
+        await in_line(queue, Y)
+        await queue.undo(X)
+        assert await queue.asks(X) == -3
+        assert await queue.waiting() == [Y]
+
+
+class TestCalling:
+    async def test_a_release_calls_the_first(self, queue: UnitQueue, heard: Hearing) -> None:
+        await in_line(queue, X, Y, Z)
+        assert await queue.release(FULL) == -1
+        assert await queue.called() == {X}
+        assert (await heard(X), await heard(Y), await heard(Z)) == (["0"], [], ["2"])
+        # Redisson's clients read a number; to ours it is no call.
+        assert await heard("all") == ["01"]
+        assert await queue.asks(X) is None
+        assert await queue.waiting() == [Y, Z]
+
+    async def test_two_releases_call_two(self, queue: UnitQueue, heard: Hearing) -> None:
+        await in_line(queue, X, Y, Z, W)
+        assert [await queue.release(FULL, number) for number in (1, 2)] == [-1, -1]
+        assert await queue.called() == {X, Y}
+        assert [await heard(each) for each in (X, Y, Z, W)] == [["0"], ["0"], ["2"], ["2"]]
+        for client in (Y, X):
+            assert await queue.asks(client) is None
+        assert await queue.waiting() == [Z, W]
+
+    async def test_who_wants_more_than_there_is_keeps_its_place(
+        self, queue: UnitQueue, heard: Hearing
+    ) -> None:
+        await in_line(queue, BIG, X, Y)
+        assert await queue.release(FULL) == -1
+        assert await queue.called() == {X}
+        assert (await heard(BIG), await heard(X), await heard(Y)) == ([], ["0"], ["2"])
+        assert await queue.asks(X) is None
+        assert await queue.waiting() == [BIG, Y]
+        # When there is enough it comes first.
+        assert await queue.release(X) == -1
+        assert await queue.called() == {Y}
+        for number in (2, 3):
+            await queue.release(FULL, number)
+        assert await queue.called() == {Y}
+        await queue.gives(1)
+        assert await queue.asks(Y) is None
+        assert await queue.called() == {BIG}
+        assert await queue.asks(BIG) is None
+
+    async def test_the_dead_are_passed_over(self, queue: UnitQueue, heard: Hearing) -> None:
+        dead = [f"dead-{number}" for number in range(5)]
+        await in_line(queue, *dead, X, Y, Z)
+        assert await queue.release(FULL) == -1
+        assert (await queue.called(), await queue.waiting()) == ({X}, [X, Y, Z])
+        assert (await heard(X), await heard(Y), await heard(Z)) == (["0"], ["2"], ["2"])
+
+    async def test_two_thousand_dead_are_passed_over(self, queue: UnitQueue) -> None:
+        await in_line(queue)
+        rows = [word for n in range(2000) for word in (str(n + 1), f"dead-{n}")]
+        await ask(queue.redis, "ZADD", queue.clients, *rows)
+        await queue.asks(X)
+        assert await queue.release(FULL) == -1
+        assert (await queue.called(), await queue.waiting()) == ({X}, [X])
+
+    async def test_an_undo_calls(self, queue: UnitQueue) -> None:
+        await in_line(queue, X)
+        assert await queue.undo(FULL) == -1
+        assert await queue.called() == {X}
+
+    async def test_a_hundred_are_called_at_once_and_each_calls_others(
+        self, queue: UnitQueue, redis: Redis
+    ) -> None:
+        crowd = [f"crowd-{number:03}" for number in range(103)]
+        async with AsyncExitStack() as stack:
+            pubsub = redis.pubsub()
+            stack.push_async_callback(pubsub.aclose)
+            await pubsub.subscribe(*map(queue.own_channel, crowd))
+            in_time = False
+            while not in_time:
+                await redis.delete(*queue.semaphore.keys, queue.clients)
+                await in_line(queue, *crowd)
+                begun = await queue.now()
+                await queue.counts.add(200)
+                called = [await queue.called()]
+                # One that was not called waits for its turn, and so does a newcomer.
+                busy = [await queue.asks(crowd[101]), await queue.asks(NEWCOMER, waits=False)]
+                granted = await queue.asks(crowd[0])
+                called.append(await queue.called())
+                in_time = await queue.now() - begun < MOMENT * 1000
+            assert called == [{*crowd[:100]}, {*crowd[1:101]}]
+            assert (busy[0][1], granted) == (1, None)
+            assert isinstance(busy[1], int)
+
+
+class TestWhoTakesIt:
+    async def test_a_newcomer_takes_what_is_not_reserved(
+        self, queue: UnitQueue, heard: Hearing
+    ) -> None:
+        await in_line(queue, X)
+        for number in (1, 2):
+            await queue.release(FULL, number)
+        assert await queue.called() == {X}
+        assert await queue.asks(NEWCOMER) is None
+        assert (await queue.asks(NEWCOMER, number=2))[1] == 0
+        assert await queue.asks(X) is None
+
+    async def test_a_newcomer_comes_before_one_that_has_not_waited_long(
+        self, queue: UnitQueue
+    ) -> None:
+        await in_line(queue, X)
+        await queue.joined_ago(X, NOT_YET)
+        await queue.release(FULL)
+        assert isinstance(await queue.asks(NEWCOMER, yields=1), list)
+        assert await queue.asks(NEWCOMER, number=2, waits=False) is None
+        assert isinstance(await queue.asks(X), list)
+
+    async def test_a_newcomer_calls_those_that_nobody_called(
+        self, queue: UnitQueue, heard: Hearing
+    ) -> None:
+        await in_line(queue, "dead", X, Y)
+        await queue.gives(1)
+        assert await queue.asks(NEWCOMER) == [51, 1, 0, 0]
+        assert await queue.called() == {X}
+        assert await heard(X) == ["0"]
+        await queue.gives(5)
+        assert await queue.asks(NEWCOMER, number=2, waits=False) is None
+        # Nobody hears the newcomer's name called, so it is gone from the queue.
+        assert (await queue.called(), await queue.waiting()) == ({X, Y}, [X, Y])
+
+    async def test_one_in_the_queue_takes_what_those_before_it_do_not_need(
+        self, queue: UnitQueue
+    ) -> None:
+        await in_line(queue, BIG, X, Y)
+        await queue.gives(1)
+        assert await queue.asks(X) is None
+        await queue.gives(2)
+        assert await queue.asks(Y) is None
+        assert await queue.waiting() == [BIG]
+
+    async def test_one_that_was_called_finds_nothing_and_keeps_its_place(
+        self, queue: UnitQueue, heard: Hearing
+    ) -> None:
+        await in_line(queue, X, Y)
+        await queue.release(FULL)
+        before = (await queue.entries())[X]
+        await ask(queue.redis, "DECR", queue.key)
+        assert (await queue.asks(X))[1] == 0
+        assert (await queue.called(), await queue.waiting()) == (set(), [X, Y])
+        assert (await queue.entries())[X] == before
+
+    async def test_who_is_silent_is_passed_over(self, queue: UnitQueue, heard: Hearing) -> None:
+        await in_line(queue, X, Y, Z, W)
+        await queue.gives(1)
+        await queue.called_ago(X, LONG)
+        assert await queue.asks(Y) is None
+        assert await queue.waiting() == [Z, W]
+        assert (await heard(Z), await heard(W)) == ([], ["2"])
+        # It lives after all: it is one of those that come.
+        assert (await queue.asks(X))[1] == 2
+
+    async def test_who_was_called_a_moment_ago_is_waited_for(self, queue: UnitQueue) -> None:
+        in_time = False
+        while not in_time:
+            await queue.redis.flushdb()
+            await in_line(queue, X, Y, Z)
+            await queue.gives(1)
+            await queue.called_ago(X, -MOMENT)
+            begun = await queue.now()
+            replies = [await queue.asks(each) for each in (Y, Z, NEWCOMER)]
+            in_time = await queue.now() - begun < MOMENT * 1000
+        assert [each[0] for each in replies] == [pytest.approx(51, abs=MOMENT)] * 2 + [-1]
+        assert [each[1] for each in replies] == [0, 1, 2]
+        assert await queue.called() == {X}
+
+    async def test_a_repeated_grant_changes_nothing(self, queue: UnitQueue, redis: Redis) -> None:
+        await in_line(queue, X, Y)
+        await queue.release(FULL)
+        assert await queue.asks(X) is None
+        free, entries = await queue.semaphore.value(), await queue.entries()
+        assert await queue.asks(X) is None
+        assert (await queue.semaphore.value(), await queue.entries()) == (free, entries)
+
+
+class TestLeaving:
+    async def test_who_was_called_and_leaves_has_the_next_called(
+        self, queue: UnitQueue, heard: Hearing
+    ) -> None:
+        await in_line(queue, X, Y)
+        await queue.release(FULL)
+        assert await queue.leaves(X) == 1
+        assert (await queue.called(), await queue.waiting()) == ({Y}, [Y])
+        await heard("all")
+        assert await queue.leaves(Y) == 1
+        # The last one wakes Redisson's.
+        assert (await heard("all"), await queue.entries()) == (["01"], {})
+        assert await queue.leaves(Y) == 0
+
+    async def test_the_new_second_is_told(self, queue: UnitQueue, heard: Hearing) -> None:
+        await in_line(queue, X, Y, Z, W)
+        assert await queue.leaves(Y) == 1
+        assert [await heard(each) for each in (X, Z, W)] == [[], ["2"], []]
+        assert await queue.leaves(W) == 1
+        assert [await heard(each) for each in (X, Z)] == [[], []]
+
+    async def test_one_that_wanted_much_lets_others_have_what_is_there(
+        self, queue: UnitQueue
+    ) -> None:
+        await in_line(queue, BIG)
+        await queue.release(FULL)
+        assert await queue.called() == set()
+        assert await queue.leaves(BIG) == 1
+        assert await queue.asks(X) is None
+
+
+class TestWhatElseGivesBack:
+    async def test_who_asks_gives_back_what_a_dead_one_had(
+        self, queue: UnitQueue, heard: Hearing
+    ) -> None:
+        await in_line(queue, X, Y, Z)
+        await queue.semaphore.end(owner_of(FULL), owner_of(FULL, 2))
+        assert await queue.asks(NEWCOMER, waits=False) > 0
+        assert await queue.called() == {X, Y}
+        assert (await heard("all"))[-1] == "02"
+
+    async def test_a_look_gives_it_back_too(self, queue: UnitQueue, heard: Hearing) -> None:
+        await in_line(queue, X, Y)
+        await queue.semaphore.end(owner_of(FULL))
+        await queue.counts.available(RECLAIMS)
+        assert await queue.called() == {X}
+
+    @pytest.mark.parametrize("verb", ["add", "set"])
+    async def test_more_permits_call_as_many(
+        self, queue: UnitQueue, heard: Hearing, verb: str
+    ) -> None:
+        await in_line(queue, X, Y, Z)
+        await (queue.counts.add(2) if verb == "add" else queue.counts.set(5, replaces=1))
+        assert await queue.called() == {X, Y}
+
+    async def test_a_semaphore_that_is_made_calls(self, queue: UnitQueue) -> None:
+        for client in (X, Y, Z):
+            await queue.asks(client)
+        assert await queue.counts.set(2) == 1
+        assert await queue.called() == {X, Y}
+
+    async def test_a_lease_that_ends_sooner_has_the_first_two_ask(
+        self, queue: UnitQueue, heard: Hearing
+    ) -> None:
+        await in_line(queue, X, Y, Z)
+        assert await queue.counts.set_lease(queue.field, LEASE // 2) == 1
+        assert [await heard(each) for each in (X, Y, Z)] == [["0"], ["0"], []]
+        assert await queue.called() == set()
