@@ -1,17 +1,18 @@
 --! script   expirable_semaphore.inspect
---! version  4
---! keys     counter:string permits:zset
+--! version  5
+--! keys     counter:string permits:zset clients:zset
 --! args     holders:int
---! returns  array: how many are available ('' = no such semaphore), how many holders there are, then id and ms left (-1 = for ever) in turn
+--! returns  array: how many are available ('' = no such semaphore), how many holders there are, how many words follow for them, id and ms left (-1 = for ever) in turn, then who waits: see semaphore.inspect
 --! retry    safe: reads only
 
 --! include lib.whole
 --! include lib.integer
 --! include lib.now
+--! include lib.add_waiting
 
 -- A permit whose lease is over counts as free, and whoever acquires gives it back.
 
-local counter, permits = KEYS[1], KEYS[2]
+local counter, permits, clients = KEYS[1], KEYS[2], KEYS[3]
 local holders = whole(ARGV[1], 1)
 
 if not holders then
@@ -37,4 +38,6 @@ for i = 1, holders do
   found[2 * i + 1] = id
   found[2 * i + 2] = ends_at == 922337203685477 and -1 or ends_at - present
 end
+table.insert(found, 3, #found - 2)
+add_waiting(found, clients)
 return found

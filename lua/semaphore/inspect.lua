@@ -1,19 +1,20 @@
 --! script   semaphore.inspect
---! version  5
---! keys     counter:string permits:zset counts:hash
+--! version  6
+--! keys     counter:string permits:zset counts:hash clients:zset
 --! args     holders:int
---! returns  array: how many are available ('' = no such semaphore), how many holders there are, then owner, units and ms left in turn
+--! returns  array: how many are available ('' = no such semaphore), how many holders there are, how many words follow for them, owner, units and ms left in turn, then of each client that waits, in order, its name, ms since it joined, and ms since it was called (-1 = it was not)
 --! retry    safe: reads only
 
 --! include lib.whole
 --! include lib.integer
 --! include lib.now
 --! include lib.expired
+--! include lib.add_waiting
 
 -- Whose lease is over holds nothing: its units count as free, and whoever acquires gives them back.
 -- Each such holder is a command, so their number is bounded: nobody else is served meanwhile.
 
-local counter, permits, counts = KEYS[1], KEYS[2], KEYS[3]
+local counter, permits, counts, clients = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local holders = whole(ARGV[1], 1)
 
 if not holders then
@@ -41,4 +42,6 @@ for i = 1, holders do
   found[3 * i + 1] = redis.call('HGET', counts, owner) or '0'
   found[3 * i + 2] = ends_at - present
 end
+table.insert(found, 3, #found - 2)
+add_waiting(found, clients)
 return found

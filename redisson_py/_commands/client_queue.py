@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from redisson_py import _keys
 from redisson_py._scripts import source
+from redisson_py._scripts.shapes import Array, Element, array, text, whole
 from redisson_py._scripts.source import Script
 
 LEAVE = source.load("client_queue.leave")
@@ -24,6 +25,34 @@ class Waits(NamedTuple):
     owner: str
     waited: float | None = None
     called: float | None = None
+
+
+_WAITING = array(rows=(text, whole(0), whole(-1)))
+
+
+def look(first: tuple[Element, ...], holder: tuple[Element, ...]) -> Array:
+    """Return what takes the look at something for which clients wait.
+
+    After the first words comes how many follow for the holders; behind those comes who waits.
+    """
+    start, head, holders = len(first) + 1, array(*first, whole(0)), array(rows=holder)
+
+    def takes(reply: list[Any]) -> bool:
+        if not head(reply[:start]) or reply[start - 1] > len(reply) - start:
+            return False
+        end = start + reply[start - 1]
+        return holders(reply[start:end]) and _WAITING(reply[end:])
+
+    return takes
+
+
+def waits(reply: list[Any]) -> list[Waits]:
+    """Return who waits, from that."""
+    rows = zip(reply[::3], reply[1::3], reply[2::3], strict=True)
+    return [
+        Waits(client_of(member), waited / 1000, None if called < 0 else called / 1000)
+        for member, waited, called in rows
+    ]
 
 
 def client_of(member: bytes) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from redisson_py import _keys
 from redisson_py._answers import GIVEN_UP, GRANTED, LOST, UNKNOWN_WAIT, Answer, Busy, Granted
-from redisson_py._commands.client_queue import ClientQueue, Waits, client_of
+from redisson_py._commands.client_queue import ClientQueue, Waits, look, waits
 from redisson_py._commands.needs import needs
 from redisson_py._commands.replies import decode, in_queue, seconds_left
 from redisson_py._commands.request import REDISSON_WAIT_MS, Field, Wish
@@ -21,17 +21,7 @@ from redisson_py._time import milliseconds
 IN_QUEUE = (whole(-1), whole(0), whole(0, 1))
 ACQUIRE = source.load("lock.acquire", array(*IN_QUEUE))
 FORCE_RELEASE = source.load("lock.force_release")
-_HOLDERS, _WAITING = array(rows=(text, text)), array(rows=(text, whole(0), whole(-1)))
-
-
-def _is_look(reply: list[Any]) -> bool:
-    if len(reply) < 2 or not (whole(-2)(reply[0]) and whole(0, len(reply) - 2)(reply[1])):
-        return False
-    end = 2 + reply[1]
-    return _HOLDERS(reply[2:end]) and _WAITING(reply[end:])
-
-
-INSPECT = source.load("lock.inspect", _is_look)
+INSPECT = source.load("lock.inspect", look((whole(-2),), (text, text)))
 RELEASE = source.load("lock.release")
 RENEW = source.load("lock.renew")
 SET_LEASE = source.load("lock.set_lease")
@@ -235,11 +225,7 @@ class LockCommands:
     @staticmethod
     def waiters(reply: list[Any]) -> list[Waits]:
         """Return who waits, from what that script says of it."""
-        rows = zip(reply[::3], reply[1::3], reply[2::3], strict=True)
-        return [
-            Waits(client_of(member), waited / 1000, None if called < 0 else called / 1000)
-            for member, waited, called in rows
-        ]
+        return waits(reply)
 
 
 class FencedLockCommands(LockCommands):

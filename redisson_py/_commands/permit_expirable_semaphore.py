@@ -12,7 +12,7 @@ from typing import Any
 
 from redisson_py import _keys
 from redisson_py._answers import Answer
-from redisson_py._commands.client_queue import UnitQueue
+from redisson_py._commands.client_queue import UnitQueue, look
 from redisson_py._commands.needs import needs
 from redisson_py._commands.replies import decode
 from redisson_py._commands.request import Field, Wish
@@ -28,7 +28,7 @@ from redisson_py._time import milliseconds
 ACQUIRE = source.load("expirable_semaphore.acquire", UNITS_IN_QUEUE)
 ADD = source.load("expirable_semaphore.add")
 AVAILABLE = source.load("expirable_semaphore.available", array(whole(), whole(0)))
-INSPECT = source.load("expirable_semaphore.inspect", array(text, whole(0), rows=(text, whole(-1))))
+INSPECT = source.load("expirable_semaphore.inspect", look((text, whole(0)), (text, whole(-1))))
 LEASE_LEFT = source.load("expirable_semaphore.lease_left")
 RELEASE = source.load("expirable_semaphore.release")
 RELEASE_ALL = source.load("expirable_semaphore.release_all")
@@ -320,4 +320,9 @@ class PermitExpirableSemaphoreCommands:
 
     def inspect(self) -> bytes:
         """Return the arguments of the script that shows the first holders."""
-        return INSPECT.bind(counter=self.key, permits=self._permits, holders=RECLAIMS)
+        return INSPECT.bind(
+            counter=self.key,
+            permits=self._permits,
+            clients=self._clients,
+            holders=RECLAIMS,
+        )

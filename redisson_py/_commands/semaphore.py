@@ -6,7 +6,7 @@ from typing import Any
 
 from redisson_py import _keys
 from redisson_py._answers import Answer
-from redisson_py._commands.client_queue import UnitQueue
+from redisson_py._commands.client_queue import UnitQueue, look
 from redisson_py._commands.needs import needs
 from redisson_py._commands.replies import decode
 from redisson_py._commands.request import Field, Wish
@@ -22,7 +22,7 @@ ADD = source.load("semaphore.add")
 AVAILABLE = source.load("semaphore.available")
 DELETE = source.load("semaphore.delete")
 DRAIN = source.load("semaphore.drain")
-INSPECT = source.load("semaphore.inspect", array(text, whole(0), rows=(text, text, whole(0))))
+INSPECT = source.load("semaphore.inspect", look((text, whole(0)), (text, text, whole(0))))
 RELEASE = source.load("semaphore.release")
 SET = source.load("semaphore.set")
 
@@ -293,7 +293,11 @@ class SemaphoreCommands:
         }
 
     def inspect(self) -> bytes:
-        """Return the arguments of the script that shows the first holders."""
+        """Return the arguments of the script that shows the first holders and who waits."""
         return INSPECT.bind(
-            counter=self.key, permits=self._permits, counts=self._counts, holders=RECLAIMS
+            counter=self.key,
+            permits=self._permits,
+            counts=self._counts,
+            clients=self._clients,
+            holders=RECLAIMS,
         )

@@ -129,10 +129,12 @@ class Table:
         if channel is None:
             return
         try:
-            # With a zero before it, a number is for clients that are not ours.
-            value = CALLED if len(payload) > 1 and payload[:1] == b"0" else int(payload)
+            value = int(payload)
         except ValueError:
             return
+        if len(payload) > 1 and payload.startswith(b"0"):
+            # For clients that are not ours.
+            value = CALLED
         channel.messages += 1
         left: dict[Wakes, int] = {}
         for seat in list(channel.seats):

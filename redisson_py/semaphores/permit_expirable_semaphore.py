@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Self, final
 
 from redisson_py._arguments import explained
+from redisson_py._commands.client_queue import waits
 from redisson_py._commands.permit_expirable_semaphore import (
     AVAILABLE,
     INSPECT,
@@ -319,13 +320,14 @@ class PermitExpirableSemaphore(SemaphoreLike):
         return int(free), int(taken)
 
     async def inspect(self) -> SemaphoreSnapshot:
-        """Return a snapshot of the holders of permits, for people. Decide nothing from it."""
-        free, total, *rows = await self._answer(INSPECT, self._commands.inspect())
+        """Return a snapshot of holders and waiters, for people. Decide nothing from it."""
+        free, total, words, *rest = await self._answer(INSPECT, self._commands.inspect())
+        rows, waiting = rest[:words], waits(rest[words:])
         ids = rows[::2]
         found = [
             (owner_of(raw), 1, seconds(left)) for raw, left in zip(ids, rows[1::2], strict=True)
         ]
-        return await self._snapshot(free, found, total, tuple(raw.hex() for raw in ids))
+        return await self._snapshot(free, found, total, waiting, tuple(raw.hex() for raw in ids))
 
     # Several permits.
 

@@ -6,6 +6,7 @@ import math
 from typing import Self, final
 
 from redisson_py._arguments import explained
+from redisson_py._commands.client_queue import waits
 from redisson_py._commands.replies import stored_number
 from redisson_py._commands.semaphore import AVAILABLE, INSPECT, SemaphoreCommands
 from redisson_py._engine.awaiting import acquiring
@@ -252,13 +253,14 @@ class Semaphore(SemaphoreLike):
         return deleted
 
     async def inspect(self) -> SemaphoreSnapshot:
-        """Return a snapshot of the holders of permits, for people. Decide nothing from it."""
-        free, total, *rows = await self._answer(INSPECT, self._commands.inspect())
+        """Return a snapshot of holders and waiters, for people. Decide nothing from it."""
+        free, total, words, *rest = await self._answer(INSPECT, self._commands.inspect())
+        rows = rest[:words]
         found = [
             (owner, stored_number(units), seconds(left))
             for owner, units, left in zip(texts(rows[::3]), rows[1::3], rows[2::3], strict=True)
         ]
-        return await self._snapshot(free, found, total)
+        return await self._snapshot(free, found, total, waits(rest[words:]))
 
     def _nothing(self) -> Permit:
         """Return a permit without units, which need not be kept or released."""

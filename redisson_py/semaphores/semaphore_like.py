@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from redisson_py._answers import Disagrees
 from redisson_py._arguments import explained
+from redisson_py._commands.client_queue import Waits
 from redisson_py._commands.permit_expirable_semaphore import PermitExpirableSemaphoreCommands
 from redisson_py._commands.replies import other_number, stored_number
 from redisson_py._commands.semaphore import SemaphoreCommands
@@ -18,7 +19,7 @@ from redisson_py._engine.block import Block, BlockHalf, acquire
 from redisson_py._engine.decorating import Fill, P, R, decorate
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.ownership import Begun
-from redisson_py._engine.snapshots import HolderSnapshot
+from redisson_py._engine.snapshots import HolderSnapshot, WaiterSnapshot
 from redisson_py._engine.waiting import deadline_in
 from redisson_py._keys import Name, permit_channel
 from redisson_py._loop import Task, current_task
@@ -51,6 +52,7 @@ class SemaphoreSnapshot:
         waiters: Tasks of this client that wait for it.
         keys: The keys it uses.
         more: The number of holders not listed.
+        waiting: The clients that wait, the first hundred of them, in order.
     """
 
     available: int | None
@@ -59,6 +61,7 @@ class SemaphoreSnapshot:
     waiters: int
     keys: tuple[str, ...]
     more: int = 0
+    waiting: tuple[WaiterSnapshot, ...] = field(default=(), kw_only=True)
 
 
 class SemaphoreLike(AsyncOnly, ABC):
@@ -274,9 +277,10 @@ class SemaphoreLike(AsyncOnly, ABC):
         free: bytes,
         rows: list[tuple[str, int, float]],
         total: int,
+        waiting: Sequence[Waits],
         permit_ids: tuple[str, ...] = (),
     ) -> SemaphoreSnapshot:
-        """Return a snapshot, with the holders of owner, units and seconds left described."""
+        """Return a snapshot, with the holders of owner, units and seconds left, and who waits."""
         ownership = self._ownership
         describer = Describer(self._context, ownership.all_holds())
         holders = [await describer.holder(*row) for row in rows]
@@ -291,4 +295,5 @@ class SemaphoreLike(AsyncOnly, ABC):
             self.statistics().waiters,
             texts(ownership.commands.keys),
             total - len(rows),
+            waiting=await describer.waiting(waiting),
         )

@@ -27,10 +27,11 @@ _OWNER = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\d+(:w
 #: A pattern that does not end within brackets or with a backslash.
 _CLOSED = re.compile(rb"(?:\\.|\[(?:\\.|[^\]\\])*\]|[^\\\[])*", re.DOTALL)
 _PREFIXES: dict[bytes, Family] = {b"redisson_lock_timeout:": "lock"}
+_CLIENTS = b":redisson_py:clients"
 _SUFFIXES: dict[bytes, Family] = {
     b":redisson_py:permits": "semaphore",
     b":redisson_py:writers": "lock",
-    b":redisson_py:clients": "lock",
+    _CLIENTS: "lock",
     b":redisson_py:arrivals": "barrier",
     b":redisson_py:barrier": "barrier",
     b":timeout": "permits",
@@ -113,6 +114,15 @@ def resource_of(key: bytes) -> Resource | None:
     return None
 
 
+def resources_of(key: bytes) -> list[Resource]:
+    """Return what a derived key may belong to: clients wait for a lock or for a semaphore."""
+    found = resource_of(key)
+    if found is None:
+        return []
+    waited_for: tuple[Family, ...] = ("semaphore", "permits") if key.endswith(_CLIENTS) else ()
+    return [found, *(Resource(found.key, family) for family in waited_for)]
+
+
 def _without_braces(tagged: bytes) -> bytes:
     """Return the key for which a derived key has this tag: it may have braces of its own."""
     inside = tagged[1:-1]
@@ -150,7 +160,7 @@ async def resources(
             cursor, keys = await asker.ask(
                 anchor, "SCAN", cursor, *match, "COUNT", SCAN_COUNT, "TYPE", kind
             )
-            derived = [found for key in keys if (found := resource_of(key)) is not None]
+            derived = [found for key in keys for found in resources_of(key)]
             if kind == "hash":
                 derived += await _locks(asker, keys, names)
             yield {found for found in derived if names.name(found.key) is not None}

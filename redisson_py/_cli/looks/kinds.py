@@ -33,6 +33,8 @@ Look = Generator[list[Command], list[Any], Found | None]
 
 #: Channels of one PUBSUB command.
 _CHANNELS = 100
+#: The most clients of a semaphore's queue that are called at once.
+_MOST_CALLED = 100
 #: Clients whose descriptions are remembered.
 _MOST_KNOWN = 10_000
 
@@ -207,12 +209,15 @@ class Looker:
     def _semaphore(self, key: bytes) -> Look:
         permits = _keys.suffixed(key, b"redisson_py:permits")
         units_key = _keys.suffixed(key, b"redisson_py:units")
-        free, total, rows, time = yield self._counted(key, permits)
-        if not rows:
+        free, total, rows, time, clients, count = yield self._counted(key, permits)
+        waiting = waiting_clients(clients or [], time)
+        if not rows and not (integer(free) is not None and _wait_for(clients, ids=False)):
             return None
         held = yield from alive.leases(key, permits, rows, total, time, self._listed)
         owners = [*(owner for owner, _ in held.first), *held.ended]
-        (counts,) = yield [(key, "HMGET", units_key, *owners)]
+        counts = None
+        if owners:
+            (counts,) = yield [(key, "HMGET", units_key, *owners)]
         units = dict(zip(owners, counts or [None] * len(owners), strict=True))
         holders = tuple(
             Party(text(owner), integer(units[owner]) or 0, until(ends_at, time))
@@ -220,14 +225,18 @@ class Looker:
         )
         # Of an owner whose count has vanished one unit comes back.
         back = sum(integer(units[owner]) or 1 for owner in held.ended)
-        keys = (permits, units_key)
-        return self._with_permits(key, "semaphore", holders, held.total, free, back, keys)
+        keys = (permits, units_key) if rows else ()
+        found = self._with_permits(key, "semaphore", holders, held.total, free, back, keys)
+        return self._with_waiters(found, waiting, count)
 
     def _permits(self, key: bytes) -> Look:
         permits = _keys.suffixed(key, b"timeout")
-        free, total, rows, time = yield self._counted(key, permits)
+        free, total, rows, time, clients, count = yield self._counted(key, permits)
+        waiting = waiting_clients(clients or [], time)
         # A sorted set of another application may have such a name.
-        if not rows or any(len(permit) != 16 for permit, _ in pairs(rows)):
+        if any(len(permit) != 16 for permit, _ in pairs(rows or [])):
+            return None
+        if not rows and not (integer(free) is not None and _wait_for(clients, ids=True)):
             return None
         held = yield from alive.leases(key, permits, rows, total, time, self._listed)
         holders = tuple(
@@ -236,15 +245,29 @@ class Looker:
         )
         kind: Kind = "permit-expirable-semaphore"
         back = len(held.ended)
-        return self._with_permits(key, kind, holders, held.total, free, back, (permits,))
+        keys = (permits,) if rows else ()
+        found = self._with_permits(key, kind, holders, held.total, free, back, keys)
+        return self._with_waiters(found, waiting, count)
 
     def _counted(self, key: bytes, permits: bytes) -> list[Command]:
+        clients = _keys.waiting_clients(key)
         return [
             (key, "GETRANGE", key, 0, 31),
             (key, "ZCARD", permits),
             (key, "ZRANGE", permits, 0, self._listed - 1, "WITHSCORES"),
             (key, "TIME"),
+            # The first entries may say who was called.
+            (key, "ZRANGE", clients, 0, _MOST_CALLED + self._listed - 1, "WITHSCORES"),
+            (key, "ZCOUNT", clients, 0, 3_000_000_000_000_000),
         ]
+
+    def _with_waiters(self, found: Found, waiting: list[Party], count: int | None) -> Found:
+        return replace(
+            found,
+            waiters=tuple(waiting[: self._listed]),
+            waiters_total=max(len(waiting), count or 0),
+            keys=(*found.keys, *([_keys.waiting_clients(found.key)] if waiting else [])),
+        )
 
     def _with_permits(
         self,
@@ -371,6 +394,12 @@ class Looker:
         for channel in some:
             by_server.setdefault(self._asker.server_of(channels[channel]), []).append(channel)
         return [(channels[own[0]], "PUBSUB", "SHARDNUMSUB", *own) for own in by_server.values()]
+
+
+def _wait_for(clients: list[Any] | None, *, ids: bool) -> bool:
+    """Return whether clients wait for permits with ids, or for a plain semaphore."""
+    named = [member for member, _ in pairs(clients or []) if not member.startswith((b">", b"<"))]
+    return any((b":permit" in member) is ids for member in named)
 
 
 def _channels(found: Found) -> list[bytes]:
