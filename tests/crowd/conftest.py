@@ -69,6 +69,13 @@ def no_safety_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     set_safety_poll(monkeypatch, NEVER)
 
 
+@pytest_asyncio.fixture(autouse=True)
+async def no_counters(redis: Redis) -> AsyncIterator[None]:
+    """Remove the semaphore `k`, which stays for ever."""
+    yield
+    await redis.delete("k", "{k}:redisson_py:total")
+
+
 @pytest_asyncio.fixture
 async def join(server_url: str, redis: Redis) -> AsyncIterator[Join]:
     """Start processes that wait; what still runs in the end is killed."""

@@ -1,4 +1,4 @@
-"""The queue of clients of the lock `k`, seen from outside."""
+"""The queue of clients of `k`, seen from outside."""
 
 from __future__ import annotations
 
@@ -39,3 +39,13 @@ async def called(redis: Redis) -> list[str]:
     """Return who was called and has not answered yet."""
     found = [each.decode() for each in await ask(redis, "ZRANGE", QUEUE, 0, -1)]
     return [each[1:] for each in found if each.startswith(">")]
+
+
+async def lease_left(redis: Redis, kind: str) -> int:
+    """Return the milliseconds left of the one lease."""
+    if kind in ("lock", "fenced"):
+        return int(await redis.pttl("k"))
+    suffix = b"redisson_py:permits" if kind == "semaphore" else b"timeout"
+    ((_, ends_at),) = await ask(redis, "ZRANGE", _keys.suffixed(b"k", suffix), 0, -1, "WITHSCORES")
+    seconds, micros = await ask(redis, "TIME")
+    return int(float(ends_at)) - int(seconds) * 1000 - int(micros) // 1000

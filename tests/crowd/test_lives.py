@@ -9,6 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
+from tests.crowd.kinds import of_kind, of_two
 from tests.crowd.queue_look import until_in_queue, until_nobody_is_left
 from tests.fixtures.client import ClientFactory
 from tests.support.waiting import until_listening
@@ -19,39 +20,41 @@ pytestmark = pytest.mark.timeout(120)
 SOON = 60
 
 
+@of_two
 async def test_a_client_whose_event_loop_was_closed_lets_the_next_go(
-    clients: ClientFactory, client: Redisson, redis: Redis, server_url: str
+    clients: ClientFactory, client: Redisson, redis: Redis, server_url: str, kind: str
 ) -> None:
-    lease = await client.get_lock("k").acquire()
+    lease = await of_kind(client, kind).acquire()
     ended = Redisson.from_url(server_url)
 
     async def leave_while_waiting() -> None:
-        waits = asyncio.create_task(ended.get_lock("k").acquire())
+        waits = asyncio.create_task(of_kind(ended, kind).acquire())
         await until_listening(ended)
         # `asyncio.run` cancels it, and closes the loop.
         assert not waits.done()
 
     await asyncio.to_thread(asyncio.run, leave_while_waiting())
-    following = asyncio.create_task(clients().get_lock("k").acquire())
+    following = asyncio.create_task(of_kind(clients(), kind).acquire())
     await until_in_queue(redis, 1)
     await lease.release()
     async with asyncio.timeout(SOON):
         await (await following).release()
 
     async def use_again() -> None:
-        async with ended, ended.get_lock("k").hold(timeout=SOON):
+        async with ended, of_kind(ended, kind).hold(timeout=SOON):
             pass
 
     await asyncio.to_thread(asyncio.run, use_again())
     await until_nobody_is_left(redis)
 
 
+@of_two
 async def test_a_fork_of_a_client_that_waits_neither_asks_nor_leaves(
-    clients: ClientFactory, client: Redisson, redis: Redis
+    clients: ClientFactory, client: Redisson, redis: Redis, kind: str
 ) -> None:
-    lease = await client.get_lock("k").acquire()
+    lease = await of_kind(client, kind).acquire()
     waiter = clients()
-    waits = asyncio.create_task(waiter.get_lock("k").acquire())
+    waits = asyncio.create_task(of_kind(waiter, kind).acquire())
     await until_in_queue(redis, 1)
     child = os.fork()
     if not child:
@@ -64,15 +67,16 @@ async def test_a_fork_of_a_client_that_waits_neither_asks_nor_leaves(
     await until_nobody_is_left(redis)
 
 
+@of_two
 async def test_512_clients_of_one_process_come_in_order(
-    clients: ClientFactory, client: Redisson, redis: Redis
+    clients: ClientFactory, client: Redisson, redis: Redis, kind: str
 ) -> None:
-    lease = await client.get_lock("k").acquire()
+    lease = await of_kind(client, kind).acquire()
     crowd = [clients() for _ in range(512)]
     order: list[int] = []
 
     async def work(number: int) -> None:
-        async with crowd[number].get_lock("k"):
+        async with of_kind(crowd[number], kind):
             order.append(number)
 
     tasks = []

@@ -9,25 +9,24 @@ from redis.asyncio import Redis
 
 from redisson_py import Redisson
 from tests.crowd.conftest import NEVER, Join
-from tests.crowd.queue_look import called, members, until_nobody_is_left
+from tests.crowd.kinds import of_all, of_kind, of_two
+from tests.crowd.queue_look import called, lease_left, members, until_nobody_is_left
 from tests.fixtures.measured import Measured
 
 #: Each process takes a second to start on a busy machine.
 pytestmark = pytest.mark.timeout(180)
 
-KINDS = ["lock", "fenced"]
 
-
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     "silent",
     [[0], [1], [0, 1], [0, 2], [0, 1, 2]],
     ids=["head", "second", "both", "head and third", "three"],
 )
+@of_all
 async def test_stopped_waiters_are_passed_over(
     join: Join, client: Redisson, redis: Redis, measured: Measured, kind: str, silent: list[int]
 ) -> None:
-    lease = await client.get_lock("k").acquire()
+    lease = await of_kind(client, kind).acquire()
     # Of the first two one must live; else a safety poll finds out.
     poll = 1.0 if {0, 1} <= set(silent) else NEVER
     crowd = [await join(kind, safety_poll=poll) for _ in range(6)]
@@ -48,12 +47,13 @@ async def test_stopped_waiters_are_passed_over(
 
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["next lives", "next is stopped"])
+@of_two
 async def test_clients_of_a_killed_process_are_no_burden(
-    join: Join, client: Redisson, redis: Redis, measured: Measured, stopped: bool
+    join: Join, client: Redisson, redis: Redis, measured: Measured, stopped: bool, kind: str
 ) -> None:
-    lease = await client.get_lock("k").acquire()
-    dead = await join(count=200)
-    crowd = [await join() for _ in range(3)]
+    lease = await of_kind(client, kind).acquire()
+    dead = await join(kind, count=200)
+    crowd = [await join(kind) for _ in range(3)]
     if stopped:
         crowd[0].stop()
     await dead.kill()
@@ -74,19 +74,20 @@ async def test_clients_of_a_killed_process_are_no_burden(
     [([], []), ([0], []), ([], [0]), ([0, 1], []), ([0], [1]), ([0, 1, 2], [])],
     ids=["", "head too", "head stopped", "two", "one dead, one stopped", "three"],
 )
+@of_all
 async def test_the_next_one_comes_when_the_lease_of_a_killed_holder_ends(
-    join: Join, redis: Redis, measured: Measured, killed: list[int], stopped: list[int]
+    join: Join, redis: Redis, measured: Measured, killed: list[int], stopped: list[int], kind: str
 ) -> None:
-    holder = await join(lease_time=2.0, waits=False)
+    holder = await join(kind, lease_time=2.0, waits=False)
     await holder.granted()
     poll = 1.0 if {0, 1} <= {*killed, *stopped} else NEVER
-    crowd = [await join(lease_time=2.0, safety_poll=poll) for _ in range(5)]
+    crowd = [await join(kind, lease_time=2.0, safety_poll=poll) for _ in range(5)]
     for number in killed:
         await crowd[number].kill()
     for number in stopped:
         crowd[number].stop()
     await holder.kill()
-    ends = time.monotonic_ns() + 1000000 * await redis.pttl("k")
+    ends = time.monotonic_ns() + 1000000 * await lease_left(redis, kind)
     for number, waiter in enumerate(crowd):
         if number not in (*killed, *stopped):
             late = (await waiter.granted() - ends) / 1000000
@@ -100,11 +101,12 @@ async def test_the_next_one_comes_when_the_lease_of_a_killed_holder_ends(
     assert await members(redis) == []
 
 
+@of_two
 async def test_a_killed_client_that_was_called_is_passed_over(
-    join: Join, client: Redisson, redis: Redis
+    join: Join, client: Redisson, redis: Redis, kind: str
 ) -> None:
-    lease = await client.get_lock("k").acquire()
-    crowd = [await join() for _ in range(3)]
+    lease = await of_kind(client, kind).acquire()
+    crowd = [await join(kind) for _ in range(3)]
     crowd[0].stop()
     await lease.release()
     assert len(await called(redis)) == 1

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from benchmarks.crew import Worker, start_worker
 from benchmarks.rivals import OURS
+from benchmarks.scenarios.crowd import KINDS
 from redisson_py.testing import running_server
 from tests.interop.driver_build import RELEASE
 from tests.interop.java import Java, JavaObject
@@ -61,12 +62,14 @@ async def count(
     workers: list[Worker],
     seconds: float,
     hold_ms: float,
+    kind: str = "lock",
 ) -> Grants:
-    """Have all of them want one lock for so many seconds."""
+    """Have all of them want one name for so many seconds."""
     start_at = monotonic() + _LEAD
     begin, end = start_at + _PACE, start_at + _PACE + seconds
     name = f"crowd:{start_at}"
     java_order = {
+        "kind": kind,
         "name": name,
         "stay": hold_ms / 1000,
         "rest": 0,
@@ -77,7 +80,7 @@ async def count(
     order = {
         "clients": 1,
         "first": 0,
-        "kind": "lock",
+        "kind": KINDS[kind],
         "name": name,
         "hold": hold_ms / 1000,
         "pause": 0,
@@ -140,6 +143,7 @@ async def run(arguments: argparse.Namespace) -> None:
                     workers[:python_number],
                     arguments.seconds,
                     hold,
+                    arguments.kind,
                 )
                 setting = f"{java_number} x {arguments.threads} + {python_number}, hold {hold:g} ms"
                 sys.stdout.write(f"{setting}: {found.row(arguments.threads)}\n")
@@ -160,6 +164,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--crowds", type=crowds, default=crowds("2+8,8+8,8+2"), help="Java clients + Python clients"
     )
+    parser.add_argument("--kind", choices=("lock", "semaphore", "permits"), default="lock")
     parser.add_argument("--hold", type=numbers, default=[0.0, 5.0], metavar="MS,MS")
     parser.add_argument("--threads", type=int, default=1, help="of each Redisson instance")
     parser.add_argument("--instances", type=int, default=8, help="Redisson instances a JVM")

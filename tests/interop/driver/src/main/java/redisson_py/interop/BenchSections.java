@@ -4,12 +4,15 @@ import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.locks.LockSupport;
-import org.redisson.api.RLock;
+import org.redisson.api.RPermitExpirableSemaphore;
+import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
 
-/** Threads that want one lock; when each of them was in, by the clock of the machine. */
+/** Threads that want one lock, or the one permit of a semaphore; when each of them was in, by the clock of the machine. */
 final class BenchSections {
-    private final RLock lock;
+    private final RedissonClient client;
+    private final String kind;
+    private final String name;
     private final long stay;
     private final long rest;
     private final long begin;
@@ -17,7 +20,14 @@ final class BenchSections {
     private final List<long[]> found = new ArrayList<>();
 
     private BenchSections(RedissonClient client, JsonNode order) {
-        lock = client.getLock(order.get("name").asText());
+        this.client = client;
+        kind = order.path("kind").asText("lock");
+        name = order.get("name").asText();
+        if (kind.equals("semaphore")) {
+            client.getSemaphore(name).trySetPermits(1);
+        } else if (kind.equals("permits")) {
+            client.getPermitExpirableSemaphore(name).trySetPermits(1);
+        }
         stay = nanos(order.get("stay"));
         rest = nanos(order.get("rest"));
         // Of all processes: what System.nanoTime counts here is the system's monotonic clock.
@@ -39,7 +49,7 @@ final class BenchSections {
     private void inThread(int number) {
         pause(begin - System.nanoTime());
         while (System.nanoTime() < end) {
-            lock.lock();
+            Runnable leave = enter();
             long in = System.nanoTime();
             if (in < end) {
                 pause(stay);
@@ -48,8 +58,33 @@ final class BenchSections {
                     found.add(section);
                 }
             }
-            lock.unlock();
+            leave.run();
             pause(rest);
+        }
+    }
+
+    /** Wait until it is this thread's; return what gives it back. */
+    private Runnable enter() {
+        try {
+            switch (kind) {
+                case "semaphore" -> {
+                    RSemaphore semaphore = client.getSemaphore(name);
+                    semaphore.acquire();
+                    return semaphore::release;
+                }
+                case "permits" -> {
+                    RPermitExpirableSemaphore semaphore =
+                            client.getPermitExpirableSemaphore(name);
+                    String permit = semaphore.acquire();
+                    return () -> semaphore.release(permit);
+                }
+                default -> {
+                    client.getLock(name).lock();
+                    return client.getLock(name)::unlock;
+                }
+            }
+        } catch (InterruptedException interrupted) {
+            throw new IllegalStateException(interrupted);
         }
     }
 
