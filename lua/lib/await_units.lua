@@ -1,7 +1,7 @@
 -- Puts a client at the end of the queue, unless it is there, and returns what it is told: after how
--- many milliseconds to ask again, -1 if that is not known; how many of those that were not called are
--- before it, of which 2 stands for more; whether some holder calls nobody; and why it waits. Only the
--- first two ask when a lease ends or who was called is silent. One that was called has answered. Where
+-- many milliseconds to ask again, -1 if that is not known; its place; whether some holder calls nobody;
+-- and why it waits. The place is 0 for the first if nobody was called, 1 if it is one of the first two
+-- that were not called, else 2. Only these ask when a lease ends or who was called is silent. One that was called has answered. Where
 -- joining is refused the client counts as the first, because then nobody will call it.
 local function await_units(clients, work, client, ends_ms, foreign, why)
   redis.call('ZREM', clients, '>' .. client)

@@ -102,9 +102,12 @@ local function call_units(clients, channel, free, client, wants, yields)
       redis.pcall('PUBLISH', own, '2')
     end
   end
-  work.place = math.min(place or #stay, 2)
+  place = math.min(place or #stay, 2)
   if fresh > 0 then
+    -- Somebody was called before it.
+    place = math.max(place, 1)
     work.look_ms = math.ceil((51000 - oldest) / 1000)
   end
+  work.place = place
   return work
 end

@@ -241,7 +241,7 @@ class PermitOwnership(Ownership):
             return True
         request.listen_first(None if queue.turn is None else queue.take_turn())
         granted = await waiting.acquire(request, request, deadline)
-        if granted is not None and request.passed is None:
+        if granted is not None and request.passed is None and request.registers:
             # The server took this client out of the queue with the grant.
             queue.joined = None
         if granted is not None and request.turn and not request.turn.taken:

@@ -45,9 +45,19 @@ class PermitRequest(AcquireRequest):
 
     Attributes:
         passed: A hold that another task here passed to it.
+        registers: It asks under its client's name in the queue of clients, or has done so.
     """
 
-    __slots__ = ("_asked_on", "_heard", "_listens_first", "_over", "_permits", "_sleeper", "passed")
+    __slots__ = (
+        "_asked_on",
+        "_heard",
+        "_listens_first",
+        "_over",
+        "_permits",
+        "_sleeper",
+        "passed",
+        "registers",
+    )
 
     def __init__(
         self,
@@ -63,6 +73,7 @@ class PermitRequest(AcquireRequest):
         self._permits = permits
         self._sleeper: Sleeper | None = None
         self._listens_first = False
+        self.registers = False
         self._over = False
         self._asked_on: Channel | None = None
         self._heard = 0
@@ -89,7 +100,7 @@ class PermitRequest(AcquireRequest):
     def listen(self, channel: bytes, wakes: Wakes) -> Generator[Sleeper]:
         """Hold a seat on the channel."""
         with super().listen(channel, wakes) as sleeper:
-            self._sleeper = sleeper
+            self._sleeper, self.registers = sleeper, True
             try:
                 yield sleeper
             finally:
