@@ -1,6 +1,7 @@
 -- Calls those of the clients that wait, in order, for whom units are `free` that nobody was called
 -- for, each on a channel of its own. Who wants more than there are keeps its place, and those behind
--- it are called. Who was called is noted, see lib/front; for 50 ms, what it wants is reserved. Who is
+-- it are called; but when it has waited for 100 ms, and in 20 ms of each 100 from then on, units gather
+-- for it. The first that would be called otherwise is told a 2, so that it looks if no release comes. Who was called is noted, see lib/front; for 50 ms, what it wants is reserved. Who is
 -- silent for longer is passed over, and who does not hear its call is gone: both leave the queue. At
 -- most 100 are called at once; each that answers calls others.
 -- A `client` that asks for units (`wants`) may take them if it was called, if all before it in the
@@ -40,6 +41,7 @@ local function call_units(clients, channel, free, client, wants, yields)
   end
   -- Of those that were not called, how many were seen, and the first that stay.
   local seen, stay, at, place, first, permitted = 0, {}, {}, nil, nil, true
+  local gathers, looks = false, nil
   local rank, size = #notes / 2, 4 + #notes / 2
   local waiting = tonumber(redis.pcall('ZCARD', clients)) or 0
   for _ = 1, waiting do
@@ -60,45 +62,47 @@ local function call_units(clients, channel, free, client, wants, yields)
           work.granted, left = true, left - wants
         end
       end
-      if member and member == client then
-        seen = seen + (work.answers and 0 or 1)
-        if not work.granted and left >= wants and fresh < 100 then
-          work.granted, left = true, left - wants
-        end
-        if not work.granted then
-          place = #stay
-          stay[#stay + 1], at[#stay + 1] = member, seen
-        end
-      elseif member and not known[member] then
+      local units = member and not known[member] and (member == client and wants or wanted_units(member))
+      local fits, told = units and left >= units and fresh < 100, nil
+      if fits and gathers then
+        fits, looks = false, looks or member
+      end
+      if units and not (member == client and work.answers) then
         seen = seen + 1
-        local units, told = wanted_units(member), nil
-        if left >= units and fresh < 100 and permitted then
-          local own = channel .. ':' .. member
-          told = tonumber(redis.pcall('PUBLISH', own, '0'))
-          permitted = told
-        end
-        if told == 0 then
-          gone[#gone + 1] = {member}
-        elseif told then
-          left, fresh = left - units, fresh + 1
-          called[#called + 1] = '-' .. work.joined
-          called[#called + 1] = '>' .. member
-        else
-          stay[#stay + 1], at[#stay + 1] = member, seen
-        end
+      end
+      if fits and member == client and not work.granted then
+        work.granted, left = true, left - wants
+      elseif fits and permitted and member ~= client then
+        local own = channel .. ':' .. member
+        told = tonumber(redis.pcall('PUBLISH', own, '0'))
+        permitted = told
+      end
+      if told == 0 then
+        gone[#gone + 1] = {member}
+      elseif told then
+        left, fresh = left - units, fresh + 1
+        called[#called + 1] = '-' .. work.joined
+        called[#called + 1] = '>' .. member
+      elseif units and not (member == client and work.granted) then
+        place = member == client and #stay or place
+        stay[#stay + 1], at[#stay + 1] = member, seen
+        local waited = present - joined
+        gathers = gathers or left > 0 and units > left and waited >= 100000 and waited % 100000 < 20000
       end
     end
-    if #some < 2 * size or #stay > 1 and not (left > 0 and fresh < 100 and permitted) then
+    local more = left > 0 and fresh < 100 and permitted and not looks
+    if #some < 2 * size or #stay > 1 and not more then
       break
     end
     rank, size = rank + size, 100
   end
   if not work.granted and not place then
-    work.granted = left >= wants and fresh < 100
+    work.granted = left >= wants and fresh < 100 and not gathers
   end
-  for i = 1, 2 do
-    if stay[i] and at[i] > 2 and stay[i] ~= client then
-      local own = channel .. ':' .. stay[i]
+  for i = 1, 3 do
+    local told = i == 3 and looks or i < 3 and stay[i] and at[i] > 2 and stay[i] ~= looks and stay[i]
+    if told and told ~= client then
+      local own = channel .. ':' .. told
       redis.pcall('PUBLISH', own, '2')
     end
   end
@@ -106,6 +110,8 @@ local function call_units(clients, channel, free, client, wants, yields)
   if fresh > 0 then
     -- Somebody was called before it.
     place = math.max(place, 1)
+  end
+  if fresh > 0 or gathers then
     work.look_ms = math.ceil((51000 - oldest) / 1000)
   end
   work.place = place

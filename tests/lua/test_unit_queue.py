@@ -115,7 +115,7 @@ class TestCalling:
     async def test_who_wants_more_than_there_is_keeps_its_place(
         self, queue: UnitQueue, heard: Hearing
     ) -> None:
-        await in_line(queue, BIG, X, Y)
+        await in_line(queue, BIG, X, Y, waited=NOT_YET)
         assert await queue.release(FULL) == -1
         assert await queue.called() == {X}
         assert (await heard(BIG), await heard(X), await heard(Y)) == ([], ["0"], ["2"])
@@ -215,11 +215,11 @@ class TestWhoTakesIt:
     async def test_one_in_the_queue_takes_what_those_before_it_do_not_need(
         self, queue: UnitQueue
     ) -> None:
-        await in_line(queue, BIG, X, Y)
+        await in_line(queue, BIG, X, Y, waited=NOT_YET)
         await queue.gives(1)
-        assert await queue.asks(X) is None
+        assert await queue.asks(X, yields=1) is None
         await queue.gives(2)
-        assert await queue.asks(Y) is None
+        assert await queue.asks(Y, yields=1) is None
         assert await queue.waiting() == [BIG]
 
     async def test_one_that_was_called_finds_nothing_and_keeps_its_place(
@@ -264,6 +264,41 @@ class TestWhoTakesIt:
         free, entries = await queue.semaphore.value(), await queue.entries()
         assert await queue.asks(X) is None
         assert (await queue.semaphore.value(), await queue.entries()) == (free, entries)
+
+    async def test_units_gather_for_one_that_wants_many_for_a_part_of_the_time(
+        self, queue: UnitQueue, heard: Hearing
+    ) -> None:
+        in_time = False
+        while not in_time:
+            for each in (BIG, X, Y):
+                await heard(each)
+            await queue.redis.flushdb()
+            await in_line(queue, BIG, X, Y)
+            begun = await queue.now()
+            await ask(queue.redis, "ZADD", queue.clients, "XX", begun - 20_000_000, BIG)
+            replies = [
+                await queue.release(FULL),
+                await queue.asks(X, yields=1),
+                await queue.asks(NEWCOMER, waits=False),
+            ]
+            called, said = await queue.called(), [await heard(each) for each in (BIG, X, Y)]
+            in_time = await queue.now() - begun < 20_000
+        # The first of the others looks in a while.
+        assert (called, said) == (set(), [[], ["2"], []])
+        assert replies[0] == 1
+        assert replies[1] == [51, 1, 0, 0]
+        assert replies[2] >= 0
+        # Then they are called again.
+        await ask(queue.redis, "ZADD", queue.clients, "XX", await queue.now() - 20_050_000, BIG)
+        assert await queue.asks(X, yields=1) is None
+
+    async def test_who_wants_many_is_called_when_there_are_enough(
+        self, queue: UnitQueue, heard: Hearing
+    ) -> None:
+        await in_line(queue, BIG, X)
+        await queue.gives(2)
+        assert await queue.release(FULL) == -1
+        assert await queue.called() == {BIG}
 
 
 class TestLeaving:

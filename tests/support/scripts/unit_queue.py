@@ -9,7 +9,7 @@ from redisson_py import _keys
 from redisson_py._scripts.source import Arg
 from tests.support.scripts.any_semaphore import Plain, WithIds
 from tests.support.scripts.calls import LEASE, Scripts, ask
-from tests.support.scripts.client_queue import owner_of
+from tests.support.scripts.client_queue import LONG, owner_of
 
 
 class _Numbered(WithIds):
@@ -120,11 +120,11 @@ class UnitQueue:
 FULL = "client-h"
 
 
-async def in_line(queue: UnitQueue, *clients: str, units: int = 3) -> None:
-    """Have a client hold all units, one owner each, and others wait for long, in this order."""
+async def in_line(queue: UnitQueue, *clients: str, units: int = 3, waited: float = LONG) -> None:
+    """Have a client hold all units, one owner each, and others wait, in this order."""
     await queue.semaphore.start(units)
     for number in range(1, units + 1):
         assert await queue.asks(FULL, number=number, waits=False) is None
     for place, client in enumerate(clients):
         assert (await queue.asks(client))[1] == min(place, 2)
-        await queue.joined_ago(client, 10_000 - place)
+        await queue.joined_ago(client, waited - place)
