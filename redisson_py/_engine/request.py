@@ -331,9 +331,8 @@ class AcquireRequest:
         else:
             call = executor.start_packed(script, commands.key, packed, deadline)
             call.fails_fast = self.fails_fast
-        clients, queue = self.clients, ownership.queue
-        if self.client and clients is not None and queue is not None:
-            queue.join_clients(self.client, partial(ownership.leave_clients, clients))
+        if self.client and (queue := ownership.queue) is not None and (own := self.clients):
+            queue.join_clients(self.client, partial(ownership.leave_clients, own))
         self.call = call
         context.pending[self] = None
         return call

@@ -24,7 +24,7 @@ COUNTING = {"EXISTS", "HLEN", "INCRBY", "LLEN", "LPOS", "PTTL", "PUBLISH", "ZCAR
 #: Parameters of functions that are text: keys, channels, fields.
 _KEYS = ("arrivals", "barrier", "channel", "counter", "counts", "key", "lock", "permits", "queue")
 _FIELDS = ("asks", "client", "field", "how", "ids", "leaver", "leaves", "member", "over", "owner")
-PARAMETERS = {*_KEYS, *_FIELDS, "clients", "timeouts", "tombstone", "total", "waiters"}
+PARAMETERS = {*_KEYS, *_FIELDS, "clients", "message", "timeouts", "tombstone", "total", "waiters"}
 #: Places in a queue, which is never so long; they are looked at one by one.
 PLACES = re.compile(r"place [-+] \w+|#dead \+ 1")
 _ASSIGNMENT = re.compile(

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+from redisson_py._keys import waiting_clients
 
 Kind = Literal[
     "lock",
@@ -148,6 +151,15 @@ class Found:
             return None
         # A fair or fenced lock is a lock; what it is in detail is worth more.
         return self if kind == "lock" else replace(self, kind=kind)
+
+    def waited_for_by(self, clients: Sequence[Party], total: int | None, most: int) -> Found:
+        """Return this with the clients in its queue, of whom `most` are listed."""
+        return replace(
+            self,
+            waiters=tuple(clients[:most]),
+            waiters_total=max(len(clients), total or 0),
+            keys=(*self.keys, *([waiting_clients(self.key)] if clients else [])),
+        )
 
     def document(self) -> dict[str, Any]:
         """Return this as JSON has it."""

@@ -25,6 +25,7 @@ from redisson_py._cli.looks.replies import (
     seconds,
     until,
     waiting_clients,
+    want_permits,
 )
 from redisson_py._commands.permit_expirable_semaphore import owner_of
 from redisson_py._commands.read_write_lock import WRITE_SUFFIX
@@ -211,14 +212,13 @@ class Looker:
         units_key = _keys.suffixed(key, b"redisson_py:units")
         free, total, rows, time, clients, count = yield self._counted(key, permits)
         waiting = waiting_clients(clients or [], time)
-        if not rows and not (integer(free) is not None and _wait_for(clients, ids=False)):
+        if not (rows or want_permits(free, clients, ids=False)):
             return None
         held = yield from alive.leases(key, permits, rows, total, time, self._listed)
         owners = [*(owner for owner, _ in held.first), *held.ended]
-        counts = None
-        if owners:
-            (counts,) = yield [(key, "HMGET", units_key, *owners)]
-        units = dict(zip(owners, counts or [None] * len(owners), strict=True))
+        # One more: there may be none.
+        (counts,) = yield [(key, "HMGET", units_key, *owners, b"")]
+        units = dict(zip(owners, counts or [None] * len(owners), strict=False))
         holders = tuple(
             Party(text(owner), integer(units[owner]) or 0, until(ends_at, time))
             for owner, ends_at in held.first
@@ -227,7 +227,7 @@ class Looker:
         back = sum(integer(units[owner]) or 1 for owner in held.ended)
         keys = (permits, units_key) if rows else ()
         found = self._with_permits(key, "semaphore", holders, held.total, free, back, keys)
-        return self._with_waiters(found, waiting, count)
+        return found.waited_for_by(waiting, count, self._listed)
 
     def _permits(self, key: bytes) -> Look:
         permits = _keys.suffixed(key, b"timeout")
@@ -236,7 +236,7 @@ class Looker:
         # A sorted set of another application may have such a name.
         if any(len(permit) != 16 for permit, _ in pairs(rows or [])):
             return None
-        if not rows and not (integer(free) is not None and _wait_for(clients, ids=True)):
+        if not (rows or want_permits(free, clients, ids=True)):
             return None
         held = yield from alive.leases(key, permits, rows, total, time, self._listed)
         holders = tuple(
@@ -247,7 +247,7 @@ class Looker:
         back = len(held.ended)
         keys = (permits,) if rows else ()
         found = self._with_permits(key, kind, holders, held.total, free, back, keys)
-        return self._with_waiters(found, waiting, count)
+        return found.waited_for_by(waiting, count, self._listed)
 
     def _counted(self, key: bytes, permits: bytes) -> list[Command]:
         clients = _keys.waiting_clients(key)
@@ -260,14 +260,6 @@ class Looker:
             (key, "ZRANGE", clients, 0, _MOST_CALLED + self._listed - 1, "WITHSCORES"),
             (key, "ZCOUNT", clients, 0, 3_000_000_000_000_000),
         ]
-
-    def _with_waiters(self, found: Found, waiting: list[Party], count: int | None) -> Found:
-        return replace(
-            found,
-            waiters=tuple(waiting[: self._listed]),
-            waiters_total=max(len(waiting), count or 0),
-            keys=(*found.keys, *([_keys.waiting_clients(found.key)] if waiting else [])),
-        )
 
     def _with_permits(
         self,
@@ -394,12 +386,6 @@ class Looker:
         for channel in some:
             by_server.setdefault(self._asker.server_of(channels[channel]), []).append(channel)
         return [(channels[own[0]], "PUBSUB", "SHARDNUMSUB", *own) for own in by_server.values()]
-
-
-def _wait_for(clients: list[Any] | None, *, ids: bool) -> bool:
-    """Return whether clients wait for permits with ids, or for a plain semaphore."""
-    named = [member for member, _ in pairs(clients or []) if not member.startswith((b">", b"<"))]
-    return any((b":permit" in member) is ids for member in named)
 
 
 def _channels(found: Found) -> list[bytes]:

@@ -89,6 +89,15 @@ def waiting_clients(rows: list[Any], time: list[bytes]) -> list[Party]:
     return found
 
 
+def want_permits(free: bytes | None, clients: list[Any] | None, *, ids: bool) -> bool:
+    """Return whether clients wait for permits with ids, or for those of a plain semaphore.
+
+    At a key that is no counter there is nothing to wait for.
+    """
+    named = [member for member, _ in pairs(clients or []) if not member.startswith((b">", b"<"))]
+    return integer(free) is not None and any((b":permit" in each) is ids for each in named)
+
+
 def milliseconds(time: list[bytes]) -> int:
     """Return the server's time in ms."""
     return int(time[0]) * 1000 + int(time[1]) // 1000
