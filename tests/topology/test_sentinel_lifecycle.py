@@ -142,6 +142,24 @@ def test_an_event_loop_that_is_closed_while_a_master_is_silent(
     assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
 
 
+def test_an_attempt_that_fails_in_the_last_turn_of_its_event_loop(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def fail() -> None:
+        loop.stop()
+        raise ConnectionLostError("refused", maybe_held=False)
+
+    finder = finder_of(Redisson.from_url("redis+sentinel://127.0.0.1:1/main"))
+    loop = asyncio.new_event_loop()
+    loop.call_soon(lambda: finder._begin(fail()))
+    loop.run_forever()
+    loop.close()
+    finder.leave_behind()
+    del finder
+    gc.collect()
+    assert not caplog.records
+
+
 def test_a_fork_may_use_a_client_that_has_not_connected(servers: EmbeddedSentinel) -> None:
     client = Redisson.from_url(servers.url)
     child = os.fork()
