@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from redisson_py import ConnectionLostError, Redisson
+from redisson_py._topology.finder import Finder
 from redisson_py.testing import EmbeddedSentinel
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.topologies import found
@@ -149,13 +150,14 @@ def test_an_attempt_that_fails_in_the_last_turn_of_its_event_loop(
         loop.stop()
         raise ConnectionLostError("refused", maybe_held=False)
 
-    finder = finder_of(Redisson.from_url("redis+sentinel://127.0.0.1:1/main"))
+    def in_an_event_loop_that_ends(finder: Finder) -> None:
+        loop.call_soon(lambda: finder._begin(fail()))
+        loop.run_forever()
+        loop.close()
+        finder.leave_behind()
+
     loop = asyncio.new_event_loop()
-    loop.call_soon(lambda: finder._begin(fail()))
-    loop.run_forever()
-    loop.close()
-    finder.leave_behind()
-    del finder
+    in_an_event_loop_that_ends(finder_of(Redisson.from_url("redis+sentinel://127.0.0.1:1/main")))
     gc.collect()
     assert not caplog.records
 
