@@ -60,11 +60,11 @@ class TaskOwnership(ServerState):
         self.waiting_key: bytes = hold_key if waiting_key == hold_key else waiting_key
         queue: LocalQueue[Hold] | None = None
         if passes:
-            queue = registry.queue(self.waiting_key, LocalQueue)
+            queue = registry.queues.get(self.waiting_key, LocalQueue)
         super().__init__(context, name, commands, queue)
         self.plain: PlainCalls | None = plain
         self.view: View = view
-        self.holds: TaskHolds[Hold] = registry.task_holds(hold_key)
+        self.holds: TaskHolds[Hold] = registry.holds.get(hold_key, TaskHolds)
         self.reentrant = reentrant
         self.lease_kind: type[Lease] = FencedLease if commands.tokens else Lease
         self.reads: TaskHolds[Hold] | None = None
