@@ -161,10 +161,12 @@ if granted then
   end
   local refused = client ~= '' and redis.pcall('ZREM', clients, client, '>' .. client)
   if type(refused) == 'table' then
+    -- What cannot be taken back stays until its lease ends.
+    local undone = 0
     for i = 1, units do
-      redis.pcall('ZREM', permits, permit_id(ids, i))
+      undone = undone + (type(redis.pcall('ZREM', permits, permit_id(ids, i))) == 'table' and 0 or 1)
     end
-    redis.call('INCRBY', counter, string.format('%.0f', units))
+    redis.call('INCRBY', counter, string.format('%.0f', undone))
     return refused
   end
 elseif not found then

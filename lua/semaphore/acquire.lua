@@ -172,11 +172,16 @@ if granted then
   if type(refused) ~= 'table' then
     refused = redis.pcall('HSET', counts, owner, string.format('%.0f', units))
   end
-  if type(refused) ~= 'table' and client ~= '' then
+  local recorded = type(refused) ~= 'table'
+  if recorded and client ~= '' then
     refused = redis.pcall('ZREM', clients, client, '>' .. client)
   end
   if type(refused) == 'table' then
-    redis.pcall('ZREM', permits, owner)
+    local undone = redis.pcall('ZREM', permits, owner)
+    if recorded and type(undone) == 'table' then
+      -- It stays until its lease ends.
+      return refused
+    end
     redis.pcall('HDEL', counts, owner)
     redis.call('INCRBY', counter, string.format('%.0f', units))
     return refused

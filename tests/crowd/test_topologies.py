@@ -9,9 +9,10 @@ from typing import Literal
 
 import pytest
 
-from redisson_py import LeaseLostError, Redisson
+from redisson_py import FencedLease, LeaseLostError, Redisson
 from redisson_py._options import Options
 from redisson_py.testing import EmbeddedCluster, EmbeddedSentinel
+from tests.crowd.kinds import of_kind
 from tests.fixtures.client import ClientFactory
 from tests.support.waiting import until
 
@@ -25,22 +26,24 @@ SOON = 120
 class Crowd:
     """Clients that take one lock in turn, one section at a time."""
 
-    def __init__(self, clients: list[Redisson]) -> None:
+    def __init__(self, clients: list[Redisson], kind: str = "fenced") -> None:
         self.granted: Counter[int] = Counter()
         self._clients = clients
+        self._kind = kind
         self._ends = False
         self._inside = 0
         self._tasks = [asyncio.create_task(self._work(each)) for each in range(len(clients))]
 
     async def _work(self, number: int) -> None:
-        lock = self._clients[number].get_fenced_lock("k")
+        lock = of_kind(self._clients[number], self._kind)
         highest = 0
         while not self._ends:
             # A hold is lost with the master that had not told its replica of it.
             with suppress(LeaseLostError):
                 async with lock as lease:
-                    assert lease.token > highest
-                    highest = lease.token
+                    if isinstance(lease, FencedLease):
+                        assert lease.token > highest
+                        highest = lease.token
                     self.granted[number] += 1
                     await asyncio.sleep(0.002)
 
@@ -74,12 +77,14 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Options, "reply_timeout_where", as_elsewhere)
 
 
+@pytest.mark.parametrize("kind", ["fenced", "semaphore", "permits"])
 @pytest.mark.parametrize("sync", [0, 1])
 async def test_a_crowd_follows_its_slot(
-    cluster: EmbeddedCluster, clients: ClientFactory, sync: int
+    cluster: EmbeddedCluster, clients: ClientFactory, sync: int, kind: str
 ) -> None:
     options = {"command_timeout": 25, "sync_replicas": sync, "url": cluster.url}
-    crowd = Crowd([clients(**options) for _ in range(CLIENTS)])
+    options |= {"idle_lifetime": 60}
+    crowd = Crowd([clients(**options) for _ in range(CLIENTS)], kind)
     for _ in range(4):
         await crowd.all_served()
         migration = await cluster.begin_migration("k")
@@ -109,11 +114,13 @@ async def test_a_crowd_follows_a_new_master_of_a_cluster(
 
 @pytest.mark.parametrize("sync", [0, 1])
 @pytest.mark.parametrize("how", ["kill", "by hand"])
+@pytest.mark.parametrize("kind", ["fenced", "semaphore"])
 async def test_a_crowd_follows_a_new_master_of_sentinels(
-    own_sentinel: EmbeddedSentinel, clients: ClientFactory, how: str, sync: int
+    own_sentinel: EmbeddedSentinel, clients: ClientFactory, how: str, sync: int, kind: str
 ) -> None:
     options = {"command_timeout": 25, "sync_replicas": sync, "lease_time": 5}
-    crowd = Crowd([clients(url=own_sentinel.url, **options) for _ in range(CLIENTS)])
+    made = [clients(url=own_sentinel.url, **options) for _ in range(CLIENTS)]
+    crowd = Crowd(made, kind)
     await crowd.all_served()
     if how == "kill":
         await own_sentinel.kill(await own_sentinel.master())

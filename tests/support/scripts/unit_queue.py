@@ -79,6 +79,14 @@ class UnitQueue:
         """Put units there as nobody does who calls: Redisson's release, without its message."""
         await ask(self.redis, "INCRBY", self.key, units)
 
+    async def total(self) -> int:
+        """Return how many units are free or recorded as taken."""
+        if isinstance(self.semaphore, Plain):
+            taken = sum(map(int, await ask(self.redis, "HVALS", self.semaphore.counts)))
+        else:
+            taken = int(await ask(self.redis, "ZCARD", self.semaphore.scripts.permits))
+        return (await self.semaphore.value() or 0) + taken
+
     async def leaves(self, client: str) -> int:
         """Take a client out of the queue."""
         return int(
