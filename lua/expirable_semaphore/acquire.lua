@@ -187,7 +187,7 @@ if client == '' then
   return missing and -5 or ends_ms
 end
 -- Redisson's ids are random; of ours the numbers, which the last six bytes are, begin with zeros.
-local foreign, first = missing, work.place < 2 and redis.call('ZRANGE', permits, '0', '99') or {}
+local foreign, first = missing, work.place < 8 and redis.call('ZRANGE', permits, '0', '99') or {}
 for _, id in ipairs(first) do
   foreign = foreign or string.sub(id, 11, 12) ~= '\0\0'
 end

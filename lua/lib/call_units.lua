@@ -42,7 +42,9 @@ local function call_units(clients, channel, free, client, wants, yields)
   -- Of those that were not called, how many were seen, and the first that stay.
   local seen, stay, at, place, first, permitted = 0, {}, {}, nil, nil, true
   local gathers, looks = false, nil
-  local rank, size = #notes / 2, 4 + #notes / 2
+  -- Beside Redisson's clients the first eight look, see lib/await_units, else two.
+  local most = wants > 0 and 8 or 2
+  local rank, size = #notes / 2, most + 2 + #notes / 2
   local waiting = tonumber(redis.pcall('ZCARD', clients)) or 0
   for _ = 1, waiting do
     if left <= 0 and seen == 0 and (not client or work.answers and work.granted) then
@@ -91,7 +93,7 @@ local function call_units(clients, channel, free, client, wants, yields)
       end
     end
     local more = left > 0 and fresh < 100 and permitted and not looks
-    if #some < 2 * size or #stay > 1 and not more then
+    if #some < 2 * size or #stay >= most and not more then
       break
     end
     rank, size = rank + size, 100
@@ -106,7 +108,7 @@ local function call_units(clients, channel, free, client, wants, yields)
       redis.pcall('PUBLISH', own, '2')
     end
   end
-  place = math.min(place or #stay, 2)
+  place = math.min(place or #stay, most)
   if fresh > 0 then
     -- Somebody was called before it.
     place = math.max(place, 1)

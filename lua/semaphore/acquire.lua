@@ -207,5 +207,5 @@ local missing = not nearest and value < (start_units < 0 and 1 or start_units)
 if client == '' then
   return missing and -5 or ends_ms
 end
-local foreign = work.place < 2 and unrecorded(value, counts, total, start_units)
+local foreign = work.place < 8 and unrecorded(value, counts, total, start_units)
 return await_units(clients, work, client, ends_ms, foreign, missing and -5 or 0)

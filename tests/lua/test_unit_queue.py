@@ -64,15 +64,17 @@ class TestJoining:
         assert await queue.waiting() == [X, Y, Z]
         assert 55_000 < await ask(queue.redis, "PTTL", queue.clients) <= 60_000
 
-    async def test_the_first_two_hear_that_others_may_have_units(self, queue: UnitQueue) -> None:
+    async def test_the_first_eight_hear_that_others_may_have_units(self, queue: UnitQueue) -> None:
         await queue.semaphore.start(1)
         await ask(queue.redis, "DECR", queue.key)
         if queue.kind == "with ids":
             permits = queue.semaphore.keys[1]
             await ask(queue.redis, "ZADD", permits, 922337203685477, b"0123456789abcdef")
-        replies = [await queue.asks(client, start_units=1) for client in (X, Y, Z)]
+        crowd = [X, Y, *(f"client-{number}" for number in range(8))]
+        replies = [await queue.asks(client, start_units=1) for client in crowd]
         missing = 0 if queue.kind == "with ids" else -5
-        assert replies == [[-1, 0, 1, missing], [-1, 1, 1, missing], [-1, 2, 0, missing]]
+        seconds, others = [[-1, 1, 1, missing]] * 7, [[-1, 2, 0, missing]] * 2
+        assert replies == [[-1, 0, 1, missing], *seconds, *others]
 
     async def test_one_waits_for_a_semaphore_that_is_not_there(self, queue: UnitQueue) -> None:
         assert await queue.asks(X) == [-1, 0, 1, -4]
