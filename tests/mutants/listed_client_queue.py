@@ -10,10 +10,14 @@ _LOCAL_QUEUE = "redisson_py/_engine/local_queue.py"
 _MAY_TAKE = "lua/lib/may_take.lua"
 _QUEUE = "redisson_py/_engine/client_queue.py"
 _REQUEST = "redisson_py/_engine/request.py"
+_CALL_UNITS = "lua/lib/call_units.lua"
+_UNIT_REQUEST = "redisson_py/semaphores/_queue.py"
 
 _BESIDE = "tests/crowd/test_beside_the_queue.py"
 _LEAVING = "tests/crowd/test_leaving.py"
 _STOPPED = "tests/crowd/test_stopped_and_killed.py"
+_UNITS = "tests/lua/test_unit_queue.py"
+_WALKS = "tests/lua/test_unit_queue_walks.py"
 _WAITERS = f"{_STOPPED}::test_stopped_waiters_are_passed_over"
 
 CLIENT_QUEUE = (
@@ -91,5 +95,85 @@ CLIENT_QUEUE = (
         "        client_id = ownership.context.owners.client_id\n"
         '        self.client: bytes = clients.member(client_id) if clients else b""\n',
         (_BESIDE,),
+    ),
+    Mutant(
+        "a client that was called for units is waited for without end",
+        "a client that stands still keeps no units",
+        _CALL_UNITS,
+        "math.abs(age) > 50000",
+        "false",
+        (_UNITS,),
+    ),
+    Mutant(
+        "what a called client wants is not reserved",
+        "a newcomer does not take what others were called for",
+        _CALL_UNITS,
+        "left, fresh, oldest = left - wanted_units(member), fresh + 1",
+        "left, fresh, oldest = left, fresh + 1",
+        (_UNITS,),
+    ),
+    Mutant(
+        "one unit is reserved for whoever was called",
+        "a newcomer does not take what others were called for",
+        "lua/lib/wanted_units.lua",
+        "string.match(client, ':(%d+)$') or '1'",
+        "'1'",
+        (_WALKS,),
+    ),
+    Mutant(
+        "who becomes one of the first two that were not called does not hear of it",
+        "clients that stand still keep nobody waiting",
+        _CALL_UNITS,
+        "i < 3 and stay[i] and at[i] > 2",
+        "i < 3 and stay[i] and at[i] > 9",
+        (_UNITS,),
+    ),
+    Mutant(
+        "units never gather",
+        "who wants many permits comes too",
+        _CALL_UNITS,
+        "waited % 100000 < 20000",
+        "waited % 100000 < 0",
+        (_UNITS,),
+    ),
+    Mutant(
+        "units gather without end",
+        "units do not lie idle because the first wants many",
+        _CALL_UNITS,
+        "waited % 100000 < 20000",
+        "waited % 100000 < 100000",
+        (_UNITS,),
+    ),
+    Mutant(
+        "who asks calls nobody else",
+        "units that come back at once go to all that wait",
+        "lua/semaphore/acquire.lua",
+        "keep_calls(clients, work)\n",
+        "",
+        (_WALKS,),
+    ),
+    Mutant(
+        "who gives up calls nobody for the units it was called for",
+        "units do not lie idle because one gives up",
+        "lua/client_queue/leave_units.lua",
+        "keep_calls(clients, work)\n",
+        "",
+        (_UNITS,),
+    ),
+    Mutant(
+        "a client that was granted units counts as one in the queue",
+        "the next task of a client joins the queue again",
+        "redisson_py/semaphores/_ownership.py",
+        "            queue.joined = None\n",
+        "            pass\n",
+        ("tests/crowd/test_units.py",),
+    ),
+    Mutant(
+        "the name of a client that wants many units is that of one that wants one",
+        "a client waits under the name that says what it wants",
+        _UNIT_REQUEST,
+        "self._permits.commands.clients_for(self.target)",
+        "self._permits.commands.clients",
+        ("tests/crowd/test_units.py",),
     ),
 )
