@@ -201,6 +201,7 @@ class TestSemaphores:
         [["resetchannels"], ["-incrby"], ["-zrem"], ["-hdel"], ["-@write"]],
     )
     @pytest.mark.parametrize("tombstone_ms", [0, TOMBSTONE])
+    @pytest.mark.parametrize("had", [2, "02"], ids=["short", "long"])
     async def test_the_only_owner_gives_nothing_back(
         self,
         alone: SemaphoreScripts,
@@ -208,9 +209,10 @@ class TestSemaphores:
         forbid: Forbid,
         rules: list[str],
         tombstone_ms: int,
+        had: int | str,
     ) -> None:
         await forbid(*rules)
-        await refused(redis, alone.release(A, tombstone_ms=tombstone_ms))
+        await refused(redis, alone.release(A, had=had, tombstone_ms=tombstone_ms))
 
     @pytest.mark.parametrize("rule", ["-del", "-zadd", "-hset"])
     async def test_the_only_owner_can_do_without_a_command(

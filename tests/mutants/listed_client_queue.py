@@ -161,14 +161,6 @@ CLIENT_QUEUE = (
         (_UNITS,),
     ),
     Mutant(
-        "a client that was granted units counts as one in the queue",
-        "the next task of a client joins the queue again",
-        "redisson_py/semaphores/_ownership.py",
-        "            queue.joined = None\n",
-        "            pass\n",
-        ("tests/crowd/test_units.py",),
-    ),
-    Mutant(
         "the name of a client that wants many units is that of one that wants one",
         "a client waits under the name that says what it wants",
         _UNIT_REQUEST,
