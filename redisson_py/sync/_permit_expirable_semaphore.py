@@ -245,6 +245,6 @@ class PermitExpirableSemaphore(SemaphoreLike):
         self._call(lambda own: own.add_permits(n))
 
     def inspect(self) -> SemaphoreSnapshot:
-        """Return a snapshot of the holders of permits, for people. Decide nothing from it."""
+        """Return a snapshot of holders and waiters, for people. Decide nothing from it."""
         value: SemaphoreSnapshot = self._call(lambda own: own.inspect())
         return value

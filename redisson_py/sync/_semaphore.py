@@ -269,6 +269,6 @@ class Semaphore(SemaphoreLike):
         return value
 
     def inspect(self) -> SemaphoreSnapshot:
-        """Return a snapshot of the holders of permits, for people. Decide nothing from it."""
+        """Return a snapshot of holders and waiters, for people. Decide nothing from it."""
         value: SemaphoreSnapshot = self._call(lambda own: own.inspect())
         return value

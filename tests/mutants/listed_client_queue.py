@@ -118,7 +118,7 @@ CLIENT_QUEUE = (
         "lua/lib/wanted_units.lua",
         "string.match(client, ':(%d+)$') or '1'",
         "'1'",
-        (_WALKS,),
+        (_UNITS,),
     ),
     Mutant(
         "who becomes one of the first two that were not called does not hear of it",
