@@ -18,9 +18,9 @@
 --! include lib.tell_units
 --! include lib.offer_units
 
--- Adds units, perhaps fewer than none. Where nobody of ours waits the message is how many these were, as Redisson's; but
--- INCRBY, unlike its SET, keeps an expiry the key has. What is taken comes back on top, and a
--- counter that is not exact can be read by nobody.
+-- Adds units, perhaps fewer than none. Where nobody of ours waits the message is how many these
+-- were, as Redisson's; but INCRBY, unlike its SET, keeps an expiry the key has. What is taken comes
+-- back on top, and a counter that is not exact can be read by nobody.
 local counter, permits, receipt, clients = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local units, channel = integer(ARGV[1]), ARGV[2]
 local calls, receipt_ms = whole(ARGV[3], 1), whole(ARGV[4], 1)

@@ -1,9 +1,10 @@
 -- Calls those of the clients that wait, in order, for whom units are `free` that nobody was called
--- for, each on a channel of its own. Who wants more than there are keeps its place, and those behind
--- it are called; but when it has waited for 100 ms, and in 20 ms of each 100 from then on, units gather
--- for it. The first that would be called otherwise is told a 2, so that it looks if no release comes. Who was called is noted, see lib/front; for 50 ms, what it wants is reserved. Who is
--- silent for longer is passed over, and who does not hear its call is gone: both leave the queue. At
--- most 100 are called at once; each that answers calls others.
+-- for, each on a channel of its own. Who was called is noted, see lib/front; for 50 ms, what it wants is
+-- reserved. Who is silent for longer is passed over, and who does not hear its call is gone: both leave
+-- the queue. At most 100 are called at once; each that answers calls others.
+-- Who wants more than there are keeps its place, and those behind it are called; but when it has waited
+-- for 100 ms, and in 20 ms of each 100 from then on, units gather for it. The first that would be called
+-- otherwise is told a 2, so that it looks if no release comes.
 -- A `client` that asks for units (`wants`) may take them if it was called, if all before it in the
 -- queue are served or want more, or if the first has waited for 20 ms at most and it does not yield.
 -- Without `wants` it leaves.

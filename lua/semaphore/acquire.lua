@@ -2,7 +2,7 @@
 --! version  13
 --! keys     counter:string permits:zset counts:hash tombstone:string total:string clients:zset
 --! args     owner:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int needs:str compares:int client:str yields:int
---! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore | -5 = busy, and nobody of ours has what is missing | int <= -10 = nothing was done: there are other permits than start_units, -10 less this of them | array = busy: ms after which to ask again (-1 = not known), clients before this one (2 = or more), 1 if some holder calls nobody, and -4, -5 as above or 0
+--! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore | -5 = busy, and nobody of ours has what is missing | int <= -10 = nothing was done: there are other permits than start_units, -10 less this of them | array = busy: ms after which to ask again (-1 = not known), its place (see lib/await_units), 1 if some holder calls nobody, and -4, -5 as above or 0
 --! retry    safe: an owner that has units already is given no more
 
 -- The counter is Redisson's; beside it, who of us has how many units (`counts`) and until when
@@ -13,7 +13,8 @@
 -- refused is refused before a record is written, or undone. A tombstone means this owner has left: see lock.acquire.
 -- For idle_ms see lib/keep, for records that have vanished lua/README.md.
 -- With compares > 0 nothing is done if there are other permits than start_units: see lib/permit_number.
--- A `client` waits in the queue of clients, see lock.acquire; who may take what is free says lib/call_units.
+-- A `client` waits in the queue of clients, see lock.acquire; lib/call_units says who may take what is
+-- free.
 local counter, permits, counts, tombstone = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local owner, units, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local start_units, reclaims, idle_ms = ARGV[4], ARGV[5], ARGV[7]
@@ -28,9 +29,9 @@ if needs ~= '' then
   end
 end
 
--- The short way: enough units, nobody waits, and the counter has no expiry. It comes before the functions, and
--- looks at all numbers at once, because each of these costs nearly as much as a command. With so few
--- digits none of them is too great to be exact.
+-- The short way: enough units, nobody waits, and the counter has no expiry. It comes before the
+-- functions, and looks at all numbers at once, because each of these costs nearly as much as a command.
+-- With so few digits none of them is too great to be exact.
 local found = redis.call('GET', counter)
 local records = redis.call('EXISTS', permits, counts, tombstone, clients)
 local nobody = records == 0

@@ -17,13 +17,14 @@ local channel, tombstone_ms = ARGV[4], ARGV[5]
 local version, version_ms = ARGV[6], ARGV[7]
 local clients = KEYS[6]
 
--- The short way, see semaphore.acquire: an owner gives everything back, and nobody waits. What is refused here is
--- taken back and left to the rest, which can do with less.
+-- The short way, see semaphore.acquire: an owner gives everything back, and nobody waits. What is
+-- refused here is taken back and left to the rest, which can do with less.
 local found = redis.call('GET', counter)
 local held = redis.call('HGET', counts, owner)
-if held and found and redis.pcall('EXISTS', clients) == 0 and units == '0' and tombstone_ms == '0' and version == '0' and version_ms == '0'
+if held and found and units == '0' and tombstone_ms == '0' and version == '0' and version_ms == '0'
   and held == had_units and #held < 7 and #found < 7 and (held == '1' or string.find(held, '^[1-9]%d*$'))
   and (found == '0' or string.find(found, '^[1-9]%d*$'))
+  and redis.pcall('EXISTS', clients) == 0
 then
   local value = found == '0' and held or string.format('%d', held + found)
   local told = redis.call('PUBLISH', channel, value)
