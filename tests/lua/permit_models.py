@@ -57,7 +57,8 @@ class Model:
         assert self.value is not None
         known = self.value + sum(self.held.values())
         if known < named and not self.records_all:
-            known = named if self.note is None or self.note < known else self.note
+            note = self.note
+            known = note if note is not None and known <= note < named else named
         return None if known == named else str(-10 - max(0, known))
 
     def drop(self, mark: Any) -> int:
