@@ -162,7 +162,7 @@ class LocalQueue(Generic[H]):
         self.releasing: bool = False
         self.turn: Turn | None = None
         self.no_turn_until: float = 0.0
-        self.joined: Callable[[], object] | None = None
+        self.joined: Callable[..., object] | None = None
         self.joined_as: bytes = b""
         self.yields_until: float = 0.0
         self.watch: HoldWatch | None = None
@@ -289,16 +289,16 @@ class LocalQueue(Generic[H]):
         if not self.waiting:
             self._leave_clients()
 
-    def join_clients(self, name: bytes, leave: Callable[[], object]) -> None:
+    def join_clients(self, name: bytes, leave: Callable[..., object]) -> None:
         """Note that the client joins the queue of clients, where it has one name at a time."""
         if self.joined_as != name:
             self._leave_clients()
         self.joined, self.joined_as = leave, name
 
-    def _leave_clients(self) -> None:
+    def _leave_clients(self, *, closing: bool = False) -> None:
         leave, self.joined = self.joined, None
         if leave is not None:
-            leave()
+            leave(closing=closing)
 
     def pass_on(self, hold: H, turn: float, least_left: float) -> bool:
         """Pass `hold` to the next waiter if that is possible; return whether it was passed."""
@@ -339,7 +339,7 @@ class LocalQueue(Generic[H]):
     def close(self, error: BaseException) -> None:
         """Raise `error` in all waiters."""
         self.end_watch()
-        self._leave_clients()
+        self._leave_clients(closing=True)
         for waiter in list(self.waiters):
             fail(waiter.future, error)
 

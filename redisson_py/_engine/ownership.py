@@ -327,14 +327,19 @@ class Ownership:
             commands.release_script, commands.key, packed, deadline, must=True, until=until
         )
 
-    def leave_clients(self, clients: ClientQueue) -> None:
-        """Take this client out of a queue of clients, without waiting."""
+    def leave_clients(self, clients: ClientQueue, *, closing: bool = False) -> None:
+        """Take this client out of a queue of clients, without waiting.
+
+        It may join again at once, so this is in order with its requests, but not when it closes:
+        replicas may be slow to confirm what it was granted, and the connection is closed.
+        """
         context, key = self.context, self.commands.key
         executor = context.executor
         until = executor.time() + RELEASE_LEAST
         packed = executor.pack(clients.leave_script, clients.leave(context.owners.client_id))
+        start = executor.start_packed if closing else executor.start_in_line
         with suppress(ClientClosedError):
-            executor.start_in_line(clients.leave_script, key, packed, until, must=True, until=until)
+            start(clients.leave_script, key, packed, until, must=True, until=until)
 
     # While it is held.
 

@@ -74,7 +74,7 @@ CLIENT_QUEUE = (
         "a client never leaves the queue",
         "who gives up leaves nothing behind",
         _LOCAL_QUEUE,
-        "        if leave is not None:\n            leave()\n",
+        "        if leave is not None:\n            leave(closing=closing)\n",
         "",
         (_LEAVING,),
     ),
