@@ -82,7 +82,7 @@ CLIENT_QUEUE = (
         "a client that is closed stays in the queue",
         "a closed client leaves nothing behind",
         _LOCAL_QUEUE,
-        "        self.end_watch()\n        self._leave_clients()\n",
+        "        self.end_watch()\n        self._leave_clients(closing=True)\n",
         "        self.end_watch()\n",
         (_LEAVING,),
     ),
