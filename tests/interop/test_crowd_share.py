@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from redis.asyncio import Redis
 
 from redisson_py import _keys
@@ -14,22 +15,32 @@ from tests.support.monitor import Monitor
 from tests.support.waiting import until_async
 
 QUEUE = _keys.waiting_clients(b"k")
-CHANNEL = "redisson_lock__channel:{k}"
+#: What Java calls it, how it takes and gives it back, its channel, and what wakes Java there.
+KINDS = {
+    "lock": ("getLock", "lock", "unlock", "redisson_lock__channel:{k}", "00"),
+    "semaphore": ("getSemaphore", "acquire", "release", "redisson_sc:{k}", "01"),
+}
 #: The score of the entry of lua/lib/wake_foreign, where nothing is owed.
 NOTHING = 4_000_000_000_000_000
 
 
+@pytest.mark.parametrize("kind", KINDS)
 async def test_a_release_that_owes_redisson_nothing_leaves_its_threads_asleep(
+    kind: str,
     only_messages: None,
     clients: ClientFactory,
     redissons: RedissonFactory,
     java: Java,
     redis: Redis,
 ) -> None:
-    theirs = await (await redissons()).get("getLock", "k")
-    first, *others = [clients(lease_time=300).get_lock("k") for _ in range(4)]
+    get, take, give, shared, woken_by = KINDS[kind]
+    theirs = await (await redissons()).get(get, "k")
+    first, *others = [
+        each.get_lock("k") if kind == "lock" else each.get_semaphore("k", 1)
+        for each in [clients(lease_time=300, idle_lifetime=600) for _ in range(4)]
+    ]
     lease = await first.acquire()
-    java_waits = theirs.call("lock", thread="java")
+    java_waits = theirs.call(take, thread="java")
     await until_async(lambda: java.driver.call("sleeps", "java"))
     given: list[asyncio.Event] = [asyncio.Event() for _ in others]
     goes_on: list[asyncio.Event] = [asyncio.Event() for _ in others]
@@ -50,7 +61,7 @@ async def test_a_release_that_owes_redisson_nothing_leaves_its_threads_asleep(
 
         async def said() -> list[str]:
             messages = await monitor.messages("k")
-            return [message for channel, message in messages if channel == CHANNEL]
+            return [message for channel, message in messages if channel == shared]
 
         await redis.zadd(QUEUE, {"<1": NOTHING + 1})
         await lease.release()
@@ -63,5 +74,5 @@ async def test_a_release_that_owes_redisson_nothing_leaves_its_threads_asleep(
         for event in goes_on[1:]:
             event.set()
         await java_waits
-        assert (await said())[0] == "00"
-        await theirs.call("unlock", thread="java")
+        assert (await said())[0] == woken_by
+        await theirs.call(give, thread="java")
