@@ -2,18 +2,19 @@
 
 Without it a release would wake a task of every client, and all but one would ask in vain. A client
 that has to wait joins the queue, and a release calls the first of it, on a channel of that client
-alone; of a semaphore as many as units came back. The client, not its task, stands in the queue: of its tasks the head of the `LocalQueue`
-waits here. The server decides who may take the lock (`lua/lib/may_take.lua`); messages are hints.
+alone; of a semaphore as many as units came back. The client, not its task, stands in the queue: of
+its tasks the head of the `LocalQueue` waits here. The server decides who may take it
+(`lua/lib/may_take.lua`, `lua/lib/call_units.lua`); messages are hints.
 
 Invariants:
 
 - A client in the queue is subscribed to its own channel: SUBSCRIBE comes before the request that
   joins. Where nobody hears a call, that client is gone.
-- Each of the first two in the queue knows it, from an answer or a message; of a semaphore, of the
-  first two that were not called. After `WATCH_AFTER`
-  seconds without news it watches the channel on which all releases are announced; at once if
-  the holder calls nobody, as Redisson's clients do. So the second comes if the first does not
-  answer its call, and both hear of a release that calls nobody. The others sleep.
+- Each of the first two in the queue knows it, from an answer or a message; of a semaphore, each of
+  the first two that were not called. After `WATCH_AFTER` seconds without news it watches the channel
+  on which all releases are announced; at once if the holder calls nobody, as Redisson's clients do.
+  So the second comes if the first does not answer its call, and both hear of a release that calls
+  nobody. The others sleep.
 - Nobody stays in the queue when no task of its client waits: see `LocalQueue.joined`.
 """
 
