@@ -11,10 +11,10 @@ Invariants:
 - A client in the queue is subscribed to its own channel: SUBSCRIBE comes before the request that
   joins. Where nobody hears a call, that client is gone.
 - Each of the first two in the queue knows it, from an answer or a message; of a semaphore, each of
-  the first two that were not called. After `WATCH_AFTER` seconds without news it watches the channel
-  on which all releases are announced; at once if the holder calls nobody, as Redisson's clients do.
-  So the second comes if the first does not answer its call, and both hear of a release that calls
-  nobody. The others sleep.
+  the first two that were not called. After `WATCH_AFTER` seconds without news it watches the
+  channel on which all releases are announced; at once if the holder calls nobody, as Redisson's
+  clients do. So the second comes if the first does not answer its call, and both hear of a release
+  that calls nobody. The others sleep.
 - Nobody stays in the queue when no task of its client waits: see `LocalQueue.joined`.
 """
 

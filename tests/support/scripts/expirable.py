@@ -194,7 +194,9 @@ class ExpirableScripts(PermitScripts):
 
     async def inspect(self, holders: Arg = 100) -> list[Any]:
         """Read which permits there are."""
-        return list(await self.run("inspect", permits=self.permits, holders=holders))
+        free, total, words, *rows = await self.run("inspect", permits=self.permits, holders=holders)
+        assert words == len(rows), "nobody waits"
+        return [free, total, *rows]
 
     async def ids(self) -> frozenset[bytes]:
         """Return the ids of the permits that are taken."""

@@ -293,10 +293,11 @@ class SemaphoreScripts(PermitScripts):
 
     async def inspect(self, holders: Arg = 100) -> list[Any]:
         """Read who has what."""
-        found: list[Any] = await self.run(
+        free, total, words, *rows = await self.run(
             "inspect", permits=self.permits, counts=self.counts, holders=holders
         )
-        return found
+        assert words == len(rows), "nobody waits"
+        return [free, total, *rows]
 
     async def held(self) -> dict[str, int]:
         """Return who has how many units; fails if the two side keys do not agree."""
