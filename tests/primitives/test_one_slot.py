@@ -88,6 +88,7 @@ async def semaphore(client: Redisson, name: Any) -> None:
     await it.available()
     await it.inspect()
     await it.drain()
+    assert not await it.try_acquire(timeout=0.5)
     await it.delete()
 
 
