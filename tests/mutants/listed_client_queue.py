@@ -158,7 +158,7 @@ CLIENT_QUEUE = (
         "lua/client_queue/leave_units.lua",
         "keep_calls(clients, work)\n",
         "",
-        (_UNITS,),
+        ("tests/lua/test_unit_queue_leaving.py",),
     ),
     Mutant(
         "the name of a client that wants many units is that of one that wants one",
