@@ -11,7 +11,7 @@ local function wake_foreign(clients, channel, message)
   local waiting = (tonumber(redis.pcall('ZCARD', clients)) or 0) - (known and 1 or 0)
   local told = known and tonumber(string.sub(known, 2))
   if owed <= 0 or waiting < 2 then
-    told = redis.call('PUBLISH', channel, message)
+    told = redis.call('PUBLISH', channel, message or '00')
   end
   local entry = told > 0 and waiting > 1 and '<' .. told or nil
   if known and known ~= entry then

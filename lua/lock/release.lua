@@ -32,7 +32,7 @@ then
       return 1 + told
     end
 --! include lib.wake_foreign
-    wake_foreign(clients, channel, '00')
+    wake_foreign(clients, channel)
     redis.call('DEL', lock)
     local time = redis.pcall('TIME')
     local moment = time[1] and string.format('-%.0f', time[1] * 1000000 + time[2])
