@@ -81,7 +81,7 @@ async def test_an_acquire_that_is_refused_leaves_no_record_to_be_reclaimed(
     """Records whose units were never taken from the counter would be added to it later."""
     poor, good = clients(await allow(), lease_time=1), clients()
     semaphore_of = SEMAPHORES[kind]
-    await (await semaphore_of(poor).acquire()).release()
+    await (await semaphore_of(poor).acquire(lease_time=30)).release()
     await allow(refused)
     for _ in range(3):
         with suppress(ScriptError):
