@@ -37,13 +37,15 @@ class ClientQueue:
         key: The key.
         channel: The channel on which releases are announced.
         suffix: What tells the waiters of one client for one key apart, if they want two things.
+        leave_script: Takes a client out of it.
     """
 
-    leave_script: Script = LEAVE
+    __slots__ = ("_channel", "_key", "_suffix", "leave_script")
 
-    __slots__ = ("_channel", "_key", "_suffix")
-
-    def __init__(self, key: bytes, channel: bytes, suffix: bytes = b"") -> None:
+    def __init__(
+        self, key: bytes, channel: bytes, suffix: bytes = b"", leave_script: Script = LEAVE
+    ) -> None:
+        self.leave_script = leave_script
         self._key = key
         self._channel = channel
         self._suffix = suffix
@@ -58,7 +60,7 @@ class ClientQueue:
 
     def leave(self, client_id: str) -> bytes:
         """Return the arguments of the script that takes a client out of the queue."""
-        return LEAVE.bind(
+        return self.leave_script.bind(
             lock=self._key,
             clients=_keys.waiting_clients(self._key),
             client=self.member(client_id),

@@ -6,7 +6,7 @@ from typing import Any
 
 from redisson_py import _keys
 from redisson_py._answers import GIVEN_UP, GRANTED, LOST, UNKNOWN_WAIT, Answer, Busy, Granted
-from redisson_py._commands.client_queue import ClientQueue, Waits, client_of
+from redisson_py._commands.client_queue import LEAVE, ClientQueue, Waits, client_of
 from redisson_py._commands.needs import needs
 from redisson_py._commands.replies import decode, in_queue, seconds_left
 from redisson_py._commands.request import REDISSON_WAIT_MS, Field, Wish
@@ -70,6 +70,7 @@ class LockCommands:
     renew_script: Script = RENEW
     force_release_script: Script = FORCE_RELEASE
     inspect_script: Script = INSPECT
+    leave_script: Script = LEAVE
     tokens = 0
     """How many fencing tokens a grant brings."""
     queues = False
@@ -107,7 +108,9 @@ class LockCommands:
     def clients(self) -> ClientQueue | None:
         """The queue of the clients that wait for it, if there is one."""
         suffix = self.client_suffix
-        return None if suffix is None else ClientQueue(self.key, self.channel, suffix)
+        if suffix is None:
+            return None
+        return ClientQueue(self.key, self.channel, suffix, self.leave_script)
 
     @property
     def _queue_keys(self) -> dict[str, bytes]:
@@ -233,12 +236,13 @@ class LockCommands:
         return self.inspect_script.bind(lock=self.key, **self._queue_keys)
 
     @staticmethod
-    def waiters(reply: list[Any]) -> list[Waits]:
-        """Return who waits, from what that script says of it."""
+    def waiters(reply: list[Any], suffix: bytes = b"") -> list[Waits]:
+        """Return who waits, from what that script says of it: those whose names end so."""
         rows = zip(reply[::3], reply[1::3], reply[2::3], strict=True)
         return [
             Waits(client_of(member), waited / 1000, None if called < 0 else called / 1000)
             for member, waited, called in rows
+            if member.endswith(suffix)
         ]
 
 
@@ -436,6 +440,6 @@ class FairLockCommands(LockCommands):
         )
 
     @staticmethod
-    def waiters(reply: list[bytes]) -> list[Waits]:
+    def waiters(reply: list[bytes], suffix: bytes = b"") -> list[Waits]:
         """Return who waits, from what that script says of it."""
         return [Waits(owner.decode(errors="replace")) for owner in reply]

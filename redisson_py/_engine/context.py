@@ -257,6 +257,8 @@ class Context:
     """The kinds of which the server has said that this client may release them."""
     waiters: Counter[bytes] = field(default_factory=Counter)
     """How many tasks wait for something outside a queue, by kind and key."""
+    joined: dict[bytes, Callable[[], object]] = field(default_factory=dict)
+    """What takes this client out of the queues of clients in which such tasks wait, or may wait."""
 
     ownerships: Recent[Hashable, Any] = field(default_factory=Recent)
     """Of the semaphores used of late, by kind, name and number of permits."""
@@ -279,6 +281,13 @@ class Context:
         self.registry.start_over()
         self.pending.clear()
         self.waiters.clear()
+        self.joined.clear()
+
+    def leave_queues(self) -> None:
+        """Take this client out of the queues of clients in which it waits outside local queues."""
+        while self.joined:
+            _, leave = self.joined.popitem()
+            leave()
 
     def waiting(self, key: bytes) -> Waiting:
         """Return a block in which the current task is counted as a waiter."""
@@ -291,6 +300,9 @@ class Context:
             self.waiters[key] = left
         else:
             del self.waiters[key]
+            leave = self.joined.pop(key, None)
+            if leave is not None:
+                leave()
 
 
 class Waiting:

@@ -327,6 +327,11 @@ class Ownership:
             commands.release_script, commands.key, packed, deadline, must=True, until=until
         )
 
+    def may_have_joined(self) -> None:
+        """Note that this client is in the queue of clients, or may be."""
+        if self.queue is not None:
+            self.queue.joined = self.leave_clients
+
     def leave_clients(self) -> None:
         """Take this client out of the queue of clients, without waiting."""
         clients, context, key = self.commands.clients, self.context, self.commands.key

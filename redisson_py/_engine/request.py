@@ -263,6 +263,9 @@ class AcquireRequest:
             if ownership.queue is not None:
                 ownership.queue.heard_busy()
         self.yields = 0
+        if answer.place is not None:
+            # Of a client several readers may ask at once; a grant to one took it out of the queue.
+            ownership.may_have_joined()
         if self._place is not None and self._place.placed(answer):
             return await self.run(deadline)
         if answer.queued or self.uncertain:
@@ -326,8 +329,8 @@ class AcquireRequest:
         else:
             call = executor.start_packed(script, commands.key, packed, deadline)
             call.fails_fast = self.fails_fast
-        if self.client and ownership.queue is not None:
-            ownership.queue.joined = ownership.leave_clients
+        if self.client:
+            ownership.may_have_joined()
         self.call = call
         context.pending[self] = None
         return call

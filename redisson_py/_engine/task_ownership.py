@@ -251,7 +251,7 @@ class TaskOwnership(ServerState):
                 if queue.is_busy(waiter) and await self.stream.answered_at(deadline):
                     return None
                 raise self.no_answer()
-        parent, hold = None, None
+        parent, hold, request = None, None, None
         try:
             if isinstance(begun, AcquireRequest):
                 request = begun
@@ -272,6 +272,8 @@ class TaskOwnership(ServerState):
                 if queue is not None and not once:
                     # The server took this client out of the queue with the grant.
                     queue.joined = None
+                elif not once and self.context.joined.pop(self.waiting_key, None):
+                    self._wake_others()
                 hold = self.granted(request, task, lease_time, answer)
                 if turn is not None and queue is not None and not turn.taken:
                     queue.turn_not_taken()
@@ -283,10 +285,26 @@ class TaskOwnership(ServerState):
         finally:
             if parent is not None and hold is None:
                 parent.count_read(-1)
+            if request is not None and request.undone and self.waiting_key in self.context.joined:
+                # It may have been granted, which took this client out of the queue.
+                self._wake_others()
             if not once and queue is not None:
                 queue.asked()
             elif not once:
                 self.context.stopped_waiting(self.waiting_key)
+
+    def may_have_joined(self) -> None:
+        """Note that this client is in the queue of clients, or may be."""
+        if self.queue is None:
+            self.context.joined[self.waiting_key] = self.leave_clients
+        else:
+            super().may_have_joined()
+
+    def _wake_others(self) -> None:
+        """Have the tasks of this client ask that wait in the queue of clients beside one."""
+        clients, context = self.commands.clients, self.context
+        assert clients is not None
+        context.bus.table.wake_first(clients.channel(context.owners.client_id))
 
     def new_request(
         self,

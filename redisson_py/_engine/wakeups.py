@@ -129,7 +129,8 @@ class Table:
         if channel is None:
             return
         try:
-            value = CALLED if payload == b"00" else int(payload)
+            # A zero before the number is for us: who waits in the queue of clients was called.
+            value = CALLED if len(payload) > 1 and payload.startswith(b"0") else int(payload)
         except ValueError:
             return
         channel.messages += 1

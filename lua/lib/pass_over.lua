@@ -1,0 +1,25 @@
+-- Takes those out of the queue of a read-write lock that were called and said nothing for 50 ms, but
+-- for the `client` that asks; and those that were called in the future, by a server whose clock was
+-- ahead. Some others are the first two then, and are to know. Returns whether there were any.
+local function pass_over(clients, channel, client, present)
+  local silent = redis.pcall('ZRANGEBYSCORE', clients, string.format('(%.0f', 50000 - present), '(0')
+  local ahead = redis.pcall('ZRANGEBYSCORE', clients, '-inf', string.format('(%.0f', -50000 - present))
+  local gone = {}
+  for _, some in ipairs({silent, ahead}) do
+    for _, note in ipairs(some) do
+      local member = string.sub(note, 2)
+      if member ~= client then
+        redis.pcall('ZREM', clients, note, member)
+        gone[#gone + 1] = member
+      end
+    end
+  end
+  local first = gone[1] and sides_front(clients) or {}
+  for i = 1, 2 do
+    if first[i] and first[i] ~= client then
+      local own = channel .. ':' .. first[i]
+      redis.pcall('PUBLISH', own, '2')
+    end
+  end
+  return gone[1] ~= nil
+end
