@@ -4,22 +4,23 @@
 local function pass_over(clients, channel, client, present)
   local silent = redis.pcall('ZRANGEBYSCORE', clients, string.format('(%.0f', 50000 - present), '(0')
   local ahead = redis.pcall('ZRANGEBYSCORE', clients, '-inf', string.format('(%.0f', -50000 - present))
-  local gone = {}
-  for _, some in ipairs({silent, ahead}) do
-    for _, note in ipairs(some) do
-      local member = string.sub(note, 2)
-      if member ~= client then
-        redis.pcall('ZREM', clients, note, member)
-        gone[#gone + 1] = member
-      end
+  for _, note in ipairs(ahead) do
+    silent[#silent + 1] = note
+  end
+  local gone = false
+  for _, note in ipairs(silent) do
+    local member = string.sub(note, 2)
+    if member ~= client then
+      redis.pcall('ZREM', clients, note, member)
+      gone = true
     end
   end
-  local first = gone[1] and sides_front(clients) or {}
+  local first = gone and sides_front(clients) or {}
   for i = 1, 2 do
     if first[i] and first[i] ~= client then
       local own = channel .. ':' .. first[i]
       redis.pcall('PUBLISH', own, '2')
     end
   end
-  return gone[1] ~= nil
+  return gone
 end

@@ -13,10 +13,11 @@ local function sides_front(clients)
       found = redis.pcall('ZRANGE', clients, notes, notes + 2, 'WITHSCORES')
     end
   end
-  local first = {}
-  for i = 1, 2 + 1 do
-    local member = found[skipped + 2 * i - 1]
-    first[i] = member and string.sub(member, 1, 1) ~= '<' and member or nil
+  local first = {found[skipped + 1], found[skipped + 3], found[skipped + 5]}
+  for i, member in ipairs(first) do
+    if string.sub(member, 1, 1) == '<' then
+      first[i] = nil
+    end
   end
   local since = first[1] and tonumber(found[skipped + 2])
   local preferred = since and since < 1000000000000000 or false

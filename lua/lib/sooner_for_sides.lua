@@ -1,7 +1,6 @@
--- As sooner_for, for a read-write lock, with the message that Redisson's clients and older ones of
--- ours get.
-local function sooner_for_sides(clients, channel, message)
-  redis.call('PUBLISH', channel, message)
+-- As sooner_for, for a read-write lock: tells the first two of the clients that wait. Redisson's
+-- were told, and older ones of ours.
+local function sooner_for_sides(clients, channel)
   local first = sides_front(clients)
   for i = 1, 2 do
     if first[i] then

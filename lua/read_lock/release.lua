@@ -135,7 +135,8 @@ if held then
       called = call_sides(clients, channel)
     elseif mode == 'read' and needed < enough then
       -- Writers wait for the longest of the readers, and that one has left.
-      sooner_for_sides(clients, channel, '0')
+      redis.call('PUBLISH', channel, '0')
+      sooner_for_sides(clients, channel)
       keeps_ms = needed
     elseif needed > left then
       keeps_ms = needed

@@ -40,7 +40,8 @@ if reader_left(lock, owner, count) == -2 then
 end
 local needed = math.max(lease_ms, needed_by_readers(lock, math.huge, owner))
 if mode == 'read' and sooner(lock, needed) then
-  sooner_for_sides(clients, channel, '0')
+  redis.call('PUBLISH', channel, '0')
+  sooner_for_sides(clients, channel)
 end
 remember(version_key, version, version > 0 and version_ms or 0)
 index_reader(lock, owner, lease_ms, 'CH', false)

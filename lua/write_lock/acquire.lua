@@ -94,7 +94,8 @@ if may then
     local present = now()
     local others = redis.call('ZCOUNT', writers, string.format('(%.0f', present), '+inf')
     if tonumber(waited) > present + lease_ms and others == 1 then
-      sooner_for_sides(clients, channel, '2')
+      redis.call('PUBLISH', channel, '2')
+      sooner_for_sides(clients, channel)
     end
     redis.call('ZREM', writers, owner)
   end

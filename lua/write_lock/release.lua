@@ -92,7 +92,8 @@ elseif held and holds == 0 then
   called = call_sides(clients, channel)
   reply = called[1] and -1 or reply
 elseif held and sooner(lock, math.max(lease_ms, needed)) then
-  sooner_for_sides(clients, channel, '1')
+  redis.call('PUBLISH', channel, '1')
+  sooner_for_sides(clients, channel)
 elseif not mode then
   -- As Redisson: whoever waits for what ended by itself may look at once.
   redis.call('PUBLISH', channel, '1')

@@ -37,7 +37,8 @@ end
 local needed = math.max(lease_ms, needed_by_readers(lock, math.huge))
 -- Readers and writers wait for a writer.
 if sooner(lock, needed) then
-  sooner_for_sides(clients, channel, '1')
+  redis.call('PUBLISH', channel, '1')
+  sooner_for_sides(clients, channel)
 end
 remember(version_key, version, version > 0 and version_ms or 0)
 redis.call('PEXPIRE', lock, string.format('%.0f', needed))

@@ -3,7 +3,7 @@
 Without it a release would wake a task of every client, and all but one would ask in vain. A client
 that has to wait joins the queue, and a release calls the first of it, on a channel of that client
 alone. The client, not its task, stands in the queue: of its tasks the head of the `LocalQueue`
-waits here. The server decides who may take the lock (`lua/lib/may_take.lua`); messages are hints.
+waits here, or all readers `Together`. The server decides who may take the lock (`lua/lib/may_take.lua`); messages are hints.
 
 Invariants:
 
@@ -13,10 +13,13 @@ Invariants:
   seconds without news it watches the channel on which all releases are announced; at once if
   the holder calls nobody, as Redisson's clients do. So the second comes if the first does not
   answer its call, and both hear of a release that calls nobody. The others sleep.
-- Nobody stays in the queue when no task of its client waits: see `LocalQueue.joined`.
+- Nobody stays in the queue when no task of its client waits: see `LocalQueue.joined`, and
+  `Together.joined`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from redisson_py._answers import ALL, CALLED, Busy, Wakes
 from redisson_py._engine.bus import Bus, Sleeper
@@ -31,6 +34,30 @@ WATCH_AFTER = 0.05
 _SECOND = 2
 
 
+class Together:
+    """The tasks of one client that wait in the queue for what all of them can have: readers.
+
+    All hear the call of their client and ask. One of them watches for it, and alone asks when a
+    lease ends; when it leaves, another one asks and watches.
+
+    Attributes:
+        joined: Takes the client out of the queue, if it is or may be there; else None.
+        watcher: The sleep of the one that watches.
+    """
+
+    __slots__ = ("joined", "watcher")
+
+    def __init__(self) -> None:
+        self.joined: Callable[[], object] | None = None
+        self.watcher: QueueSleeper | None = None
+
+    def leave(self) -> None:
+        """Take the client out of the queue, if it may be there."""
+        leave, self.joined = self.joined, None
+        if leave is not None:
+            leave()
+
+
 class QueueSleeper(Sleeper):
     """A sleep in the queue of clients; its seat is on the client's own channel.
 
@@ -38,10 +65,14 @@ class QueueSleeper(Sleeper):
         bus: Gives out the seats.
         channel: The channel on which all releases are announced.
         wakes: Says whether a message there is worth asking.
+        together: Who waits beside this task for the same; None: nobody does.
     """
 
-    def __init__(self, bus: Bus, channel: bytes, wakes: Wakes) -> None:
+    def __init__(
+        self, bus: Bus, channel: bytes, wakes: Wakes, together: Together | None = None
+    ) -> None:
         super().__init__()
+        self._together = together
         self._bus = bus
         self._channel = channel
         self._wakes = wakes
@@ -49,11 +80,17 @@ class QueueSleeper(Sleeper):
         #: When to look although nothing was heard, in loop time; None: not at all.
         self._look_at: float | None = None
 
+    @property
+    def watches(self) -> bool:
+        """Whether it watches for its client."""
+        return self._together is None or self._together.watcher is self
+
     def heard(self, message: int) -> int:
         """Take a message on the client's own channel; return how many waiters it wakes."""
         if message != _SECOND:
             return ALL
-        self._look_in_a_while()
+        if self.watches:
+            self._look_in_a_while()
         return 0
 
     def _overheard(self, message: int) -> int:
@@ -70,7 +107,9 @@ class QueueSleeper(Sleeper):
     def placed(self, answer: Busy) -> bool:
         """Take the place in the queue; return whether to ask again, because it watches from now."""
         self._look_at = None
-        if answer.place is None or answer.place > 1:
+        if self._together is not None and self._together.watcher is None:
+            self._together.watcher = self
+        if answer.place is None or answer.place > 1 or not self.watches:
             self.stop_watching()
         elif self._watch is None and not answer.calls:
             self._start_watching()
@@ -128,6 +167,14 @@ class QueueSleeper(Sleeper):
     def _woken(self) -> None:
         assert self.seat is not None
         self.seat.wake()
+
+    def left(self) -> None:
+        """End it: its seat was given up."""
+        self.stop_watching()
+        if self._together is not None and self._together.watcher is self:
+            self._together.watcher = None
+            assert self.seat is not None
+            self._bus.table.wake_one(self.seat.channel.name)
 
     def stop_watching(self) -> None:
         """Hear no more of all releases."""

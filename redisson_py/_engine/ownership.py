@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from redisson_py._answers import Disagrees, RefusedError
+from redisson_py._engine.client_queue import Together
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease
@@ -331,6 +332,11 @@ class Ownership:
         """Note that this client is in the queue of clients, or may be."""
         if self.queue is not None:
             self.queue.joined = self.leave_clients
+
+    @property
+    def together(self) -> Together | None:
+        """Who waits in the queue of clients beside the tasks of a local queue; None: nobody can."""
+        return None
 
     def leave_clients(self) -> None:
         """Take this client out of the queue of clients, without waiting."""

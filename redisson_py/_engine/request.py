@@ -184,14 +184,15 @@ class AcquireRequest:
             with bus.listen(channel, wakes) as sleeper:
                 yield sleeper
             return
-        self._place = waits = QueueSleeper(bus, ownership.commands.channel, wakes)
-        with bus.listen(channel, waits.heard, waits):
-            self.client = clients.member(ownership.context.owners.client_id)
-            try:
+        together = ownership.together
+        self._place = waits = QueueSleeper(bus, ownership.commands.channel, wakes, together)
+        try:
+            with bus.listen(channel, waits.heard, waits):
+                self.client = clients.member(ownership.context.owners.client_id)
                 yield waits
-            finally:
-                waits.stop_watching()
-                self._place, self.client = None, b""
+        finally:
+            waits.left()
+            self._place, self.client = None, b""
 
     @property
     def wakes(self) -> Wakes:
@@ -266,8 +267,11 @@ class AcquireRequest:
         if answer.place is not None:
             # Of a client several readers may ask at once; a grant to one took it out of the queue.
             ownership.may_have_joined()
-        if self._place is not None and self._place.placed(answer):
-            return await self.run(deadline)
+        if self._place is not None:
+            if self._place.placed(answer):
+                return await self.run(deadline)
+            if not self._place.watches:
+                answer = replace(answer, retry_in=None)
         if answer.queued or self.uncertain:
             # The server has an entry for it, or may still grant a duplicate. So an undo must follow
             # when the caller leaves or the client closes.

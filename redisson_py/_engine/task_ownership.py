@@ -7,6 +7,7 @@ from typing import Any
 
 from redisson_py._answers import Disagrees, Granted
 from redisson_py._engine import waiting
+from redisson_py._engine.client_queue import Together
 from redisson_py._engine.context import Context, TaskHolds
 from redisson_py._engine.hold import Hold, lease_end
 from redisson_py._engine.lease import FencedLease, Lease, tell_acquired
@@ -272,7 +273,8 @@ class TaskOwnership(ServerState):
                 if queue is not None and not once:
                     # The server took this client out of the queue with the grant.
                     queue.joined = None
-                elif not once and self.context.joined.pop(self.waiting_key, None):
+                elif not once and (together := self._waiting_together) and together.joined:
+                    together.joined = None
                     self._wake_others()
                 hold = self.granted(request, task, lease_time, answer)
                 if turn is not None and queue is not None and not turn.taken:
@@ -285,7 +287,7 @@ class TaskOwnership(ServerState):
         finally:
             if parent is not None and hold is None:
                 parent.count_read(-1)
-            if request is not None and request.undone and self.waiting_key in self.context.joined:
+            if request is not None and request.undone and self._waiting_together:
                 # It may have been granted, which took this client out of the queue.
                 self._wake_others()
             if not once and queue is not None:
@@ -295,10 +297,20 @@ class TaskOwnership(ServerState):
 
     def may_have_joined(self) -> None:
         """Note that this client is in the queue of clients, or may be."""
-        if self.queue is None:
-            self.context.joined[self.waiting_key] = self.leave_clients
-        else:
-            super().may_have_joined()
+        super().may_have_joined()
+        if (together := self._waiting_together) is not None:
+            together.joined = self.leave_clients
+
+    @property
+    def together(self) -> Together | None:
+        """Who waits in the queue of clients beside the tasks of a local queue; None: nobody can."""
+        if self.queue is not None or self.commands.clients is None:
+            return None
+        return self.context.together[self.waiting_key]
+
+    @property
+    def _waiting_together(self) -> Together | None:
+        return None if self.queue is not None else self.context.together.get(self.waiting_key)
 
     def _wake_others(self) -> None:
         """Have the tasks of this client ask that wait in the queue of clients beside one."""

@@ -331,11 +331,12 @@ async def test_the_release_of_a_plain_permit_refuses_a_bad_number(
         (
             "read",
             {"exists": 1, "set": 1, "hset": 1, "pexpire": 1}
-            | {"hmget": 1, "hlen": 1, "publish": 1, "del": 1},
+            | {"hmget": 1, "hlen": 1, "zrange": 1, "publish": 1, "del": 1},
         ),
         (
             "write",
-            {"exists": 1, "hset": 1, "pexpire": 1, "hget": 1, "hlen": 1, "publish": 1, "del": 1},
+            {"exists": 1, "hset": 1, "pexpire": 1}
+            | {"hget": 1, "hlen": 1, "zrange": 1, "publish": 1, "del": 1},
         ),
         (
             "semaphore of 3",
