@@ -5,7 +5,7 @@
 -- the writes that must not fail.
 local function call_sides(clients, channel, client, readers)
   local waiting = tonumber(redis.pcall('ZCARD', clients)) or 0
-  local called, dead, noted, seen, writer = {}, {}, {}, 0, false
+  local called, dead, noted, seen, writer, foreign, alone = {}, {}, {}, 0, false, nil, true
   for i = 1, waiting do
     local some = redis.pcall('ZRANGE', clients, seen, seen + (i == 1 and 3 or 99))
     if writer or not some[1] then
@@ -16,23 +16,32 @@ local function call_sides(clients, channel, client, readers)
       local mark, reads = string.sub(member, 1, 1), string.sub(member, -5) == ':read'
       if mark == '>' then
         noted[string.sub(member, 2)] = true
-      elseif mark ~= '<' and not writer and (reads or not readers) then
+      elseif mark == '<' then
+        foreign = member
+      elseif readers and not reads then
+        alone = false
+      elseif not writer then
         local own = channel .. ':' .. member
         local comes = member == client or reads and noted[member]
         local told = comes and 1 or tonumber(redis.pcall('PUBLISH', own, '0'))
         if told == 0 then
           dead[#dead + 1] = member
         elseif told then
+          alone = false
           readers, writer = reads, not reads
           if not (reads and noted[member]) then
             called[#called + 1] = member
           end
         else
           -- Not permitted: nobody is called.
-          writer = true
+          writer, alone = true, false
         end
       end
     end
+  end
+  if foreign and alone then
+    -- What only clients that wait need.
+    dead[#dead + 1] = foreign
   end
   if dead[1] then
     for _, member in ipairs(dead) do

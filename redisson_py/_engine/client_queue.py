@@ -3,7 +3,8 @@
 Without it a release would wake a task of every client, and all but one would ask in vain. A client
 that has to wait joins the queue, and a release calls the first of it, on a channel of that client
 alone. The client, not its task, stands in the queue: of its tasks the head of the `LocalQueue`
-waits here, or all readers `Together`. The server decides who may take the lock (`lua/lib/may_take.lua`); messages are hints.
+waits here, or all readers `Together`. The server decides who may take the lock
+(`lua/lib/may_take.lua`, of a read-write lock `may_enter.lua`); messages are hints.
 
 Invariants:
 
@@ -43,13 +44,16 @@ class Together:
     Attributes:
         joined: Takes the client out of the queue, if it is or may be there; else None.
         watcher: The sleep of the one that watches.
+        roused: All were woken because one of them was granted it, which took their client out of
+            the queue; nobody was refused since.
     """
 
-    __slots__ = ("joined", "watcher")
+    __slots__ = ("joined", "roused", "watcher")
 
     def __init__(self) -> None:
         self.joined: Callable[[], object] | None = None
         self.watcher: QueueSleeper | None = None
+        self.roused: bool = False
 
     def leave(self) -> None:
         """Take the client out of the queue, if it may be there."""
@@ -107,8 +111,9 @@ class QueueSleeper(Sleeper):
     def placed(self, answer: Busy) -> bool:
         """Take the place in the queue; return whether to ask again, because it watches from now."""
         self._look_at = None
-        if self._together is not None and self._together.watcher is None:
-            self._together.watcher = self
+        if (together := self._together) is not None:
+            together.roused = False
+            together.watcher = together.watcher or self
         if answer.place is None or answer.place > 1 or not self.watches:
             self.stop_watching()
         elif self._watch is None and not answer.calls:
@@ -171,10 +176,14 @@ class QueueSleeper(Sleeper):
     def left(self) -> None:
         """End it: its seat was given up."""
         self.stop_watching()
-        if self._together is not None and self._together.watcher is self:
-            self._together.watcher = None
-            assert self.seat is not None
-            self._bus.table.wake_one(self.seat.channel.name)
+        together, seat = self._together, self.seat
+        if together is None or seat is None:
+            return
+        is_next = together.watcher is self or seat.woken
+        if together.watcher is self:
+            together.watcher = None
+        if is_next and not together.roused:
+            self._bus.table.wake_one(seat.channel.name)
 
     def stop_watching(self) -> None:
         """Hear no more of all releases."""

@@ -264,9 +264,6 @@ class AcquireRequest:
             if ownership.queue is not None:
                 ownership.queue.heard_busy()
         self.yields = 0
-        if answer.place is not None:
-            # Of a client several readers may ask at once; a grant to one took it out of the queue.
-            ownership.may_have_joined()
         if self._place is not None:
             if self._place.placed(answer):
                 return await self.run(deadline)

@@ -273,9 +273,11 @@ class TaskOwnership(ServerState):
                 if queue is not None and not once:
                     # The server took this client out of the queue with the grant.
                     queue.joined = None
-                elif not once and (together := self._waiting_together) and together.joined:
-                    together.joined = None
-                    self._wake_others()
+                elif not once and (together := self._waiting_together) is not None:
+                    if self.context.waiters[self.waiting_key] == 1:
+                        together.joined = None
+                    elif not together.roused:
+                        self._rouse_others(together)
                 hold = self.granted(request, task, lease_time, answer)
                 if turn is not None and queue is not None and not turn.taken:
                     queue.turn_not_taken()
@@ -287,9 +289,9 @@ class TaskOwnership(ServerState):
         finally:
             if parent is not None and hold is None:
                 parent.count_read(-1)
-            if request is not None and request.undone and self._waiting_together:
+            if request is not None and request.undone and (together := self._waiting_together):
                 # It may have been granted, which took this client out of the queue.
-                self._wake_others()
+                self._rouse_others(together)
             if not once and queue is not None:
                 queue.asked()
             elif not once:
@@ -312,10 +314,11 @@ class TaskOwnership(ServerState):
     def _waiting_together(self) -> Together | None:
         return None if self.queue is not None else self.context.together.get(self.waiting_key)
 
-    def _wake_others(self) -> None:
+    def _rouse_others(self, together: Together) -> None:
         """Have the tasks of this client ask that wait in the queue of clients beside one."""
         clients, context = self.commands.clients, self.context
         assert clients is not None
+        together.roused = True
         context.bus.table.wake_first(clients.channel(context.owners.client_id))
 
     def new_request(
