@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from benchmarks.crew import Worker, start_worker
 from benchmarks.rivals import OURS
+from benchmarks.rivals.kinds import LOCK, READ, WRITE
 from redisson_py.testing import running_server
 from tests.interop.driver_build import RELEASE
 from tests.interop.java import Java, JavaObject
@@ -61,6 +62,7 @@ async def count(
     workers: list[Worker],
     seconds: float,
     hold_ms: float,
+    kind: str = LOCK,
 ) -> Grants:
     """Have all of them want one lock for so many seconds."""
     start_at = monotonic() + _LEAD
@@ -68,6 +70,7 @@ async def count(
     name = f"crowd:{start_at}"
     java_order = {
         "name": name,
+        "kind": kind,
         "stay": hold_ms / 1000,
         "rest": 0,
         "start_at": start_at,
@@ -77,7 +80,7 @@ async def count(
     order = {
         "clients": 1,
         "first": 0,
-        "kind": "lock",
+        "kind": kind,
         "name": name,
         "hold": hold_ms / 1000,
         "pause": 0,
@@ -140,6 +143,7 @@ async def run(arguments: argparse.Namespace) -> None:
                     workers[:python_number],
                     arguments.seconds,
                     hold,
+                    arguments.kind,
                 )
                 setting = f"{java_number} x {arguments.threads} + {python_number}, hold {hold:g} ms"
                 sys.stdout.write(f"{setting}: {found.row(arguments.threads)}\n")
@@ -161,6 +165,7 @@ def parse() -> argparse.Namespace:
         "--crowds", type=crowds, default=crowds("2+8,8+8,8+2"), help="Java clients + Python clients"
     )
     parser.add_argument("--hold", type=numbers, default=[0.0, 5.0], metavar="MS,MS")
+    parser.add_argument("--kind", choices=[LOCK, READ, WRITE], default=LOCK)
     parser.add_argument("--threads", type=int, default=1, help="of each Redisson instance")
     parser.add_argument("--instances", type=int, default=8, help="Redisson instances a JVM")
     parser.add_argument("--seconds", type=float, default=4.0)

@@ -17,7 +17,13 @@ final class BenchSections {
     private final List<long[]> found = new ArrayList<>();
 
     private BenchSections(RedissonClient client, JsonNode order) {
-        lock = client.getLock(order.get("name").asText());
+        String name = order.get("name").asText();
+        lock =
+                switch (order.path("kind").asText()) {
+                    case "read lock" -> client.getReadWriteLock(name).readLock();
+                    case "write lock" -> client.getReadWriteLock(name).writeLock();
+                    default -> client.getLock(name);
+                };
         stay = nanos(order.get("stay"));
         rest = nanos(order.get("rest"));
         // Of all processes: what System.nanoTime counts here is the system's monotonic clock.
