@@ -9,16 +9,15 @@ from redis.asyncio import Redis
 
 from redisson_py import Redisson
 from tests.crowd.conftest import NEVER, Join
+from tests.crowd.kinds import ONE_BY_ONE, holding
 from tests.crowd.queue_look import called, members, until_nobody_is_left
 from tests.fixtures.measured import Measured
 
 #: Each process takes a second to start on a busy machine.
 pytestmark = pytest.mark.timeout(180)
 
-KINDS = ["lock", "fenced"]
 
-
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ONE_BY_ONE)
 @pytest.mark.parametrize(
     "silent",
     [[0], [1], [0, 1], [0, 2], [0, 1, 2]],
@@ -27,7 +26,7 @@ KINDS = ["lock", "fenced"]
 async def test_stopped_waiters_are_passed_over(
     join: Join, client: Redisson, redis: Redis, measured: Measured, kind: str, silent: list[int]
 ) -> None:
-    lease = await client.get_lock("k").acquire()
+    lease = await holding(client, kind).acquire()
     # Of the first two one must live; else a safety poll finds out.
     poll = 1.0 if {0, 1} <= set(silent) else NEVER
     crowd = [await join(kind, safety_poll=poll) for _ in range(6)]
@@ -47,13 +46,14 @@ async def test_stopped_waiters_are_passed_over(
     await until_nobody_is_left(redis)
 
 
+@pytest.mark.parametrize("kind", ["lock", "write"])
 @pytest.mark.parametrize("stopped", [False, True], ids=["next lives", "next is stopped"])
 async def test_clients_of_a_killed_process_are_no_burden(
-    join: Join, client: Redisson, redis: Redis, measured: Measured, stopped: bool
+    join: Join, client: Redisson, redis: Redis, measured: Measured, stopped: bool, kind: str
 ) -> None:
-    lease = await client.get_lock("k").acquire()
-    dead = await join(count=200)
-    crowd = [await join() for _ in range(3)]
+    lease = await holding(client, kind).acquire()
+    dead = await join(kind, count=200)
+    crowd = [await join(kind) for _ in range(3)]
     if stopped:
         crowd[0].stop()
     await dead.kill()
@@ -74,13 +74,14 @@ async def test_clients_of_a_killed_process_are_no_burden(
     [([], []), ([0], []), ([], [0]), ([0, 1], []), ([0], [1]), ([0, 1, 2], [])],
     ids=["", "head too", "head stopped", "two", "one dead, one stopped", "three"],
 )
+@pytest.mark.parametrize("kind", ["lock", "write"])
 async def test_the_next_one_comes_when_the_lease_of_a_killed_holder_ends(
-    join: Join, redis: Redis, measured: Measured, killed: list[int], stopped: list[int]
+    join: Join, redis: Redis, measured: Measured, killed: list[int], stopped: list[int], kind: str
 ) -> None:
-    holder = await join(lease_time=2.0, waits=False)
+    holder = await join(kind, lease_time=2.0, waits=False)
     await holder.granted()
     poll = 1.0 if {0, 1} <= {*killed, *stopped} else NEVER
-    crowd = [await join(lease_time=2.0, safety_poll=poll) for _ in range(5)]
+    crowd = [await join(kind, lease_time=2.0, safety_poll=poll) for _ in range(5)]
     for number in killed:
         await crowd[number].kill()
     for number in stopped:
@@ -100,16 +101,59 @@ async def test_the_next_one_comes_when_the_lease_of_a_killed_holder_ends(
     assert await members(redis) == []
 
 
+@pytest.mark.parametrize("kind", ["lock", "write"])
 async def test_a_killed_client_that_was_called_is_passed_over(
-    join: Join, client: Redisson, redis: Redis
+    join: Join, client: Redisson, redis: Redis, kind: str
 ) -> None:
-    lease = await client.get_lock("k").acquire()
-    crowd = [await join() for _ in range(3)]
+    lease = await holding(client, kind).acquire()
+    crowd = [await join(kind) for _ in range(3)]
     crowd[0].stop()
     await lease.release()
     assert len(await called(redis)) == 1
     await crowd[0].kill()
     for waiter in crowd[1:]:
         await waiter.granted()
+        await waiter.release()
+    await until_nobody_is_left(redis)
+
+
+@pytest.mark.parametrize("behind", ["read", "write"])
+async def test_a_stopped_reader_keeps_nobody_waiting(
+    join: Join, client: Redisson, redis: Redis, measured: Measured, behind: str
+) -> None:
+    lease = await holding(client, "read").acquire()
+    stopped = await join("read")
+    others = [await join(behind) for _ in range(2)]
+    stopped.stop()
+    released = time.monotonic_ns()
+    await lease.release()
+    for waiter in others:
+        measured(f"{behind} behind a stopped reader: ms", (await waiter.granted() - released) / 1e6)
+        if behind == "write":
+            released = await waiter.release()
+    if behind == "read":
+        for waiter in others:
+            await waiter.release()
+    stopped.go_on()
+    await stopped.granted()
+    await stopped.release()
+    await until_nobody_is_left(redis)
+
+
+async def test_readers_of_a_killed_process_are_no_burden(
+    join: Join, client: Redisson, redis: Redis, measured: Measured
+) -> None:
+    lease = await holding(client, "read").acquire()
+    dead = await join("read", count=200)
+    crowd = [await join("write"), await join("read"), await join("read")]
+    await dead.kill()
+    released = time.monotonic_ns()
+    await lease.release()
+    late = (await crowd[0].granted() - released) / 1e6
+    measured("ms to a writer behind 200 killed readers", late)
+    await crowd[0].release()
+    for waiter in crowd[1:]:
+        await waiter.granted()
+    for waiter in crowd[1:]:
         await waiter.release()
     await until_nobody_is_left(redis)

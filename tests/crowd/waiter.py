@@ -13,6 +13,7 @@ import time
 
 from redisson_py import Redisson
 from redisson_py._engine import waiting
+from tests.crowd.kinds import of_kind
 
 
 def say(*words: object) -> None:
@@ -21,8 +22,7 @@ def say(*words: object) -> None:
 
 
 async def wait(client: Redisson, kind: str) -> None:
-    lock = client.get_fenced_lock("k") if kind == "fenced" else client.get_lock("k")
-    lease = await lock.acquire()
+    lease = await of_kind(client, kind).acquire()
     say("granted", time.monotonic_ns())
     await asyncio.to_thread(sys.stdin.readline)
     await lease.release()
