@@ -17,6 +17,7 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, Redisson, ScriptError
 from redisson_py._engine.wakeups import Table
 from redisson_py.testing import EmbeddedServer
+from tests.crowd.kinds import holding, of_kind
 from tests.crowd.queue_look import QUEUE, until_in_queue, until_nobody_is_left
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
@@ -29,13 +30,16 @@ pytestmark = pytest.mark.timeout(120)
 SOON = 60
 
 
-async def queued(crowd: Sequence[Redisson], redis: Redis) -> list[asyncio.Task[Any]]:
+async def queued(crowd: Sequence[Redisson], redis: Redis, kind: str) -> list[asyncio.Task[Any]]:
     """Have clients wait for the lock, in this order."""
     tasks = []
     for place, client in enumerate(crowd, 1):
-        tasks.append(asyncio.create_task(client.get_lock("k").acquire()))
+        tasks.append(asyncio.create_task(of_kind(client, kind).acquire()))
         await until_in_queue(redis, place)
     return tasks
+
+
+each_kind = pytest.mark.parametrize("kind", ["lock", "write", "read"])
 
 
 async def served(tasks: Sequence[asyncio.Task[Any]]) -> None:
@@ -45,8 +49,13 @@ async def served(tasks: Sequence[asyncio.Task[Any]]) -> None:
             await (await each).release()
 
 
+@each_kind
 async def test_lost_messages_cost_no_more_than_a_safety_poll(
-    clients: ClientFactory, redis: Redis, measured: Measured, monkeypatch: pytest.MonkeyPatch
+    clients: ClientFactory,
+    redis: Redis,
+    measured: Measured,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
 ) -> None:
     set_safety_poll(monkeypatch, 1.0)
     deliver = Table.message
@@ -61,11 +70,14 @@ async def test_lost_messages_cost_no_more_than_a_safety_poll(
     moments = [loop.time()]
 
     async def work(number: int) -> None:
-        lock = clients().get_lock("k")
+        # Of two sides, some write.
+        lock = of_kind(clients(), "write" if kind == "read" and number % 4 == 0 else kind)
         while min(granted[each] for each in range(8)) < 5:
             async with lock:
                 moments.append(loop.time())
                 granted[number] += 1
+            # Readers that always overlap keep writers out.
+            await asyncio.sleep(0.002 if kind == "read" else 0)
 
     async with asyncio.timeout(SOON):
         await asyncio.gather(*[work(number) for number in range(8)])
@@ -75,6 +87,7 @@ async def test_lost_messages_cost_no_more_than_a_safety_poll(
     await until_nobody_is_left(redis)
 
 
+@each_kind
 @pytest.mark.parametrize("which", [[0], [1], [2], [0, 1], [0, 1, 2, 3]])
 async def test_waiters_come_back_when_their_connections_break(
     clients: ClientFactory,
@@ -82,11 +95,12 @@ async def test_waiters_come_back_when_their_connections_break(
     redis: Redis,
     proxy: ProxyFactory,
     which: list[int],
+    kind: str,
 ) -> None:
-    lease = await client.get_lock("k").acquire()
+    lease = await holding(client, kind).acquire()
     link = await proxy()
     crowd = [clients(url=link.url) if each in which else clients() for each in range(4)]
-    tasks = await queued(crowd, redis)
+    tasks = await queued(crowd, redis, kind)
     link.refuse()
     assert link.cut() >= len(which)
     await lease.release()
@@ -95,13 +109,14 @@ async def test_waiters_come_back_when_their_connections_break(
     await until_nobody_is_left(redis)
 
 
+@each_kind
 @pytest.mark.usefixtures("one_server")
 async def test_a_queue_that_is_lost_is_made_again(
-    clients: ClientFactory, client: Redisson, redis: Redis
+    clients: ClientFactory, client: Redisson, redis: Redis, kind: str
 ) -> None:
-    lease = await client.get_lock("k").acquire()
+    lease = await holding(client, kind).acquire()
     crowd = [clients() for _ in range(6)]
-    tasks = await queued(crowd, redis)
+    tasks = await queued(crowd, redis, kind)
     await redis.delete(QUEUE)
     # Nobody is called; the first two listen to all releases.
     await lease.release()
@@ -115,14 +130,15 @@ async def test_a_queue_that_is_lost_is_made_again(
     await until_nobody_is_left(redis)
 
 
+@each_kind
 async def test_a_restarted_server_has_the_crowd_again(
-    clients: ClientFactory, own_server: EmbeddedServer
+    clients: ClientFactory, own_server: EmbeddedServer, kind: str
 ) -> None:
     holder = clients(url=own_server.url)
-    held = await holder.get_lock("k").acquire()
+    held = await holding(holder, kind).acquire()
     crowd = [clients(url=own_server.url) for _ in range(6)]
     async with Redis.from_url(own_server.url) as redis:
-        tasks = await queued(crowd, redis)
+        tasks = await queued(crowd, redis, kind)
         await own_server.kill()
         await own_server.start()
     with pytest.raises(LeaseLostError):
@@ -132,8 +148,9 @@ async def test_a_restarted_server_has_the_crowd_again(
         await until_nobody_is_left(redis)
 
 
+@pytest.mark.parametrize("kind", ["lock", "write"])
 async def test_a_full_server_lets_the_crowd_through_when_there_is_room(
-    clients: ClientFactory, own_server: EmbeddedServer
+    clients: ClientFactory, own_server: EmbeddedServer, kind: str
 ) -> None:
     granted = Counter[int]()
     answers = 0
@@ -141,7 +158,7 @@ async def test_a_full_server_lets_the_crowd_through_when_there_is_room(
 
     async def work(number: int) -> None:
         nonlocal answers
-        lock = clients(url=own_server.url).get_lock("k")
+        lock = of_kind(clients(url=own_server.url), kind)
         while not enough.is_set():
             answers += 1
             # Only who finds nobody in the queue is refused.
@@ -172,7 +189,8 @@ async def test_a_full_server_lets_the_crowd_through_when_there_is_room(
 @pytest_asyncio.fixture
 async def narrow_url(one_server: None, redis: Redis, server_url: str) -> AsyncIterator[str]:
     """The URL of a user who may use the shared channel of the lock only."""
-    rules = (*documented_rules(), "resetchannels", "&redisson_lock__channel:{k}")
+    channels = "&redisson_lock__channel:{k}", "&redisson_rwlock:{k}"
+    rules = (*documented_rules(), "resetchannels", *channels)
     user = "ACL", "SETUSER", "narrow", "on", f">{PASSWORD}", *rules
     await redis.execute_command(*user)  # type: ignore[no-untyped-call]  # redis-py's
     yield url_of_user(server_url, "narrow")
@@ -180,6 +198,7 @@ async def narrow_url(one_server: None, redis: Redis, server_url: str) -> AsyncIt
 
 
 @pytest.mark.usefixtures("one_server")
+@each_kind
 @pytest.mark.parametrize("narrow", [range(4), range(2), range(2, 4)], ids=["all", "first", "last"])
 async def test_without_channels_of_their_own_clients_look_for_themselves(
     clients: ClientFactory,
@@ -187,12 +206,14 @@ async def test_without_channels_of_their_own_clients_look_for_themselves(
     narrow_url: str,
     narrow: range,
     monkeypatch: pytest.MonkeyPatch,
+    kind: str,
 ) -> None:
     set_safety_poll(monkeypatch, 0.5)
     granted = Counter[int]()
 
     async def work(number: int) -> None:
-        lock = clients(**({"url": narrow_url} if number in narrow else {})).get_lock("k")
+        client = clients(**({"url": narrow_url} if number in narrow else {}))
+        lock = of_kind(client, "write" if kind == "read" and number % 2 else kind)
         while granted[number] < 3:
             async with lock:
                 granted[number] += 1
