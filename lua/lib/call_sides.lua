@@ -2,56 +2,54 @@
 -- first, if that writes; if it reads, all readers. With `readers` only these, wherever they stand.
 -- Who does not hear it is gone, and leaves the queue. A `client` that asks, and a reader that was called
 -- and has not answered, need not be called. Returns whom it called: `mark_sides` follows, behind
--- the writes that must not fail.
+-- the writes that must not fail. What only clients that wait need goes with the last of them.
 local function call_sides(clients, channel, client, readers)
   local waiting = tonumber(redis.pcall('ZCARD', clients)) or 0
-  local called, dead, noted, seen, writer, foreign, alone = {}, {}, {}, 0, false, nil, true
+  local called, noted, seen, done, gone, foreign = {}, {}, 0, false, false, nil
+  local alone = waiting > 0
   for i = 1, waiting do
-    local some = redis.pcall('ZRANGE', clients, seen, seen + (i == 1 and 3 or 99))
-    if writer or not some[1] then
-      break
-    end
-    seen = seen + #some
+    local some, dead = redis.pcall('ZRANGE', clients, seen, seen + (i == 1 and 3 or 99)), {}
     for _, member in ipairs(some) do
       local mark, reads = string.sub(member, 1, 1), string.sub(member, -5) == ':read'
       if mark == '>' then
         noted[string.sub(member, 2)] = true
       elseif mark == '<' then
         foreign = member
-      elseif readers and not reads then
+      elseif done or readers and not reads then
         alone = false
-      elseif not writer then
+      else
         local own = channel .. ':' .. member
         local comes = member == client or reads and noted[member]
         local told = comes and 1 or tonumber(redis.pcall('PUBLISH', own, '0'))
         if told == 0 then
           dead[#dead + 1] = member
-        elseif told then
-          alone = false
-          readers, writer = reads, not reads
-          if not (reads and noted[member]) then
+          dead[#dead + 1] = '>' .. member
+        else
+          -- Where it is not permitted nobody is called.
+          alone, readers, done = false, reads, not (told and reads)
+          if told and not (reads and noted[member]) then
             called[#called + 1] = member
           end
-        else
-          -- Not permitted: nobody is called.
-          writer, alone = true, false
         end
       end
     end
+    seen = seen + #some
+    if dead[1] then
+      local removed = redis.pcall('ZREM', clients, unpack(dead))
+      done = done or type(removed) == 'table'
+      seen, gone = seen - (tonumber(removed) or 0), true
+    end
+    if done or not some[1] then
+      break
+    end
   end
   if foreign and alone then
-    -- What only clients that wait need.
-    dead[#dead + 1] = foreign
+    redis.pcall('ZREM', clients, foreign)
   end
-  if dead[1] then
-    for _, member in ipairs(dead) do
-      redis.pcall('ZREM', clients, member, '>' .. member)
-    end
-    local second = sides_front(clients)[2]
-    if second and second ~= client then
-      local own = channel .. ':' .. second
-      redis.pcall('PUBLISH', own, '2')
-    end
+  local second = gone and sides_front(clients)[2]
+  if second and second ~= client then
+    local own = channel .. ':' .. second
+    redis.pcall('PUBLISH', own, '2')
   end
   return called
 end

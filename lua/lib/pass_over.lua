@@ -7,20 +7,21 @@ local function pass_over(clients, channel, client, present)
   for _, note in ipairs(ahead) do
     silent[#silent + 1] = note
   end
-  local gone = false
+  local gone = 0
   for _, note in ipairs(silent) do
     local member = string.sub(note, 2)
     if member ~= client then
       redis.pcall('ZREM', clients, note, member)
-      gone = true
+      gone = gone + 1
     end
   end
-  local first = gone and sides_front(clients) or {}
+  local first = gone > 0 and sides_front(clients) or {}
   for i = 1, 2 do
-    if first[i] and first[i] ~= client then
+    -- The first was the second before, if only one has left.
+    if (i == 2 or gone > 1) and first[i] then
       local own = channel .. ':' .. first[i]
       redis.pcall('PUBLISH', own, '2')
     end
   end
-  return gone
+  return gone > 0
 end

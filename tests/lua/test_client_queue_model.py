@@ -25,8 +25,15 @@ from hypothesis.stateful import (
 )
 from redis.asyncio import Redis
 
-from tests.support.scripts.calls import LEASE, TOMBSTONE, Scripts, ask
-from tests.support.scripts.client_queue import JAVA, LONG, MOMENT, QueueScripts, owner_of
+from tests.support.scripts.calls import TOMBSTONE, Scripts, ask
+from tests.support.scripts.client_queue import (
+    JAVA,
+    LONG,
+    MOMENT,
+    QueueScripts,
+    WriteQueueScripts,
+    owner_of,
+)
 
 T = TypeVar("T")
 
@@ -115,6 +122,7 @@ class Line(RuleBasedStateMachine):
     """The scripts on a server beside the model."""
 
     url = ""
+    kind = ""
     machines = 0
 
     def __init__(self) -> None:
@@ -132,9 +140,11 @@ class Line(RuleBasedStateMachine):
 
     async def _open(self) -> None:
         self.redis = Redis.from_url(self.url)
-        fenced = self.machines % 2 == 1
-        scripts = await Scripts.on(self.redis)
-        self.queue = QueueScripts(scripts, fenced=fenced, key=b"q%d" % self.machines)
+        scripts, key = await Scripts.on(self.redis), b"q%d" % self.machines
+        if self.kind == "write":
+            self.queue: QueueScripts = WriteQueueScripts(scripts, key=key)
+        else:
+            self.queue = QueueScripts(scripts, fenced=self.kind == "fenced", key=key)
         self.pubsub: Any = self.redis.pubsub()
         for client in (*CLIENTS, "end"):
             await self._listen(client)
@@ -155,8 +165,8 @@ class Line(RuleBasedStateMachine):
         await self.redis.publish(end, "end")
         told = []
         while (message := await self._message("message"))["channel"] != end:
-            client = message["channel"].removeprefix(self.queue.channel + b":")
-            told.append((client.decode(), message["data"].decode()))
+            client = message["channel"].removeprefix(self.queue.channel + b":").decode()
+            told.append((client.removesuffix(self.queue.suffix), message["data"].decode()))
         return told
 
     def owner(self, client: str) -> str:
@@ -270,8 +280,7 @@ class Line(RuleBasedStateMachine):
     @precondition(lambda self: self.model.holder is None)
     @rule()
     def redisson_takes_it(self) -> None:
-        self.go(ask(self.redis, "HSET", self.queue.key, JAVA, 1))
-        self.go(ask(self.redis, "PEXPIRE", self.queue.key, LEASE))
+        self.go(self.queue.put(JAVA))
         self.model.holder = JAVA
 
     @rule()
@@ -340,17 +349,17 @@ class Line(RuleBasedStateMachine):
         await self.redis.aclose()
 
 
-@pytest.fixture
-def machine(server_url: str) -> type[Line]:
+@pytest.fixture(params=["plain", "fenced", "write"])
+def machine(server_url: str, request: pytest.FixtureRequest) -> type[Line]:
     """The machine, on the session's server."""
-    return type("OnServer", (Line,), {"url": server_url})
+    return type("OnServer", (Line,), {"url": server_url, "kind": request.param})
 
 
 def test_every_interleaving_is_answered_as_the_model_says(machine: type[Line]) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=50,
+            max_examples=25,
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],

@@ -59,10 +59,16 @@ class SideScripts:
         version: Arg = 0,
         version_ms: Arg = 0,
         waits: Arg = 0,
-    ) -> int | None:
-        """Ask for a hold count; `waits`: a reader yields, a writer counts as waiting (in ms)."""
+        client: Arg = "",
+        yields: Arg = 0,
+    ) -> Any:
+        """Ask for a hold count; `waits`: a reader yields, a writer counts as waiting (in ms).
+
+        A `client` waits in the queue of clients.
+        """
         values: dict[str, Arg] = {"yields" if self.side == "read" else "alive_ms": waits}
-        reply: int | None = await self.scripts.run(
+        values |= {"client": client, "defers" if self.side == "read" else "yields": yields}
+        return await self.scripts.run(
             f"{self.side}_lock.acquire",
             lock=self.key,
             tombstone=self.tombstone(owner),
@@ -75,7 +81,6 @@ class SideScripts:
             **self.versioned(owner, version, version_ms),
             **values,
         )
-        return reply
 
     async def release(
         self,
