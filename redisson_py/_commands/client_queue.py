@@ -45,7 +45,7 @@ class ClientQueue:
     def __init__(
         self, key: bytes, channel: bytes, suffix: bytes = b"", leave_script: Script = LEAVE
     ) -> None:
-        self.leave_script = leave_script
+        self.leave_script: Script = leave_script
         self._key = key
         self._channel = channel
         self._suffix = suffix
