@@ -8,7 +8,8 @@ local function call_sides(clients, channel, client, readers)
   local called, noted, seen, done, gone, foreign = {}, {}, 0, false, false, nil
   local alone = waiting > 0
   for i = 1, waiting do
-    local some, dead = redis.pcall('ZRANGE', clients, seen, seen + (i == 1 and 3 or 99)), {}
+    local from, to = string.format('%.0f', seen), string.format('%.0f', seen + (i == 1 and 3 or 99))
+    local some, dead = redis.pcall('ZRANGE', clients, from, to), {}
     for _, member in ipairs(some) do
       local mark, reads = string.sub(member, 1, 1), string.sub(member, -5) == ':read'
       if mark == '>' then

@@ -10,7 +10,8 @@ local function sides_front(clients)
     notes, skipped = 1, 2
     if string.sub(found[3] or '', 1, 1) == '>' then
       notes, skipped = redis.pcall('ZCOUNT', clients, '-inf', '(0'), 0
-      found = redis.pcall('ZRANGE', clients, notes, notes + 2, 'WITHSCORES')
+      local from, to = string.format('%.0f', notes), string.format('%.0f', notes + 2)
+      found = redis.pcall('ZRANGE', clients, from, to, 'WITHSCORES')
     end
   end
   local first = {found[skipped + 1], found[skipped + 3], found[skipped + 5]}

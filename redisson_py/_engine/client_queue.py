@@ -24,7 +24,7 @@ from collections.abc import Callable
 
 from redisson_py._answers import ALL, CALLED, Busy, Wakes
 from redisson_py._engine.bus import Bus, Sleeper
-from redisson_py._engine.wakeups import Channel, Seat
+from redisson_py._engine.wakeups import Channel, Seat, Table
 from redisson_py._loop import call_later, loop_time, new_future
 from redisson_py._time import PUNCTUAL
 
@@ -42,15 +42,17 @@ class Together:
     lease ends; when it leaves, another one asks and watches.
 
     Attributes:
+        channel: The channel of their client, once one of them listens.
         joined: Takes the client out of the queue, if it is or may be there; else None.
         watcher: The sleep of the one that watches.
         roused: All were woken because one of them was granted it, which took their client out of
             the queue; nobody was refused since.
     """
 
-    __slots__ = ("joined", "roused", "watcher")
+    __slots__ = ("channel", "joined", "roused", "watcher")
 
     def __init__(self) -> None:
+        self.channel: bytes = b""
         self.joined: Callable[[], object] | None = None
         self.watcher: QueueSleeper | None = None
         self.roused: bool = False
@@ -60,6 +62,18 @@ class Together:
         leave, self.joined = self.joined, None
         if leave is not None:
             leave()
+
+    def granted(self, table: Table, waiting: int) -> None:
+        """Note a grant to one of so many, which took their client out of the queue."""
+        if waiting == 1:
+            self.joined = None
+        elif not self.roused:
+            self.rouse(table)
+
+    def rouse(self, table: Table) -> None:
+        """Have all of them ask."""
+        self.roused = True
+        table.wake_first(self.channel)
 
 
 class QueueSleeper(Sleeper):

@@ -332,6 +332,8 @@ class Ownership:
         """Note that this client is in the queue of clients, or may be."""
         if self.queue is not None:
             self.queue.joined = self.leave_clients
+        elif (together := self.together) is not None:
+            together.joined = self.leave_clients
 
     @property
     def together(self) -> Together | None:

@@ -184,7 +184,8 @@ class AcquireRequest:
             with bus.listen(channel, wakes) as sleeper:
                 yield sleeper
             return
-        together = ownership.together
+        if (together := ownership.together) is not None:
+            together.channel = channel
         self._place = waits = QueueSleeper(bus, ownership.commands.channel, wakes, together)
         try:
             with bus.listen(channel, waits.heard, waits):

@@ -273,11 +273,9 @@ class TaskOwnership(ServerState):
                 if queue is not None and not once:
                     # The server took this client out of the queue with the grant.
                     queue.joined = None
-                elif not once and (together := self._waiting_together) is not None:
-                    if self.context.waiters[self.waiting_key] == 1:
-                        together.joined = None
-                    elif not together.roused:
-                        self._rouse_others(together)
+                elif not once and (together := self.together) is not None:
+                    context = self.context
+                    together.granted(context.bus.table, context.waiters[self.waiting_key])
                 hold = self.granted(request, task, lease_time, answer)
                 if turn is not None and queue is not None and not turn.taken:
                     queue.turn_not_taken()
@@ -289,37 +287,21 @@ class TaskOwnership(ServerState):
         finally:
             if parent is not None and hold is None:
                 parent.count_read(-1)
-            if request is not None and request.undone and (together := self._waiting_together):
+            if request is not None and request.undone and (together := self.together) is not None:
                 # It may have been granted, which took this client out of the queue.
-                self._rouse_others(together)
+                together.rouse(self.context.bus.table)
             if not once and queue is not None:
                 queue.asked()
             elif not once:
                 self.context.stopped_waiting(self.waiting_key)
 
-    def may_have_joined(self) -> None:
-        """Note that this client is in the queue of clients, or may be."""
-        super().may_have_joined()
-        if (together := self._waiting_together) is not None:
-            together.joined = self.leave_clients
-
     @property
     def together(self) -> Together | None:
         """Who waits in the queue of clients beside the tasks of a local queue; None: nobody can."""
-        if self.queue is not None or self.commands.clients is None:
+        waits = self.queue is None and self.context.waiters[self.waiting_key] > 0
+        if not waits or self.commands.clients is None:
             return None
         return self.context.together[self.waiting_key]
-
-    @property
-    def _waiting_together(self) -> Together | None:
-        return None if self.queue is not None else self.context.together.get(self.waiting_key)
-
-    def _rouse_others(self, together: Together) -> None:
-        """Have the tasks of this client ask that wait in the queue of clients beside one."""
-        clients, context = self.commands.clients, self.context
-        assert clients is not None
-        together.roused = True
-        context.bus.table.wake_first(clients.channel(context.owners.client_id))
 
     def new_request(
         self,
