@@ -116,8 +116,9 @@ if yields > 0 and holds == 1 then
     elseif redis.call('EXISTS', tombstone) == 1 then
       return -3
     end
-    local place, first, _, called = join_sides(clients, client), sides_front(clients)
-    if not called and string.sub(first[1], -6) == ':write' and redis.call('EXISTS', lock) == 0 then
+    local place = join_sides(clients, client)
+    local first, _, notes = sides_front(clients)
+    if notes == 0 and string.sub(first[1] or '', -6) == ':write' and redis.call('EXISTS', lock) == 0 then
       mark_sides(clients, call_sides(clients, channel))
     end
     return {place > 1 and -1 or wait, place, 0}
