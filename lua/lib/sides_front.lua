@@ -9,7 +9,7 @@ local function sides_front(clients)
     called, reads = -tonumber(found[2]), string.sub(found[1], -5) == ':read'
     notes, skipped = 1, 2
     if string.sub(found[3] or '', 1, 1) == '>' then
-      notes, skipped = redis.pcall('ZCOUNT', clients, '-inf', '(0'), 0
+      notes, skipped = tonumber(redis.pcall('ZCOUNT', clients, '-inf', '(0')) or 1, 0
       local from, to = string.format('%.0f', notes), string.format('%.0f', notes + 2)
       found = redis.pcall('ZRANGE', clients, from, to, 'WITHSCORES')
     end
