@@ -206,7 +206,12 @@ class AcquireRequest:
                 yield waits
         finally:
             waits.left()
-            self._place, self.client = None, b""
+            self.client = b""
+
+    @property
+    def has_queued(self) -> bool:
+        """Whether it has asked as a client in the queue of clients."""
+        return self._place is not None
 
     @property
     def wakes(self) -> Wakes:

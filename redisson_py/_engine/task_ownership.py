@@ -278,7 +278,7 @@ class TaskOwnership(ServerState):
                 if queue is not None and not once:
                     # The server took this client out of the queue with the grant.
                     queue.joined = None
-                elif not once and (together := self.together) is not None:
+                elif request.has_queued and (together := self.together) is not None:
                     context = self.context
                     together.granted(context.bus.table, context.waiters[self.waiting_key])
                 hold = self.granted(request, task, lease_time, answer)
@@ -292,7 +292,8 @@ class TaskOwnership(ServerState):
         finally:
             if parent is not None and hold is None:
                 parent.count_read(-1)
-            if request is not None and request.undone and (together := self.together) is not None:
+            undone = request is not None and request.undone and request.has_queued
+            if undone and (together := self.together) is not None:
                 # It may have been granted, which took this client out of the queue.
                 together.rouse(self.context.bus.table)
             if not once and queue is not None:

@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import ConnectionLostError, Lease, Redisson
+from redisson_py import ConnectionLostError, Lease, LeaseLostError, Redisson
 from redisson_py.locks.read_write_lock import Prefer, ReadLock, WriteLock
 from tests.crowd.queue_look import called, members, until_in_queue, until_nobody_is_left
 from tests.fixtures.client import ClientFactory
@@ -212,3 +212,22 @@ async def test_a_writer_that_went_first_and_gives_up_lets_readers_in(
         await served(*readers)
     await until_nobody_is_left(redis)
     assert await called(redis) == []
+
+
+async def test_a_reader_that_need_not_wait_leaves_nothing_of_one_that_gave_up(
+    clients: ClientFactory, client: Redisson, redis: Redis
+) -> None:
+    """Both are of one client, and only one of them stood in the queue."""
+    lease = await side_of(client, "write").acquire(lease_time=30)
+    waiter = clients()
+    waiting = asyncio.create_task(side_of(waiter, "read").acquire())
+    await until_in_queue(redis, 1)
+    await redis.delete("k")
+    comes = asyncio.create_task(side_of(waiter, "read").acquire())
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    await (await comes).release()
+    await until_nobody_is_left(redis)
+    with pytest.raises(LeaseLostError):
+        await lease.release()
