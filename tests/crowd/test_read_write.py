@@ -223,7 +223,7 @@ async def test_a_reader_that_need_not_wait_leaves_nothing_of_one_that_gave_up(
     waiting = asyncio.create_task(side_of(waiter, "read").acquire())
     await until_in_queue(redis, 1)
     await redis.delete("k")
-    comes = asyncio.create_task(side_of(waiter, "read").acquire())
+    comes = asyncio.create_task(side_of(waiter, "read").acquire(timeout=SOON))
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.wait([waiting])
