@@ -54,6 +54,7 @@ async def test_storms_of_timeouts_and_cancellations_leave_nothing_and_starve_nob
     granted = Counter[int]()
     enough = asyncio.Event()
     inside = Counter[str]()
+    came = Counter[bool]()
 
     async def work(number: int) -> None:
         client = crowd[number % len(crowd)]
@@ -79,7 +80,13 @@ async def test_storms_of_timeouts_and_cancellations_leave_nothing_and_starve_nob
             if all(granted[each] >= 5 for each in range(24) if each % 4 == 1):
                 enough.set()
             # Readers that always overlap keep writers out, and writers keep readers out.
+            came[writes] += 1
+            others = came[not writes]
             await asyncio.sleep(random.choice([0, 0.02]))
+            for _ in range(100):
+                if came[not writes] != others or enough.is_set():
+                    break
+                await asyncio.sleep(0.01)
 
     async def cancel(tasks: list[asyncio.Task[None]]) -> None:
         """Cancel waiters at any moment; they begin again."""
@@ -227,6 +234,9 @@ async def test_a_reader_that_need_not_wait_leaves_nothing_of_one_that_gave_up(
     await asyncio.sleep(0)
     waiting.cancel()
     await asyncio.wait([waiting])
+    if not waiting.cancelled():
+        # It has looked meanwhile.
+        await waiting.result().release()
     await (await comes).release()
     await until_nobody_is_left(redis)
     with pytest.raises(LeaseLostError):

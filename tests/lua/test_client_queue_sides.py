@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -24,6 +26,33 @@ R1, R2, R3, W1, W2, NEW = "read-1", "read-2", "read-3", "write-1", "write-2", "n
 SIDES: dict[str, Side] = {R1: "read", R2: "read", R3: "read", W1: "write", W2: "write"}
 #: Clients that are gone.
 DEAD: dict[str, Side] = {"dead-r": "read", "dead-w": "write"}
+
+
+#: In so many seconds who was called is not passed over; and how often a test begins again that was
+#: slower, because the machine was.
+IN_TIME, TIMES = 0.04, 10
+
+Test = Callable[..., Coroutine[Any, Any, None]]
+
+
+def in_time(test: Test) -> Test:
+    """Begin a test again that failed when those that were called may have been passed over."""
+
+    @wraps(test)
+    async def again(*args: Any, sides: Sides, **values: Any) -> None:
+        for left in reversed(range(TIMES)):
+            began = time.monotonic()
+            try:
+                await test(*args, sides=sides, **values)
+            except AssertionError:
+                if not left or time.monotonic() - began < IN_TIME:
+                    raise
+                await ask(sides.redis, "FLUSHDB")
+                await sides.nothing_was_heard()
+            else:
+                return
+
+    return again
 
 
 class Sides:
@@ -139,6 +168,7 @@ async def sides(scripts: Scripts, redis: Redis) -> AsyncIterator[Sides]:
 
 @each_way
 class TestReleasing:
+    @in_time
     async def test_a_writer_calls_all_readers_if_one_is_the_first(
         self, sides: Sides, lease_ms: Any
     ) -> None:
@@ -149,6 +179,7 @@ class TestReleasing:
         assert await sides.waiting() == [R1, W1, R2, R3]
         assert await sides.rw.fields() == {}
 
+    @in_time
     async def test_a_writer_that_is_the_first_is_called_alone(
         self, sides: Sides, lease_ms: Any
     ) -> None:
@@ -157,6 +188,7 @@ class TestReleasing:
         assert await sides.heard() == {W1: ["0"], "all": ["00" if lease_ms == LEASE else "01"]}
         assert await sides.called() == {W1}
 
+    @in_time
     async def test_the_last_reader_calls_the_first(self, sides: Sides, lease_ms: Any) -> None:
         await sides.in_line(W1, W2, held="read")
         await sides.rw.read.acquire(owner_of(NEW))
@@ -166,6 +198,7 @@ class TestReleasing:
         assert await sides.heard() == {W1: ["0"], "all": ["00"]}
         assert await sides.called() == {W1}
 
+    @in_time
     async def test_a_writer_that_goes_on_reading_calls_readers_alone(
         self, sides: Sides, lease_ms: Any
     ) -> None:
@@ -177,6 +210,7 @@ class TestReleasing:
         assert await sides.asks(R1) is await sides.asks(R2) is None
         assert await sides.waiting() == [W1]
 
+    @in_time
     async def test_the_dead_leave_and_the_next_that_lives_is_called(
         self, sides: Sides, lease_ms: Any
     ) -> None:
@@ -185,6 +219,7 @@ class TestReleasing:
         assert await sides.heard() == {W1: ["0"], R1: ["2"], "all": ["01"]}
         assert await sides.waiting() == [W1, R1]
 
+    @in_time
     async def test_readers_that_were_called_are_not_called_again(
         self, sides: Sides, lease_ms: Any
     ) -> None:
@@ -199,6 +234,7 @@ class TestReleasing:
 
 
 @pytest.mark.parametrize("held", ["read", "write"])
+@in_time
 async def test_a_forced_release_calls_who_may_come(sides: Sides, held: Side) -> None:
     await sides.in_line(*((W1, W2) if held == "read" else (R1, W1, R2)), held=held)
     assert await sides.side("", held).force_release() == 1
@@ -209,6 +245,7 @@ async def test_a_forced_release_calls_who_may_come(sides: Sides, held: Side) -> 
 
 @each_way
 class TestComingIn:
+    @in_time
     async def test_a_reader_that_was_not_called_brings_the_others(
         self, sides: Sides, lease_ms: Any
     ) -> None:
@@ -221,6 +258,7 @@ class TestComingIn:
         assert heard == {R3: ["0"]}
         assert (await sides.called(), await sides.waiting()) == ({R2, R3}, [W1, R2, R3])
 
+    @in_time
     async def test_one_that_was_called_brings_nobody(self, sides: Sides, lease_ms: Any) -> None:
         await sides.in_line(R1, R2, R3)
         await sides.rw.write.release(HOLDER)
@@ -229,6 +267,7 @@ class TestComingIn:
             assert await sides.asks(reader, lease_ms=lease_ms) is None
         assert (await sides.heard(), await sides.entries()) == ({}, [])
 
+    @in_time
     async def test_one_that_comes_brings_those_that_wait(self, sides: Sides, lease_ms: Any) -> None:
         await sides.in_line(R1, W1, R2)
         await ask(sides.redis, "DEL", sides.rw.key)
@@ -236,6 +275,7 @@ class TestComingIn:
         assert await sides.heard() == {R1: ["0"], R2: ["0"]}
 
     @pytest.mark.parametrize("side", ["read", "write"])
+    @in_time
     async def test_a_newcomer_lets_a_writer_go_first_that_has_waited(
         self, sides: Sides, lease_ms: Any, side: Side
     ) -> None:
@@ -252,6 +292,7 @@ class TestComingIn:
         assert W1 in await sides.called()
         assert await sides.rw.fields() == {}
 
+    @in_time
     async def test_a_writer_lets_readers_go_first_that_were_called(
         self, sides: Sides, lease_ms: Any
     ) -> None:
@@ -260,6 +301,7 @@ class TestComingIn:
         assert await sides.comes("write", lease_ms=lease_ms) == 0
         assert await sides.comes("read", lease_ms=lease_ms) is None
 
+    @in_time
     async def test_readers_that_were_called_and_are_silent_are_passed_over(
         self, sides: Sides, lease_ms: Any
     ) -> None:
@@ -269,6 +311,7 @@ class TestComingIn:
         assert await sides.asks(W1, lease_ms=lease_ms) is None
         assert await sides.waiting() == []
 
+    @in_time
     async def test_readers_come_in_beside_readers_whoever_waits(
         self, sides: Sides, lease_ms: Any
     ) -> None:
@@ -279,6 +322,7 @@ class TestComingIn:
 
 
 class TestLeaving:
+    @in_time
     async def test_the_last_that_was_called_calls_the_next(self, sides: Sides) -> None:
         await sides.in_line(R1, R2, W1)
         await sides.rw.write.release(HOLDER)
@@ -288,12 +332,14 @@ class TestLeaving:
         assert await sides.leaves(R2) == 1
         assert (await sides.called(), (await sides.heard())[W1][-1]) == ({W1}, "0")
 
+    @in_time
     async def test_who_leaves_the_first_two_tells_the_new_second(self, sides: Sides) -> None:
         await sides.in_line(R1, W1, R2)
         assert await sides.leaves(W1) == 1
         assert await sides.heard() == {R2: ["2"]}
         assert await sides.leaves(W1) == 0
 
+    @in_time
     async def test_a_reader_that_comes_in_tells_a_writer_that_is_the_second_now(
         self, sides: Sides
     ) -> None:
@@ -305,6 +351,7 @@ class TestLeaving:
 
 
 class TestWritersThatGoFirst:
+    @in_time
     async def test_they_stand_before_all_others(self, sides: Sides) -> None:
         await sides.in_line(R1, W1)
         assert (await sides.asks(W2, waits=ALIVE))[1] == 0
@@ -312,11 +359,13 @@ class TestWritersThatGoFirst:
         await sides.rw.write.release(HOLDER)
         assert await sides.called() == {W2}
 
+    @in_time
     async def test_one_comes_before_readers_that_were_called(self, sides: Sides) -> None:
         await sides.in_line(R1, R2)
         await sides.rw.write.release(HOLDER)
         assert await sides.comes("write", waits=ALIVE) is None
 
+    @in_time
     async def test_a_reader_that_yields_waits_and_calls_the_writer(self, sides: Sides) -> None:
         await sides.in_line(W1, held="read", waits=ALIVE)
         left, *rest = await sides.asks(R1, waits=1)
@@ -326,6 +375,7 @@ class TestWritersThatGoFirst:
         assert (await sides.asks(R1, waits=1))[1] == 1
         assert (await sides.heard(), await sides.called()) == ({W1: ["0"]}, {W1})
 
+    @in_time
     async def test_one_that_gives_up_calls_readers(self, sides: Sides) -> None:
         await sides.in_line(W1, held="read", waits=ALIVE)
         for reader in (R1, R2):

@@ -103,7 +103,11 @@ async def test_a_reader_holds_with_a_lease_or_not_at_all(
     else:
         assert await sides.rw.hold_keys() == []
     # The others still come, in spite of it.
-    assert await sides.asks(R2) is None
+    for _ in range(4):
+        if (reply := await sides.asks(R2)) is None:
+            break
+        await sides.silence()
+    assert reply is None
 
 
 @each_way
