@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from functools import wraps
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
+from tests.lua.test_client_queue_model import SILENT, PatientScripts
 from tests.lua.test_golden_vectors import Listener, listening
 from tests.support.scripts.calls import LEASE, TOMBSTONE, Scripts, ask
 from tests.support.scripts.client_queue import BOTH_WAYS, HOLDER, LONG, NOT_YET, owner_of
@@ -26,33 +25,6 @@ R1, R2, R3, W1, W2, NEW = "read-1", "read-2", "read-3", "write-1", "write-2", "n
 SIDES: dict[str, Side] = {R1: "read", R2: "read", R3: "read", W1: "write", W2: "write"}
 #: Clients that are gone.
 DEAD: dict[str, Side] = {"dead-r": "read", "dead-w": "write"}
-
-
-#: In so many seconds who was called is not passed over; and how often a test begins again that was
-#: slower, because the machine was.
-IN_TIME, TIMES = 0.04, 10
-
-Test = Callable[..., Coroutine[Any, Any, None]]
-
-
-def in_time(test: Test) -> Test:
-    """Begin a test again that failed when those that were called may have been passed over."""
-
-    @wraps(test)
-    async def again(*args: Any, sides: Sides, **values: Any) -> None:
-        for left in reversed(range(TIMES)):
-            began = time.monotonic()
-            try:
-                await test(*args, sides=sides, **values)
-            except AssertionError:
-                if not left or time.monotonic() - began < IN_TIME:
-                    raise
-                await ask(sides.redis, "FLUSHDB")
-                await sides.nothing_was_heard()
-            else:
-                return
-
-    return again
 
 
 class Sides:
@@ -128,7 +100,13 @@ class Sides:
         seconds, _ = await ask(self.redis, "TIME")
         for each in await self.entries():
             if each.startswith(">"):
-                await ask(self.redis, "ZADD", self.clients, -(int(seconds) - 10) * 1_000_000, each)
+                await ask(
+                    self.redis,
+                    "ZADD",
+                    self.clients,
+                    -(int(seconds) - SILENT // 500) * 1_000_000,
+                    each,
+                )
 
     async def entries(self) -> list[str]:
         """Return what is in the queue."""
@@ -155,9 +133,9 @@ class Sides:
 
 
 @pytest_asyncio.fixture
-async def sides(scripts: Scripts, redis: Redis) -> AsyncIterator[Sides]:
+async def sides(redis: Redis) -> AsyncIterator[Sides]:
     """A queue in which all clients live."""
-    sides = Sides(scripts, redis)
+    sides = Sides(await PatientScripts.on(redis), redis)
     channels = {each: f"{sides.rw.channel.decode()}:{sides.member(each)}" for each in SIDES}
     async with AsyncExitStack() as stack:
         for who, channel in [*channels.items(), ("all", sides.rw.channel.decode())]:
@@ -168,7 +146,6 @@ async def sides(scripts: Scripts, redis: Redis) -> AsyncIterator[Sides]:
 
 @each_way
 class TestReleasing:
-    @in_time
     async def test_a_writer_calls_all_readers_if_one_is_the_first(
         self, sides: Sides, lease_ms: Any
     ) -> None:
@@ -179,7 +156,6 @@ class TestReleasing:
         assert await sides.waiting() == [R1, W1, R2, R3]
         assert await sides.rw.fields() == {}
 
-    @in_time
     async def test_a_writer_that_is_the_first_is_called_alone(
         self, sides: Sides, lease_ms: Any
     ) -> None:
@@ -188,7 +164,6 @@ class TestReleasing:
         assert await sides.heard() == {W1: ["0"], "all": ["00" if lease_ms == LEASE else "01"]}
         assert await sides.called() == {W1}
 
-    @in_time
     async def test_the_last_reader_calls_the_first(self, sides: Sides, lease_ms: Any) -> None:
         await sides.in_line(W1, W2, held="read")
         await sides.rw.read.acquire(owner_of(NEW))
@@ -198,7 +173,6 @@ class TestReleasing:
         assert await sides.heard() == {W1: ["0"], "all": ["00"]}
         assert await sides.called() == {W1}
 
-    @in_time
     async def test_a_writer_that_goes_on_reading_calls_readers_alone(
         self, sides: Sides, lease_ms: Any
     ) -> None:
@@ -210,7 +184,6 @@ class TestReleasing:
         assert await sides.asks(R1) is await sides.asks(R2) is None
         assert await sides.waiting() == [W1]
 
-    @in_time
     async def test_the_dead_leave_and_the_next_that_lives_is_called(
         self, sides: Sides, lease_ms: Any
     ) -> None:
@@ -219,7 +192,6 @@ class TestReleasing:
         assert await sides.heard() == {W1: ["0"], R1: ["2"], "all": ["01"]}
         assert await sides.waiting() == [W1, R1]
 
-    @in_time
     async def test_readers_that_were_called_are_not_called_again(
         self, sides: Sides, lease_ms: Any
     ) -> None:
@@ -234,7 +206,6 @@ class TestReleasing:
 
 
 @pytest.mark.parametrize("held", ["read", "write"])
-@in_time
 async def test_a_forced_release_calls_who_may_come(sides: Sides, held: Side) -> None:
     await sides.in_line(*((W1, W2) if held == "read" else (R1, W1, R2)), held=held)
     assert await sides.side("", held).force_release() == 1
@@ -245,7 +216,6 @@ async def test_a_forced_release_calls_who_may_come(sides: Sides, held: Side) -> 
 
 @each_way
 class TestComingIn:
-    @in_time
     async def test_a_reader_that_was_not_called_brings_the_others(
         self, sides: Sides, lease_ms: Any
     ) -> None:
@@ -258,7 +228,6 @@ class TestComingIn:
         assert heard == {R3: ["0"]}
         assert (await sides.called(), await sides.waiting()) == ({R2, R3}, [W1, R2, R3])
 
-    @in_time
     async def test_one_that_was_called_brings_nobody(self, sides: Sides, lease_ms: Any) -> None:
         await sides.in_line(R1, R2, R3)
         await sides.rw.write.release(HOLDER)
@@ -267,7 +236,6 @@ class TestComingIn:
             assert await sides.asks(reader, lease_ms=lease_ms) is None
         assert (await sides.heard(), await sides.entries()) == ({}, [])
 
-    @in_time
     async def test_one_that_comes_brings_those_that_wait(self, sides: Sides, lease_ms: Any) -> None:
         await sides.in_line(R1, W1, R2)
         await ask(sides.redis, "DEL", sides.rw.key)
@@ -275,7 +243,6 @@ class TestComingIn:
         assert await sides.heard() == {R1: ["0"], R2: ["0"]}
 
     @pytest.mark.parametrize("side", ["read", "write"])
-    @in_time
     async def test_a_newcomer_lets_a_writer_go_first_that_has_waited(
         self, sides: Sides, lease_ms: Any, side: Side
     ) -> None:
@@ -292,7 +259,6 @@ class TestComingIn:
         assert W1 in await sides.called()
         assert await sides.rw.fields() == {}
 
-    @in_time
     async def test_a_writer_lets_readers_go_first_that_were_called(
         self, sides: Sides, lease_ms: Any
     ) -> None:
@@ -301,7 +267,6 @@ class TestComingIn:
         assert await sides.comes("write", lease_ms=lease_ms) == 0
         assert await sides.comes("read", lease_ms=lease_ms) is None
 
-    @in_time
     async def test_readers_that_were_called_and_are_silent_are_passed_over(
         self, sides: Sides, lease_ms: Any
     ) -> None:
@@ -311,7 +276,6 @@ class TestComingIn:
         assert await sides.asks(W1, lease_ms=lease_ms) is None
         assert await sides.waiting() == []
 
-    @in_time
     async def test_readers_come_in_beside_readers_whoever_waits(
         self, sides: Sides, lease_ms: Any
     ) -> None:
@@ -322,7 +286,6 @@ class TestComingIn:
 
 
 class TestLeaving:
-    @in_time
     async def test_the_last_that_was_called_calls_the_next(self, sides: Sides) -> None:
         await sides.in_line(R1, R2, W1)
         await sides.rw.write.release(HOLDER)
@@ -332,14 +295,12 @@ class TestLeaving:
         assert await sides.leaves(R2) == 1
         assert (await sides.called(), (await sides.heard())[W1][-1]) == ({W1}, "0")
 
-    @in_time
     async def test_who_leaves_the_first_two_tells_the_new_second(self, sides: Sides) -> None:
         await sides.in_line(R1, W1, R2)
         assert await sides.leaves(W1) == 1
         assert await sides.heard() == {R2: ["2"]}
         assert await sides.leaves(W1) == 0
 
-    @in_time
     async def test_a_reader_that_comes_in_tells_a_writer_that_is_the_second_now(
         self, sides: Sides
     ) -> None:
@@ -351,7 +312,6 @@ class TestLeaving:
 
 
 class TestWritersThatGoFirst:
-    @in_time
     async def test_they_stand_before_all_others(self, sides: Sides) -> None:
         await sides.in_line(R1, W1)
         assert (await sides.asks(W2, waits=ALIVE))[1] == 0
@@ -359,13 +319,11 @@ class TestWritersThatGoFirst:
         await sides.rw.write.release(HOLDER)
         assert await sides.called() == {W2}
 
-    @in_time
     async def test_one_comes_before_readers_that_were_called(self, sides: Sides) -> None:
         await sides.in_line(R1, R2)
         await sides.rw.write.release(HOLDER)
         assert await sides.comes("write", waits=ALIVE) is None
 
-    @in_time
     async def test_a_reader_that_yields_waits_and_calls_the_writer(self, sides: Sides) -> None:
         await sides.in_line(W1, held="read", waits=ALIVE)
         left, *rest = await sides.asks(R1, waits=1)
@@ -375,7 +333,6 @@ class TestWritersThatGoFirst:
         assert (await sides.asks(R1, waits=1))[1] == 1
         assert (await sides.heard(), await sides.called()) == ({W1: ["0"]}, {W1})
 
-    @in_time
     async def test_one_that_gives_up_calls_readers(self, sides: Sides) -> None:
         await sides.in_line(W1, held="read", waits=ALIVE)
         for reader in (R1, R2):

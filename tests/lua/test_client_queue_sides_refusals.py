@@ -10,10 +10,11 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from tests.fixtures.redis_server import url_of_user
+from tests.lua.test_client_queue_model import PatientScripts
 from tests.lua.test_client_queue_refusals import QUEUE_NEEDS, attempt
 from tests.lua.test_client_queue_sides import ALIVE, NEW, R1, R2, R3, W1, Sides
 from tests.lua.test_client_queue_sides import sides as sides
-from tests.support.scripts.calls import LEASE, TOMBSTONE, Scripts, ask
+from tests.support.scripts.calls import LEASE, TOMBSTONE, ask
 from tests.support.scripts.client_queue import BOTH_WAYS, HOLDER, owner_of
 from tests.support.scripts.read_write import Side
 
@@ -29,7 +30,7 @@ async def poor(sides: Sides, redis: Redis, server_url: str) -> AsyncIterator[Sid
     """The same lock, as a user that lacks what `forbid` names."""
     await ask(redis, "ACL", "SETUSER", "poor", "on", "nopass", "~*", "&*", "+@all")
     async with Redis.from_url(url_of_user(server_url, "poor")) as client:
-        yield Sides(await Scripts.on(client), client)
+        yield Sides(await PatientScripts.on(client), client)
     await ask(redis, "ACL", "DELUSER", "poor")
     await redis.flushdb()
 
