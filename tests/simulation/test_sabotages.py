@@ -132,12 +132,12 @@ SABOTAGES: dict[str, tuple[str, Sabotage]] = {
     "a quorum of two": ("red_lock", too_small_quorum),
     "the last in the queue is the first": (
         "fair_lock",
-        lua(b"'RPUSH', queue, owner", b"'LPUSH', queue, owner", of=b"fair_lock.acquire"),
+        lua(b"'RPUSH', queue, waiter", b"'LPUSH', queue, waiter", of=b"fair_lock.acquire"),
     ),
     "living waiters passed over": (
         "fair_lock",
         lua(
-            b"local granted = not head or head == owner",
+            b"local granted = not head or head == waiter",
             b"local granted = true",
             of=b"fair_lock.acquire",
         ),
