@@ -1,8 +1,8 @@
 --! script   read_lock.acquire
---! version  9
---! keys     lock:hash tombstone:string version_key:string writers:zset
---! args     owner:str holds:int lease_ms:int version:int version_ms:int yields:int needs:str
---! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void | -6 = nothing was done: a writer waits that readers with yields 1 let go first
+--! version  10
+--! keys     lock:hash tombstone:string version_key:string writers:zset clients:zset
+--! args     owner:str holds:int lease_ms:int version:int version_ms:int yields:int channel:str needs:str client:str defers:int
+--! returns  nil = granted | int >= 0 = busy, milliseconds left | -1 = busy, no lease | -2 = lost | -3 = void | array = busy, in the queue: as lock.acquire | -6 = nothing was done: a writer waits that readers with yields 1 let go first
 --! retry    safe: states the hold count it wants, so twice is the same as once
 --! computes lease keys of readers, and their index
 
@@ -17,10 +17,12 @@
 -- With `yields` 1 a new reader is not let in while a writer waits that said so (`alive_ms` of
 -- write_lock.acquire). Whoever is in already, also as the writer, never yields. With `yields` 2 it says
 -- that there is such a writer, in place of waiting for it; its client then asks with 0.
-local lock, tombstone, writers = KEYS[1], KEYS[2], KEYS[4]
+-- A `client` waits in the queue of clients: see lock.acquire, where `defers` is `yields`, and
+-- lib/may_enter.
+local lock, tombstone, writers, clients = KEYS[1], KEYS[2], KEYS[4], KEYS[5]
 local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local version, version_ms, yields = ARGV[4], ARGV[5], ARGV[6]
-local needs = ARGV[7]
+local channel, needs, client, defers = ARGV[7], ARGV[8], ARGV[9], ARGV[10]
 
 if needs ~= '' then
 --! include lib.lacks
@@ -34,8 +36,8 @@ end
 -- looking at numbers cost about as much as commands. For the name see lib/reader_key.
 local plain = holds == '1' and version == '0' and version_ms == '0'
   and #lease_ms < 16 and string.find(lease_ms, '^[1-9]%d*$')
-local found = plain and (yields == '0' and redis.call('EXISTS', lock, tombstone)
-  or (yields == '1' or yields == '2') and redis.call('EXISTS', lock, tombstone, writers))
+local found = plain and (yields == '0' and redis.call('EXISTS', lock, tombstone, clients)
+  or (yields == '1' or yields == '2') and redis.call('EXISTS', lock, tombstone, clients, writers))
 if found == 0 then
   local tag = '{' .. lock .. '}'
   if string.find(lock, '{', 1, true) then
@@ -58,8 +60,12 @@ end
 --! include lib.reader_key
 
 -- The same beside other readers, if they are no crowd: then there is no index to keep.
-local read = found == 1 and redis.call('HMGET', lock, 'mode', owner)
-if read and read[1] == 'read' and not read[2] and redis.call('HLEN', lock) < 16 then
+-- Others may wait in the queue, but no writer to which it yields.
+local read = found and redis.call('HMGET', lock, 'mode', owner)
+if read and read[1] == 'read' and not read[2] and client == ''
+  and (found == 1 or redis.call('EXISTS', tombstone, writers) == 0)
+  and redis.call('HLEN', lock) < 16
+then
   local left = redis.call('PTTL', lock)
   redis.call('SET', reader_key(lock, owner, 1), '1', 'PX', lease_ms)
   if left < tonumber(lease_ms) then
@@ -77,6 +83,15 @@ local version_key = KEYS[3]
 --! include lib.now
 --! include lib.readers_index
 --! include lib.index_reader
+--! include lib.sides_front
+--! include lib.pass_over
+--! include lib.call_sides
+--! include lib.mark_sides
+--! include lib.leave_sides
+--! include lib.may_enter
+--! include lib.join_sides
+--! include lib.busy_side
+--! include lib.bring_readers
 
 holds, lease_ms = whole(holds, 1), whole(lease_ms, 1)
 version, version_ms, yields = whole(version, 0), whole(version_ms, 0), whole(yields, 0)
@@ -92,13 +107,34 @@ if yields > 0 and holds == 1 then
   local wait = last[2] and tonumber(last[2]) - now() or 0
   local is_in = wait > 0 and redis.call('HMGET', lock, owner, owner .. ':write')
   if is_in and not (is_in[1] or is_in[2]) then
+    if yields == 2 then
+      return -6
+    end
     -- Not longer than the last of the writers that wait counts as alive.
-    return yields == 2 and -6 or wait
+    if client == '' then
+      return wait
+    elseif redis.call('EXISTS', tombstone) == 1 then
+      return -3
+    end
+    local place = join_sides(clients, client)
+    local first, _, notes = sides_front(clients)
+    if notes == 0 and string.sub(first[1] or '', -6) == ':write' and redis.call('EXISTS', lock) == 0 then
+      mark_sides(clients, call_sides(clients, channel))
+    end
+    return {place > 1 and -1 or wait, place, 0}
   end
 end
 local mine = reader_key(lock, owner, holds)
 
-if holds == 1 and not (plain and yields == 0) and redis.call('EXISTS', lock, tombstone) == 0 then
+local free = holds == 1 and not (read and read[1]) and redis.call('EXISTS', lock, tombstone) == 0
+local may, look_ms = free, -1
+if free then
+  may, look_ms = may_enter(clients, channel, client, defers, true)
+end
+if free and not may then
+  return client == '' and 0 or {look_ms, join_sides(clients, client), 0}
+end
+if free then
   if version > 0 and version_ms > 0 then
     redis.call('SET', version_key, string.format('%.0f', version), 'PX', string.format('%.0f', version_ms))
   end
@@ -106,6 +142,9 @@ if holds == 1 and not (plain and yields == 0) and redis.call('EXISTS', lock, tom
   local refused = redis.pcall('HSET', lock, 'mode', 'read', owner, 1)
   if type(refused) ~= 'table' then
     refused = redis.pcall('PEXPIRE', lock, string.format('%.0f', lease_ms))
+  end
+  if type(refused) ~= 'table' then
+    refused = bring_readers(clients, channel, client)
   end
   if type(refused) == 'table' then
     -- Not permitted: without a lease it would be held for ever.
@@ -127,7 +166,17 @@ if holds > 1 and count == 0 then
   return -2
 end
 if mode ~= 'read' and redis.call('HEXISTS', lock, owner .. ':write') == 0 then
-  return redis.call('EXISTS', lock) == 1 and redis.call('PTTL', lock) or -3
+  if redis.call('EXISTS', lock) == 0 then
+    return -3
+  end
+  if client == '' then
+    return redis.call('PTTL', lock)
+  end
+  -- A late acquire must not join the queue either.
+  if redis.call('EXISTS', tombstone) == 1 then
+    return -3
+  end
+  return busy_side(lock, clients, client)
 end
 if count == 0 and redis.call('EXISTS', tombstone) == 1 then
   return -3
@@ -149,4 +198,7 @@ end
 -- Also what it is already: who asked again waits for replicas to have it, see lua/README.md.
 redis.call('HSET', lock, owner, string.format('%.0f', math.max(count, holds)))
 index_reader(lock, owner, lease_ms, 'GT', count == 0)
+if client ~= '' then
+  bring_readers(clients, channel, client)
+end
 return nil

@@ -1,16 +1,19 @@
 #!lua flags=allow-oom
 --! script   read_lock.force_release
---! version  4
---! keys     lock:hash receipt:string
+--! version  5
+--! keys     lock:hash receipt:string clients:zset
 --! args     channel:str receipt_ms:int
 --! returns  1 = somebody read and nobody does now | 0 = it was free, or held for writing
 --! retry    safe: leaves a receipt, so that a repetition gives the first answer
 
 --! include lib.whole
 --! include lib.remember
+--! include lib.sides_front
+--! include lib.call_sides
+--! include lib.mark_sides
 
 -- As lock.force_release. The keys of the readers' holds end by themselves.
-local lock, receipt = KEYS[1], KEYS[2]
+local lock, receipt, clients = KEYS[1], KEYS[2], KEYS[3]
 local channel, receipt_ms = ARGV[1], whole(ARGV[2], 1)
 
 if not receipt_ms then
@@ -22,11 +25,14 @@ if seen then
 end
 
 local freed = redis.call('HGET', lock, 'mode') == 'read' and 1 or 0
+local called = {}
 if freed == 1 then
-  redis.call('PUBLISH', channel, '0')
+  redis.call('PUBLISH', channel, '00')
+  called = call_sides(clients, channel)
 end
 remember(receipt, freed, receipt_ms)
 if freed == 1 then
   redis.call('DEL', lock)
 end
+mark_sides(clients, called)
 return freed

@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 --! script   read_lock.release
---! version  7
---! keys     lock:hash tombstone:string version_key:string
+--! version  8
+--! keys     lock:hash tombstone:string version_key:string clients:zset
 --! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int
---! returns  nil = not a reader | 0 = still held, by this reader or another, or superseded | int > 0 = free, one more than the clients told
+--! returns  nil = not a reader | 0 = still held, by this reader or another, or superseded | int > 0 = free, one more than the clients told | -1 = free, and clients that wait were called
 --! retry    safe: states the hold count to fall to; a repeated final release finds nothing
 --! computes lease keys of readers, and their index
 
@@ -13,7 +13,8 @@
 -- waiting. To know that, others must be looked at, so it is done only if the hash may have lived
 -- for the one that leaves, and only until another is found that needs it for about as long. How long a writer that also reads needs it is not known here: then it
 -- is never shortened.
-local lock = KEYS[1]
+-- For the queue of clients see write_lock.release.
+local lock, clients = KEYS[1], KEYS[4]
 local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local channel, tombstone_ms = ARGV[4], ARGV[5]
 local version, version_ms = ARGV[6], ARGV[7]
@@ -32,9 +33,26 @@ local plain = held == '1' and holds == '0' and mode == 'read'
   and tombstone_ms == '0' and version == '0' and version_ms == '0'
   and #lease_ms < 16 and string.find(lease_ms, '^[1-9]%d*$')
 if plain and fields == 2 then
-  local told = redis.call('PUBLISH', channel, '0')
-  redis.call('DEL', lock, tag .. ':' .. owner .. ':rwlock_timeout:1', index)
-  return 1 + told
+  local mine = tag .. ':' .. owner .. ':rwlock_timeout:1'
+  local found = redis.pcall('ZRANGE', clients, '0', '1')
+  local first = string.sub(found[1] or '', 1, 1) == '>' and found[2] or found[1]
+  if not first then
+    local told = redis.call('PUBLISH', channel, '00')
+    redis.call('DEL', lock, mine, index)
+    return 1 + told
+  end
+  local own = channel .. ':' .. first
+  if string.find(first, '^[^<>].*:write$') and (tonumber(redis.pcall('PUBLISH', own, '0')) or 0) > 0 then
+--! include lib.wake_foreign
+    wake_foreign(clients, channel)
+    redis.call('DEL', lock, mine, index)
+    local time = redis.pcall('TIME')
+    local moment = time[1] and string.format('-%.0f', time[1] * 1000000 + time[2])
+    if moment then
+      redis.pcall('ZADD', clients, moment, '>' .. first)
+    end
+    return -1
+  end
 end
 
 --! include lib.reader_key
@@ -74,6 +92,10 @@ local tombstone, version_key = KEYS[2], KEYS[3]
 --! include lib.now
 --! include lib.index_reader
 --! include lib.needed_by_readers
+--! include lib.sides_front
+--! include lib.call_sides
+--! include lib.mark_sides
+--! include lib.sooner_for_sides
 
 holds, lease_ms, tombstone_ms = whole(holds, 0), whole(lease_ms, 1), whole(tombstone_ms, 0)
 version, version_ms = whole(version, 0), whole(version_ms, 0)
@@ -92,15 +114,16 @@ if held and holds > 0 and count == 0 then
 end
 if count == 1 and holds == 0 and mode == 'read' and fields == 2 then
   -- Nobody else is in: no leases to look at.
-  local told = redis.call('PUBLISH', channel, '0')
+  local told, called = redis.call('PUBLISH', channel, '00'), call_sides(clients, channel)
   remember(tombstone, '1', tombstone_ms)
   remember(version_key, version, version_ms)
   redis.call('DEL', lock, reader_key(lock, owner, 1), index)
-  return 1 + told
+  mark_sides(clients, called)
+  return called[1] and -1 or 1 + told
 end
 
 holds = math.min(holds, count)
-local reply, keeps_ms = held and 0 or nil, nil
+local reply, keeps_ms, called = held and 0 or nil, nil, {}
 if held then
   local before, left = reader_left(lock, owner, count), redis.call('PTTL', lock)
   local enough = left < 0 and math.huge or math.max(1, left - 100)
@@ -108,10 +131,12 @@ if held then
   if left < needed_by_me or before >= enough or (holds == 0 and fields == 2) then
     local needed = math.max(needed_by_me, needed_by_readers(lock, enough, owner))
     if mode == 'read' and needed == 0 then
-      reply = 1 + redis.call('PUBLISH', channel, '0')
+      reply = 1 + redis.call('PUBLISH', channel, '00')
+      called = call_sides(clients, channel)
     elseif mode == 'read' and needed < enough then
       -- Writers wait for the longest of the readers, and that one has left.
       redis.call('PUBLISH', channel, '0')
+      sooner_for_sides(clients, channel)
       keeps_ms = needed
     elseif needed > left then
       keeps_ms = needed
@@ -149,4 +174,5 @@ end
 if keeps_ms then
   redis.call('PEXPIRE', lock, string.format('%.0f', keeps_ms))
 end
-return reply
+mark_sides(clients, called)
+return called[1] and -1 or reply

@@ -1,7 +1,7 @@
 #!lua flags=allow-oom
 --! script   read_lock.set_lease
---! version  6
---! keys     lock:hash version_key:string
+--! version  7
+--! keys     lock:hash version_key:string clients:zset
 --! args     owner:str lease_ms:int version:int version_ms:int channel:str
 --! returns  1 = set | 0 = not a reader | 2 = superseded
 --! retry    safe: sets a length counted from now, never adds to one
@@ -18,10 +18,12 @@
 --! include lib.readers_index
 --! include lib.index_reader
 --! include lib.needed_by_readers
+--! include lib.sides_front
+--! include lib.sooner_for_sides
 
 -- This reader's leases become `lease_ms`, shorter or longer. The hash lives as long as the
 -- longest lease of all readers; a writer that also reads may need it longer still.
-local lock, version_key = KEYS[1], KEYS[2]
+local lock, version_key, clients = KEYS[1], KEYS[2], KEYS[3]
 local owner, lease_ms = ARGV[1], whole(ARGV[2], 1)
 local version, version_ms, channel = whole(ARGV[3], 0), whole(ARGV[4], 0), ARGV[5]
 
@@ -39,6 +41,7 @@ end
 local needed = math.max(lease_ms, needed_by_readers(lock, math.huge, owner))
 if mode == 'read' and sooner(lock, needed) then
   redis.call('PUBLISH', channel, '0')
+  sooner_for_sides(clients, channel)
 end
 remember(version_key, version, version > 0 and version_ms or 0)
 index_reader(lock, owner, lease_ms, 'CH', false)

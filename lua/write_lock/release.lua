@@ -1,9 +1,9 @@
 #!lua flags=allow-oom
 --! script   write_lock.release
---! version  8
---! keys     lock:hash tombstone:string version_key:string writers:zset
+--! version  9
+--! keys     lock:hash tombstone:string version_key:string writers:zset clients:zset
 --! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int waits:int
---! returns  nil = not the writer | 0 = still held, or superseded | int > 0 = no longer written, one more than the clients told
+--! returns  nil = not the writer | 0 = still held, or superseded | int > 0 = no longer written, one more than the clients told | -1 = free, and clients that wait were called
 --! retry    safe: states the hold count to fall to; a repeated final release finds nothing
 --! computes lease keys of readers, and their index
 
@@ -13,22 +13,40 @@
 -- clients look again, and Java is not disturbed. From then on the lock lives as long as its
 -- readers need it, even if the writer had a longer lease. With `waits` 1 the writer may still
 -- count as waiting: it does so no more, and readers that yielded to it look again.
-local lock = KEYS[1]
+-- Of the clients in the queue those that may come in are called, see lib/call_sides. The zero before
+-- the number that is announced says so; Redisson does not see it.
+local lock, clients = KEYS[1], KEYS[5]
 local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
 local channel, tombstone_ms = ARGV[4], ARGV[5]
 local version, version_ms, waits = ARGV[6], ARGV[7], ARGV[8]
 
--- The short way, see read_lock.acquire: with nothing but the mode and the writer there, nobody
--- reads.
+-- The short way, see lock.release: with nothing but the mode and the writer there, nobody reads;
+-- and nobody of ours waits, or a writer is the first and hears its call.
 local held = redis.call('HGET', lock, owner)
 local fields = held and redis.call('HLEN', lock)
 if held and holds == '0' and fields <= 2
   and tombstone_ms == '0' and version == '0' and version_ms == '0' and waits == '0'
   and #lease_ms < 16 and string.find(lease_ms, '^[1-9]%d*$')
 then
-  local told = redis.call('PUBLISH', channel, '1')
-  redis.call('DEL', lock)
-  return 1 + told
+  local found = redis.pcall('ZRANGE', clients, '0', '1')
+  local first = string.sub(found[1] or '', 1, 1) == '>' and found[2] or found[1]
+  if not first then
+    local told = redis.call('PUBLISH', channel, '01')
+    redis.call('DEL', lock)
+    return 1 + told
+  end
+  local own = channel .. ':' .. first
+  if string.find(first, '^[^<>].*:write$') and (tonumber(redis.pcall('PUBLISH', own, '0')) or 0) > 0 then
+--! include lib.wake_foreign
+    wake_foreign(clients, channel)
+    redis.call('DEL', lock)
+    local time = redis.pcall('TIME')
+    local moment = time[1] and string.format('-%.0f', time[1] * 1000000 + time[2])
+    if moment then
+      redis.pcall('ZADD', clients, moment, '>' .. first)
+    end
+    return -1
+  end
 end
 
 local tombstone, version_key, writers = KEYS[2], KEYS[3], KEYS[4]
@@ -42,6 +60,10 @@ local tombstone, version_key, writers = KEYS[2], KEYS[3], KEYS[4]
 --! include lib.now
 --! include lib.readers_index
 --! include lib.needed_by_readers
+--! include lib.sides_front
+--! include lib.call_sides
+--! include lib.mark_sides
+--! include lib.sooner_for_sides
 
 holds, lease_ms, tombstone_ms = whole(holds, 0), whole(lease_ms, 1), whole(tombstone_ms, 0)
 version, version_ms, waits = whole(version, 0), whole(version_ms, 0), whole(waits, 0)
@@ -61,18 +83,23 @@ end
 local reads = held and (holds > 0 or fields > 2)
 local needed = reads and needed_by_readers(lock, math.huge) or 0
 local reply = held and 0 or nil
-local waited = waits > 0 and redis.call('ZSCORE', writers, owner)
+local waited, called = waits > 0 and redis.call('ZSCORE', writers, owner), {}
 if held and holds == 0 and needed > 0 then
-  reply = 1 + redis.call('PUBLISH', channel, '2')
+  reply = 1 + redis.call('PUBLISH', channel, '02')
+  called = call_sides(clients, channel, '', true)
 elseif held and holds == 0 then
-  reply = 1 + redis.call('PUBLISH', channel, '1')
+  reply = 1 + redis.call('PUBLISH', channel, '01')
+  called = call_sides(clients, channel)
+  reply = called[1] and -1 or reply
 elseif held and sooner(lock, math.max(lease_ms, needed)) then
   redis.call('PUBLISH', channel, '1')
+  sooner_for_sides(clients, channel)
 elseif not mode then
   -- As Redisson: whoever waits for what ended by itself may look at once.
   redis.call('PUBLISH', channel, '1')
 elseif waited and mode == 'read' then
-  redis.call('PUBLISH', channel, '2')
+  redis.call('PUBLISH', channel, '02')
+  called = call_sides(clients, channel, '', true)
 end
 remember(tombstone, '1', tombstone_ms)
 remember(version_key, version, version > 0 and version_ms or 0)
@@ -91,4 +118,5 @@ elseif held and needed > 0 then
 elseif held then
   redis.call('DEL', lock)
 end
+mark_sides(clients, called)
 return reply

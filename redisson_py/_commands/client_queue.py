@@ -46,12 +46,13 @@ def look(first: tuple[Element, ...], holder: tuple[Element, ...]) -> Array:
     return takes
 
 
-def waits(reply: list[Any]) -> list[Waits]:
-    """Return who waits, from that."""
+def waits(reply: list[Any], suffix: bytes = b"") -> list[Waits]:
+    """Return who waits, from that: those whose names end so."""
     rows = zip(reply[::3], reply[1::3], reply[2::3], strict=True)
     return [
         Waits(client_of(member), waited / 1000, None if called < 0 else called / 1000)
         for member, waited, called in rows
+        if member.endswith(suffix)
     ]
 
 
@@ -67,13 +68,15 @@ class ClientQueue:
         key: The key.
         channel: The channel on which releases are announced.
         suffix: What tells the waiters of one client for one key apart, if they want two things.
+        leave_script: Takes a client out of it.
     """
 
-    leave_script: Script = LEAVE
+    __slots__ = ("_channel", "_key", "_suffix", "leave_script")
 
-    __slots__ = ("_channel", "_key", "_suffix")
-
-    def __init__(self, key: bytes, channel: bytes, suffix: bytes = b"") -> None:
+    def __init__(
+        self, key: bytes, channel: bytes, suffix: bytes = b"", leave_script: Script = LEAVE
+    ) -> None:
+        self.leave_script: Script = leave_script
         self._key = key
         self._channel = channel
         self._suffix = suffix
@@ -88,7 +91,7 @@ class ClientQueue:
 
     def leave(self, client_id: str) -> bytes:
         """Return the arguments of the script that takes a client out of the queue."""
-        return LEAVE.bind(
+        return self.leave_script.bind(
             lock=self._key,
             clients=_keys.waiting_clients(self._key),
             client=self.member(client_id),
@@ -106,12 +109,11 @@ class UnitQueue(ClientQueue):
         units: How many units the client wants; its name says so if it is not one.
     """
 
-    leave_script = LEAVE_UNITS
-
     __slots__ = ()
 
     def __init__(self, key: bytes, channel: bytes, suffix: bytes = b"", units: int = 1) -> None:
-        super().__init__(key, channel, suffix if units == 1 else b"%s:%d" % (suffix, units))
+        own = suffix if units == 1 else b"%s:%d" % (suffix, units)
+        super().__init__(key, channel, own, LEAVE_UNITS)
 
     def leave(self, client_id: str) -> bytes:
         """Return the arguments of the script that takes a client out of the queue."""

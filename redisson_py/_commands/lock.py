@@ -6,7 +6,7 @@ from typing import Any
 
 from redisson_py import _keys
 from redisson_py._answers import GIVEN_UP, GRANTED, LOST, UNKNOWN_WAIT, Answer, Busy, Granted
-from redisson_py._commands.client_queue import ClientQueue, Waits, look, waits
+from redisson_py._commands.client_queue import LEAVE, ClientQueue, Waits, look, waits
 from redisson_py._commands.needs import needs
 from redisson_py._commands.replies import decode, in_queue, seconds_left
 from redisson_py._commands.request import REDISSON_WAIT_MS, Field, Wish
@@ -60,6 +60,7 @@ class LockCommands:
     renew_script: Script = RENEW
     force_release_script: Script = FORCE_RELEASE
     inspect_script: Script = INSPECT
+    leave_script: Script = LEAVE
     tokens = 0
     """How many fencing tokens a grant brings."""
     queues = False
@@ -97,7 +98,9 @@ class LockCommands:
     def clients(self) -> ClientQueue | None:
         """The queue of the clients that wait for it, if there is one."""
         suffix = self.client_suffix
-        return None if suffix is None else ClientQueue(self.key, self.channel, suffix)
+        if suffix is None:
+            return None
+        return ClientQueue(self.key, self.channel, suffix, self.leave_script)
 
     @property
     def _queue_keys(self) -> dict[str, bytes]:
@@ -223,9 +226,9 @@ class LockCommands:
         return self.inspect_script.bind(lock=self.key, **self._queue_keys)
 
     @staticmethod
-    def waiters(reply: list[Any]) -> list[Waits]:
-        """Return who waits, from what that script says of it."""
-        return waits(reply)
+    def waiters(reply: list[Any], suffix: bytes = b"") -> list[Waits]:
+        """Return who waits, from what that script says of it: those whose names end so."""
+        return waits(reply, suffix)
 
 
 class FencedLockCommands(LockCommands):
@@ -440,6 +443,6 @@ class FairLockCommands(LockCommands):
         )
 
     @staticmethod
-    def waiters(reply: list[bytes]) -> list[Waits]:
+    def waiters(reply: list[bytes], suffix: bytes = b"") -> list[Waits]:
         """Return who waits, from what that script says of it."""
         return [Waits(owner.decode(errors="replace")) for owner in reply]

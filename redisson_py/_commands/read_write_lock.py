@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from redisson_py import _keys
 from redisson_py._answers import Answer, Busy
-from redisson_py._commands.lock import LockCommands
+from redisson_py._commands.client_queue import look
+from redisson_py._commands.lock import IN_QUEUE, LockCommands
 from redisson_py._commands.needs import needs
 from redisson_py._commands.request import Wish
 from redisson_py._commands.wakes import read_write_wakes, yielding_reader_wakes
 from redisson_py._scripts import source
 from redisson_py._scripts.shapes import array, text, whole
+from redisson_py._scripts.source import Script
 from redisson_py._time import milliseconds
 
-ACQUIRE_READ = source.load("read_lock.acquire")
+ACQUIRE_READ = source.load("read_lock.acquire", array(*IN_QUEUE))
 FORCE_RELEASE_READ = source.load("read_lock.force_release")
 RELEASE_READ = source.load("read_lock.release")
 RENEW_READ = source.load("read_lock.renew")
 SET_LEASE_READ = source.load("read_lock.set_lease")
 
-ACQUIRE_WRITE = source.load("write_lock.acquire")
+ACQUIRE_WRITE = source.load("write_lock.acquire", array(*IN_QUEUE))
 FORCE_RELEASE_WRITE = source.load("write_lock.force_release")
 RELEASE_WRITE = source.load("write_lock.release")
 SET_LEASE_WRITE = source.load("write_lock.set_lease")
 
+LEAVE = source.load("read_write_lock.leave")
+
 INSPECT = source.load(
-    "read_write_lock.inspect", array(whole(-2), text, rows=(text, whole(0), whole(-2)))
+    "read_write_lock.inspect", look((whole(-2), text), (text, whole(0), whole(-2)))
 )
 
 #: Seconds for which a waiting writer keeps readers out after its last request. It repeats the
@@ -51,7 +56,8 @@ class _SideCommands(LockCommands):
     __slots__ = ()
 
     channel_prefix = b"redisson_rwlock"
-    client_suffix: bytes | None = None
+    leave_script: Script = LEAVE
+    inspect_script: Script = INSPECT
 
     @staticmethod
     def wakes(message: int) -> int:
@@ -70,12 +76,15 @@ class _SideCommands(LockCommands):
             tombstone=_keys.tombstone(self.key, field),
             version_key=_keys.version_key(self.key, field),
             writers=_keys.waiting_writers(self.key),
+            **self._queue_keys,
             owner=field,
             holds=wish.target,
             lease_ms=wish.lease_ms,
             version=wish.version,
             version_ms=wish.version_ms,
             needs=needs(self, wish),
+            channel=self.channel,
+            client=wish.client,
             **how,
         )
 
@@ -86,6 +95,7 @@ class ReadLockCommands(_SideCommands):
     __slots__ = ()
 
     kind = "read lock"
+    client_suffix: bytes | None = b":read"
     acquire_script = ACQUIRE_READ
     release_script = RELEASE_READ
     set_lease_script = SET_LEASE_READ
@@ -100,7 +110,8 @@ class ReadLockCommands(_SideCommands):
 
     def acquire(self, wish: Wish) -> bytes:
         """Return the arguments of the script that asks for a hold."""
-        return self._acquire(wish, yields=1 if self.yields else 2 if wish.compares else 0)
+        yields = 1 if self.yields else 2 if wish.compares else 0
+        return self._acquire(wish, yields=yields, defers=wish.yields)
 
 
 class YieldingReadLockCommands(ReadLockCommands):
@@ -123,6 +134,7 @@ class WriteLockCommands(_SideCommands):
     __slots__ = ()
 
     kind = "write lock"
+    client_suffix: bytes | None = b":write"
     acquire_script = ACQUIRE_WRITE
     release_script = RELEASE_WRITE
     set_lease_script = SET_LEASE_WRITE
@@ -133,7 +145,7 @@ class WriteLockCommands(_SideCommands):
 
     def acquire(self, wish: Wish) -> bytes:
         """Return the arguments of the script that asks for a hold."""
-        return self._acquire(wish, alive_ms=0, channel=self.channel)
+        return self._acquire(wish, alive_ms=0, yields=wish.yields)
 
     def _release(
         self,
@@ -150,6 +162,7 @@ class WriteLockCommands(_SideCommands):
             tombstone=_keys.tombstone(self.key, field),
             version_key=_keys.version_key(self.key, field),
             writers=_keys.waiting_writers(self.key),
+            **self._queue_keys,
             owner=field,
             holds=target,
             lease_ms=lease_ms,
@@ -176,7 +189,7 @@ class PreferredWriteLockCommands(WriteLockCommands):
     def acquire(self, wish: Wish) -> bytes:
         """Return the arguments of the script that asks for a hold, and waits unless `once`."""
         alive_ms = 0 if wish.once else milliseconds(WRITER_ALIVE)
-        return self._acquire(wish, alive_ms=alive_ms, channel=self.channel)
+        return self._acquire(wish, alive_ms=alive_ms, yields=wish.yields)
 
     def answer(self, reply: Any, wish: Wish) -> Answer:
         """Return what the reply to `acquire` means; a waiter repeats it in time to stay alive."""
@@ -184,7 +197,8 @@ class PreferredWriteLockCommands(WriteLockCommands):
         if wish.once or not isinstance(answer, Busy):
             return answer
         stay_alive, retry_in = WRITER_ALIVE / 3, answer.retry_in
-        return Busy(stay_alive if retry_in is None else min(stay_alive, retry_in), queued=True)
+        soon = stay_alive if retry_in is None else min(stay_alive, retry_in)
+        return replace(answer, retry_in=soon, queued=True)
 
     def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
         """Return the arguments of the script that gives back a hold, or stops waiting."""

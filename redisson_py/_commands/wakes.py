@@ -16,12 +16,12 @@ def read_write_wakes(message: int) -> int:
     When a writer leaves, all waiting readers may enter. Only this library publishes 2; Redisson
     ignores it.
     """
-    return {0: 1, 1: ALL, 2: ALL}.get(message, 0)
+    return {0: 1, CALLED: ALL, 1: ALL, 2: ALL}.get(message, 0)
 
 
 def yielding_reader_wakes(message: int) -> int:
     """A reader that yields to writers: the message of the last reader is meant for a writer."""
-    return ALL if message in (1, 2) else 0
+    return ALL if message in (CALLED, 1, 2) else 0
 
 
 def permit_wakes(message: int) -> int:

@@ -3,8 +3,9 @@
 Without it a release would wake a task of every client, and all but one would ask in vain. A client
 that has to wait joins the queue, and a release calls the first of it, on a channel of that client
 alone; of a semaphore as many as units came back. The client, not its task, stands in the queue: of
-its tasks the head of the `LocalQueue` waits here. The server decides who may take it
-(`lua/lib/may_take.lua`, `lua/lib/call_units.lua`); messages are hints.
+its tasks the head of the `LocalQueue` waits here, or all readers `Together`. The server decides who
+may take it (`lua/lib/may_take.lua`, of a read-write lock `may_enter.lua`, of a semaphore
+`call_units.lua`); messages are hints.
 
 Invariants:
 
@@ -15,14 +16,17 @@ Invariants:
   channel on which all releases are announced; at once if the holder calls nobody, as Redisson's
   clients do. So the second comes if the first does not answer its call, and both hear of a release
   that calls nobody. The others sleep.
-- Nobody stays in the queue when no task of its client waits: see `LocalQueue.joined`.
+- Nobody stays in the queue when no task of its client waits: see `LocalQueue.joined`, and
+  `Together.joined`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from redisson_py._answers import ALL, CALLED, Busy, Wakes
 from redisson_py._engine.bus import Bus, Sleeper
-from redisson_py._engine.wakeups import Channel, Seat
+from redisson_py._engine.wakeups import Channel, Seat, Table
 from redisson_py._loop import call_later, loop_time, new_future
 from redisson_py._time import PUNCTUAL
 
@@ -33,6 +37,47 @@ WATCH_AFTER = 0.05
 _SECOND = 2
 
 
+class Together:
+    """The tasks of one client that wait in the queue for what all of them can have: readers.
+
+    All hear the call of their client and ask. One of them watches for it, and alone asks when a
+    lease ends; when it leaves, another one asks and watches.
+
+    Attributes:
+        channel: The channel of their client, once one of them listens.
+        joined: Takes the client out of the queue, if it is or may be there; else None.
+        watcher: The sleep of the one that watches.
+        roused: All were woken because one of them was granted it, which took their client out of
+            the queue; nobody was refused since.
+    """
+
+    __slots__ = ("channel", "joined", "roused", "watcher")
+
+    def __init__(self) -> None:
+        self.channel: bytes = b""
+        self.joined: Callable[..., object] | None = None
+        self.watcher: QueueSleeper | None = None
+        self.roused: bool = False
+
+    def leave(self, *, closing: bool = False) -> None:
+        """Take the client out of the queue, if it may be there."""
+        leave, self.joined = self.joined, None
+        if leave is not None:
+            leave(closing=closing)
+
+    def granted(self, table: Table, waiting: int) -> None:
+        """Note a grant to one of so many, which took their client out of the queue."""
+        if waiting == 1:
+            self.joined = None
+        elif not self.roused:
+            self.rouse(table)
+
+    def rouse(self, table: Table) -> None:
+        """Have all of them ask."""
+        self.roused = True
+        table.wake_first(self.channel)
+
+
 class QueueSleeper(Sleeper):
     """A sleep in the queue of clients; its seat is on the client's own channel.
 
@@ -40,10 +85,14 @@ class QueueSleeper(Sleeper):
         bus: Gives out the seats.
         channel: The channel on which all releases are announced.
         wakes: Says whether a message there is worth asking.
+        together: Who waits beside this task for the same; None: nobody does.
     """
 
-    def __init__(self, bus: Bus, channel: bytes, wakes: Wakes) -> None:
+    def __init__(
+        self, bus: Bus, channel: bytes, wakes: Wakes, together: Together | None = None
+    ) -> None:
         super().__init__()
+        self._together = together
         self._bus = bus
         self._channel = channel
         self._wakes = wakes
@@ -51,11 +100,17 @@ class QueueSleeper(Sleeper):
         #: When to look although nothing was heard, in loop time; None: not at all.
         self._look_at: float | None = None
 
+    @property
+    def watches(self) -> bool:
+        """Whether it watches for its client."""
+        return self._together is None or self._together.watcher is self
+
     def heard(self, message: int) -> int:
         """Take a message on the client's own channel; return how many waiters it wakes."""
         if message != _SECOND:
             return ALL
-        self._look_in_a_while()
+        if self.watches:
+            self._look_in_a_while()
         return 0
 
     def _overheard(self, message: int) -> int:
@@ -72,7 +127,10 @@ class QueueSleeper(Sleeper):
     def placed(self, answer: Busy) -> bool:
         """Take the place in the queue; return whether to ask again, because it watches from now."""
         self._look_at = None
-        if answer.place is None or answer.place > 1:
+        if (together := self._together) is not None:
+            together.roused = False
+            together.watcher = together.watcher or self
+        if answer.place is None or answer.place > 1 or not self.watches:
             self.stop_watching()
         elif self._watch is None and not answer.calls:
             self._start_watching()
@@ -130,6 +188,18 @@ class QueueSleeper(Sleeper):
     def _woken(self) -> None:
         assert self.seat is not None
         self.seat.wake()
+
+    def left(self) -> None:
+        """End it: its seat was given up."""
+        self.stop_watching()
+        together, seat = self._together, self.seat
+        if together is None or seat is None:
+            return
+        is_next = together.watcher is self or seat.woken
+        if together.watcher is self:
+            together.watcher = None
+        if is_next and not together.roused:
+            self._bus.table.wake_one(seat.channel.name)
 
     def stop_watching(self) -> None:
         """Hear no more of all releases."""

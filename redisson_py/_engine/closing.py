@@ -46,6 +46,7 @@ def let_go(context: Context, error: ClientClosedError, holds: Sequence[Hold]) ->
     for request in list(context.pending):
         request.give_up(error)
     context.registry.close(error)
+    context.leave_queues()
     if holds:
         some = [f"{hold.ownership.kind} {hold.ownership.name!r}" for hold in holds[:_NAMED]]
         more = f" and {len(holds) - _NAMED} more" if len(holds) > _NAMED else ""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import weakref
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Hashable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from redisson_py._engine.bus import Bus
+from redisson_py._engine.client_queue import Together
 from redisson_py._engine.local_queue import H, LocalQueue
 from redisson_py._engine.server import Executor
 from redisson_py._engine.watchdog import Watchdog
@@ -288,6 +289,8 @@ class Context:
     """The kinds of which the server has said that this client may release them."""
     waiters: Counter[bytes] = field(default_factory=Counter)
     """How many tasks wait for something outside a queue, by kind and key."""
+    together: defaultdict[bytes, Together] = field(default_factory=lambda: defaultdict(Together))
+    """Those of them that stand in a queue of clients, by kind and key."""
 
     ownerships: Recent[Hashable, Any] = field(default_factory=Recent)
     """Of the semaphores used of late, by kind, name and number of permits."""
@@ -310,6 +313,12 @@ class Context:
         self.registry.start_over()
         self.pending.clear()
         self.waiters.clear()
+        self.together.clear()
+
+    def leave_queues(self) -> None:
+        """Take this client out of the queues of clients in which it waits outside local queues."""
+        for each in self.together.values():
+            each.leave(closing=True)
 
     def waiting(self, key: bytes) -> Waiting:
         """Return a block in which the current task is counted as a waiter."""
@@ -322,6 +331,8 @@ class Context:
             self.waiters[key] = left
         else:
             del self.waiters[key]
+            if (together := self.together.pop(key, None)) is not None:
+                together.leave()
 
 
 class Waiting:

@@ -7,9 +7,11 @@ Acquiring is in `_engine/task_ownership.py`, for tasks that may re-enter, and in
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from redisson_py._answers import Disagrees, RefusedError
+from redisson_py._engine.client_queue import Together
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.lease import Lease
@@ -326,6 +328,19 @@ class Ownership:
         return start(
             commands.release_script, commands.key, packed, deadline, must=True, until=until
         )
+
+    def may_have_joined(self, name: bytes, clients: ClientQueue) -> None:
+        """Note that this client is in the queue of clients under this name, or may be."""
+        leave = partial(self.leave_clients, clients)
+        if self.queue is not None:
+            self.queue.join_clients(name, leave)
+        elif (together := self.together) is not None:
+            together.joined = leave
+
+    @property
+    def together(self) -> Together | None:
+        """Who waits in the queue of clients beside the tasks of a local queue; None: nobody can."""
+        return None
 
     def leave_clients(self, clients: ClientQueue, *, closing: bool = False) -> None:
         """Take this client out of a queue of clients, without waiting.

@@ -6,7 +6,6 @@ import math
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from redisson_py._answers import (
@@ -203,14 +202,21 @@ class AcquireRequest:
                     # It left no place in the queue, and nothing of it can arrive late.
                     sleeper.seat.channel.spare = True
             return
-        self._place = waits = QueueSleeper(bus, ownership.commands.channel, wakes)
-        with bus.listen(channel, waits.heard, waits):
-            self.client = clients.member(ownership.context.owners.client_id)
-            try:
+        if (together := ownership.together) is not None:
+            together.channel = channel
+        self._place = waits = QueueSleeper(bus, ownership.commands.channel, wakes, together)
+        try:
+            with bus.listen(channel, waits.heard, waits):
+                self.client = clients.member(ownership.context.owners.client_id)
                 yield waits
-            finally:
-                waits.stop_watching()
-                self._place, self.client = None, b""
+        finally:
+            waits.left()
+            self.client = b""
+
+    @property
+    def has_queued(self) -> bool:
+        """Whether it has asked as a client in the queue of clients."""
+        return self._place is not None
 
     @property
     def wakes(self) -> Wakes:
@@ -284,8 +290,11 @@ class AcquireRequest:
             if ownership.queue is not None:
                 ownership.queue.heard_busy()
         self.yields = 0
-        if self._place is not None and self._place.placed(answer):
-            return await self.run(deadline)
+        if self._place is not None:
+            if self._place.placed(answer):
+                return await self.run(deadline)
+            if not self._place.watches:
+                answer = replace(answer, retry_in=None)
         if answer.queued or self.uncertain:
             # The server has an entry for it, or may still grant a duplicate. So an undo must follow
             # when the caller leaves or the client closes.
@@ -347,8 +356,8 @@ class AcquireRequest:
         else:
             call = executor.start_packed(script, commands.key, packed, deadline)
             call.fails_fast = self.fails_fast
-        if self.client and (queue := ownership.queue) is not None and (own := self.clients):
-            queue.join_clients(self.client, partial(ownership.leave_clients, own))
+        if self.client and (own := self.clients) is not None:
+            ownership.may_have_joined(self.client, own)
         self.call = call
         context.pending[self] = None
         return call

@@ -57,8 +57,9 @@ class LockSnapshot:
     Attributes:
         holders: Its holders: at most one for an exclusive lock.
         waiters: Who waits, in order, where the server records it: owners for a fair lock of Redis,
-            and in etcd and ZooKeeper; ids of clients for an `RLock` and a `FencedLock` of Redis.
-            None: it does not, and `statistics()` counts the tasks of this client.
+            and in etcd and ZooKeeper; ids of clients for an `RLock`, a `FencedLock` and a
+            read-write lock of Redis. None: it does not, and `statistics()` counts the tasks of
+            this client.
         keys: The keys it uses.
         waiting: The first hundred of them in detail, in Redis; elsewhere nothing.
     """

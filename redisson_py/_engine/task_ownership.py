@@ -7,6 +7,7 @@ from typing import Any
 
 from redisson_py._answers import Disagrees, Granted
 from redisson_py._engine import waiting
+from redisson_py._engine.client_queue import Together
 from redisson_py._engine.context import Context, TaskHolds
 from redisson_py._engine.hold import Hold, lease_end
 from redisson_py._engine.lease import FencedLease, Lease, tell_acquired
@@ -254,7 +255,7 @@ class TaskOwnership(ServerState):
                 if queue.is_busy(waiter) and await self.stream.answered_at(deadline):
                     return None
                 raise self.no_answer()
-        parent, hold = None, None
+        parent, hold, request = None, None, None
         try:
             if isinstance(begun, AcquireRequest):
                 request = begun
@@ -277,6 +278,9 @@ class TaskOwnership(ServerState):
                 if queue is not None and not once:
                     # The server took this client out of the queue with the grant.
                     queue.joined = None
+                elif request.has_queued and (together := self.together) is not None:
+                    context = self.context
+                    together.granted(context.bus.table, context.waiters[self.waiting_key])
                 hold = self.granted(request, task, lease_time, answer)
                 if turn is not None and queue is not None and not turn.taken:
                     queue.turn_not_taken()
@@ -288,10 +292,22 @@ class TaskOwnership(ServerState):
         finally:
             if parent is not None and hold is None:
                 parent.count_read(-1)
+            undone = request is not None and request.undone and request.has_queued
+            if undone and (together := self.together) is not None:
+                # It may have been granted, which took this client out of the queue.
+                together.rouse(self.context.bus.table)
             if not once and queue is not None:
                 queue.asked()
             elif not once:
                 self.context.stopped_waiting(self.waiting_key)
+
+    @property
+    def together(self) -> Together | None:
+        """Who waits in the queue of clients beside the tasks of a local queue; None: nobody can."""
+        waits = self.queue is None and self.context.waiters[self.waiting_key] > 0
+        if not waits or self.commands.clients is None:
+            return None
+        return self.context.together[self.waiting_key]
 
     def new_request(
         self,

@@ -156,7 +156,7 @@ class Table:
         except ValueError:
             return
         if len(payload) > 1 and payload.startswith(b"0"):
-            # For clients that are not ours.
+            # The zero before the number is for us: of the clients that wait some were called.
             value = CALLED
         channel.messages += 1
         left: dict[Wakes, int] = {}
@@ -197,6 +197,14 @@ class Table:
             if (channel := self.channels.get(name)) is not None:
                 self.wake(channel)
                 return
+
+    def wake_one(self, name: bytes) -> None:
+        """Wake the first seat of a channel that was not woken yet."""
+        channel = self.channels.get(name)
+        seats = () if channel is None else channel.seats
+        seat = next((each for each in seats if not each.woken), None)
+        if seat is not None:
+            self._wake(seat)
 
     def drop(self, channel: Channel) -> None:
         """Forget a channel without seats."""

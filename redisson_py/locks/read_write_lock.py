@@ -78,8 +78,8 @@ class ReadLock(ServerLock):
 
     async def inspect(self) -> LockSnapshot:
         """Return a snapshot of the readers, for people. Decide nothing from it."""
-        found = await _inspect(self)
-        return LockSnapshot(found.readers, None, found.keys)
+        found = await _inspect(self, self._commands.client_suffix)
+        return LockSnapshot(found.readers, found.waiters, found.keys, waiting=found.waiting)
 
 
 @final
@@ -119,8 +119,9 @@ class WriteLock(ServerLock):
 
     async def inspect(self) -> LockSnapshot:
         """Return a snapshot of the writer, for people. Decide nothing from it."""
-        found = await _inspect(self)
-        return LockSnapshot(() if found.writer is None else (found.writer,), None, found.keys)
+        found = await _inspect(self, self._commands.client_suffix)
+        holders = () if found.writer is None else (found.writer,)
+        return LockSnapshot(holders, found.waiters, found.keys, waiting=found.waiting)
 
 
 @final
@@ -194,11 +195,16 @@ async def _mode(side: ServerLock) -> bytes | None:
     return mode
 
 
-async def _inspect(side: ReadLock | WriteLock) -> ReadWriteSnapshot:
-    """Return a snapshot of both sides."""
+async def _inspect(side: ReadLock | WriteLock, waits_for: bytes | None = b"") -> ReadWriteSnapshot:
+    """Return a snapshot of both sides; who waits: those whose names in the queue end so."""
     context, key = side._context, side.key
     context.check()
-    lock_left, _, *words = await context.executor.run(INSPECT, key, lock=key)
+    commands = side._commands
+    lock_left, _, count, *words = await context.executor.answer(
+        context.executor.start(INSPECT, key, commands.inspect())
+    )
+    words, rows = words[:count], words[count:]
+    waits = commands.waiters(rows, waits_for or b"")
     describer = Describer(context, context.watchdog.holds.on(key))
     writer = None
     readers: list[HolderSnapshot] = []
@@ -209,4 +215,11 @@ async def _inspect(side: ReadLock | WriteLock) -> ReadWriteSnapshot:
         elif left != -2:
             readers.append(await describer.holder(owner, holds, seconds(left)))
     holders = (*(() if writer is None else (writer,)), *readers)
-    return ReadWriteSnapshot(holders, None, texts(side._commands.keys), writer, tuple(readers))
+    return ReadWriteSnapshot(
+        holders,
+        tuple(each.owner for each in waits),
+        texts(commands.keys),
+        writer,
+        tuple(readers),
+        waiting=await describer.waiting(waits),
+    )

@@ -191,8 +191,8 @@ async def test_a_reader_whose_lease_is_over_does_not_read(
         (shown,) = await listed(server_url)
         snapshot = await look.get_read_write_lock("k").inspect()
         assert [each.owner for each in snapshot.readers] == [lease.owner]
-        assert snapshot.waiters is None
+        assert snapshot.waiters == ()
         for each in (found, shown):
             assert [holder["owner"] for holder in each["holders"]] == [lease.owner]
-            assert (each["holders_total"], each["waiters"]) == (1, None)
+            assert (each["holders_total"], each["waiters"]) == (1, [])
         await gone.release()

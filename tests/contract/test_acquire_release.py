@@ -14,9 +14,7 @@ from redisson_py import (
     Lease,
     LeaseLostError,
     NotHeldError,
-    ReadLock,
     Redisson,
-    WriteLock,
 )
 from redisson_py._time import now
 from redisson_py.locks.lock_like import LockLike
@@ -313,8 +311,7 @@ async def test_inspect_names_the_holder(
         assert holder.task == task.get_name()
     snapshot = await lock.inspect()
     assert snapshot.keys[0] == "k"
-    # Of a read-write lock Redis does not record who waits.
-    assert snapshot.waiters == (None if isinstance(lock, ReadLock | WriteLock) else ())
+    assert snapshot.waiters == ()
 
 
 @pytest.mark.parametrize("kind", ["lock", "fair_lock"])

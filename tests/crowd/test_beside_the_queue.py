@@ -8,8 +8,9 @@ from collections import Counter
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import Redisson, RedLock
+from redisson_py import LockLike, Redisson, RedLock
 from tests.crowd.conftest import Join
+from tests.crowd.kinds import holding, of_kind
 from tests.crowd.queue_look import QUEUE, until_in_queue, until_nobody_is_left
 from tests.fixtures.client import ClientFactory
 from tests.support.waiting import until_async
@@ -20,17 +21,20 @@ pytestmark = [pytest.mark.heart, pytest.mark.timeout(120)]
 SOON = 60
 
 
+@pytest.mark.parametrize("of", ["lock", "write"])
 @pytest.mark.parametrize("section", [0, 0.001, 0.05], ids=["empty", "short", "long"])
 async def test_red_and_multi_locks_over_a_lock_in_a_crowd_come_too(
-    clients: ClientFactory, redis: Redis, section: float
+    clients: ClientFactory, redis: Redis, section: float, of: str
 ) -> None:
     granted = Counter[str]()
     enough = asyncio.Event()
 
     async def work(number: int, kind: str) -> None:
         client = clients()
-        lock = client.get_lock("k")
-        shared = {
+        lock = (
+            client.get_lock("k") if of == "lock" else client.get_read_write_lock("k").write_lock()
+        )
+        shared: LockLike = {
             "lock": lock,
             "red": RedLock(lock),
             "multi": client.get_multi_lock(lock, client.get_lock("{k}other")),
@@ -49,14 +53,15 @@ async def test_red_and_multi_locks_over_a_lock_in_a_crowd_come_too(
     await until_nobody_is_left(redis)
 
 
+@pytest.mark.parametrize("kind", ["lock", "write", "read"])
 async def test_who_does_not_wait_takes_it_once_a_silent_client_is_passed_over(
-    join: Join, clients: ClientFactory, client: Redisson, redis: Redis
+    join: Join, clients: ClientFactory, client: Redisson, redis: Redis, kind: str
 ) -> None:
-    lease = await client.get_lock("k").acquire()
-    silent = await join()
+    lease = await holding(client, kind).acquire()
+    silent = await join(kind)
     silent.stop()
     await lease.release()
-    hasty = clients().get_lock("k")
+    hasty = holding(clients(), kind)
 
     async def taken() -> bool:
         if (lease := await hasty.try_acquire()) is None:
@@ -71,16 +76,17 @@ async def test_who_does_not_wait_takes_it_once_a_silent_client_is_passed_over(
     await until_nobody_is_left(redis)
 
 
+@pytest.mark.parametrize("kind", ["lock", "write", "read"])
 async def test_who_does_not_wait_lets_the_first_client_go_first(
-    clients: ClientFactory, client: Redisson, redis: Redis
+    clients: ClientFactory, client: Redisson, redis: Redis, kind: str
 ) -> None:
     first = clients()
-    lease = await client.get_lock("k").acquire()
-    waits = asyncio.create_task(first.get_lock("k").acquire())
+    lease = await holding(client, kind).acquire()
+    waits = asyncio.create_task(of_kind(first, kind).acquire())
     await until_in_queue(redis, 1)
     await asyncio.sleep(0.03)  # after this newcomers do not come first
     await lease.release()
-    hasty = await client.get_lock("k").try_acquire()
+    hasty = await holding(client, kind).try_acquire()
     assert hasty is None
     await (await waits).release()
 

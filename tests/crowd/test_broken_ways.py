@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, Redisson, ScriptError
 from redisson_py._engine.wakeups import Table
 from redisson_py.testing import EmbeddedServer
-from tests.crowd.kinds import channel_of, of_kind, of_two
+from tests.crowd.kinds import channel_of, each_queue, holding, of_kind, one_by_one_queues
 from tests.crowd.queue_look import QUEUE, until_in_queue, until_nobody_is_left
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
@@ -46,7 +46,7 @@ async def served(tasks: Sequence[asyncio.Task[Any]]) -> None:
             await (await each).release()
 
 
-@of_two
+@each_queue
 async def test_lost_messages_cost_no_more_than_a_safety_poll(
     clients: ClientFactory,
     redis: Redis,
@@ -67,11 +67,14 @@ async def test_lost_messages_cost_no_more_than_a_safety_poll(
     moments = [loop.time()]
 
     async def work(number: int) -> None:
-        lock = of_kind(clients(), kind)
+        # Of two sides, some write.
+        lock = of_kind(clients(), "write" if kind == "read" and number % 4 == 0 else kind)
         while min(granted[each] for each in range(8)) < 5:
             async with lock:
                 moments.append(loop.time())
                 granted[number] += 1
+            # Readers that always overlap keep writers out.
+            await asyncio.sleep(0.002 if kind == "read" else 0)
 
     async with asyncio.timeout(SOON):
         await asyncio.gather(*[work(number) for number in range(8)])
@@ -81,8 +84,8 @@ async def test_lost_messages_cost_no_more_than_a_safety_poll(
     await until_nobody_is_left(redis)
 
 
+@each_queue
 @pytest.mark.parametrize("which", [[0], [1], [2], [0, 1], [0, 1, 2, 3]])
-@of_two
 async def test_waiters_come_back_when_their_connections_break(
     clients: ClientFactory,
     client: Redisson,
@@ -91,7 +94,7 @@ async def test_waiters_come_back_when_their_connections_break(
     which: list[int],
     kind: str,
 ) -> None:
-    lease = await of_kind(client, kind).acquire()
+    lease = await holding(client, kind).acquire()
     link = await proxy()
     crowd = [clients(url=link.url) if each in which else clients() for each in range(4)]
     tasks = await queued(crowd, redis, kind)
@@ -103,12 +106,12 @@ async def test_waiters_come_back_when_their_connections_break(
     await until_nobody_is_left(redis)
 
 
+@each_queue
 @pytest.mark.usefixtures("one_server")
-@of_two
 async def test_a_queue_that_is_lost_is_made_again(
     clients: ClientFactory, client: Redisson, redis: Redis, kind: str
 ) -> None:
-    lease = await of_kind(client, kind).acquire()
+    lease = await holding(client, kind).acquire()
     crowd = [clients() for _ in range(6)]
     tasks = await queued(crowd, redis, kind)
     await redis.delete(QUEUE)
@@ -124,12 +127,12 @@ async def test_a_queue_that_is_lost_is_made_again(
     await until_nobody_is_left(redis)
 
 
-@of_two
+@each_queue
 async def test_a_restarted_server_has_the_crowd_again(
     clients: ClientFactory, own_server: EmbeddedServer, kind: str
 ) -> None:
     holder = clients(url=own_server.url)
-    held = await of_kind(holder, kind).acquire()
+    held = await holding(holder, kind).acquire()
     crowd = [clients(url=own_server.url) for _ in range(6)]
     async with Redis.from_url(own_server.url) as redis:
         tasks = await queued(crowd, redis, kind)
@@ -142,7 +145,7 @@ async def test_a_restarted_server_has_the_crowd_again(
         await until_nobody_is_left(redis)
 
 
-@of_two
+@one_by_one_queues
 async def test_a_full_server_lets_the_crowd_through_when_there_is_room(
     clients: ClientFactory, own_server: EmbeddedServer, kind: str
 ) -> None:
@@ -193,8 +196,8 @@ async def narrow_url(
 
 
 @pytest.mark.usefixtures("one_server")
+@each_queue
 @pytest.mark.parametrize("narrow", [range(4), range(2), range(2, 4)], ids=["all", "first", "last"])
-@of_two
 async def test_without_channels_of_their_own_clients_look_for_themselves(
     clients: ClientFactory,
     redis: Redis,
@@ -207,7 +210,8 @@ async def test_without_channels_of_their_own_clients_look_for_themselves(
     granted = Counter[int]()
 
     async def work(number: int) -> None:
-        lock = of_kind(clients(**({"url": narrow_url} if number in narrow else {})), kind)
+        client = clients(**({"url": narrow_url} if number in narrow else {}))
+        lock = of_kind(client, "write" if kind == "read" and number % 2 else kind)
         while granted[number] < 3:
             async with lock:
                 granted[number] += 1

@@ -10,7 +10,8 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError, Redisson
-from tests.crowd.kinds import of_all, of_kind, of_two
+from redisson_py._commands.client_queue import client_of
+from tests.crowd.kinds import each_kind, each_queue, holding, of_kind
 from tests.crowd.queue_look import QUEUE, members, until_in_queue, until_nobody_is_left
 from tests.fixtures.client import ClientFactory
 from tests.support.waiting import until, until_listening, until_waiting
@@ -21,23 +22,23 @@ pytestmark = [pytest.mark.heart, pytest.mark.timeout(120)]
 SOON = 60
 
 
-@of_all
+@each_kind
 async def test_tasks_that_all_time_out_leave_no_entry(
     clients: ClientFactory, client: Redisson, redis: Redis, kind: str
 ) -> None:
-    async with of_kind(client, kind):
+    async with holding(client, kind):
         crowd = [clients() for _ in range(4)]
         waits = [of_kind(one, kind).try_acquire(timeout=0.3) for one in crowd for _ in range(3)]
         assert set(await asyncio.gather(*waits)) == {None}
         await until_nobody_is_left(redis)
 
 
-@of_all
+@each_kind
 async def test_a_cancelled_task_leaves_its_client_in_the_queue_while_others_wait(
     clients: ClientFactory, client: Redisson, redis: Redis, kind: str
 ) -> None:
     waiter = clients()
-    async with of_kind(client, kind):
+    async with holding(client, kind):
         tasks = [asyncio.create_task(of_kind(waiter, kind).acquire()) for _ in range(3)]
         await until_waiting(waiter, 3)
         await until_in_queue(redis, 1)
@@ -50,9 +51,9 @@ async def test_a_cancelled_task_leaves_its_client_in_the_queue_while_others_wait
         await until_nobody_is_left(redis)
 
 
+@each_queue
 @pytest.mark.parametrize("timeout", [None, SOON])
 @pytest.mark.parametrize("turns", range(4))
-@of_two
 async def test_head_and_the_next_task_are_cancelled_together(
     clients: ClientFactory,
     client: Redisson,
@@ -63,7 +64,7 @@ async def test_head_and_the_next_task_are_cancelled_together(
 ) -> None:
     """The next one was just woken to ask."""
     waiter = clients()
-    async with of_kind(client, kind):
+    async with holding(client, kind):
         lock = of_kind(waiter, kind)
         head, following = [asyncio.create_task(lock.acquire(timeout=timeout)) for _ in range(2)]
         await until_waiting(waiter, 2)
@@ -78,11 +79,11 @@ async def test_head_and_the_next_task_are_cancelled_together(
 
 
 @pytest.mark.parametrize("turns", range(8))
-@of_all
+@each_kind
 async def test_a_client_that_is_cancelled_as_its_call_comes_lets_the_next_go(
     clients: ClientFactory, client: Redisson, redis: Redis, kind: str, turns: int
 ) -> None:
-    lease = await of_kind(client, kind).acquire()
+    lease = await holding(client, kind).acquire()
     first, following = clients(), clients()
     waits = asyncio.create_task(of_kind(first, kind).acquire())
     await until_in_queue(redis, 1)
@@ -153,11 +154,11 @@ async def test_storms_of_timeouts_and_cancellations_leave_nothing_and_starve_nob
     await until_nobody_is_left(redis)
 
 
-@of_two
+@each_queue
 async def test_a_closed_client_that_waited_leaves_no_entry(
     clients: ClientFactory, client: Redisson, redis: Redis, kind: str
 ) -> None:
-    lease = await of_kind(client, kind).acquire()
+    lease = await holding(client, kind).acquire()
     closing, following = clients(), clients()
     waits = asyncio.create_task(of_kind(closing, kind).acquire())
     await until_in_queue(redis, 1)
@@ -165,7 +166,7 @@ async def test_a_closed_client_that_waited_leaves_no_entry(
     await until_in_queue(redis, 2)
     await closing.aclose()
     await asyncio.wait([waits])
-    assert await members(redis) == [following.id]
+    assert [client_of(each.encode()) for each in await members(redis)] == [following.id]
     await lease.release()
     async with asyncio.timeout(SOON):
         await (await waits_too).release()

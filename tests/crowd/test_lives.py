@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-from tests.crowd.kinds import of_kind, of_two
+from tests.crowd.kinds import each_queue, holding, of_kind, one_by_one_queues
 from tests.crowd.queue_look import until_in_queue, until_nobody_is_left
 from tests.fixtures.client import ClientFactory
 from tests.support.waiting import until_listening
@@ -20,11 +20,11 @@ pytestmark = pytest.mark.timeout(120)
 SOON = 60
 
 
-@of_two
+@each_queue
 async def test_a_client_whose_event_loop_was_closed_lets_the_next_go(
     clients: ClientFactory, client: Redisson, redis: Redis, server_url: str, kind: str
 ) -> None:
-    lease = await of_kind(client, kind).acquire()
+    lease = await holding(client, kind).acquire()
     ended = Redisson.from_url(server_url)
 
     async def leave_while_waiting() -> None:
@@ -48,11 +48,11 @@ async def test_a_client_whose_event_loop_was_closed_lets_the_next_go(
     await until_nobody_is_left(redis)
 
 
-@of_two
+@each_queue
 async def test_a_fork_of_a_client_that_waits_neither_asks_nor_leaves(
     clients: ClientFactory, client: Redisson, redis: Redis, kind: str
 ) -> None:
-    lease = await of_kind(client, kind).acquire()
+    lease = await holding(client, kind).acquire()
     waiter = clients()
     waits = asyncio.create_task(of_kind(waiter, kind).acquire())
     await until_in_queue(redis, 1)
@@ -67,11 +67,11 @@ async def test_a_fork_of_a_client_that_waits_neither_asks_nor_leaves(
     await until_nobody_is_left(redis)
 
 
-@of_two
+@one_by_one_queues
 async def test_512_clients_of_one_process_come_in_order(
     clients: ClientFactory, client: Redisson, redis: Redis, kind: str
 ) -> None:
-    lease = await of_kind(client, kind).acquire()
+    lease = await holding(client, kind).acquire()
     crowd = [clients() for _ in range(512)]
     order: list[int] = []
 

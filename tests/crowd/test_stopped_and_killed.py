@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from redisson_py import Redisson
 from tests.crowd.conftest import NEVER, Join
-from tests.crowd.kinds import of_all, of_kind, of_two
+from tests.crowd.kinds import holding, one_by_one, one_by_one_queues
 from tests.crowd.queue_look import called, lease_left, members, until_nobody_is_left
 from tests.fixtures.measured import Measured
 
@@ -22,11 +22,11 @@ pytestmark = pytest.mark.timeout(180)
     [[0], [1], [0, 1], [0, 2], [0, 1, 2]],
     ids=["head", "second", "both", "head and third", "three"],
 )
-@of_all
+@one_by_one
 async def test_stopped_waiters_are_passed_over(
     join: Join, client: Redisson, redis: Redis, measured: Measured, kind: str, silent: list[int]
 ) -> None:
-    lease = await of_kind(client, kind).acquire()
+    lease = await holding(client, kind).acquire()
     # Of the first two one must live; else a safety poll finds out.
     poll = 1.0 if {0, 1} <= set(silent) else NEVER
     crowd = [await join(kind, safety_poll=poll) for _ in range(6)]
@@ -47,11 +47,11 @@ async def test_stopped_waiters_are_passed_over(
 
 
 @pytest.mark.parametrize("stopped", [False, True], ids=["next lives", "next is stopped"])
-@of_two
+@one_by_one_queues
 async def test_clients_of_a_killed_process_are_no_burden(
     join: Join, client: Redisson, redis: Redis, measured: Measured, stopped: bool, kind: str
 ) -> None:
-    lease = await of_kind(client, kind).acquire()
+    lease = await holding(client, kind).acquire()
     dead = await join(kind, count=200)
     crowd = [await join(kind) for _ in range(3)]
     if stopped:
@@ -74,7 +74,7 @@ async def test_clients_of_a_killed_process_are_no_burden(
     [([], []), ([0], []), ([], [0]), ([0, 1], []), ([0], [1]), ([0, 1, 2], [])],
     ids=["", "head too", "head stopped", "two", "one dead, one stopped", "three"],
 )
-@of_all
+@one_by_one
 async def test_the_next_one_comes_when_the_lease_of_a_killed_holder_ends(
     join: Join, redis: Redis, measured: Measured, killed: list[int], stopped: list[int], kind: str
 ) -> None:
@@ -101,11 +101,11 @@ async def test_the_next_one_comes_when_the_lease_of_a_killed_holder_ends(
     assert await members(redis) == []
 
 
-@of_two
+@one_by_one_queues
 async def test_a_killed_client_that_was_called_is_passed_over(
     join: Join, client: Redisson, redis: Redis, kind: str
 ) -> None:
-    lease = await of_kind(client, kind).acquire()
+    lease = await holding(client, kind).acquire()
     crowd = [await join(kind) for _ in range(3)]
     crowd[0].stop()
     await lease.release()
@@ -113,5 +113,47 @@ async def test_a_killed_client_that_was_called_is_passed_over(
     await crowd[0].kill()
     for waiter in crowd[1:]:
         await waiter.granted()
+        await waiter.release()
+    await until_nobody_is_left(redis)
+
+
+@pytest.mark.parametrize("behind", ["read", "write"])
+async def test_a_stopped_reader_keeps_nobody_waiting(
+    join: Join, client: Redisson, redis: Redis, measured: Measured, behind: str
+) -> None:
+    lease = await holding(client, "read").acquire()
+    stopped = await join("read")
+    others = [await join(behind) for _ in range(2)]
+    stopped.stop()
+    released = time.monotonic_ns()
+    await lease.release()
+    for waiter in others:
+        measured(f"{behind} behind a stopped reader: ms", (await waiter.granted() - released) / 1e6)
+        if behind == "write":
+            released = await waiter.release()
+    if behind == "read":
+        for waiter in others:
+            await waiter.release()
+    stopped.go_on()
+    await stopped.granted()
+    await stopped.release()
+    await until_nobody_is_left(redis)
+
+
+async def test_readers_of_a_killed_process_are_no_burden(
+    join: Join, client: Redisson, redis: Redis, measured: Measured
+) -> None:
+    lease = await holding(client, "read").acquire()
+    dead = await join("read", count=200)
+    crowd = [await join("write"), await join("read"), await join("read")]
+    await dead.kill()
+    released = time.monotonic_ns()
+    await lease.release()
+    late = (await crowd[0].granted() - released) / 1e6
+    measured("ms to a writer behind 200 killed readers", late)
+    await crowd[0].release()
+    for waiter in crowd[1:]:
+        await waiter.granted()
+    for waiter in crowd[1:]:
         await waiter.release()
     await until_nobody_is_left(redis)

@@ -12,7 +12,7 @@ import pytest
 from redisson_py import FencedLease, LeaseLostError, Redisson
 from redisson_py._options import Options
 from redisson_py.testing import EmbeddedCluster, EmbeddedSentinel
-from tests.crowd.kinds import of_kind
+from tests.crowd.kinds import Kind, of_kind
 from tests.fixtures.client import ClientFactory
 from tests.support.waiting import until
 
@@ -35,8 +35,11 @@ class Crowd:
         self._tasks = [asyncio.create_task(self._work(each)) for each in range(len(clients))]
 
     async def _work(self, number: int) -> None:
-        lock = of_kind(self._clients[number], self._kind)
-        highest = 0
+        client, highest = self._clients[number], 0
+        if self._kind == "both sides":
+            lock: Kind = of_kind(client, "read" if number % 2 else "write")
+        else:
+            lock = of_kind(client, self._kind)
         while not self._ends:
             # A hold is lost with the master that had not told its replica of it.
             with suppress(LeaseLostError):
@@ -46,6 +49,8 @@ class Crowd:
                         highest = lease.token
                     self.granted[number] += 1
                     await asyncio.sleep(0.002)
+            # Readers that always overlap keep writers out.
+            await asyncio.sleep(0.02 if self._kind == "both sides" else 0)
 
     async def all_served(self) -> None:
         """Return when each client was served again."""
@@ -67,6 +72,11 @@ class Crowd:
             await asyncio.gather(*self._tasks)
 
 
+each_kind = pytest.mark.parametrize(
+    "kind", ["fenced", "write", "both sides", "semaphore", "permits"]
+)
+
+
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have clients give a server as long to answer as a busy machine takes."""
@@ -77,13 +87,12 @@ def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Options, "reply_timeout_where", as_elsewhere)
 
 
-@pytest.mark.parametrize("kind", ["fenced", "semaphore", "permits"])
+@each_kind
 @pytest.mark.parametrize("sync", [0, 1])
 async def test_a_crowd_follows_its_slot(
     cluster: EmbeddedCluster, clients: ClientFactory, sync: int, kind: str
 ) -> None:
     options = {"command_timeout": 25, "sync_replicas": sync, "url": cluster.url}
-    options |= {"idle_lifetime": 60}
     crowd = Crowd([clients(**options) for _ in range(CLIENTS)], kind)
     for _ in range(4):
         await crowd.all_served()
@@ -94,13 +103,17 @@ async def test_a_crowd_follows_its_slot(
     await crowd.end()
 
 
+@each_kind
 @pytest.mark.parametrize("how", ["kill", "graceful"])
 async def test_a_crowd_follows_a_new_master_of_a_cluster(
-    own_cluster: EmbeddedCluster, clients: ClientFactory, how: Literal["kill", "graceful"]
+    own_cluster: EmbeddedCluster,
+    clients: ClientFactory,
+    how: Literal["kill", "graceful"],
+    kind: str,
 ) -> None:
     url = own_cluster.url
     made = [clients(url=url, command_timeout=25, sync_replicas=0) for _ in range(CLIENTS)]
-    crowd = Crowd(made)
+    crowd = Crowd(made, kind)
     await crowd.all_served()
     victim = await own_cluster.master_of("k")
     if how == "kill":

@@ -7,7 +7,14 @@ from random import Random
 from typing import Any, Final
 
 from redisson_py._answers import Granted
-from redisson_py._commands import barrier, lock, permit_expirable_semaphore, plain, semaphore
+from redisson_py._commands import (
+    barrier,
+    lock,
+    permit_expirable_semaphore,
+    plain,
+    read_write_lock,
+    semaphore,
+)
 from redisson_py._commands.replies import decode, stored_number
 from redisson_py._engine.wakeups import Table
 from redisson_py._scripts.source import Script, load_all
@@ -95,7 +102,7 @@ _SCRIPTS: Final[dict[str, Script]] = {
     **{script.name: script for script in load_all()},
     **{
         script.name: script
-        for module in (barrier, lock, permit_expirable_semaphore, semaphore)
+        for module in (barrier, lock, permit_expirable_semaphore, read_write_lock, semaphore)
         for script in vars(module).values()
         if isinstance(script, Script)
     },

@@ -16,13 +16,22 @@ from typing import NamedTuple
 
 from benchmarks.crew import Worker, start_worker
 from benchmarks.rivals import OURS
-from benchmarks.scenarios.crowd import KINDS
+from benchmarks.rivals.kinds import LOCK, ONE_EXPIRABLE, ONE_PERMIT, READ, WRITE
 from redisson_py.testing import running_server
 from tests.interop.driver_build import RELEASE
 from tests.interop.java import Java, JavaObject
 
 #: Seconds until all have their orders, and until they have found their pace.
 _LEAD, _PACE = 0.5, 1.0
+
+#: What the command and the Java driver call them, and what they are.
+_KINDS = {
+    "lock": LOCK,
+    "read": READ,
+    "write": WRITE,
+    "semaphore": ONE_PERMIT,
+    "permits": ONE_EXPIRABLE,
+}
 
 
 class Grants(NamedTuple):
@@ -80,7 +89,7 @@ async def count(
     order = {
         "clients": 1,
         "first": 0,
-        "kind": KINDS[kind],
+        "kind": _KINDS[kind],
         "name": name,
         "hold": hold_ms / 1000,
         "pause": 0,
@@ -164,8 +173,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument(
         "--crowds", type=crowds, default=crowds("2+8,8+8,8+2"), help="Java clients + Python clients"
     )
-    parser.add_argument("--kind", choices=("lock", "semaphore", "permits"), default="lock")
     parser.add_argument("--hold", type=numbers, default=[0.0, 5.0], metavar="MS,MS")
+    parser.add_argument("--kind", choices=_KINDS, default="lock")
     parser.add_argument("--threads", type=int, default=1, help="of each Redisson instance")
     parser.add_argument("--instances", type=int, default=8, help="Redisson instances a JVM")
     parser.add_argument("--seconds", type=float, default=4.0)

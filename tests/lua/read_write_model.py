@@ -17,6 +17,7 @@ UNIT = 1_000_000
 FOR_EVER = 1000
 KEY = b"rw"
 WRITERS = _keys.waiting_writers(KEY)
+CLIENTS = _keys.waiting_clients(KEY)
 CHANNEL = b"redisson_rwlock:{rw}"
 
 
@@ -175,9 +176,9 @@ class Server:
         version_key = _keys.version_key(KEY, mark)
         match step.verb:
             case "acquire":
-                args = [_keys.tombstone(KEY, mark), version_key, WRITERS, mark, step.holds]
-                args += [lease_ms, 0, 0, 0, *([CHANNEL] if step.side == "write" else []), ""]
-                reply = self._run(f"{step.side}_lock.acquire", 4, *args)
+                args = [_keys.tombstone(KEY, mark), version_key, WRITERS, CLIENTS, mark, step.holds]
+                args += [lease_ms, 0, 0, 0, CHANNEL, "", "", 0]
+                reply = self._run(f"{step.side}_lock.acquire", 5, *args)
                 return {None: "granted", -2: "lost", -3: "void"}.get(reply, "busy")
             case "release":
                 tombstone_ms = FOR_EVER * UNIT if step.tombstone else 0
@@ -185,17 +186,19 @@ class Server:
                 args = [mark, step.holds, lease_ms, CHANNEL, tombstone_ms, 0, 0]
                 if step.side == "write":
                     keys, args = [*keys, WRITERS], [*args, 0]
+                keys.append(CLIENTS)
                 reply = self._run(f"{step.side}_lock.release", 1 + len(keys), *keys, *args)
                 return "nothing" if reply is None else "released"
             case "renew":
                 name = "read_lock.renew" if step.side == "read" else "lock.renew"
                 (reply,) = self._run(name, 1, lease_ms, mark)
             case "set_lease":
-                args = [version_key, mark, lease_ms, 0, 0, CHANNEL]
-                reply = self._run(f"{step.side}_lock.set_lease", 2, *args)
+                args = [version_key, CLIENTS, mark, lease_ms, 0, 0, CHANNEL]
+                reply = self._run(f"{step.side}_lock.set_lease", 3, *args)
             case _:
                 self.redis.delete(b"receipt")
-                reply = self._run(f"{step.side}_lock.force_release", 2, b"receipt", CHANNEL, 60000)
+                args = [b"receipt", CLIENTS, CHANNEL, 60000]
+                reply = self._run(f"{step.side}_lock.force_release", 3, *args)
                 return "released" if reply else "nothing"
         return "set" if reply else "nothing"
 

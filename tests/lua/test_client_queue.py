@@ -64,8 +64,7 @@ class TestJoining:
         await queue.release(HOLDER)
         assert await queue.called() == X
         # Redisson's takes what is free.
-        await ask(queue.redis, "HSET", queue.key, JAVA, 1)
-        await queue.redis.pexpire(queue.key, LEASE)
+        await queue.put(JAVA)
         assert (await queue.asks(Y))[1] == 1
         assert await queue.called() == X
         assert (await queue.asks(X))[1] == 0

@@ -36,7 +36,9 @@ class TestReleasing:
         assert (await heard(X), await heard(Y), await heard("all")) == (["0"], [], ["00"])
         # Twice is once.
         assert await queue.release(HOLDER, lease_ms=lease_ms) is None
-        assert (await heard(X), await heard("all")) == ([], [])
+        assert await heard(X) == []
+        # As Redisson, a writer says of what is free already that it is.
+        assert await heard("all") == ([] if queue.suffix == "" else ["0"])
 
     async def test_the_dead_are_passed_over_and_the_new_second_is_told(
         self, queue: QueueScripts, heard: Hearing, lease_ms: int
@@ -53,7 +55,7 @@ class TestReleasing:
         await in_line(queue, "dead-1", "dead-2")
         async with listening(redis, queue.channel) as listener:
             assert await queue.release(HOLDER, lease_ms=lease_ms) == 2
-            assert await listener.heard() == [b"00"]
+            assert await listener.heard() == [b"00" if queue.suffix == "" else b"01"]
         assert await queue.entries() == {}
 
     async def test_a_release_in_part_calls_nobody(

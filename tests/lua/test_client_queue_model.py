@@ -25,8 +25,14 @@ from hypothesis.stateful import (
 from redis.asyncio import Redis
 
 from redisson_py._scripts.source import Script, Wording
-from tests.support.scripts.calls import LEASE, TOMBSTONE, Scripts, ask
-from tests.support.scripts.client_queue import JAVA, LONG, QueueScripts, owner_of
+from tests.support.scripts.calls import TOMBSTONE, Scripts, ask
+from tests.support.scripts.client_queue import (
+    JAVA,
+    LONG,
+    QueueScripts,
+    WriteQueueScripts,
+    owner_of,
+)
 
 T = TypeVar("T")
 
@@ -47,6 +53,7 @@ class PatientScripts(Scripts):
         """Return a script as this server is sent it."""
         wording = super().wording(script)
         text = wording.text.replace(" > 50000 ", f" > {1000 * SILENT} ")
+        text = text.replace("50000 - present", f"{1000 * SILENT} - present")
         return replace(wording, text=text, sha=sha1(text.encode()).hexdigest())
 
 
@@ -130,6 +137,7 @@ class Line(RuleBasedStateMachine):
     """The scripts on a server beside the model."""
 
     url = ""
+    kind = ""
     machines = 0
 
     def __init__(self) -> None:
@@ -146,9 +154,11 @@ class Line(RuleBasedStateMachine):
 
     async def _open(self) -> None:
         self.redis = Redis.from_url(self.url)
-        fenced = self.machines % 2 == 1
-        scripts = await PatientScripts.on(self.redis)
-        self.queue = QueueScripts(scripts, fenced=fenced, key=b"q%d" % self.machines)
+        scripts, key = await PatientScripts.on(self.redis), b"q%d" % self.machines
+        if self.kind == "write":
+            self.queue: QueueScripts = WriteQueueScripts(scripts, key=key)
+        else:
+            self.queue = QueueScripts(scripts, fenced=self.kind == "fenced", key=key)
         self.pubsub: Any = self.redis.pubsub()
         for client in (*CLIENTS, "end"):
             await self._listen(client)
@@ -169,8 +179,8 @@ class Line(RuleBasedStateMachine):
         await self.redis.publish(end, "end")
         told = []
         while (message := await self._message("message"))["channel"] != end:
-            client = message["channel"].removeprefix(self.queue.channel + b":")
-            told.append((client.decode(), message["data"].decode()))
+            client = message["channel"].removeprefix(self.queue.channel + b":").decode()
+            told.append((client.removesuffix(self.queue.suffix), message["data"].decode()))
         return told
 
     def owner(self, client: str) -> str:
@@ -276,8 +286,7 @@ class Line(RuleBasedStateMachine):
     @precondition(lambda self: self.model.holder is None)
     @rule()
     def redisson_takes_it(self) -> None:
-        self.go(ask(self.redis, "HSET", self.queue.key, JAVA, 1))
-        self.go(ask(self.redis, "PEXPIRE", self.queue.key, LEASE))
+        self.go(self.queue.put(JAVA))
         self.model.holder = JAVA
 
     @rule()
@@ -343,17 +352,17 @@ class Line(RuleBasedStateMachine):
         await self.redis.aclose()
 
 
-@pytest.fixture
-def machine(server_url: str) -> type[Line]:
+@pytest.fixture(params=["plain", "fenced", "write"])
+def machine(server_url: str, request: pytest.FixtureRequest) -> type[Line]:
     """The machine, on the session's server."""
-    return type("OnServer", (Line,), {"url": server_url})
+    return type("OnServer", (Line,), {"url": server_url, "kind": request.param})
 
 
 def test_every_interleaving_is_answered_as_the_model_says(machine: type[Line]) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=50,
+            max_examples=25,
             stateful_step_count=25,
             deadline=None,
             suppress_health_check=[HealthCheck.too_slow],

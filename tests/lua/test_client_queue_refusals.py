@@ -42,7 +42,7 @@ async def poor(queue: QueueScripts, redis: Redis, server_url: str) -> AsyncItera
     """The same lock, as a user that lacks what `forbid` names."""
     await ask(redis, "ACL", "SETUSER", "poor", "on", "nopass", "~*", "&*", "+@all")
     async with Redis.from_url(url_of_user(server_url, "poor")) as client:
-        yield QueueScripts(await Scripts.on(client), fenced=queue.fenced)
+        yield type(queue)(await Scripts.on(client), fenced=queue.fenced)
     await ask(redis, "ACL", "DELUSER", "poor")
     await redis.flushdb()
 
@@ -81,8 +81,7 @@ async def test_a_holder_releases_all_the_same(
         assert await queue.holds() == {}
         # Where nobody is called, those that look hear of it.
         assert await heard("all") == ["00"]
-        await ask(queue.redis, "HSET", queue.key, HOLDER, 1)
-        await queue.redis.pexpire(queue.key, LEASE)
+        await queue.put(HOLDER)
     assert await poor.set_lease(HOLDER, LEASE // 2) == 1
     assert await queue.holds() == {HOLDER: 1}
 
@@ -125,7 +124,9 @@ async def test_an_acquire_holds_with_a_lease_or_not_at_all(
     if result == "granted":
         assert 0 < await queue.left() <= LEASE
         assert asks not in await queue.waiting()
-        assert await poor.release(owner_of(asks)) is not None
+        # A release of the write side needs HLEN too, of which the first acquire of a client asks.
+        may = queue if (queue.suffix, rule) == (":write", "-hlen") else poor
+        assert await may.release(owner_of(asks)) is not None
     # The others still come, in spite of it.
     for _ in range(4):
         reply = await queue.asks(Z)

@@ -56,7 +56,7 @@ class TestWhatVanishes:
     async def test_all_but_the_note_of_a_call(self, queue: QueueScripts, heard: Hearing) -> None:
         await in_line(queue, X)
         await queue.release(HOLDER)
-        await ask(queue.redis, "ZREM", queue.clients, X)
+        await queue.drop(X)
         assert await queue.asks(Y) is None
         assert (await queue.asks(X))[1] == 0
         assert await queue.release(owner_of(Y)) == -1
@@ -142,8 +142,9 @@ async def test_one_release_passes_over_all_the_dead(
     assert await heard(X) == ["0"]
     assert (await queue.called(), await queue.waiting()) == (X, [X])
     # Each of the dead is called, the first twice, then X; '00'. The dead leave by the hundred.
-    calls = {name: counted.calls[name] for name in ("publish", "zrange", "zrem")}
+    calls = [counted.calls[name] for name in ("publish", "zrange", "zrem")]
     rounds = 1 + CROWD // 100
-    assert calls == {"publish": CROWD + 3, "zrange": rounds + 2, "zrem": rounds}
+    # These names say no side.
+    assert calls == [CROWD + 3 - len(queue.suffix[:1]), rounds + 2, rounds]
     usec = (await redis.info("commandstats"))["cmdstat_evalsha"]["usec"]
     measured(f"{CROWD} dead clients in a queue", f"{memory} bytes, a release of {usec} us")

@@ -27,8 +27,7 @@ OWED_NOTHING = 4_000_000_000_000_000
 async def java_takes_it(queue: QueueScripts) -> None:
     """Free it, and have Redisson take it before the one that was called."""
     await ask(queue.redis, "DEL", queue.key)
-    await ask(queue.redis, "HSET", queue.key, JAVA, 1)
-    await ask(queue.redis, "PEXPIRE", queue.key, 30_000)
+    await queue.put(JAVA)
 
 
 async def test_who_was_granted_more_than_its_share_is_not_woken(

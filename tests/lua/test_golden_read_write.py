@@ -132,7 +132,7 @@ async def test_many_readers(rw: ReadWriteScripts, redis: Redis) -> None:
         assert await rw.read.release(U1) is None
         assert await listener.heard() == []
         assert await rw.read.release(U2) == 2  # freed, and one client told
-        assert await listener.heard() == [b"0"]
+        assert await listener.heard() == [b"00"]
         assert await keys(redis) == []
         assert await rw.read.release(U2) is None
         assert await listener.heard() == [b"0"]
@@ -155,12 +155,12 @@ async def test_one_writer_and_its_downgrade(rw: ReadWriteScripts, redis: Redis) 
         assert await rw.write.release(U1) == 2
         assert await rw.fields() == {"mode": "read", U1: "1"}
         # Redisson says nothing, and waiting readers sleep on. Its listeners ignore a 2.
-        assert await listener.heard() == [b"2"]
+        assert await listener.heard() == [b"02"]
         assert await rw.read.release(U1) == 2
-        assert await listener.heard() == [b"0"]
+        assert await listener.heard() == [b"00"]
         assert await rw.write.acquire(U2) is None
         assert await rw.write.release(U2) == 2
-        assert await listener.heard() == [b"1"]
+        assert await listener.heard() == [b"01"]
         assert await keys(redis) == []
         assert await rw.write.release(U2) is None
         assert await listener.heard() == [b"1"]
@@ -174,12 +174,12 @@ async def test_forced_releases_publish_the_mode_that_was_freed(
         assert await rw.write.force_release("r1") == 0
         assert await listener.heard() == []
         assert await rw.read.force_release("r2") == 1
-        assert await listener.heard() == [b"0"]
+        assert await listener.heard() == [b"00"]
         await rw.write.acquire(U1)
         assert await rw.read.force_release("r3") == 0
         assert await listener.heard() == []
         assert await rw.write.force_release("r4") == 1
-        assert await listener.heard() == [b"1"]
+        assert await listener.heard() == [b"01"]
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ async def test_names_with_braces_and_bytes(
         assert await rw.read.renew("u:1") == 1
         assert await rw.read.release("u:1") == 2
         assert await keys(redis) == []
-        assert await listener.heard() == [b"0"]
+        assert await listener.heard() == [b"00"]
 
 
 class TestWithRedisson:

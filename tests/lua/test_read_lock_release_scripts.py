@@ -149,7 +149,7 @@ class TestRelease:
 
 class TestInspect:
     async def test_a_free_lock(self, rw: ReadWriteScripts) -> None:
-        assert await rw.inspect() == [-2, b""]
+        assert await rw.inspect() == [-2, b"", 0]
 
     async def test_readers_each_with_what_is_left_of_their_lease(
         self, rw: ReadWriteScripts, redis: Redis
@@ -160,7 +160,8 @@ class TestInspect:
         await rw.read.acquire(C)
         await rw.end_holds(C)
         before = await everything(redis)
-        left, mode, *rest = await rw.inspect()
+        left, mode, count, *rest = await rw.inspect()
+        assert count == len(rest)
         assert LEASE < left <= LONG
         assert mode == b"read"
         found = {rest[i]: (rest[i + 1], rest[i + 2]) for i in range(0, len(rest), 3)}
@@ -177,7 +178,8 @@ class TestInspect:
     async def test_a_writer_that_also_reads(self, rw: ReadWriteScripts) -> None:
         await rw.write.acquire(A, lease_ms=LONG)
         await rw.read.acquire(A, lease_ms=LEASE)
-        left, mode, *rest = await rw.inspect()
+        left, mode, count, *rest = await rw.inspect()
+        assert count == len(rest)
         assert LEASE < left <= LONG
         assert mode == b"write"
         assert rest[:5] == [f"{A}:write".encode(), 1, -2, A.encode(), 1]

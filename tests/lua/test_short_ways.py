@@ -331,11 +331,12 @@ async def test_the_release_of_a_plain_permit_refuses_a_bad_number(
         (
             "read",
             {"exists": 1, "set": 1, "hset": 1, "pexpire": 1}
-            | {"hmget": 1, "hlen": 1, "publish": 1, "del": 1},
+            | {"hmget": 1, "hlen": 1, "zrange": 1, "publish": 1, "del": 1},
         ),
         (
             "write",
-            {"exists": 1, "hset": 1, "pexpire": 1, "hget": 1, "hlen": 1, "publish": 1, "del": 1},
+            {"exists": 1, "hset": 1, "pexpire": 1}
+            | {"hget": 1, "hlen": 1, "zrange": 1, "publish": 1, "del": 1},
         ),
         (
             "semaphore of 3",
@@ -354,11 +355,10 @@ async def test_a_plain_pair_costs_these_commands(
 ) -> None:
     subject = KINDS[kind](scripts, True)
     # The first acquire makes a semaphore, and the first run loads a script.
-    assert await subject.acquire() is None
-    assert await subject.release() == 1
-    async with Counted(redis) as counted:
-        assert await subject.acquire() is None
-        assert await subject.release() == 1
+    for _ in range(2):
+        async with Counted(redis) as counted:
+            assert await subject.acquire() is None
+            assert await subject.release() == 1
     assert counted.calls == {"evalsha": 2, **commands}
     await redis.flushdb()
 

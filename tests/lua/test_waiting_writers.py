@@ -160,7 +160,7 @@ class TestWriters:
         async with listening(rw.redis, rw.channel) as heard:
             for _ in range(times):
                 assert await rw.write.undo(B) is None
-            assert await heard.heard() == [b"2"]
+            assert await heard.heard() == [b"02"]
         assert await waiting(rw) == set()
         assert not await is_refused(rw)
 

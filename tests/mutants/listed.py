@@ -15,6 +15,7 @@ from tests.mutants.listed_ends import ENDS
 from tests.mutants.listed_etcd import ETCD
 from tests.mutants.listed_holds import HOLDS
 from tests.mutants.listed_plain import PLAIN
+from tests.mutants.listed_read_write_queue import READ_WRITE_QUEUE
 from tests.mutants.listed_sentinel import SENTINEL
 from tests.mutants.listed_servers import SERVERS
 from tests.mutants.listed_stores import STORES
@@ -302,6 +303,7 @@ MUTANTS = (
     *SERVERS,
     *PLAIN,
     *CLIENT_QUEUE,
+    *READ_WRITE_QUEUE,
     *CLUSTER,
     *TOPOLOGIES,
     *STORES,

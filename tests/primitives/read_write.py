@@ -28,7 +28,14 @@ def whole(side: ReadLock | WriteLock) -> ReadWriteLock:
 async def all_asleep(lock: ReadWriteLock, count: int) -> None:
     """Return when so many tasks of this lock's client wait, and none for an answer."""
     context = lock.read_lock()._context
-    await until(lambda: context.bus.table.seats == count and not context.pending)
+    # One that watches all releases has a second seat.
+    await until(
+        lambda: (
+            context.registry.waiting + context.waiters.total() == count
+            and context.bus.table.seats >= count
+            and not context.pending
+        )
+    )
 
 
 async def fields(redis: Redis, name: str = "k") -> dict[str, str]:

@@ -308,14 +308,16 @@ class TestWaiting:
                 await write.release()
                 readers = await asyncio.gather(*waiting)
         assert len(await fields(redis)) == 41
-        # The release, and a question of each; those of one client leave together.
-        assert counted.calls["evalsha"] == 41
-        assert counted.calls["publish"] == 1
-        assert traffic.writes == writes + 1
+        # The release, and a question of each; those of one client leave together. The first two of
+        # the queue look once when nothing was heard for a moment.
+        assert 41 <= counted.calls["evalsha"] <= 43
+        # To Redisson's clients, and to each of ours.
+        assert counted.calls["publish"] == 3
+        assert writes < traffic.writes <= writes + 2
         for reader in readers:
             await reader.let_go()
 
-    async def test_waiting_readers_cost_one_subscription(
+    async def test_waiting_readers_cost_one_subscription_each_to_their_channel_and_to_all_releases(
         self, lock: ReadLock, clients: ClientFactory, redis: Redis
     ) -> None:
         async with Counted(redis) as counted, read_write_lock(clients()).write_lock():
@@ -325,5 +327,5 @@ class TestWaiting:
             for task in waiting:
                 task.cancel()
             await asyncio.wait(waiting)
-        assert counted.calls["subscribe"] == 1
+        assert counted.calls["subscribe"] <= 2
         assert lock.statistics().waiters == 0

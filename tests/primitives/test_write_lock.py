@@ -32,7 +32,7 @@ class TestCosts:
             for _ in range(50):
                 async with this:
                     pass
-        once = {"exists", "hset", "pexpire", "hlen", "del", "publish"}
+        once = {"exists", "hset", "pexpire", "hlen", "del", "publish", "zrange"}
         once |= {"set", "hmget"} if side == "read_lock" else {"hget"}
         assert counted.calls == {"evalsha": 100} | dict.fromkeys(once, 50)
 
@@ -49,8 +49,10 @@ class TestCosts:
             for read in reads:
                 await read.let_go()
             lease = await waiting
-        assert counted.calls["evalsha"] == 21
-        assert counted.calls["publish"] == 1
+        # The first of the queue looks once when nothing was heard for a moment.
+        assert 21 <= counted.calls["evalsha"] <= 22
+        # To Redisson's clients, and to the writer.
+        assert counted.calls["publish"] == 2
         await lease.release()
 
 
@@ -212,7 +214,7 @@ class TestWaiting:
             asyncio.create_task(held_by_another_task(side))
             for side in (far.read_lock(), far.read_lock(), far.write_lock(), far.write_lock())
         ]
-        await all_asleep(far, 3)  # one writer stands for all in its line
+        await all_asleep(far, 4)
         async with asyncio.timeout(20):  # sooner than the safety poll
             await holder.release()
             for each in asyncio.as_completed(waiting):

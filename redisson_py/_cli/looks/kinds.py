@@ -27,6 +27,7 @@ from redisson_py._cli.looks.replies import (
     waiting_clients,
     want_permits,
 )
+from redisson_py._commands.client_queue import client_of
 from redisson_py._commands.permit_expirable_semaphore import owner_of
 from redisson_py._commands.read_write_lock import WRITE_SUFFIX
 
@@ -142,8 +143,8 @@ class Looker:
             (key, "LRANGE", queue, 0, last),
             (key, "GET", token_key),
             (key, "ZRANGE", writers_key, 0, last, "REV", "WITHSCORES"),
-            # One more: the first entry may say who was called.
-            (key, "ZRANGE", clients_key, 0, self._listed, "WITHSCORES"),
+            # The first entries may say who was called: of a lock one, or many readers.
+            (key, "ZRANGE", clients_key, 0, 2 * self._listed, "WITHSCORES"),
             (key, "TIME"),
         ]
         cursor, flat = scanned or (b"0", [])
@@ -172,8 +173,14 @@ class Looker:
             ]
             if there:
                 total = max(len(parties), (length or 0) - (mode is not None) - over)
-            # A dead writer keeps nobody out.
-            live = [owner for owner, ends_at in pairs(writers or []) if until(ends_at, time) > 0]
+            # A dead writer keeps nobody out. Those that wait alone stand in the queue too.
+            clients_there = {member for member, _ in pairs(clients or [])}
+            live = [
+                owner
+                for owner, ends_at in pairs(writers or [])
+                if until(ends_at, time) > 0
+                and client_of(owner).encode() + WRITE_SUFFIX.encode() not in clients_there
+            ]
             waiting += [Party(text(each).removesuffix(WRITE_SUFFIX), 0) for each in live]
             known = (queue_length or 0) - dead + (writer_count or 0) - len(pairs(writers or []))
             known += client_count or 0
@@ -181,7 +188,8 @@ class Looker:
         if not (there or waiting or token):
             return None
         kind: Kind = "lock"
-        if mode or (writers and not parties):
+        sides = any(member.endswith((b":read", b":write")) for member, _ in pairs(clients or []))
+        if mode or ((writers or sides) and not parties):
             kind = "read-write-lock"
         elif queued:
             kind = "fair-lock"
@@ -194,8 +202,7 @@ class Looker:
             holders=tuple(parties),
             holders_total=total,
             waiters=tuple(waiting),
-            # Readers, and writers that do not go first, are not recorded.
-            waiters_total=waiters_total or (None if reads_writes else 0),
+            waiters_total=waiters_total,
             channel=_keys.read_write_channel(key) if reads_writes else _keys.lock_channel(key),
             token=integer(token),
             keys=(

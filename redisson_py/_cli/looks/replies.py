@@ -74,13 +74,14 @@ def waiting_clients(rows: list[Any], time: list[bytes]) -> list[Party]:
     """Return the clients in a queue.
 
     See lua/lib/front: scores are microseconds, negative where they say when a client was called.
-    For `<` see lua/lib/wake_foreign.
+    For `<` see lua/lib/wake_foreign, for smaller scores lua/lib/sides_front.
     """
     present = int(time[0]) * 1_000_000 + int(time[1])
     called: dict[bytes, float] = {}
     found: list[Party] = []
     for member, score in pairs(rows):
-        since = max(0.0, (present - abs(score)) / 1e6)
+        moment = score + 1e15 if 0 < score < 1e15 else abs(score)
+        since = max(0.0, (present - moment) / 1e6)
         if member.startswith(b">"):
             called[member[1:]] = since
         elif not member.startswith(b"<"):

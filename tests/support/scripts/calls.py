@@ -51,8 +51,9 @@ class Scripts:
             values = {"needs": "", **values}
         if "compares" in script.args:
             values = {"compares": 0, **values}
-        if "client" in script.args and "yields" in script.args:
-            values = {"client": "", "yields": 0, **values}
+        if "client" in script.args and "needs" in script.args:
+            goes_last = "defers" if "defers" in script.args else "yields"
+            values = {"client": "", goes_last: 0, **values}
         if "counter" in script.keys and "clients" in script.keys:
             counter = values["counter"]
             assert isinstance(counter, bytes)

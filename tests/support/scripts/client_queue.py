@@ -6,8 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from redisson_py._scripts.source import Arg
-from tests.support.scripts.calls import LEASE, ask
+from tests.support.scripts.calls import LEASE, A, Scripts, ask
 from tests.support.scripts.lock import LockScripts
+from tests.support.scripts.read_write import SideScripts
 
 
 def owner_of(client: str, number: int = 1) -> str:
@@ -34,9 +35,17 @@ Hearing = Callable[[str], Awaitable[list[str]]]
 class QueueScripts(LockScripts):
     """The scripts of one lock as clients call them that wait in its queue."""
 
+    #: What is behind the ids of clients in the queue, and behind owners in the hash.
+    suffix = ""
+
+    async def put(self, owner: str, lease_ms: int = LEASE) -> None:
+        """Have an owner hold it that did not ask."""
+        await ask(self.redis, "HSET", self.key, owner, 1)
+        await self.redis.pexpire(self.key, lease_ms)
+
     def own_channel(self, client: str) -> bytes:
         """Return where a client hears that it is called."""
-        return self.channel + b":" + client.encode()
+        return self.channel + b":" + (client + self.suffix).encode()
 
     async def asks(
         self, client: str, *, owner: str = "", lease_ms: Arg = LEASE, yields: Arg = 0
@@ -77,7 +86,7 @@ class QueueScripts(LockScripts):
     async def entries(self) -> dict[str, float]:
         """Return what is in the queue: clients and when each joined, and the note of a call."""
         found = await ask(self.redis, "ZRANGE", self.clients, 0, -1, "WITHSCORES")
-        return {member.decode(): float(score) for member, score in found}
+        return {member.decode().removesuffix(self.suffix): float(score) for member, score in found}
 
     async def waiting(self) -> list[str]:
         """Return the clients in the queue, the first one first."""
@@ -103,12 +112,73 @@ class QueueScripts(LockScripts):
     async def joined_ago(self, client: str, milliseconds: float) -> None:
         """Have a client wait for so long already."""
         score = await self.now() - round(milliseconds * 1000)
-        await ask(self.redis, "ZADD", self.clients, "XX", score, client)
+        await ask(self.redis, "ZADD", self.clients, "XX", score, client + self.suffix)
 
     async def called_ago(self, client: str, milliseconds: float) -> None:
         """Have a client be called so long ago."""
         score = round(milliseconds * 1000) - await self.now()
-        await ask(self.redis, "ZADD", self.clients, score, ">" + client)
+        await ask(self.redis, "ZADD", self.clients, score, ">" + client + self.suffix)
+
+    async def drop(self, *members: str) -> None:
+        """Take entries out of the queue."""
+        await ask(self.redis, "ZREM", self.clients, *(each + self.suffix for each in members))
+
+
+class WriteQueueScripts(QueueScripts):
+    """The same for the write side of a read-write lock."""
+
+    suffix = ":write"
+
+    def __init__(self, scripts: Scripts, *, fenced: bool = False, key: bytes = b"k") -> None:
+        super().__init__(scripts, fenced=fenced, key=key)
+        self.side = SideScripts(scripts, "write", key)
+        self.channel = self.side.channel
+
+    def tombstone(self, owner: str) -> bytes:
+        return self.side.tombstone(owner)
+
+    async def put(self, owner: str, lease_ms: int = LEASE) -> None:
+        await ask(self.redis, "HSET", self.key, "mode", "write", owner + self.suffix, 1)
+        await self.redis.pexpire(self.key, lease_ms)
+
+    async def acquire(self, owner: str = A, *numbers: Any, **how: Any) -> Any:
+        return await self.side.acquire(owner, *numbers, **how)
+
+    async def release(self, owner: str = A, *numbers: Any, **how: Any) -> Any:
+        return await self.side.release(owner, *numbers, **how)
+
+    async def set_lease(self, owner: str = A, *numbers: Any, **how: Any) -> int:
+        return await self.side.set_lease(owner, *numbers, **how)
+
+    async def force_release(self, *numbers: Any) -> int:
+        return await self.side.force_release(*numbers)
+
+    async def asks(
+        self, client: str, *, owner: str = "", lease_ms: Arg = LEASE, yields: Arg = 0
+    ) -> Any:
+        return await self.side.acquire(
+            owner or owner_of(client),
+            lease_ms=lease_ms,
+            client=client + self.suffix,
+            yields=yields,
+        )
+
+    async def leaves(self, client: str) -> int:
+        return int(
+            await self.scripts.run(
+                "read_write_lock.leave",
+                lock=self.key,
+                clients=self.clients,
+                client=client + self.suffix,
+                channel=self.channel,
+            )
+        )
+
+    async def holds(self) -> dict[str, int]:
+        found: dict[bytes, bytes] = await ask(self.redis, "HGETALL", self.key)
+        found.pop(b"mode", None)
+        counts = {owner.decode(): int(count) for owner, count in found.items()}
+        return {owner.removesuffix(self.suffix): count for owner, count in counts.items()}
 
 
 async def in_line(queue: QueueScripts, *clients: str) -> None:

@@ -32,6 +32,7 @@ class SideScripts:
         self.key = key
         self.channel = _keys.prefixed(b"redisson_rwlock", key)
         self.writers = _keys.waiting_writers(key)
+        self.clients = _keys.waiting_clients(key)
 
     def field(self, owner: str = A) -> str:
         """Return what the hash calls an owner on this side."""
@@ -58,25 +59,28 @@ class SideScripts:
         version: Arg = 0,
         version_ms: Arg = 0,
         waits: Arg = 0,
-    ) -> int | None:
-        """Ask for a hold count; `waits`: a reader yields, a writer counts as waiting (in ms)."""
-        values: dict[str, Arg] = (
-            {"yields": waits}
-            if self.side == "read"
-            else {"alive_ms": waits, "channel": self.channel}
-        )
-        reply: int | None = await self.scripts.run(
+        client: Arg = "",
+        yields: Arg = 0,
+    ) -> Any:
+        """Ask for a hold count; `waits`: a reader yields, a writer counts as waiting (in ms).
+
+        A `client` waits in the queue of clients.
+        """
+        values: dict[str, Arg] = {"yields" if self.side == "read" else "alive_ms": waits}
+        values |= {"client": client, "defers" if self.side == "read" else "yields": yields}
+        return await self.scripts.run(
             f"{self.side}_lock.acquire",
             lock=self.key,
             tombstone=self.tombstone(owner),
             writers=self.writers,
+            clients=self.clients,
             owner=self.field(owner),
             holds=holds,
             lease_ms=lease_ms,
+            channel=self.channel,
             **self.versioned(owner, version, version_ms),
             **values,
         )
-        return reply
 
     async def release(
         self,
@@ -95,6 +99,7 @@ class SideScripts:
             f"{self.side}_lock.release",
             lock=self.key,
             tombstone=self.tombstone(owner),
+            clients=self.clients,
             owner=self.field(owner),
             holds=holds,
             lease_ms=lease_ms,
@@ -129,6 +134,7 @@ class SideScripts:
             await self.scripts.run(
                 f"{self.side}_lock.set_lease",
                 lock=self.key,
+                clients=self.clients,
                 owner=self.field(owner),
                 lease_ms=lease_ms,
                 channel=self.channel,
@@ -143,6 +149,7 @@ class SideScripts:
                 f"{self.side}_lock.force_release",
                 lock=self.key,
                 receipt=self.receipt(request),
+                clients=self.clients,
                 channel=self.channel,
                 receipt_ms=receipt_ms,
             )
@@ -213,5 +220,7 @@ class ReadWriteScripts:
 
     async def inspect(self) -> list[Any]:
         """Read the lock."""
-        found: list[Any] = await self.scripts.run("read_write_lock.inspect", lock=self.key)
+        found: list[Any] = await self.scripts.run(
+            "read_write_lock.inspect", lock=self.key, clients=self.read.clients
+        )
         return found

@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.locks.LockSupport;
+import org.redisson.api.RLock;
 import org.redisson.api.RPermitExpirableSemaphore;
 import org.redisson.api.RSemaphore;
 import org.redisson.api.RedissonClient;
@@ -79,13 +80,22 @@ final class BenchSections {
                     return () -> semaphore.release(permit);
                 }
                 default -> {
-                    client.getLock(name).lock();
-                    return client.getLock(name)::unlock;
+                    RLock lock = lock();
+                    lock.lock();
+                    return lock::unlock;
                 }
             }
         } catch (InterruptedException interrupted) {
             throw new IllegalStateException(interrupted);
         }
+    }
+
+    private RLock lock() {
+        return switch (kind) {
+            case "read" -> client.getReadWriteLock(name).readLock();
+            case "write" -> client.getReadWriteLock(name).writeLock();
+            default -> client.getLock(name);
+        };
     }
 
     private static void pause(long nanos) {
