@@ -290,7 +290,8 @@ async def test_the_last_that_waits_takes_the_client_out_of_the_queue_of_clients(
     """The head, which joined that queue, has left while another task waited and could not ask."""
     left = 0
 
-    def leave() -> None:
+    def leave(*, closing: bool) -> None:
+        assert not closing
         nonlocal left
         left += 1
 
