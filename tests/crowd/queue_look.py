@@ -43,7 +43,7 @@ async def called(redis: Redis) -> list[str]:
 
 async def lease_left(redis: Redis, kind: str) -> int:
     """Return the milliseconds left of the one lease."""
-    if kind in ("lock", "fenced"):
+    if kind in ("lock", "fenced", "write"):
         return int(await redis.pttl("k"))
     suffix = b"redisson_py:permits" if kind == "semaphore" else b"timeout"
     ((_, ends_at),) = await ask(redis, "ZRANGE", _keys.suffixed(b"k", suffix), 0, -1, "WITHSCORES")
