@@ -51,7 +51,8 @@ def used_before(backend: Backend, loops: Loops) -> None:
 
 async def is_free(backend: Backend, *names: str) -> bool:
     """Whether a new client gets all these names at once."""
-    client = backend.client()
+    # It keeps the first while it takes the last.
+    client = backend.client(lease_time=10 * LEASE)
     try:
         leases = [await client.get_lock(each).try_acquire() for each in names]
         for each in leases:
