@@ -10,11 +10,8 @@ local function busy_side(lock, clients, client, prefers)
   for _, field in ipairs(readers) do
     ours = ours and (field == 'mode' or string.find(field, ':0', 1, true) ~= nil)
   end
-  local last = redis.pcall('ZRANGE', clients, '-1', '-1', 'WITHSCORES')
-  if place == 0 and few and not ours and string.sub(last[1] or '', 1, 1) == '<' then
-    local waiting = redis.call('ZCARD', clients) - 1
-    local owed = math.min(tonumber(last[2]) - 4000000000000000 + waiting, 32 * waiting)
-    redis.pcall('ZADD', clients, string.format('%.0f', 4000000000000000 + owed), last[1])
+  if place == 0 and few and not ours then
+    owe_ours(clients)
   end
   return {redis.call('PTTL', lock), place, ours and 0 or 1}
 end

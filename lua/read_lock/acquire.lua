@@ -90,6 +90,7 @@ local version_key = KEYS[3]
 --! include lib.leave_sides
 --! include lib.may_enter
 --! include lib.join_sides
+--! include lib.owe_ours
 --! include lib.busy_side
 --! include lib.bring_readers
 
