@@ -6,7 +6,7 @@ import asyncio
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
 import pytest
 import pytest_asyncio
@@ -28,7 +28,7 @@ class Waiter:
     async def line(self) -> list[str]:
         """Return the words of the next thing it says."""
         assert self.process.stdout is not None
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             return (await self.process.stdout.readline()).decode().split()
 
     async def granted(self) -> int:
@@ -57,6 +57,23 @@ class Waiter:
         """Kill it."""
         self.process.kill()
         await self.process.wait()
+
+
+async def in_turn(waiters: Iterable[Waiter]) -> AsyncIterator[tuple[Waiter, int]]:
+    """Return each once it was granted the lock, and when.
+
+    Mostly they come in order. On a busy machine one that lives may be silent for so long that it is
+    passed over too.
+    """
+    granted = {asyncio.create_task(each.granted()): each for each in waiters}
+    try:
+        while granted:
+            done, _ = await asyncio.wait(granted, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                yield granted.pop(task), task.result()
+    finally:
+        for task in granted:
+            task.cancel()
 
 
 #: Starts a process whose clients wait, and returns when they are in the queue.

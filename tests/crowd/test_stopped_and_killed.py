@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Sequence
 
 import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-from tests.crowd.conftest import NEVER, Join
+from tests.crowd.conftest import NEVER, Join, Waiter, in_turn
 from tests.crowd.kinds import holding, one_by_one, one_by_one_queues
 from tests.crowd.queue_look import called, lease_left, members, until_nobody_is_left
 from tests.fixtures.measured import Measured
 
 #: Each process takes a second to start on a busy machine.
 pytestmark = pytest.mark.timeout(180)
+
+
+def live(crowd: Sequence[Waiter], others: Collection[int]) -> list[Waiter]:
+    """Return all but some of a crowd."""
+    return [each for number, each in enumerate(crowd) if number not in others]
 
 
 @pytest.mark.parametrize(
@@ -34,11 +40,10 @@ async def test_stopped_waiters_are_passed_over(
         crowd[number].stop()
     released = time.monotonic_ns()
     await lease.release()
-    for number, waiter in enumerate(crowd):
-        if number not in silent:
-            granted = await waiter.granted()
-            measured(f"{kind}, {silent} stopped: ms to {number}", (granted - released) // 1000000)
-            released = await waiter.release()
+    async for waiter, granted in in_turn(live(crowd, silent)):
+        late = (granted - released) // 1000000
+        measured(f"{kind}, {silent} stopped: ms to {crowd.index(waiter)}", late)
+        released = await waiter.release()
     for number in silent:
         crowd[number].go_on()
         await crowd[number].granted()
@@ -59,8 +64,8 @@ async def test_clients_of_a_killed_process_are_no_burden(
     await dead.kill()
     released = time.monotonic_ns()
     await lease.release()
-    for waiter in crowd[stopped:]:
-        measured("ms behind 200 killed clients", (await waiter.granted() - released) / 1000000)
+    async for waiter, granted in in_turn(crowd[stopped:]):
+        measured("ms behind 200 killed clients", (granted - released) / 1000000)
         released = await waiter.release()
     if stopped:
         crowd[0].go_on()
@@ -88,11 +93,10 @@ async def test_the_next_one_comes_when_the_lease_of_a_killed_holder_ends(
         crowd[number].stop()
     await holder.kill()
     ends = time.monotonic_ns() + 1000000 * await lease_left(redis, kind)
-    for number, waiter in enumerate(crowd):
-        if number not in (*killed, *stopped):
-            late = (await waiter.granted() - ends) / 1000000
-            measured(f"ms after the lease, {killed} dead, {stopped} stopped", late)
-            ends = await waiter.release()
+    async for waiter, granted in in_turn(live(crowd, (*killed, *stopped))):
+        late = (granted - ends) / 1000000
+        measured(f"ms after the lease, {killed} dead, {stopped} stopped", late)
+        ends = await waiter.release()
     for number in stopped:
         crowd[number].go_on()
         await crowd[number].granted()
@@ -111,8 +115,7 @@ async def test_a_killed_client_that_was_called_is_passed_over(
     await lease.release()
     assert len(await called(redis)) == 1
     await crowd[0].kill()
-    for waiter in crowd[1:]:
-        await waiter.granted()
+    async for waiter, _ in in_turn(crowd[1:]):
         await waiter.release()
     await until_nobody_is_left(redis)
 
@@ -127,8 +130,8 @@ async def test_a_stopped_reader_keeps_nobody_waiting(
     stopped.stop()
     released = time.monotonic_ns()
     await lease.release()
-    for waiter in others:
-        measured(f"{behind} behind a stopped reader: ms", (await waiter.granted() - released) / 1e6)
+    async for waiter, granted in in_turn(others):
+        measured(f"{behind} behind a stopped reader: ms", (granted - released) / 1e6)
         if behind == "write":
             released = await waiter.release()
     if behind == "read":
