@@ -4,7 +4,7 @@
 -- the queue. At most 100 are called at once; each that answers calls others.
 -- Who wants more than there are keeps its place, and those behind it are called; but when it has waited
 -- for 100 ms, and in 20 ms of each 100 from then on, units gather for it. The first that would be called
--- otherwise is told a 2, so that it looks if no release comes.
+-- otherwise is told a 2, so that it looks if no release comes; if it asks, its place is 1 for that.
 -- A `client` that asks for units (`wants`) may take them if it was called, if all before it in the
 -- queue are served or want more, or if the first has waited for 20 ms at most and it does not yield.
 -- Without `wants` it leaves.
@@ -100,7 +100,9 @@ local function call_units(clients, channel, free, client, wants, yields)
     rank, size = rank + size, 100
   end
   if not work.granted and not place then
-    work.granted = left >= wants and fresh < 100 and not gathers
+    local fits = left >= wants and fresh < 100
+    work.granted = fits and not gathers
+    looks = looks or fits and gathers and client
   end
   for i = 1, 3 do
     local told = i == 3 and looks or i < 3 and stay[i] and at[i] > 2 and stay[i] ~= looks and stay[i]
@@ -109,7 +111,7 @@ local function call_units(clients, channel, free, client, wants, yields)
       redis.pcall('PUBLISH', own, '2')
     end
   end
-  place = math.min(place or #stay, most)
+  place = math.min(place or #stay, looks == client and 1 or most)
   if fresh > 0 then
     -- Somebody was called before it.
     place = math.max(place, 1)
