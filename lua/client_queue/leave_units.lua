@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   client_queue.leave_units
---! version  2
+--! version  3
 --! keys     counter:string clients:zset
 --! args     client:str channel:str
 --! returns  1 = it has left | 0 = it was not there

@@ -11,8 +11,8 @@
 -- Reads and publishes only: `keep_calls` writes. Where something is not permitted nobody is noted as
 -- called, and the first two of those that were not called look; who becomes one of them hears a 2.
 local function call_units(clients, channel, free, client, wants, yields)
-  local gone, called = {}, {}
-  local work = {gone = gone, called = called, place = 0, look_ms = -1}
+  local gone, called, stay = {}, {}, {}
+  local work = {gone = gone, called = called, stay = stay, place = 0, look_ms = -1}
   local time = redis.pcall('TIME')
   local notes = redis.pcall('ZRANGEBYSCORE', clients, '-inf', '(0', 'WITHSCORES')
   wants = wants or 0
@@ -41,7 +41,7 @@ local function call_units(clients, channel, free, client, wants, yields)
     work.granted, left = true, left - wants
   end
   -- Of those that were not called, how many were seen, and the first that stay.
-  local seen, stay, at, place, first, permitted = 0, {}, {}, nil, nil, true
+  local seen, at, place, first, permitted = 0, {}, nil, nil, true
   local gathers, looks = false, nil
   -- Beside Redisson's clients the first eight look, see lib/await_units, else two.
   local most = wants > 0 and 8 or 2
