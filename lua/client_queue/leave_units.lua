@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   client_queue.leave_units
---! version  1
+--! version  3
 --! keys     counter:string clients:zset
 --! args     client:str channel:str
 --! returns  1 = it has left | 0 = it was not there
@@ -29,9 +29,4 @@ if type(refused) == 'table' then
   return refused
 end
 keep_calls(clients, work)
--- What only clients that wait need.
-local entry = redis.call('ZRANGE', clients, '0', '0')[1]
-if entry and string.sub(entry, 1, 1) == '<' then
-  redis.call('ZREM', clients, entry)
-end
 return was_there and 1 or 0

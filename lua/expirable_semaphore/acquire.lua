@@ -1,5 +1,5 @@
 --! script   expirable_semaphore.acquire
---! version  11
+--! version  13
 --! keys     counter:string permits:zset tombstone:string clients:zset
 --! args     ids:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int needs:str compares:int client:str yields:int
 --! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore | -5 = busy, and nobody has what is missing | int <= -10 = nothing was done: there are other permits than start_units, -10 less this of them | array = busy: see semaphore.acquire

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.add
---! version  6
+--! version  8
 --! keys     counter:string permits:zset receipt:string clients:zset
 --! args     units:int channel:str calls:int receipt_ms:int
 --! returns  int = how many are available now

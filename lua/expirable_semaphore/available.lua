@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.available
---! version  7
+--! version  9
 --! keys     counter:string permits:zset clients:zset
 --! args     reclaims:int channel:str
 --! returns  array: how many are available, how many are taken; 0, 0 where there is no such semaphore

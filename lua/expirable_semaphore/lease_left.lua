@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.lease_left
---! version  7
+--! version  9
 --! keys     counter:string permits:zset clients:zset
 --! args     id:str reclaims:int channel:str
 --! returns  int > 0 = milliseconds left | -1 = it never ends | -2 = this id is not there, or its lease is over

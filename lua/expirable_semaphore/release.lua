@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.release
---! version  8
+--! version  10
 --! keys     counter:string permits:zset tombstone:string receipt:string clients:zset
 --! args     ids:str units:int channel:str tombstone_ms:int calls:int receipt_ms:int
 --! returns  nil = none of these is there | 0 = given back, but some lease was over | int > 0 = given back, one more than the clients told | -1 = given back, and a client that waits was called

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.release_all
---! version  7
+--! version  9
 --! keys     counter:string permits:zset receipt:string clients:zset
 --! args     ids:str units:int reclaims:int channel:str calls:int receipt_ms:int
 --! returns  int > 0 = so many given back | 0 = none: one of them is not there, or its lease is over

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.set
---! version  9
+--! version  11
 --! keys     counter:string permits:zset receipt:string clients:zset
 --! args     units:int life_ms:int replaces:int reclaims:int channel:str calls:int receipt_ms:int
 --! returns  1 = changed | 0 = there is such a semaphore, and it has so many | int <= -10 = there is one, replaces is 0, and it has other permits, -10 less this of them

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   expirable_semaphore.update_lease
---! version  9
+--! version  11
 --! keys     counter:string permits:zset version_key:string clients:zset
 --! args     id:str lease_ms:int reclaims:int channel:str version:int version_ms:int idle_ms:int
 --! returns  1 = set | 0 = this id is not there, or its lease is over | 2 = superseded

@@ -4,15 +4,15 @@
 -- the queue. At most 100 are called at once; each that answers calls others.
 -- Who wants more than there are keeps its place, and those behind it are called; but when it has waited
 -- for 100 ms, and in 20 ms of each 100 from then on, units gather for it. The first that would be called
--- otherwise is told a 2, so that it looks if no release comes.
+-- otherwise is told a 2, so that it looks if no release comes; if it asks, its place is 1 for that.
 -- A `client` that asks for units (`wants`) may take them if it was called, if all before it in the
 -- queue are served or want more, or if the first has waited for 20 ms at most and it does not yield.
 -- Without `wants` it leaves.
 -- Reads and publishes only: `keep_calls` writes. Where something is not permitted nobody is noted as
 -- called, and the first two of those that were not called look; who becomes one of them hears a 2.
 local function call_units(clients, channel, free, client, wants, yields)
-  local gone, called = {}, {}
-  local work = {gone = gone, called = called, place = 0, look_ms = -1}
+  local gone, called, stay = {}, {}, {}
+  local work = {gone = gone, called = called, stay = stay, place = 0, look_ms = -1}
   local time = redis.pcall('TIME')
   local notes = redis.pcall('ZRANGEBYSCORE', clients, '-inf', '(0', 'WITHSCORES')
   wants = wants or 0
@@ -41,7 +41,7 @@ local function call_units(clients, channel, free, client, wants, yields)
     work.granted, left = true, left - wants
   end
   -- Of those that were not called, how many were seen, and the first that stay.
-  local seen, stay, at, place, first, permitted = 0, {}, {}, nil, nil, true
+  local seen, at, place, first, permitted = 0, {}, nil, nil, true
   local gathers, looks = false, nil
   -- Beside Redisson's clients the first eight look, see lib/await_units, else two.
   local most = wants > 0 and 8 or 2
@@ -100,7 +100,9 @@ local function call_units(clients, channel, free, client, wants, yields)
     rank, size = rank + size, 100
   end
   if not work.granted and not place then
-    work.granted = left >= wants and fresh < 100 and not gathers
+    local fits = left >= wants and fresh < 100
+    work.granted = fits and not gathers
+    looks = looks or fits and gathers and client
   end
   for i = 1, 3 do
     local told = i == 3 and looks or i < 3 and stay[i] and at[i] > 2 and stay[i] ~= looks and stay[i]
@@ -109,7 +111,7 @@ local function call_units(clients, channel, free, client, wants, yields)
       redis.pcall('PUBLISH', own, '2')
     end
   end
-  place = math.min(place or #stay, most)
+  place = math.min(place or #stay, looks == client and 1 or most)
   if fresh > 0 then
     -- Somebody was called before it.
     place = math.max(place, 1)

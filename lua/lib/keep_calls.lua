@@ -13,4 +13,9 @@ local function keep_calls(clients, work)
   if work and work.called[1] then
     redis.pcall('ZADD', clients, unpack(work.called))
   end
+  -- What only clients that wait need goes with the last of them: see lib/wake_foreign.
+  local first = work and redis.pcall('ZRANGE', clients, '0', '0')[1]
+  if first and string.sub(first, 1, 1) == '<' then
+    redis.pcall('ZREM', clients, first)
+  end
 end

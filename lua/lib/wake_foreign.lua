@@ -10,8 +10,11 @@ local function wake_foreign(clients, channel, message)
   local owed = known and tonumber(last[2]) - 4000000000000000 or 0
   local waiting = (tonumber(redis.pcall('ZCARD', clients)) or 0) - (known and 1 or 0)
   local told = known and tonumber(string.sub(known, 2))
-  if owed <= 0 or waiting < 2 then
+  local quiet = owed > 0 and waiting > 1
+  if not quiet then
     told = redis.call('PUBLISH', channel, message or '00')
+  elseif not message then
+    redis.call('PUBLISH', channel, '02')
   end
   local entry = told > 0 and waiting > 1 and '<' .. told or nil
   if known and known ~= entry then
@@ -21,4 +24,5 @@ local function wake_foreign(clients, channel, message)
     owed = math.max(owed - told, -4 * waiting)
     redis.pcall('ZADD', clients, string.format('%.0f', 4000000000000000 + owed), entry)
   end
+  return quiet
 end

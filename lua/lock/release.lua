@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   lock.release
---! version  8
+--! version  9
 --! keys     lock:hash tombstone:string version_key:string clients:zset
 --! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not the owner | 0 = still held, or superseded | int > 0 = free, one more than the clients told | -1 = free, and a client that waits was called

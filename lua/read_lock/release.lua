@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   read_lock.release
---! version  8
+--! version  9
 --! keys     lock:hash tombstone:string version_key:string clients:zset
 --! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not a reader | 0 = still held, by this reader or another, or superseded | int > 0 = free, one more than the clients told | -1 = free, and clients that wait were called

@@ -1,5 +1,5 @@
 --! script   semaphore.acquire
---! version  13
+--! version  15
 --! keys     counter:string permits:zset counts:hash tombstone:string total:string clients:zset
 --! args     owner:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int needs:str compares:int client:str yields:int
 --! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore | -5 = busy, and nobody of ours has what is missing | int <= -10 = nothing was done: there are other permits than start_units, -10 less this of them | array = busy: ms after which to ask again (-1 = not known), its place (see lib/await_units), 1 if some holder calls nobody, and -4, -5 as above or 0

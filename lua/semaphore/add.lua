@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.add
---! version  8
+--! version  10
 --! keys     counter:string permits:zset counts:hash receipt:string total:string clients:zset
 --! args     units:int creates:int channel:str calls:int receipt_ms:int
 --! returns  int = how many are available now | nil = there is no such semaphore, and creates is 0

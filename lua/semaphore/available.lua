@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.available
---! version  7
+--! version  9
 --! keys     counter:string permits:zset counts:hash clients:zset
 --! args     reclaims:int channel:str
 --! returns  int = how many are available; 0 where there is no such semaphore

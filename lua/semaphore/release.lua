@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.release
---! version  9
+--! version  11
 --! keys     counter:string permits:zset counts:hash tombstone:string version_key:string clients:zset
 --! args     owner:str units:int had_units:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = nothing there | 0 = some given back, or superseded | int > 0 = all given back, one more than the clients told | -1 = all given back, and a client that waits was called

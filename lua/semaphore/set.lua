@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.set
---! version  10
+--! version  12
 --! keys     counter:string permits:zset counts:hash receipt:string total:string clients:zset
 --! args     units:int life_ms:int replaces:int reclaims:int channel:str calls:int receipt_ms:int
 --! returns  1 = made or changed | 0 = there is such a semaphore, and replaces is 0 or it has so many | int <= -10 = there is one, and it has other permits, -10 less this of them

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   write_lock.release
---! version  9
+--! version  10
 --! keys     lock:hash tombstone:string version_key:string writers:zset clients:zset
 --! args     owner:str holds:int lease_ms:int channel:str tombstone_ms:int version:int version_ms:int waits:int
 --! returns  nil = not the writer | 0 = still held, or superseded | int > 0 = no longer written, one more than the clients told | -1 = free, and clients that wait were called

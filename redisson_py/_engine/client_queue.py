@@ -109,7 +109,7 @@ class QueueSleeper(Sleeper):
         """Take a message on the client's own channel; return how many waiters it wakes."""
         if message != _SECOND:
             return ALL
-        if self.watches:
+        if self.watches or (self._together is not None and self._together.watcher is None):
             self._look_in_a_while()
         return 0
 
@@ -125,12 +125,17 @@ class QueueSleeper(Sleeper):
         self.rouse()
 
     def placed(self, answer: Busy) -> bool:
-        """Take the place in the queue; return whether to ask again, because it watches from now."""
-        self._look_at = None
+        """Take the place in the queue; return whether to ask again, because it watches from now.
+
+        What was heard since the request may be younger than the answer: then it looks.
+        """
         if (together := self._together) is not None:
             together.roused = False
             together.watcher = together.watcher or self
-        if answer.place is None or answer.place > 1 or not self.watches:
+        if not self.watches:
+            self._look_at = None
+            self.stop_watching()
+        elif answer.place is None or answer.place > 1:
             self.stop_watching()
         elif self._watch is None and not answer.calls:
             self._start_watching()
@@ -146,8 +151,7 @@ class QueueSleeper(Sleeper):
         """Forget earlier wake-ups just before a request; watch if there was no news for long."""
         super().arm()
         due = self._look_at is not None and self._look_at <= loop_time() + PUNCTUAL
-        if due:
-            self._look_at = None
+        self._look_at = None
         if self._watch is not None:
             self._watch.arm()
         elif due:

@@ -10,9 +10,10 @@ from redis.asyncio import Redis
 
 from redisson_py import Redisson
 from tests.crowd.conftest import NEVER, Join, Waiter, in_turn
-from tests.crowd.kinds import holding, one_by_one, one_by_one_queues
-from tests.crowd.queue_look import called, lease_left, members, until_nobody_is_left
+from tests.crowd.kinds import channel_of, holding, one_by_one, one_by_one_queues
+from tests.crowd.queue_look import QUEUE, called, lease_left, members, until_nobody_is_left
 from tests.fixtures.measured import Measured
+from tests.support.waiting import until_async
 
 #: Each process takes a second to start on a busy machine.
 pytestmark = pytest.mark.timeout(180)
@@ -160,3 +161,38 @@ async def test_readers_of_a_killed_process_are_no_burden(
     for waiter in crowd[1:]:
         await waiter.release()
     await until_nobody_is_left(redis)
+
+
+@one_by_one_queues
+async def test_a_stopped_head_is_passed_over_while_ours_make_up(
+    join: Join, client: Redisson, redis: Redis, measured: Measured, kind: str
+) -> None:
+    """Redisson's clients, who had more than their share, are not woken then."""
+    async with redis.pubsub() as java:
+        await java.subscribe(channel_of(kind))
+        lease = await holding(client, kind).acquire()
+        crowd = [await join(kind) for _ in range(3)]
+        await redis.zadd(QUEUE, {"<1": 4_000_000_000_000_100})
+        # The first two have heard nothing for so long that they watch.
+        await until_async(lambda: watched(redis, kind, 3))
+        crowd[0].stop()
+        left = await lease_left(redis, kind)
+        released = time.monotonic_ns()
+        await lease.release()
+        late = (await crowd[1].granted() - released) / 1000000
+        measured(f"{kind}, head stopped while ours make up: ms to the next", late)
+        # Otherwise it looks when the lease would have ended.
+        assert late < left / 2
+        await crowd[1].release()
+        await crowd[2].granted()
+        await crowd[2].release()
+        crowd[0].go_on()
+        await crowd[0].granted()
+        await crowd[0].release()
+        await until_nobody_is_left(redis)
+
+
+async def watched(redis: Redis, kind: str, count: int) -> bool:
+    """Return whether so many listen to all releases."""
+    ((_, listening),) = await redis.pubsub_numsub(channel_of(kind))
+    return bool(listening == count)

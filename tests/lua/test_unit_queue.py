@@ -336,6 +336,22 @@ class TestWhoTakesIt:
         await ask(queue.redis, "ZADD", queue.clients, "XX", await queue.now() - 20_050_000, BIG)
         assert await queue.asks(X, yields=1) is None
 
+    @pytest.mark.parametrize("newcomer", [False, True])
+    async def test_one_behind_several_that_want_many_looks_in_a_while(
+        self, queue: UnitQueue, heard: Hearing, newcomer: bool
+    ) -> None:
+        """Nobody else knows that it could have what gathers."""
+        in_time = False
+        while not in_time:
+            await queue.redis.flushdb()
+            await in_line(queue, BIG, "client-c:3", *([] if newcomer else [X]))
+            begun = await queue.now()
+            await ask(queue.redis, "ZADD", queue.clients, "XX", begun - 20_000_000, BIG)
+            await queue.gives(1)
+            reply = await queue.asks(X, yields=1)
+            in_time = await queue.now() - begun < 20_000
+        assert reply == [51, 1, 0, 0]
+
     @in_time
     async def test_who_wants_many_is_called_when_there_are_enough(
         self, queue: UnitQueue, heard: Hearing

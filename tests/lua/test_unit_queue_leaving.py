@@ -46,6 +46,19 @@ class TestLeaving:
         assert await queue.leaves(BIG) == 1
         assert await queue.asks(X) is None
 
+    @in_time
+    async def test_the_last_one_takes_with_it_what_only_those_need_that_wait(
+        self, queue: UnitQueue, heard: Hearing
+    ) -> None:
+        await in_line(queue, X, Y)
+        for number in (1, 2):
+            assert await queue.release(FULL, number) == -1
+        # "all" is a client that waits as one of Redisson's does.
+        assert sum(each.startswith("<") for each in await queue.entries()) == 1
+        for client in (X, Y):
+            assert await queue.asks(client) is None
+        assert await queue.entries() == {}
+
 
 class TestWhatElseGivesBack:
     @in_time
