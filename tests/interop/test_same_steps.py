@@ -287,6 +287,12 @@ async def both_sides(
     return await both(story, keyspaces, JavaLocks(**sides), ours)
 
 
+def called(message: tuple[str, str]) -> tuple[str, str]:
+    """Return what we announce where Redisson announces a message."""
+    channel, number = message
+    return channel, f"0{number}"
+
+
 async def test_read_lock(
     keyspaces: Keyspaces, redisson: JavaObject, client: Redisson, tasks: Tasks
 ) -> None:
@@ -300,12 +306,13 @@ async def test_read_lock(
     last, woken = (CHANNEL, "0"), (CHANNEL, "1")
     assert differences(java, ours) == {
         # We refuse to release what is not held without asking; Redisson asks, and wakes waiters.
-        "a let go": {"messages": ([last, woken], [last])},
+        # The zero before ours says that it has called those that stand in the queue of clients.
+        "a let go": {"messages": ([last, woken], [called(last)])},
         # Writers wait for the longest of the readers: we tell them that it has left.
         "b let go": {"messages": (None, [last])},
         "nobody reads": {"messages": ([last], None)},
         # Our reader that was forced out takes its leases away, and finds nothing to let go.
-        "a was forced out": {"messages": ([last], [last, last])},
+        "a was forced out": {"messages": ([last], [called(last), last])},
     }
 
 
@@ -326,9 +333,11 @@ async def test_write_lock(
         # And from then on our read has the lease that it asked for.
         "a only reads": {
             "N": (({"A": "1", "mode": "read"}, 300), ({"A": "1", "mode": "read"}, 900)),
-            "messages": (None, [(CHANNEL, "2")]),
+            "messages": (None, [(CHANNEL, "02")]),
         },
+        "a let go": {"messages": ([last], [called(last)])},
+        "b wrote": {"messages": ([woken], [called(woken)])},
         # As with the readers: its read is taken out, and then what that may have left.
-        "b was forced out": {"messages": ([woken], [woken, last, woken])},
+        "b was forced out": {"messages": ([woken], [called(woken), last, woken])},
         "nobody writes": {"messages": ([woken, last], None)},
     }
