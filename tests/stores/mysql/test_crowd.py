@@ -1,0 +1,461 @@
+"""Many clients that want one name: they stand in a queue in its row, and its first two poll."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from time import monotonic
+from typing import Any
+
+import pytest
+
+from redisson_py._stores.contract import Granted
+from redisson_py._stores.mysql import MySQLStore, polling, queue, sql
+from redisson_py.errors import AcquireTimeoutError, LeaseLostError
+from redisson_py.mysql import MySQL
+from tests.fixtures.measured import Measured
+from tests.stores.crowd import crowd
+from tests.stores.mysql import older
+from tests.stores.mysql.scene import (
+    busy,
+    count,
+    eventually,
+    granted,
+    holder,
+    new_name,
+    owner,
+    soon,
+    started,
+    wish,
+)
+from tests.stores.mysql.server import MariaDB
+from tests.stores.workers import Worker
+
+_COUNTED = ("Com_insert", "Com_update", "Com_delete", "Com_select", "Com_begin", "Com_commit")
+
+
+async def queue_of(server: MariaDB, name: str) -> str | None:
+    """Return the column with the queue and the tombstones, as it is."""
+    rows = await server.sql(f"SELECT refused FROM {sql.TABLE} WHERE id = {sql.key(name)}")
+    found: str | None = rows[0][0]
+    return found
+
+
+async def waiters(store: MySQLStore, name: str) -> tuple[str, ...]:
+    found = (await store.look(name, soon())).waiters
+    assert found is not None
+    return found
+
+
+async def in_queue(store: MySQLStore, name: str, number: int) -> None:
+    """Return when so many wait."""
+
+    async def are_there() -> bool:
+        return len(await waiters(store, name)) == number
+
+    await eventually(are_there)
+
+
+@pytest.mark.parametrize("clients", [2, 8, 32])
+async def test_a_hand_off_costs_nearly_the_same_for_any_number_of_clients(
+    server: MariaDB, measured: Measured, clients: int
+) -> None:
+    def make() -> MySQL:
+        return MySQL.from_url(server.url("?connections=1"))
+
+    async with asyncio.timeout(300):
+        found = await crowd(make, clients, max(4, 40 // clients))
+    measured(f"statements a hand-off, {clients} clients", found.statements_each)
+    # A release, joining, and polls: the nearer its turn, the more often one asks.
+    assert found.statements_each <= 16
+    assert found.fairness >= 0.95
+    assert found.longest_wait <= 3
+    assert await queue_of(server, "crowd") is None
+
+
+@pytest.mark.parametrize("who", ["new", "older"])
+async def test_a_pair_that_nobody_waits_for_is_three_statements(server: MariaDB, who: str) -> None:
+    """Each commits on its own."""
+    name, me = new_name(), owner()
+    async with started(server.url()) as store, server.admin() as raw:
+        before = [await count(server, each) for each in _COUNTED]
+        if who == "new":
+            await store.ask(wish(name, me, waits=True), soon())
+            await store.give_back(name, me, False, soon())
+        else:
+            await raw.execute(older.ask(name, me))
+            await raw.nextset()
+            await raw.execute(older.give_back(name, me))
+        after = [await count(server, each) for each in _COUNTED]
+    assert [late - early for early, late in zip(before, after, strict=True)] == [1, 1, 0, 1, 0, 0]
+
+
+async def test_first_come_first_served(
+    server: MariaDB, store: MySQLStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(polling, "_PATIENCE", 60.0)
+    name, holds, newcomer = new_name(), owner(), owner()
+    queued = [owner() for _ in range(4)]
+    await granted(store, name, holds)
+    async with started(server.url()) as other:
+        for who in queued:
+            await busy(other, name, who, waits=True)
+        assert await waiters(store, name) == tuple(queued)
+        await store.give_back(name, holds, False, soon())
+        for number, first in enumerate(queued):
+            # It is free, and kept for the first: neither for the others nor for who comes now.
+            for who in queued[number + 1 :]:
+                await busy(other, name, who, waits=True)
+            await busy(store, name, newcomer)
+            answer = await other.ask(wish(name, first, waits=True), soon())
+            assert isinstance(answer, Granted)
+            again = await granted(other, name, first)
+            assert again.token == answer.token
+            assert await waiters(store, name) == tuple(queued[number + 1 :])
+            await other.give_back(name, first, False, soon())
+    assert await queue_of(server, name) is None
+    await granted(store, name, newcomer)
+
+
+@pytest.mark.parametrize("unsure", [False, True])
+@pytest.mark.parametrize("which", [0, 1, 2])
+async def test_who_leaves_leaves_no_entry(
+    server: MariaDB, store: MySQLStore, which: int, unsure: bool
+) -> None:
+    name, queued = new_name(), [owner() for _ in range(3)]
+    await granted(store, name, owner())
+    for who in queued:
+        await busy(store, name, who, waits=True)
+    left = queued.pop(which)
+    before = await count(server, "Com_update"), await count(server, "Com_select")
+    assert await store.give_back(name, left, unsure, soon()) == 0
+    if not unsure:
+        after = await count(server, "Com_update"), await count(server, "Com_select")
+        assert after == (before[0] + 1, before[1])
+    assert await waiters(store, name) == tuple(queued)
+    assert await store.give_back(name, left, unsure, soon()) == 0
+    assert await waiters(store, name) == tuple(queued)
+    # Its first leaving failed, so the store has forgotten it.
+    async with started(server.url()) as other:
+        assert await other.give_back(name, queued[0], False, soon()) == 0
+    assert await waiters(store, name) == (queued[1],)
+
+
+# At chosen moments of the server's clock.
+
+
+class Clock:
+    """A session whose clock stands still, and moves when the test says so."""
+
+    def __init__(self, raw: Any, name: str) -> None:
+        self._raw = raw
+        self._name = name
+        self.now = 1_900_000_000.0
+
+    async def run(self, query: str, after: float = 0.0) -> tuple[int, tuple[Any, ...]]:
+        """Return how many rows the first statement changed, and the last row."""
+        self.now += after
+        await self._raw.execute(f"SET timestamp = {self.now!r}")
+        await self._raw.execute(query)
+        changed = self._raw.rowcount
+        while await self._raw.nextset():
+            pass
+        rows = await self._raw.fetchall() if self._raw.description else ()
+        return changed, tuple(rows[0]) if rows else ()
+
+    async def ask(self, who: str, patience: float | None = 0.2, after: float = 0.0) -> int | None:
+        """Ask, or wait with a patience; return the place, None for none, or -1 if granted."""
+        patiences = None if patience is None else (patience, patience)
+        query = sql.ask_in_queue(self._name, who, 30.0, 0, patiences)
+        _, (mine, left, _, _, _, place) = await self.run(query, after)
+        return -1 if mine and left > 0 else place
+
+    async def take(self, who: str, lease: float = 30.0) -> None:
+        _, (mine, left, *_) = await self.run(sql.ask(self._name, who, lease, 0))
+        assert mine
+        assert left > 0
+
+    async def give_back(self, who: str) -> None:
+        assert (await self.run(sql.give_back(self._name, who)))[0] == 1
+
+    async def column(self) -> str | None:
+        _, (found,) = await self.run(
+            f"SELECT refused FROM {sql.TABLE} WHERE id = {sql.key(self._name)}"
+        )
+        return found
+
+    async def waiters(self) -> tuple[str, ...]:
+        _, (_, _, _, entries, present) = await self.run(sql.look(self._name))
+        return queue.waiters(entries, present)
+
+
+@asynccontextmanager
+async def clock_of(server: MariaDB) -> AsyncIterator[Clock]:
+    async with started(server.url()), server.admin() as raw:
+        yield Clock(raw, new_name())
+
+
+@pytest.mark.parametrize("end", ["release", "expiry", "forced release", "unsure"])
+async def test_a_free_name_is_kept_for_the_first_as_long_as_it_says(
+    server: MariaDB, end: str
+) -> None:
+    a, b, c, d = (owner() for _ in range(4))
+    async with clock_of(server) as clock:
+        await clock.take(a, 5.0)
+        assert await clock.ask(b) == 0
+        assert await clock.ask(c) == 1
+        match end:
+            case "release":
+                await clock.give_back(a)
+            case "expiry":
+                clock.now += 5.0
+            case "forced release":
+                token = (await clock.run(sql.look(clock._name)))[1][2]
+                await clock.run(sql.force_release(clock._name, a, token))
+            case _:
+                await clock.run(sql.give_back_unsure(clock._name, a))
+        # It counts from when it is first refused to another, and asking does not lengthen it.
+        assert await clock.ask(d, None, after=1.0) is None
+        assert await clock.ask(c, after=0.1) == 1
+        assert await clock.ask(d, None, after=0.099) is None
+        assert await clock.waiters() == (b, c)
+        assert await clock.ask(c, after=0.002) == -1
+        assert await clock.waiters() == ()
+        # It comes late, and stands at the end.
+        assert await clock.ask(d) == 0
+        assert await clock.ask(b) == 1
+        await clock.give_back(c)
+        assert await clock.ask(d) == -1
+        assert await clock.waiters() == (b,)
+
+
+async def test_the_first_comes_in_time_or_late_while_nobody_else_asks(server: MariaDB) -> None:
+    a, b, c = (owner() for _ in range(3))
+    async with clock_of(server) as clock:
+        for late in (0.1, 10.0):
+            await clock.take(a)
+            assert await clock.ask(b) == 0
+            await clock.give_back(a)
+            assert await clock.ask(c, None) is None
+            assert await clock.ask(b, after=late) == -1
+            await clock.give_back(b)
+            assert await clock.column() is None
+
+
+async def test_one_that_was_called_and_finds_it_busy_keeps_its_place(server: MariaDB) -> None:
+    """A client of an older version took it meanwhile."""
+    a, b, c = (owner() for _ in range(3))
+    async with clock_of(server) as clock:
+        await clock.take(a)
+        assert [await clock.ask(b), await clock.ask(c)] == [0, 1]
+        await clock.give_back(a)
+        assert await clock.ask(c) == 1
+        assert (await clock.run(older.ask(clock._name, "old:1")))[1][0] == 1
+        assert await clock.ask(b, after=0.1) == 0
+        await clock.run(older.give_back(clock._name, "old:1"))
+        assert await clock.ask(c, after=10.0) == 1
+        assert await clock.ask(b, after=0.1) == -1
+
+
+async def test_dead_waiters_end_and_go_one_with_each_request(server: MariaDB) -> None:
+    a, b, c = (owner() for _ in range(3))
+    async with clock_of(server) as clock:
+        await clock.take(a, 1000.0)
+        for place in range(5):
+            assert await clock.ask(owner()) == place
+        assert await clock.ask(b, after=queue.WAITER_TIME - 1) == 5
+        assert len(await clock.waiters()) == 6
+        clock.now += 1.0
+        assert await clock.waiters() == (b,)
+        places = [await clock.ask(c) for _ in range(7)]
+        assert places == [None] * 5 + [1, 1]
+        assert [await clock.ask(b), await clock.waiters()] == [0, (b, c)]
+
+
+async def test_a_poll_writes_the_row_when_the_entry_ends_soon(server: MariaDB) -> None:
+    a, b = owner(), owner()
+    async with clock_of(server) as clock:
+        await clock.take(a, 1000.0)
+        wait = sql.ask_in_queue(clock._name, b, 30.0, 0, (0.2, 0.2))
+        changes = [(await clock.run(wait, after=0.5))[0] for _ in range(100)]
+        assert changes[0] == 1
+        assert sum(changes) == pytest.approx(1 + 50 / 5, abs=1)
+        # And when it asks less often, or more.
+        slow = sql.ask_in_queue(clock._name, b, 30.0, 0, (0.2, 0.6))
+        assert [(await clock.run(slow))[0] for _ in range(3)] == [1, 0, 0]
+        assert await clock.waiters() == (b,)
+
+
+async def test_tombstones_stay_for_a_minute_and_not_for_ever(server: MariaDB) -> None:
+    """Somebody waits all the time, and clients of older versions ask and give up, too."""
+    a, b = owner(), owner()
+    made: dict[str, float] = {}
+    async with clock_of(server) as clock:
+        await clock.take(a, 10_000.0)
+        for step in range(100):
+            gone = owner()
+            if step in range(0, 70, 7):
+                give_up = older.give_back_unsure if step % 2 else sql.give_back_unsure
+                await clock.run(give_up(clock._name, gone))
+                made[gone] = clock.now
+            await clock.run(older.ask(clock._name, owner()))
+            place = await clock.ask(b, after=4.9)
+            assert place == 0 or (place is None and step < 2)
+            present = await clock.column()
+            assert present is not None
+            for each, at in made.items():
+                there = f" {each} " in present
+                assert there or clock.now >= at + 60
+                assert not there or clock.now < max(made.values()) + 60 + 3 * queue.WAITER_TIME
+            assert step < 2 or await clock.waiters() == (b,)
+            # It is refused as long as it stands there.
+            if made:
+                assert await clock.ask(list(made)[-1], None) is None
+        assert len(await clock.column() or "") < 100
+
+
+async def test_a_queue_is_bounded(server: MariaDB) -> None:
+    a, late = owner(), owner()
+    async with clock_of(server) as clock:
+        await clock.take(a, 1000.0)
+        places = [await clock.ask(owner()) for _ in range(700)]
+        joined = [each for each in places if each is not None]
+        assert joined == list(range(len(joined)))
+        assert 400 < len(joined) < 600
+        assert await clock.ask(late) is None
+        # Tombstones go before anything else: a release without an answer must be safe.
+        for _ in range(900):
+            await clock.run(older.give_back_unsure(clock._name, owner()))
+        column = await clock.column() or ""
+        assert len(column) == 65535
+        assert len(await clock.waiters()) in range(1, len(joined))
+        # The first was cut in two: it goes, and the others are served.
+        assert not column.startswith("19")
+        assert await clock.ask(late) is None
+        assert (await clock.column() or "").startswith("19")
+        await clock.give_back(a)
+        assert await clock.ask(late) is None
+        assert await clock.ask((await clock.waiters())[0]) == -1
+
+
+# Beside clients of the version before.
+
+
+async def test_an_older_client_keeps_the_queue(server: MariaDB) -> None:
+    async with clock_of(server) as clock:
+        name, (b, c) = clock._name, (owner(), owner())
+        assert (await clock.run(older.ask(name, "old:1")))[1][0] == 1
+        assert [await clock.ask(b), await clock.ask(c)] == [0, 1]
+        assert (await clock.run(older.ask(name, "old:2"), after=19.0))[1][0] == 0
+        await clock.run(older.give_back_unsure(name, "old:3"))
+        assert await clock.waiters() == (b, c)
+        assert (await clock.run(older.ask(name, "old:3")))[1][0] == 0
+        await clock.run(older.give_back(name, "old:1"))
+        assert (await clock.run(older.ask(name, "old:3")))[1][0] == 0
+        assert await clock.ask(b) == -1
+        # What it frees is kept for the first by those who know the queue.
+        await clock.run(older.give_back_unsure(name, b))
+        assert await clock.ask(owner(), None) is None
+        assert await clock.ask(c) == -1
+        assert (await clock.run(older.ask(name, "old:2")))[1][0] == 0
+        await clock.give_back(c)
+        assert (await clock.run(older.ask(name, "old:2")))[1][0] == 1
+
+
+# Whole clients.
+
+
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
+@pytest.mark.parametrize("end", ["release", "force_release", "expiry"])
+async def test_a_first_that_is_stopped_or_killed(
+    server: MariaDB, how: signal.Signals, end: str, measured: Measured
+) -> None:
+    name = f"{how.name} {end}".replace(" ", "-")
+    command = [sys.executable, "-m", "tests.stores.our_worker", "mysql", server.url(), "30"]
+    with Worker(command) as worker:
+        async with (
+            MySQL.from_url(server.url()) as one,
+            MySQL.from_url(server.url()) as other,
+            started(server.url()) as look,
+            asyncio.timeout(60),
+        ):
+            lease = await one.get_lock(name).acquire(lease_time=100)
+            first = asyncio.create_task(worker.acquire(name, wait=60))
+            await in_queue(look, name, 1)
+            waiting = asyncio.create_task(other.get_lock(name).acquire())
+            await in_queue(look, name, 2)
+            if how == signal.SIGSTOP:
+                worker.pause()
+            else:
+                worker.kill()
+            freed_at = monotonic()
+            if end == "release":
+                await lease.release()
+            elif end == "force_release":
+                await one.get_lock(name).force_release()
+            else:
+                await lease.extend(1)
+            second = await waiting
+            measured(f"{how.name} of the first, then {end}, seconds", monotonic() - freed_at)
+            assert await waiters(look, name) == ()
+            if how == signal.SIGSTOP:
+                worker.resume()
+                # It is late, and waits again.
+                await in_queue(look, name, 1)
+                await second.release()
+                assert await first
+                await worker.release(name)
+            else:
+                with pytest.raises(asyncio.CancelledError):
+                    await first
+                await second.release()
+            if end != "release":
+                with pytest.raises(LeaseLostError):
+                    await lease.release()
+        assert await queue_of(server, name) is None
+
+
+async def test_a_cancelled_wait_leaves_no_entry(server: MariaDB) -> None:
+    """Cancelled after any number of steps of the event loop."""
+    async with (
+        MySQL.from_url(server.url()) as one,
+        MySQL.from_url(server.url()) as other,
+        started(server.url()) as look,
+    ):
+        lease = await one.get_lock("steps").acquire()
+        seen = 0
+        for steps in [*range(40), *range(40, 400, 20)]:
+            waiting = asyncio.create_task(other.get_lock("steps").acquire())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            if steps % 3 == 0:
+                await asyncio.sleep(0.003 * steps / 40)
+            seen += len(await waiters(look, "steps"))
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            await in_queue(look, "steps", 0)
+        assert seen
+        await lease.release()
+        with pytest.raises(AcquireTimeoutError):
+            async with one.get_lock("steps"):
+                await other.get_lock("steps").acquire(timeout=0.3)
+        await in_queue(look, "steps", 0)
+
+
+async def test_inspect_lists_who_waits(server: MariaDB) -> None:
+    async with MySQL.from_url(server.url()) as one, MySQL.from_url(server.url()) as other:
+        lock = one.get_lock("seen")
+        async with lock:
+            assert (await lock.inspect()).waiters == ()
+            waiting = asyncio.create_task(other.get_lock("seen").acquire())
+
+            async def waits() -> bool:
+                found = (await lock.inspect()).waiters or ()
+                return [each.partition(":")[0] for each in found] == [other.id]
+
+            await eventually(waits)
+        await (await waiting).release()
