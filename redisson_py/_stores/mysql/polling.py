@@ -68,6 +68,9 @@ class Polls:
         #: Seconds from one hand-off to the next, when a name was waited for the last time.
         self._paces: OrderedDict[str, float] = OrderedDict()
 
+    def __contains__(self, owner: str) -> bool:
+        return owner in self._waiters
+
     def patience(self, owner: str) -> tuple[float, float]:
         """Return for how long a free name must wait for an owner, once that is the first.
 

@@ -45,6 +45,7 @@ _SINCE_MARK: Final = f"SUBSTRING_INDEX({_TOMBSTONES}, '|', -1)"
 _FIRST_UNTIL: Final = "LEFT(refused, 16)"
 # If an older version cut the column off, which was full, its `=` is in another place.
 _HAS_FIRST: Final = f"SUBSTRING(refused, {_STAMP + 1}, 1) = '='"
+_ANY: Final = "LEFT(refused, 1) > ' '"
 _HAS_TWO: Final = "LOCATE(';', refused, LOCATE(';', refused) + 1) > 0"
 _WITHOUT_FIRST: Final = "SUBSTRING(refused, LOCATE(';', refused) + 1)"
 _END_OF_CALL: Final = f"{NOW} + CAST(SUBSTRING(refused, 17, 5) AS SIGNED) * {_MILLI}"
@@ -62,9 +63,7 @@ def tombstone(owner: str) -> str:
 
 def is_reserved(owner: str) -> str:
     """Return whether another than this owner is the first waiter, and may still ask."""
-    return (
-        f"COALESCE({_HAS_FIRST} AND {_FIRST_UNTIL} > {NOW} AND {_at(owner)} <> {_STAMP + 1}, 0)"
-    )
+    return f"COALESCE({_HAS_FIRST} AND {_FIRST_UNTIL} > {NOW} AND {_at(owner)} <> {_STAMP + 1}, 0)"
 
 
 def place(owner: str) -> str:
@@ -94,10 +93,8 @@ def after_ask(owner: str, patience: tuple[float, float] | None) -> str:
     holds = f"owner <=> {text(owner)} AND expires > {NOW}"
     nothing = f"refused IS NULL OR refused_until <= {NOW}"
     reserved, mine = is_reserved(owner), _at(owner)
-    has_first = "LEFT(refused, 1) > ' '"
-    first_ended = f"{has_first} AND {reserved} = 0 AND {mine} <> {_STAMP + 1}"
     # The first was this owner, or is another whose entry has ended.
-    left = without(f"IF({has_first}, {_WITHOUT_FIRST}, refused)", owner)
+    left = without(f"IF({_ANY}, {_WITHOUT_FIRST}, refused)", owner)
     called = (
         f"IF(expires <= {NOW} AND {reserved} AND {_FIRST_UNTIL} > {_END_OF_CALL},"
         f" CONCAT({_END_OF_CALL}, SUBSTRING(refused, 17)), refused)"
@@ -107,30 +104,41 @@ def after_ask(owner: str, patience: tuple[float, float] | None) -> str:
   refused = NULLIF(CASE
     WHEN {nothing} THEN ''
     WHEN {holds} THEN IF({reserved}, refused, {left})
-    WHEN {first_ended} THEN {_WITHOUT_FIRST}
+    WHEN {_is_over(owner)} THEN {_WITHOUT_FIRST}
     ELSE {called} END, '')"""
-    fast, usual = (f"'{round(each * _MILLI):05}'" for each in patience)
+    fast, usual = map(_milliseconds, patience)
     until, entry = _in(WAITER_TIME), text(_waiter(owner))
     joins = f"{until}, IF({_HAS_TWO}, {usual}, {fast}), {entry}"
-    renews = (
-        f"SUBSTRING(refused, {mine} - {_STAMP}, 16) < {_in(_LEAST_LEFT)}"
-        f" OR SUBSTRING(refused, {mine} - 5, 5) <> {usual}"
-    )
     return f"""\
   refused = NULLIF(CASE
     WHEN {nothing} THEN IF({holds}, '', CONCAT({until}, {fast}, {entry}))
     WHEN {holds} THEN IF({reserved}, refused, {left})
     WHEN refused_until < {_in(WAITER_TIME)} THEN
       CONCAT({QUEUE}, {_SINCE_MARK}, IF({_SINCE_MARK} = '', '', ' |'))
-    WHEN {first_ended} THEN {_WITHOUT_FIRST}
+    WHEN {_is_over(owner)} THEN {_WITHOUT_FIRST}
     WHEN LOCATE({tombstone(owner)}, refused) > 0 THEN refused
     WHEN {mine} = 0 THEN IF(LENGTH(refused) > {_FULL}, {called},
       CONCAT(SUBSTRING_INDEX({called}, ' ', 1), {joins}, {_TOMBSTONES}))
-    WHEN {renews} THEN INSERT(refused, {mine} - {_STAMP}, {_STAMP}, CONCAT({until}, {usual}))
+    WHEN {_is_due(owner, patience[1])} THEN
+      INSERT(refused, {mine} - {_STAMP}, {_STAMP}, CONCAT({until}, {usual}))
     ELSE {called} END, ''),
   refused_until = IF(
     refused IS NOT NULL AND refused_until < {_in(WAITER_TIME)} AND IF({holds}, 0, 1),
     {_in(2 * WAITER_TIME)}, refused_until)"""
+
+
+def calls_for_action(owner: str, patience: float) -> str:
+    """Return whether an ask of a waiter with this patience would change anything.
+
+    So it does on a server that is read-only: it is refused there.
+    """
+    called = f"{_FIRST_UNTIL} > {NOW} AND {_FIRST_UNTIL} <= {_END_OF_CALL}"
+    kept = f"COALESCE({_HAS_FIRST} AND {_at(owner)} <> {_STAMP + 1} AND {called}, 0)"
+    return (
+        f"expires <= {NOW} AND {kept} = 0 OR COALESCE({_at(owner)}, 0) <= {_STAMP}"
+        f" OR {_is_over(owner)} OR {_is_due(owner, patience)}"
+        " OR @@GLOBAL.read_only OR @@GLOBAL.innodb_read_only"
+    )
 
 
 def waiters(column: str | None, present: int) -> tuple[str, ...]:
@@ -144,6 +152,23 @@ def waiters(column: str | None, present: int) -> tuple[str, ...]:
 
 def _in(seconds: float) -> str:
     return f"{NOW} + {round(seconds * _MICRO)}"
+
+
+def _is_over(owner: str) -> str:
+    """Return whether another than this owner is the first, and its entry has ended."""
+    return f"{_ANY} AND {is_reserved(owner)} = 0 AND {_at(owner)} <> {_STAMP + 1}"
+
+
+def _is_due(owner: str, patience: float) -> str:
+    """Return whether the entry of an owner ends soon, or has another patience."""
+    return (
+        f"SUBSTRING(refused, {_at(owner)} - {_STAMP}, 16) < {_in(_LEAST_LEFT)}"
+        f" OR SUBSTRING(refused, {_at(owner)} - 5, 5) <> {_milliseconds(patience)}"
+    )
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"'{round(seconds * _MILLI):05}'"
 
 
 def _waiter(owner: str) -> str:

@@ -87,7 +87,9 @@ SELECT {{answer}} FROM {TABLE} WHERE id = {{id}}"""
 _ANSWER = f"""\
 owner <=> {{owner}}, expires - {_NOW}, token, last_token - token + 1, refused IS NOT NULL"""
 
-_MAY_TAKE = f"expires <= {_NOW} AND {{reserved}} = 0 AND COALESCE(LOCATE({{entry}}, refused), 0) = 0"
+_MAY_TAKE = (
+    f"expires <= {_NOW} AND {{reserved}} = 0 AND COALESCE(LOCATE({{entry}}, refused), 0) = 0"
+)
 
 # Here the queue is assigned last: it looks at the owner that holds the name then.
 _ASK_IN_QUEUE = f"""\
@@ -99,6 +101,9 @@ UPDATE {TABLE} SET
 {{queue}}
 WHERE id = {{id}};
 SELECT {{answer}}, {{place}} FROM {TABLE} WHERE id = {{id}}"""
+
+_POLL = f"""\
+SELECT {{action}}, expires - {_NOW}, {{place}} FROM {TABLE} WHERE id = {{id}}"""
 
 _GIVE_BACK = f"""\
 UPDATE {TABLE}
@@ -169,8 +174,8 @@ def ask_in_queue(
     """Return the query that takes a hold if it is free, and nobody goes first.
 
     With a patience, the seconds for which a free name waits for this owner once it is the first, it
-    joins the queue if it does not get the hold: see `queue.after_ask`. The second result is that of `ask`,
-    with how many come before it in the queue (null: it is not there). No row: it was deleted.
+    joins the queue if it does not get the hold: see `queue.after_ask`. The second result is that of
+    `ask`, with how many come before it in the queue (null: it is not there).
     """
     return _ASK_IN_QUEUE.format(
         id=key(name),
@@ -181,6 +186,19 @@ def ask_in_queue(
         lease=_micro(lease),
         more=tokens - 1,
         answer=_answer(owner),
+        place=queue.place(owner),
+    )
+
+
+def poll(name: str, owner: str, patience: float) -> str:
+    """Return the statement that tells a waiter whether to ask. It changes and locks nothing.
+
+    Its row: whether an ask would change anything, the microseconds that are left to the holder, and
+    how many come before the waiter.
+    """
+    return _POLL.format(
+        id=key(name),
+        action=queue.calls_for_action(owner, patience),
         place=queue.place(owner),
     )
 

@@ -33,6 +33,7 @@ _RETRY: Final = 0.01
 #: Table not there; not allowed to make it.
 _NO_TABLE, _NOT_ALLOWED = 1146, (1142, 1044, 1227)
 #: What a query is for, in errors.
+_ACQUIRE: Final = "an acquire request"
 _RELEASE: Final = "a release"
 
 
@@ -119,9 +120,28 @@ class MySQLStore:
         return (name,)
 
     async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
-        """Take a hold if it is free. One round trip, and two where a queue is met or begins."""
+        """Take a hold if it is free. One round trip, and two where a queue is met or begins.
+
+        Most asks of one that waits only look: that changes nothing, so it is not replicated.
+        """
+        if wish.waits and wish.owner in self._polls:
+            answer = await self._poll(wish, deadline)
+            if answer is not None:
+                return answer
+        return await self._take(wish, deadline)
+
+    async def _poll(self, wish: Wish, deadline: float) -> Busy | None:
+        """Return when to ask again; None: now."""
+        query = sql.poll(wish.name, wish.owner, self._polls.patience(wish.owner)[1])
+        answer = await self._run(query, deadline, _ACQUIRE)
+        if not answer.rows or answer.rows[0][0]:
+            return None
+        _, left, place = answer.rows[0]
+        return Busy(self._polls.again(wish.name, wish.owner, place, max(0.0, left / _MICRO)))
+
+    async def _take(self, wish: Wish, deadline: float) -> Granted | Busy:
         answer, place, resent = None, None, False
-        if wish.name not in self._crowded:
+        if not wish.waits or wish.name not in self._crowded:
             query = sql.ask(wish.name, wish.owner, wish.lease, wish.tokens)
             answer = await self._ask(query, wish, deadline)
             resent = answer.resent
@@ -155,7 +175,7 @@ class MySQLStore:
 
     async def _ask(self, query: str, wish: Wish, deadline: float) -> Answer:
         try:
-            answer = await self._run(query, deadline, "an acquire request")
+            answer = await self._run(query, deadline, _ACQUIRE)
         except BackendError as error:
             if isinstance(error, ConnectionLostError):
                 if error.maybe_held:
@@ -240,7 +260,8 @@ class MySQLStore:
     async def look(self, name: str, deadline: float, kind: Kind = "lock") -> State:
         """Return the holder of a name, and who waits: one of each client."""
         answer = await self._run(sql.look(name), deadline, "a look")
-        holder, waiters = None, ()
+        holder = None
+        waiters: tuple[str, ...] = ()
         for owner, left, token, entries, present in answer.rows:
             waiters = queue.waiters(entries, present)
             if owner is not None:

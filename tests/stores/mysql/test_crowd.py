@@ -24,7 +24,6 @@ from tests.stores.mysql.scene import (
     count,
     eventually,
     granted,
-    holder,
     new_name,
     owner,
     soon,
@@ -182,9 +181,8 @@ class Clock:
         assert (await self.run(sql.give_back(self._name, who)))[0] == 1
 
     async def column(self) -> str | None:
-        _, (found,) = await self.run(
-            f"SELECT refused FROM {sql.TABLE} WHERE id = {sql.key(self._name)}"
-        )
+        query = f"SELECT refused FROM {sql.TABLE} WHERE id = {sql.key(self._name)}"
+        found: str | None = (await self.run(query))[1][0]
         return found
 
     async def waiters(self) -> tuple[str, ...]:

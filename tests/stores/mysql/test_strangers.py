@@ -34,6 +34,7 @@ def statements() -> dict[str, str]:
         "ask_in_queue": sql.ask_in_queue("k", owner(), 30.0, 1, (0.1, 0.6)),
         "give_back": sql.give_back("k", owner()),
         "give_back_unsure": sql.give_back_unsure("k", owner()),
+        "poll": sql.poll("k", owner(), 0.1),
         "leave_or_released": sql.leave_or_released("k", owner()),
         "renew": sql.renew([hold]),
         "set_lease": sql.set_lease(hold, 1),
