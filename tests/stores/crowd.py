@@ -168,8 +168,9 @@ async def _main() -> None:
             rate = len(found.visits) / found.seconds
             print(  # noqa: T201
                 f"{clients:4} clients: {rate:7.1f} sections/s, {found.statements_each:6.2f}"
-                f" statements each, Jain {found.fairness:.3f}, longest wait"
-                f" {found.longest_wait:.1f} rounds"
+                f" statements each, {found.statements / found.seconds:.0f} statements/s,"
+                f" Jain {found.fairness:.3f}, longest wait {found.longest_wait:.1f} rounds,"
+                f" {max(each.begun - each.wanted for each in found.visits):.2f} s"
             )
 
 

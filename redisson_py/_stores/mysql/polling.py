@@ -51,6 +51,11 @@ class _Waiter:
     interval: float = 0.0
     timer: asyncio.TimerHandle | None = None
 
+    @property
+    def watches(self) -> bool:
+        """Whether it is one of the first two."""
+        return self.place is not None and self.place < _WATCHERS
+
 
 @final
 class Polls:
@@ -78,7 +83,7 @@ class Polls:
         """
         waiter, fast = self._waiters.get(owner), _WATCHERS * _FAST_POLL
         usual = max(fast, min(self._longest, _LONGEST_SLEEP))
-        if waiter is not None and waiter.interval <= fast:
+        if waiter is not None and waiter.watches and waiter.interval <= fast:
             usual = fast
         return _PATIENCE + fast, _PATIENCE + usual
 
@@ -95,7 +100,7 @@ class Polls:
                 waiter.joined, waiter.since = place or 0, present
             waiter.place, waiter.moved = place, present
         interval = self._interval(name, waiter, present)
-        if place is not None and place < _WATCHERS:
+        if waiter.watches:
             # A free name waits for the first.
             interval = min(interval, left or _FAST_POLL)
         waiter.interval = interval
@@ -108,7 +113,7 @@ class Polls:
         place = _WATCHERS if waiter.place is None else waiter.place
         passed, elapsed = waiter.joined - place, present - waiter.since
         pace = elapsed / passed if passed > 0 else max(elapsed, self._paces.get(name, _PACE))
-        if place < _WATCHERS:
+        if waiter.watches:
             fast = min(pace / 2, _FAST_POLL * (place + 1))
             interval = max(fast, (present - waiter.moved) / _POLLS_A_HOLD * (place + 1))
         else:
