@@ -22,6 +22,7 @@ _ETCD_TRAPS = "tests/stores/etcd/test_traps.py"
 _GUARD = "tests/stores/postgres/test_guard.py"
 _MYSQL_CROWD = "tests/stores/mysql/test_crowd.py"
 _MYSQL_FAULTS = "tests/stores/mysql/test_faults.py"
+_MYSQL_QUEUE_TESTS = "tests/stores/mysql/test_queue.py"
 _MYSQL_TESTS = "tests/stores/mysql/test_store.py"
 _POLLING_TESTS = "tests/stores/mysql/test_polling.py"
 _ODD = "tests/stores/test_odd_answers.py"
@@ -229,7 +230,7 @@ STORES = (
         _MYSQL_QUEUE,
         "{_HAS_FIRST} AND {_FIRST_UNTIL} > {NOW} AND {_at(owner)} <> {_STAMP + 1}, 0)",
         "{_HAS_FIRST} AND {_at(owner)} <> {_STAMP + 1}, 0)",
-        (f"{_MYSQL_CROWD}::test_a_free_name_is_kept_for_the_first_as_long_as_it_says",),
+        (f"{_MYSQL_QUEUE_TESTS}::test_a_free_name_is_kept_for_the_first_as_long_as_it_says",),
     ),
     Mutant(
         "MySQL's tombstones go while somebody waits",
@@ -237,7 +238,7 @@ STORES = (
         _MYSQL_QUEUE,
         "CONCAT({QUEUE}, {_SINCE_MARK}, ",
         "CONCAT({QUEUE}, ",
-        (f"{_MYSQL_CROWD}::test_tombstones_stay_for_a_minute_and_not_for_ever",),
+        (f"{_MYSQL_QUEUE_TESTS}::test_tombstones_stay_for_a_minute_and_not_for_ever",),
     ),
     Mutant(
         "MySQL's polls do not see that it is their turn",
@@ -245,7 +246,7 @@ STORES = (
         _MYSQL_QUEUE,
         'f"expires <= {NOW} AND {kept} = 0 OR ',
         'f"',
-        (f"{_MYSQL_CROWD}::test_a_poll_says_whether_to_ask",),
+        (f"{_MYSQL_QUEUE_TESTS}::test_a_poll_says_whether_to_ask",),
     ),
     Mutant(
         "MySQL's waiters that leave stay in the queue",

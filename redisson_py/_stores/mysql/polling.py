@@ -14,7 +14,7 @@ from redisson_py._time import now
 #: Seconds between two polls of the first of a queue, or fewer if hand-offs are faster than that.
 #: The second asks half as often: it goes first only if the first is silent.
 _FAST_POLL: Final = 0.05
-_SHORTEST_POLL: Final = 0.01
+_SHORTEST_POLL: Final = 0.005
 #: A hold that lasts is asked for that often in the time it has lasted.
 _POLLS_A_HOLD: Final = 8
 #: How many waiters, the first of the queue, poll fast.
