@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 
 import pytest
 
@@ -19,7 +20,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
     monkeypatch.setattr(polling, "now", lambda: clock.now)
     # Without jitter.
-    monkeypatch.setattr(polling.random, "uniform", lambda least, most: most)
+    monkeypatch.setattr(random, "uniform", lambda least, most: most)
     return clock
 
 
