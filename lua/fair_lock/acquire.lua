@@ -1,7 +1,7 @@
 --! script   fair_lock.acquire
---! version  7
+--! version  8
 --! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset version_key:string
---! args     owner:str holds:int lease_ms:int wait_ms:int alive_ms:int places:int channel:str version:int version_ms:int needs:str
+--! args     owner:str holds:int lease_ms:int wait_ms:int alive_ms:int place:str channel:str version:int version_ms:int needs:str
 --! returns  nil = granted | int >= 0 = busy, milliseconds after which asking again can help | -1 = busy, no lease | -2 = lost | -3 = void
 --! retry    safe: states the hold count it wants, and an owner stands in the queue once
 
@@ -21,10 +21,12 @@
 -- when that one can be found dead: should the lock be free by then, nobody else would look. Behind
 -- one of Redisson's it is told the sooner of the two, because nobody tells it of that one's lease.
 --
--- With places = 0 nothing but the answer is wanted: no place in the queue.
+-- With place = 0 nothing but the answer is wanted: no place in the queue. With 1 an owner waits
+-- under its own name, else under the name that `place` is: one on whose channel its client still
+-- listens from an earlier wait, so that it need not subscribe again.
 local lock, tombstone, queue, timeouts, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
-local wait_ms, alive_ms, places = ARGV[4], ARGV[5], ARGV[6]
+local wait_ms, alive_ms, place = ARGV[4], ARGV[5], ARGV[6]
 local version, version_ms, needs = ARGV[8], ARGV[9], ARGV[10]
 
 if needs ~= '' then
@@ -38,11 +40,8 @@ end
 -- The short way: a new owner, a free lock, and nobody waits. It comes before the functions, and
 -- looks at all numbers at once, because each of these costs nearly as much as a command.
 local plain = holds == '1' and version == '0' and version_ms == '0'
-  and #lease_ms < 16 and #wait_ms < 16 and #alive_ms < 16 and #places < 16
-  and string.find(
-    lease_ms .. ' ' .. wait_ms .. ' ' .. alive_ms .. ' ' .. places,
-    '^[1-9]%d* [1-9]%d* [1-9]%d* %d+$'
-  )
+  and #lease_ms < 16 and #wait_ms < 16 and #alive_ms < 16
+  and string.find(lease_ms .. ' ' .. wait_ms .. ' ' .. alive_ms, '^[1-9]%d* [1-9]%d* [1-9]%d*$')
 if plain and redis.call('EXISTS', lock, tombstone, queue, timeouts, waiters) == 0 then
   redis.call('HINCRBY', lock, owner, '1')
   local done = redis.pcall('PEXPIRE', lock, lease_ms)
@@ -65,10 +64,10 @@ local version_key, channel = KEYS[6], ARGV[7]
 
 holds, lease_ms = whole(holds, 1), whole(lease_ms, 1)
 wait_ms, alive_ms = whole(wait_ms, 1), whole(alive_ms, 1)
-places, version, version_ms = whole(places, 0), whole(version, 0), whole(version_ms, 0)
+version, version_ms = whole(version, 0), whole(version_ms, 0)
 
-if not (holds and lease_ms and wait_ms and alive_ms and places and version and version_ms) then
-  return redis.error_reply('ERR holds, places and times must be whole numbers')
+if not (holds and lease_ms and wait_ms and alive_ms and version and version_ms) then
+  return redis.error_reply('ERR holds and times must be whole numbers')
 end
 if superseded(version_key, version) then
   return -3
@@ -121,22 +120,25 @@ if redis.call('EXISTS', tombstone) == 1 then
   return -3
 end
 
-local present = now()
+local present, waiter = now(), place
+if place == '1' then
+  waiter = owner
+end
 -- Read before the first write, so that a key of another type is an error that changes nothing.
 redis.call('LLEN', queue)
-local moment = redis.call('ZSCORE', timeouts, owner)
-local known = redis.call('ZSCORE', waiters, owner)
+local moment = redis.call('ZSCORE', timeouts, waiter)
+local known = redis.call('ZSCORE', waiters, waiter)
 
 local left = redis.call('PTTL', lock)
 local free = left == -2
 if free then
-  local head, dies, dead, saved, unknown = living_head(queue, timeouts, waiters, present, owner)
-  local granted = not head or head == owner
+  local head, dies, dead, saved, unknown = living_head(queue, timeouts, waiters, present, waiter)
+  local granted = not head or head == waiter
   local tells = #dead > 0 and head
   if granted then
     local next_one, next_dies, ours, _ = nil, nil, nil, nil
     if head then
-      next_one, next_dies, _, _, _, ours = living_head(queue, timeouts, waiters, present, nil, owner)
+      next_one, next_dies, _, _, _, ours = living_head(queue, timeouts, waiters, present, nil, waiter)
     end
     -- The new head would ask too late, if nobody releases: have it ask how long this lease is.
     tells = ours and 3 * lease_ms < next_dies - present and next_one
@@ -159,8 +161,8 @@ if free then
     if head then
       redis.call('LPOP', queue)
     end
-    redis.call('ZREM', timeouts, owner)
-    redis.call('ZREM', waiters, owner)
+    redis.call('ZREM', timeouts, waiter)
+    redis.call('ZREM', waiters, waiter)
     if not redis.call('LINDEX', queue, 0) then
       -- Whom Redisson took for dead and who then died may have left something here.
       redis.call('DEL', waiters)
@@ -197,28 +199,28 @@ if free then
   left = math.max(1, dies - present)
 end
 
-if places > 0 then
+if place ~= '0' then
   local score = tonumber(moment or 0)
-  local place = (moment or known) and redis.call('LPOS', queue, owner)
-  if not place then
+  local rank = (moment or known) and redis.call('LPOS', queue, waiter)
+  if not rank then
     local last = redis.call('LINDEX', queue, -1)
     local before = last and redis.call('ZSCORE', timeouts, last)
     before = tonumber(before or present + math.max(0, redis.call('PTTL', lock)))
     score = math.max(score, before + wait_ms)
-    place = redis.call('RPUSH', queue, owner) - 1
+    rank = redis.call('RPUSH', queue, waiter) - 1
   end
   score = math.min(math.max(score, present + 300000 + alive_ms), 9007199254740991)
   if score > tonumber(moment or 0) then
-    redis.call('ZADD', timeouts, string.format('%.0f', score), owner)
+    redis.call('ZADD', timeouts, string.format('%.0f', score), waiter)
   end
-  redis.call('ZADD', waiters, string.format('%.0f', present + alive_ms), owner)
+  redis.call('ZADD', waiters, string.format('%.0f', present + alive_ms), waiter)
   local lasts_ms = score - present + alive_ms
   if redis.call('PTTL', waiters) < lasts_ms then
     redis.call('PEXPIRE', waiters, string.format('%.0f', lasts_ms))
   end
-  local ahead = free and 0 or place
+  local ahead = free and 0 or rank
   for nearer = 1, ahead do
-    local other = redis.call('LINDEX', queue, place - nearer)
+    local other = redis.call('LINDEX', queue, rank - nearer)
     local alive = redis.call('ZSCORE', waiters, other)
     local dies = alive or redis.call('ZSCORE', timeouts, other)
     dies = math.min(tonumber(dies or present), 9007199254740991)

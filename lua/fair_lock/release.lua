@@ -1,12 +1,12 @@
 #!lua flags=allow-oom
 --! script   fair_lock.release
---! version  8
+--! version  9
 --! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset version_key:string
---! args     owner:str holds:int lease_ms:int wait_ms:int channel:str tombstone_ms:int version:int version_ms:int
+--! args     owner:str holds:int lease_ms:int wait_ms:int place:str channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = not the owner | 0 = still held, or superseded | int > 0 = free, one more than the clients told
 --! retry    safe: states the hold count to fall to; a repeated final release finds nothing
 
--- As lock.release; also how a waiter leaves, which is the undo of its acquire. Its wait_ms is
+-- As lock.release; also how a waiter leaves, which is the undo of its acquire; `place` as there. Its wait_ms is
 -- taken off those behind it, as Redisson does; see fair_lock.acquire for the least they keep,
 -- and
 -- for the loop, which is spared where a long queue has no waiter of Redisson's. Whenever the lock
@@ -15,8 +15,8 @@
 -- left, or never been sent.
 local lock, queue, timeouts, waiters = KEYS[1], KEYS[3], KEYS[4], KEYS[5]
 local owner, holds, lease_ms = ARGV[1], ARGV[2], ARGV[3]
-local wait_ms, tombstone_ms = ARGV[4], ARGV[6]
-local version, version_ms = ARGV[7], ARGV[8]
+local wait_ms, place, tombstone_ms = ARGV[4], ARGV[5], ARGV[7]
+local version, version_ms = ARGV[8], ARGV[9]
 
 -- The short way, see fair_lock.acquire: a whole hold, and nobody waits, so nobody is told.
 local held = redis.call('HGET', lock, owner)
@@ -28,7 +28,7 @@ if plain and redis.call('EXISTS', queue, timeouts, waiters) == 0 then
   return 1
 end
 
-local tombstone, version_key, channel = KEYS[2], KEYS[6], ARGV[5]
+local tombstone, version_key, channel = KEYS[2], KEYS[6], ARGV[6]
 --! include lib.whole
 --! include lib.superseded
 --! include lib.remember
@@ -53,17 +53,21 @@ local count = whole(held or '', 1)
 if held and holds > 0 and not count then
   return redis.error_reply('ERR the hold count in this hash is not a number')
 end
+local waiter = place
+if place == '1' then
+  waiter = owner
+end
 local present, moment, queued, waited, exact, first, last = 0, false, false, false, false, false, false
 if plain or holds == 0 and redis.call('EXISTS', queue, timeouts, waiters) > 0 then
   present = now()
   waited = redis.call('LLEN', queue) > 0
-  moment = redis.call('ZSCORE', timeouts, owner)
-  queued = redis.call('ZSCORE', waiters, owner) or moment
-    or tombstone_ms > 0 and redis.call('LPOS', queue, owner)
+  moment = redis.call('ZSCORE', timeouts, waiter)
+  queued = redis.call('ZSCORE', waiters, waiter) or moment
+    or tombstone_ms > 0 and redis.call('LPOS', queue, waiter)
   if queued then
     exact = needs_scores(timeouts, waiters, present)
-    first = redis.call('LINDEX', queue, 0) == owner
-    last = redis.call('LINDEX', queue, -1) == owner
+    first = redis.call('LINDEX', queue, 0) == waiter
+    last = redis.call('LINDEX', queue, -1) == waiter
   end
 end
 
@@ -73,11 +77,11 @@ local head, dies, dead, saved, unknown = nil, nil, {}, 0, false
 local reply = held and 0 or nil
 local tells = nil
 if left == -2 then
-  head, dies, dead, saved, unknown = living_head(queue, timeouts, waiters, present, nil, owner)
+  head, dies, dead, saved, unknown = living_head(queue, timeouts, waiters, present, nil, waiter)
   tells = head
 elseif left and left >= 0 and first then
   -- The new head may know nothing of this lease, and ask again only after its end.
-  local next_head, next_dies, _, _, _, ours = living_head(queue, timeouts, waiters, present, nil, owner)
+  local next_head, next_dies, _, _, _, ours = living_head(queue, timeouts, waiters, present, nil, waiter)
   tells = ours and 3 * left < next_dies - present and next_head
 end
 local told = 0
@@ -113,11 +117,11 @@ elseif held then
 end
 if queued then
   -- Below Redis 7 a full server takes the others only after one that needs no memory.
-  redis.call('ZREM', timeouts, owner)
-  local place = exact and redis.call('LPOS', queue, owner)
-  local behind = place and redis.call('LRANGE', queue, place + 1, -1) or {}
-  redis.call('ZREM', waiters, owner)
-  redis.call('LREM', queue, 1, owner)
+  redis.call('ZREM', timeouts, waiter)
+  local rank = exact and redis.call('LPOS', queue, waiter)
+  local behind = rank and redis.call('LRANGE', queue, rank + 1, -1) or {}
+  redis.call('ZREM', waiters, waiter)
+  redis.call('LREM', queue, 1, waiter)
   if not exact then
     ends_nearer(queue, timeouts, wait_ms, present + lease_ms + 300000, last and moment or nil)
   end

@@ -389,7 +389,7 @@ class FairLockCommands(LockCommands):
             lease_ms=wish.lease_ms,
             wait_ms=wish.wait_ms or REDISSON_WAIT_MS,
             alive_ms=milliseconds(self.alive),
-            places=0 if wish.once else 1,
+            place=b"0" if wish.once else wish.client or b"1",
             channel=self.channel,
             version=wish.version,
             version_ms=wish.version_ms,
@@ -405,12 +405,28 @@ class FairLockCommands(LockCommands):
         retry_in = answer.retry_in
         return Busy(stay_alive if retry_in is None else min(stay_alive, retry_in), queued=True)
 
+    def release(
+        self,
+        hold: Field,
+        target: int,
+        lease_ms: int,
+        tombstone_ms: int,
+        version: int,
+        version_ms: int,
+    ) -> bytes:
+        """Return the arguments of the script that lowers a hold count, to 0 in the end."""
+        late = hold.batch if tombstone_ms else None
+        place = b"0" if late is None else late.encode()
+        return self._leave(hold.field, target, lease_ms, tombstone_ms, version, version_ms, place)
+
     def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
         """Return the arguments of the script that gives back a hold, or a place in the queue."""
-        field, wait_ms = wish.field, wish.wait_ms or REDISSON_WAIT_MS
-        return self._release(field, 0, wish.lease_ms, tombstone_ms, version, version_ms, wait_ms)
+        field, place, wait_ms = wish.field, wish.client or b"1", wish.wait_ms or REDISSON_WAIT_MS
+        return self._leave(
+            field, 0, wish.lease_ms, tombstone_ms, version, version_ms, place, wait_ms
+        )
 
-    def _release(
+    def _leave(
         self,
         field: bytes,
         target: int,
@@ -418,6 +434,7 @@ class FairLockCommands(LockCommands):
         tombstone_ms: int,
         version: int,
         version_ms: int,
+        place: bytes,
         wait_ms: int = REDISSON_WAIT_MS,
     ) -> bytes:
         return RELEASE_FAIR.bind(
@@ -429,6 +446,7 @@ class FairLockCommands(LockCommands):
             holds=target,
             lease_ms=lease_ms,
             wait_ms=wait_ms,
+            place=place,
             channel=self.channel,
             tombstone_ms=tombstone_ms,
             version=version,

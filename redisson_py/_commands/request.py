@@ -20,8 +20,8 @@ class Wish(Protocol):
         version: The version of this change to a live hold; 0 for the request of a new owner.
         version_ms: Milliseconds for which Redis remembers the version; 0: not at all.
         checks: It is refused if the user may not do what a release needs.
-        client: Its client's name in the queue of clients, which it joins if it has to wait; or
-            nothing.
+        client: Its client's name in the queue of clients, which it joins if it has to wait; for a
+            fair lock the name under which it waits, if that is not its owner; or nothing.
         yields: 1, it lets the first of that queue go first, because its client has just released;
             -1, it may go first by chance, because it waits and cannot stand in that queue;
             0, neither.
@@ -61,7 +61,8 @@ class Field(Protocol):
 
     Attributes:
         owner: Its owner.
-        batch: The owner of the request that brought it, perhaps together with others.
+        batch: The owner of the request that brought it, perhaps together with others; of a fair
+            lock the name under which a late copy of that request may enter the queue, if any.
         field: Its name in Redis.
         units: The number of its units, for a hold of a semaphore; else 1.
     """

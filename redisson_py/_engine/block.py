@@ -72,7 +72,7 @@ class BlockSource(Protocol):
     """
 
     _half: Block | None
-    _by_hand: list[Block]
+    _by_hand: tuple[Block, ...]
 
     @property
     def _ownership(self) -> Acquired: ...
@@ -150,7 +150,7 @@ class Block:
         half = source._half
         if self.half == "__aenter__":
             # Its exit was not looked up right after it, so it was called by hand.
-            source._by_hand.append(self)
+            source._by_hand = (*source._by_hand, self)
             if half is self:
                 source._half = None
         elif half is not None and half.half == "__aexit__":
@@ -160,8 +160,7 @@ class Block:
         try:
             return await acquire(source, self)
         except BaseException:
-            if self in source._by_hand:
-                source._by_hand.remove(self)
+            left_by_hand(source, self)
             raise
 
     async def exit(
@@ -177,8 +176,8 @@ class Block:
             assert source is not None
             source._half = None
             block = entered_by_hand(source)
-        if source is not None and source._by_hand and block in source._by_hand:
-            source._by_hand.remove(block)
+        if source is not None and source._by_hand:
+            left_by_hand(source, block)
         lease, block.lease = block.lease, None
         assert lease is not None
         cancelled_by_us = block._cancelled and block._uncancel(error)
@@ -234,6 +233,11 @@ class Block:
             return False
         ours = task.uncancel() <= self._cancelling
         return ours and task is task_or_none() and isinstance(error, Cancelled)
+
+
+def left_by_hand(source: BlockSource, left: Block) -> None:
+    """Forget a block that was left, if it was entered by hand."""
+    source._by_hand = tuple(block for block in source._by_hand if block is not left)
 
 
 def entered_by_hand(source: BlockSource) -> Block:

@@ -22,7 +22,7 @@ from redisson_py._statistics import Counts
 if TYPE_CHECKING:
     from redisson_py._engine.lease import Lease
 
-#: Number of queues kept alive before unused ones are dropped.
+#: Number of queues, and of holds, that are kept before those that are not needed are dropped.
 _SWEEP_FROM = 128
 
 
@@ -54,6 +54,13 @@ class TaskHolds(Generic[H]):
 
     def __len__(self) -> int:
         return (self.first is not None) + len(self.more)
+
+    def needed(self, present: float) -> bool:
+        """Whether a task holds it. A loss that was not reported matters to its lock object only."""
+        first = self.first
+        return (first is not None and first.state == "held") or any(
+            hold.state == "held" for hold in self.more.values()
+        )
 
     def key(self, task: Task) -> TaskKey:
         """Return a reference to a task, as the key of its hold here."""
@@ -124,72 +131,96 @@ class TaskHolds(Generic[H]):
         return self.more.get(reference(task)) if self.more else None
 
 
-Q = TypeVar("Q", bound=LocalQueue[Any])
+class Shared(Protocol):
+    """What all lock objects of one name share."""
+
+    def needed(self, present: float) -> bool:
+        """Whether it says anything at the loop time `present` that a new one would not say."""
+        ...
 
 
-class Registry:
-    """The queues and holds that all lock objects of one name share.
+S = TypeVar("S", bound=Shared)
+T = TypeVar("T")
 
-    A queue lives as long as something refers to it, and longer while it is needed.
+
+class Parts(Generic[S]):
+    """The shared parts of one kind, by key.
+
+    A part lives as long as something refers to it, and longer while it is needed. Only those that
+    were not needed when there were many are referred to weakly, which takes more memory.
     """
 
+    __slots__ = ("_kept", "_sweep_at", "_weak")
+
     def __init__(self) -> None:
-        self._queues: weakref.WeakValueDictionary[bytes, LocalQueue[Any]] = (
-            weakref.WeakValueDictionary()
-        )
-        self._holds: weakref.WeakValueDictionary[bytes, TaskHolds[Any]] = (
-            weakref.WeakValueDictionary()
-        )
-        self._recent: dict[bytes, LocalQueue[Any]] = {}
+        self._kept: dict[bytes, S] = {}
+        self._weak: weakref.WeakValueDictionary[bytes, S] = weakref.WeakValueDictionary()
         self._sweep_at = _SWEEP_FROM
 
-    def queue(self, key: bytes, kind: Callable[[], Q]) -> Q:
-        """Return the queue of a key; `kind` makes it if there is none."""
-        queue = self._recent.get(key) or self._queues.get(key)
-        if queue is None:
-            if len(self._recent) >= self._sweep_at:
+    def get(self, key: bytes, kind: Callable[[], T]) -> T:
+        """Return the part of a key, which is always of this kind; if there is none, make it."""
+        part = self._kept.get(key)
+        if part is None:
+            if len(self._kept) >= self._sweep_at:
                 self._sweep()
-            queue = self._queues[key] = self._recent[key] = kind()
-        # Each key is used with one kind of queue only.
-        return queue  # type: ignore[return-value]
-
-    def task_holds(self, key: bytes) -> TaskHolds[Any]:
-        """Return the holds of tasks on a key."""
-        holds = self._holds.get(key)
-        if holds is None:
-            holds = self._holds[key] = TaskHolds()
-        return holds
+            part = self._weak.pop(key, None)
+            if part is None:
+                part = kind()  # type: ignore[assignment]
+            self._kept[key] = part  # type: ignore[assignment]
+        return part  # type: ignore[return-value]
 
     def _sweep(self) -> None:
-        """Drop the queues that are not needed; done rarely, so it costs little."""
+        """Keep only the parts that are needed; done rarely, so it costs little."""
         try:
             present = loop_time()
         except RuntimeError:
-            # A lock is made outside any event loop: no queue was used yet, or its loop ended.
+            # A lock is made outside any event loop: no part was used yet, or its loop ended.
             present = 0.0
-        self._recent = {key: each for key, each in self._recent.items() if each.needed(present)}
-        self._sweep_at = max(_SWEEP_FROM, 2 * len(self._recent))
+        before, self._kept = self._kept, {}
+        for key, part in before.items():
+            if part.needed(present):
+                self._kept[key] = part
+            else:
+                self._weak[key] = part
+        self._sweep_at = max(_SWEEP_FROM, 2 * len(self._kept))
+
+    def values(self) -> list[S]:
+        """Return all parts."""
+        return [*self._kept.values(), *self._weak.values()]
+
+
+class Registry:
+    """What all lock objects of one name share.
+
+    Attributes:
+        queues: The tasks that wait. Each key is used with one kind of queue only.
+        holds: The holds of tasks.
+    """
+
+    def __init__(self) -> None:
+        self.queues: Parts[LocalQueue[Any]] = Parts()
+        self.holds: Parts[TaskHolds[Any]] = Parts()
 
     @property
     def waiting(self) -> int:
         """The number of tasks that wait in queues, including those that ask the server."""
-        return sum(queue.waiting for queue in self._queues.values())
+        return sum(queue.waiting for queue in self.queues.values())
 
     def start_over(self) -> None:
         """Reset the queues after the event loop was closed."""
-        for queue in list(self._queues.values()):
+        for queue in self.queues.values():
             queue.start_over()
 
     def close(self, error: BaseException) -> None:
         """Raise `error` in all tasks that wait in queues."""
-        for queue in list(self._queues.values()):
+        for queue in self.queues.values():
             queue.close(error)
 
     def check(self) -> None:
         """Raise `AssertionError` if an invariant does not hold; for tests."""
-        for queue in self._queues.values():
+        for queue in self.queues.values():
             queue.check()
-        for holds in self._holds.values():
+        for holds in self.holds.values():
             for hold in holds.all():
                 hold.check()
 

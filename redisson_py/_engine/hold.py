@@ -100,7 +100,8 @@ class Hold:
         asked_at: The time just before the request for its newest lease was written; None after it
             was passed.
         max_held: One of its leases has, or had, a `max_hold`.
-        batch: The owner of the request that granted it, if one request can grant several permits.
+        batch: The owner of the request that granted it, if one request can grant several permits;
+            of a fair lock the name under which a late copy of that request may enter the queue.
         guards: A transaction of the user's keeps others from being granted it. It is not passed to
             another task, which the transaction could not stop.
         suspended: It is not renewed, because an operation under way may end it.

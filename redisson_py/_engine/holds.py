@@ -10,26 +10,39 @@ A hold without units has nothing on the server, and is not in it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from redisson_py._engine.hold import Hold
 
 
-class Holds(dict["Hold", None]):
-    """All holds in force of one client, oldest first; only its watchdog changes it.
+class Holds:
+    """All holds in force of one client; only its watchdog changes it.
 
     Attributes:
         first: The first hold on a key. Most keys never have another.
         more: Those that began while there was one, by their fields.
     """
 
-    __slots__ = ("first", "more")
+    __slots__ = ("_others", "first", "more")
 
     def __init__(self) -> None:
-        super().__init__()
         self.first: dict[bytes, Hold] = {}
         self.more: dict[bytes, dict[bytes, Hold]] = {}
+        #: How many there are in `more`.
+        self._others = 0
+
+    def __len__(self) -> int:
+        return len(self.first) + self._others
+
+    def __iter__(self) -> Iterator[Hold]:
+        yield from self.first.values()
+        for others in self.more.values():
+            yield from others.values()
+
+    def __contains__(self, hold: Hold) -> bool:
+        return self.find(hold.ownership.commands.key, hold.field) is hold
 
     def on(self, key: bytes) -> list[Hold]:
         """Return the holds on a key, of all kinds, oldest first."""
@@ -45,34 +58,33 @@ class Holds(dict["Hold", None]):
 
     def add(self, hold: Hold) -> None:
         """Add a hold that begins."""
-        self[hold] = None
         key = hold.ownership.commands.key
         if key in self.first or key in self.more:
             self.more.setdefault(key, {})[hold.field] = hold
+            self._others += 1
         else:
             self.first[key] = hold
 
     def remove(self, hold: Hold) -> None:
         """Remove a hold that is over."""
-        del self[hold]
         key = hold.ownership.commands.key
         if self.first.get(key) is hold:
             del self.first[key]
-        else:
-            more = self.more[key]
-            del more[hold.field]
-            if not more:
-                del self.more[key]
+            return
+        others = self.more[key]
+        del others[hold.field]
+        self._others -= 1
+        if not others:
+            del self.more[key]
 
     def clear(self) -> None:
         """Remove all."""
-        super().clear()
         self.first.clear()
         self.more.clear()
+        self._others = 0
 
     def check(self) -> None:
         """Raise `AssertionError` if an invariant does not hold; for tests."""
-        found = [hold for key in self.first.keys() | self.more.keys() for hold in self.on(key)]
-        assert set(found) == self.keys(), "a hold is not found on its key, or one that is over is"
-        assert len(found) == len(self)
+        assert len(list(self)) == len(set(self)) == len(self)
         assert all(self.more.values())
+        assert all(hold in self for hold in self)

@@ -166,9 +166,12 @@ class LocalQueue(Generic[H]):
 
     def needed(self, present: float) -> bool:
         """Whether tasks wait, hold or must yield at the loop time `present`."""
-        busy = self.waiters or self.asking or self.releasing or self.hold is not None
-        until = max(self.no_turn_until, self.yields_until)
-        return bool(busy) or self._owes_a_turn(present) or until > present
+        busy = self.hold is not None or self.waiters or self.asking or self.releasing
+        return (
+            bool(busy)
+            or self._owes_a_turn(present)
+            or max(self.no_turn_until, self.yields_until) > present
+        )
 
     def _owes_a_turn(self, present: float) -> bool:
         return self.turn is not None and self.turn.until > present

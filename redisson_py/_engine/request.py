@@ -63,7 +63,8 @@ class AcquireRequest:
         undone: An undo was sent.
         overtaken: A forced release was answered before it, so its grant may be gone already.
         call: The call under way.
-        client: Its client's name in the queue of clients while it waits there, else nothing.
+        client: Its client's name in the queue of clients while it waits there; for a fair lock the
+            name of an earlier wait under which it waits; else nothing.
         yields: 1, it lets the first of that queue go first, because its client has just released;
             -1, it may go first by chance, because it waits and cannot stand in that queue;
             0, neither.
@@ -167,13 +168,22 @@ class AcquireRequest:
         commands = self.ownership.commands
         if (clients := commands.clients) is not None:
             return clients.channel(self.ownership.context.owners.client_id)
+        if self.client:
+            return commands.channel + b":" + self.client
         return commands.request_channel(self.owner)
 
     @property
     def listens_first(self) -> bool:
         """Whether it listens before it asks for the first time."""
         queue = self.ownership.queue
-        return bool(self.turn or self.yields or (queue is not None and queue.joined))
+        return bool(self.turn or self.yields or self.client or (queue is not None and queue.joined))
+
+    @property
+    def late_place(self) -> str | None:
+        """The name under which a late copy of it may still enter a queue on the server, or None."""
+        if not (self.uncertain and self.ownership.commands.queues):
+            return None
+        return (self.client or self.field).decode()
 
     @contextmanager
     def listen(self, channel: bytes, wakes: Wakes) -> Generator[Sleeper]:
@@ -183,6 +193,9 @@ class AcquireRequest:
         if clients is None:
             with bus.listen(channel, wakes) as sleeper:
                 yield sleeper
+                if not (self._queued or self.uncertain) and sleeper.seat is not None:
+                    # It left no place in the queue, and nothing of it can arrive late.
+                    sleeper.seat.channel.spare = True
             return
         self._place = waits = QueueSleeper(bus, ownership.commands.channel, wakes)
         with bus.listen(channel, waits.heard, waits):
@@ -254,8 +267,10 @@ class AcquireRequest:
         if answer is GIVEN_UP or type(answer) is Disagrees:
             raise BackendError(f"{self.ownership!r}: this request was already given up")
         if type(answer) is not Busy:
-            if type(answer) is Granted and answer.sent_at is not None:
-                self.sent_at = answer.sent_at
+            if type(answer) is Granted:
+                self._queued = self._queued and self.uncertain
+                if answer.sent_at is not None:
+                    self.sent_at = answer.sent_at
             return answer
         if not self.once:
             # Others see who waits, as they see who holds.

@@ -60,11 +60,11 @@ class TaskOwnership(ServerState):
         self.waiting_key: bytes = hold_key if waiting_key == hold_key else waiting_key
         queue: LocalQueue[Hold] | None = None
         if passes:
-            queue = registry.queue(self.waiting_key, LocalQueue)
+            queue = registry.queues.get(self.waiting_key, LocalQueue)
         super().__init__(context, name, commands, queue)
         self.plain: PlainCalls | None = plain
         self.view: View = view
-        self.holds: TaskHolds[Hold] = registry.task_holds(hold_key)
+        self.holds: TaskHolds[Hold] = registry.holds.get(hold_key, TaskHolds)
         self.reentrant = reentrant
         self.lease_kind: type[Lease] = FencedLease if commands.tokens else Lease
         self.reads: TaskHolds[Hold] | None = None
@@ -110,6 +110,9 @@ class TaskOwnership(ServerState):
                     return None
                 waiter = self.join(Waiter(holds.key(task), True))
                 return waiter, waiter.future
+        elif self.commands.queues and context.bus.table.spare_name(self.commands.channel):
+            # There was a queue a moment ago: it listens before it asks.
+            return None
         stream = context.executor.router.stream_for(self.commands.key)
         if not stream.can_begin:
             return None
@@ -261,6 +264,8 @@ class TaskOwnership(ServerState):
                 request = self.new_request(task, lease_time, turn, once=once, deadline=deadline)
                 request.fails_fast = once
                 request.yields = int(queue is not None and queue.take_yield(once))
+                if self.commands.queues and not once:
+                    request.client = self.context.bus.table.spare_name(self.commands.channel)
             if queue is not None:
                 request.heard_busy_at = queue.known_busy_at(waiter)
             parent = request.parent
@@ -332,6 +337,7 @@ class TaskOwnership(ServerState):
             lease_time is None,
             uncertain=request.uncertain,
             parent=request.parent,
+            batch=request.late_place,
             asked_at=request.asked_at,
         )
         if answer.token is not None:

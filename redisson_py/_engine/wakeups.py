@@ -53,18 +53,30 @@ class Channel:
     Attributes:
         beside: The channel of the same lock that was subscribed before this one, or None.
         messages: The number of messages since it was subscribed.
+        spare: Its last waiter was granted what it waited for, so another one may wait under its
+            name.
         empty_since: The time at which its last seat left, or None.
         stream: The stream on which it was subscribed last, or None.
         subscription: The last SUBSCRIBE that was sent for it.
     """
 
-    __slots__ = ("beside", "empty_since", "messages", "name", "seats", "stream", "subscription")
+    __slots__ = (
+        "beside",
+        "empty_since",
+        "messages",
+        "name",
+        "seats",
+        "spare",
+        "stream",
+        "subscription",
+    )
 
     def __init__(self, name: bytes) -> None:
         self.name: bytes = name
         self.seats: dict[Seat, None] = {}
         self.beside: Channel | None = None
         self.messages: int = 0
+        self.spare: bool = False
         self.empty_since: float | None = None
         self.stream: Source | None = None
         self.subscription: Subscription | None = None
@@ -109,9 +121,20 @@ class Table:
             if (common := _common(name)) is not None:
                 self._of_one[common][channel] = None
         channel.empty_since = None
+        channel.spare = False
         seat = Seat(channel, wakes, on_wake)
         channel.seats[seat] = None
         return seat, is_new
+
+    def spare_name(self, channel: bytes) -> bytes:
+        """Return a name under which nobody waits in the queue of this lock any more, or nothing.
+
+        Its own channel is still subscribed.
+        """
+        for own in self._of_one.get(channel, ()):
+            if own.spare and not own.seats:
+                return own.name[len(channel) + 1 :]
+        return b""
 
     def leave(self, seat: Seat, now: float) -> None:
         """Give up a seat, and pass its unused wake-up on."""

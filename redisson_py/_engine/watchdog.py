@@ -107,7 +107,6 @@ class Watchdog:
             holds.add(hold)
         else:
             # As `Holds.add`, without the cost of a call.
-            holds[hold] = None
             holds.first[key] = hold
         if self._timer is None:
             self._while_holding(hold.granted_at)
@@ -125,18 +124,19 @@ class Watchdog:
 
     def remove(self, hold: Hold) -> None:
         """Stop keeping a hold that is over."""
-        holds = self.holds
-        if hold in holds:
-            if holds.more:
-                holds.remove(hold)
-            else:
-                # As `Holds.remove`, without the cost of a call.
-                del holds[hold], holds.first[hold.ownership.commands.key]
-            self._schedule.forget(hold)
-            if self._refused.holds:
-                self._refused.forget(hold)
-            if self._at_once:
-                self._at_once.pop(hold, None)
+        holds, first, key = self.holds, self.holds.first, hold.ownership.commands.key
+        if key in first and first[key] is hold:
+            # As `Holds.remove`, without the cost of a call.
+            del first[key]
+        elif holds.more and hold in holds:
+            holds.remove(hold)
+        else:
+            return
+        self._schedule.forget(hold)
+        if self._refused.holds:
+            self._refused.forget(hold)
+        if self._at_once:
+            self._at_once.pop(hold, None)
 
     def reconsider(self, hold: Hold) -> None:
         """Start or stop renewing a hold, if it is kept."""
@@ -371,8 +371,10 @@ class Watchdog:
         present, third = now(), self.lease_time / 3
         # Only full renewals count as late: a capped read may be renewed to less than a third.
         late_below = present + third if lease_time == self.lease_time else 0.0
+        first = self.holds.first
         for hold, renewed in zip(holds, done.result(), strict=True):
-            if hold not in self.holds:
+            # First without the cost of a call.
+            if first.get(hold.ownership.commands.key) is not hold and hold not in self.holds:
                 continue
             if self._refused.holds:
                 self._refused.renewed(hold)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import final
 
 from redisson_py._answers import Granted
-from redisson_py._engine.context import Context
+from redisson_py._engine.context import Context, TaskHolds
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.snapshots import LockSnapshot, ReadWriteSnapshot
@@ -62,7 +62,7 @@ class _ReadSide(EndedHere):
         commands = _ReadCommands(text, held="read")
         # Readers do not wait for each other, so nothing is passed on among them.
         super().__init__(context, name, commands, StoreView(executor, text, "read"), passes=False)
-        self.writes = context.registry.task_holds(b"write lock:" + commands.key)
+        self.writes = context.registry.holds.get(b"write lock:" + commands.key, TaskHolds)
 
     def new_request(
         self,
@@ -104,7 +104,7 @@ class _WriteSide(EndedHere):
         commands = StoreLockCommands(text, held="write")
         super().__init__(context, name, commands, StoreView(executor, text, "write"))
         self.reads_waiting_key = b"read lock:" + commands.key
-        self.reads = context.registry.task_holds(self.reads_waiting_key)
+        self.reads = context.registry.holds.get(self.reads_waiting_key, TaskHolds)
 
     def pass_on(self, hold: Hold) -> bool:
         """Pass a hold to the next waiting task, unless its own task reads under it."""

@@ -100,7 +100,10 @@ class Finder:
     def leave_behind(self) -> None:
         """Close the sockets of an event loop that was closed, and end its tasks."""
         for attempt in self._attempts:
-            if not attempt.done():
+            if attempt.done():
+                # It ended in the last turn of that loop, so its callbacks never ran.
+                _let_go(attempt)
+            else:
                 discard(attempt)
 
     def start_over(self) -> object:

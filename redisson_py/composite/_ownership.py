@@ -67,7 +67,9 @@ class CompositeOwnership:
         # That of a read side and that of a write side are two.
         kinds = b"\0".join(each.commands.hold_key for each in owners)
         self.hold_key: bytes = kind.encode() + b":" + self.key + b"\0" + kinds
-        self.holds: TaskHolds[CompositeHold] = self.context.registry.task_holds(self.hold_key)
+        self.holds: TaskHolds[CompositeHold] = self.context.registry.holds.get(
+            self.hold_key, TaskHolds
+        )
 
     def __repr__(self) -> str:
         return f"{self.kind} {self.name!r}"

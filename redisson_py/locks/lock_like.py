@@ -96,11 +96,11 @@ class LockLike(AsyncOnly, ABC):
     """
 
     _half: Block | None = None
+    _by_hand: tuple[Block, ...] = ()
 
     def __init__(self, ownership: Locking, key: bytes) -> None:
         self._ownership = ownership
         self._key = key
-        self._by_hand: list[Block] = []
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}>"

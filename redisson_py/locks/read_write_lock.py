@@ -18,6 +18,7 @@ from redisson_py._commands.read_write_lock import (
     WriteLockCommands,
     YieldingReadLockCommands,
 )
+from redisson_py._engine.context import TaskHolds
 from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot, ReadWriteSnapshot
 from redisson_py._keys import Name, read_write_channel
 from redisson_py._on_redis.context import RedisContext
@@ -61,7 +62,7 @@ class ReadLock(ServerLock):
         self._prefer: Prefer = prefer
         ownership = ownership_of(context, name, commands, passes=False)
         ownership.compares = prefer == "readers"
-        ownership.writes = context.registry.task_holds(b"write lock:" + commands.key)
+        ownership.writes = context.registry.holds.get(b"write lock:" + commands.key, TaskHolds)
         super().__init__(context, commands, ownership)
 
     def _named(self, name: Name) -> Self:
@@ -106,7 +107,7 @@ class WriteLock(ServerLock):
         self._prefer: Prefer = prefer
         ownership = ownership_of(context, name, commands)
         ownership.reads_waiting_key = b"read lock:" + commands.key
-        ownership.reads = context.registry.task_holds(ownership.reads_waiting_key)
+        ownership.reads = context.registry.holds.get(ownership.reads_waiting_key, TaskHolds)
         super().__init__(context, commands, ownership)
 
     def _named(self, name: Name) -> Self:

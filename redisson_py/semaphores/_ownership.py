@@ -56,7 +56,7 @@ class PermitOwnership(Ownership):
         commands: SemaphoreCommands | PermitExpirableSemaphoreCommands,
     ) -> None:
         key = commands.kind.encode() + b":" + commands.key
-        self.permit_queue = context.registry.queue(key, PermitQueue)
+        self.permit_queue = context.registry.queues.get(key, PermitQueue)
         super().__init__(context, name, commands, self.permit_queue)
         if isinstance(commands, SemaphoreCommands):
             self.plain = plain_calls(commands, context.options.lease_time)

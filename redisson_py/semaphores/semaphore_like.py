@@ -65,6 +65,7 @@ class SemaphoreLike(AsyncOnly, ABC):
     """Base of the semaphores."""
 
     _half: Block | None = None
+    _by_hand: tuple[Block, ...] = ()
 
     def __init__(
         self,
@@ -90,7 +91,6 @@ class SemaphoreLike(AsyncOnly, ABC):
         self._ownership = ownership
         self._created = permits is None
         self._grants_before = self._ownership.grants
-        self._by_hand: list[Block] = []
 
     @property
     def _receipts(self) -> Receipts:

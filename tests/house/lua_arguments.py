@@ -26,7 +26,7 @@ _KEYS = ("arrivals", "barrier", "channel", "counter", "counts", "key", "lock", "
 _FIELDS = ("asks", "client", "field", "how", "ids", "leaver", "leaves", "member", "over", "owner")
 PARAMETERS = {*_KEYS, *_FIELDS, "clients", "timeouts", "tombstone", "total", "waiters"}
 #: Places in a queue, which is never so long; they are looked at one by one.
-PLACES = re.compile(r"place [-+] \w+|#dead \+ 1")
+PLACES = re.compile(r"(?:place|rank) [-+] \w+|#dead \+ 1")
 _ASSIGNMENT = re.compile(
     r"^[ \t]*(?:local )?((?:[a-z_]\w*(?:\[[^=\n]*\])?)(?:, [a-z_]\w*)*) = ", re.MULTILINE
 )

@@ -8,6 +8,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, ClientClosedError, FairLock, Lease, Redisson
+from redisson_py._engine import bus
 from redisson_py._time import now
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
@@ -244,6 +245,45 @@ async def test_a_hand_off_is_one_message_to_one_waiter(
     assert sum(client.statistics().wake_ups for client in both) == wake_ups + 20
     # Each visitor asks once more and releases; the holder released.
     assert counted.calls["evalsha"] == 41
+
+
+async def test_who_waits_again_soon_asks_once_less_and_subscribes_no_more(
+    clients: ClientFactory, redis: Redis, fair: FairScripts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bus, "LINGER", 1000.0)
+    locks = [fair_lock(clients(lease_time=90)) for _ in range(4)]
+    visits = Visits()
+    for _ in range(2):
+        async with Counted(redis) as counted:
+            async with locks[3]:
+                coming = [visits.visit(locks[number % 3], number) for number in range(6)]
+                waiting = await one_by_one(fair, *coming)
+            await asyncio.gather(*waiting)
+    assert visits.order == 2 * [*range(6)]
+    assert counted.calls.keys() & {"subscribe", "unsubscribe"} == set()
+    # Each asks when it comes and when it is called, and releases; before they came another had it.
+    assert counted.calls["evalsha"] == 6 * 3 + 2
+    assert await nothing_left(fair)
+
+
+async def test_one_waits_under_the_name_of_another_of_its_client_that_holds_by_now(
+    clients: ClientFactory, redis: Redis, fair: FairScripts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bus, "LINGER", 1000.0)
+    keeper, lock = (fair_lock(clients(lease_time=90)) for _ in range(2))
+    async with keeper:
+        first = asyncio.create_task(lock.acquire())
+        await until_queued(fair, 1)
+    lease = await first
+    second = asyncio.create_task(lock.acquire())
+    await until_queued(fair, 1)
+    assert await redis.lrange(fair.queue, 0, -1) == await redis.hkeys("k")
+    async with Counted(redis) as counted:
+        await lease.release()
+        await (await second).release()
+    # The release leaves the place in the queue alone: who waits there is called, and asks once.
+    assert counted.calls["evalsha"] == 3
+    assert await nothing_left(fair)
 
 
 async def test_uncontended_it_is_one_round_trip_each_way(

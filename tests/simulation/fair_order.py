@@ -26,6 +26,9 @@ class FairOrder:
         self._lease_ms = lease_time * 1000
         self._places: list[bytes] = []
         self._holders: set[bytes] = set()
+        #: By owner: the name under which it waits.
+        self._waits_as: dict[bytes, bytes] = {}
+        #: By that name.
         self._asked_ms: dict[bytes, float] = {}
 
     def forget(self) -> None:
@@ -43,26 +46,33 @@ class FairOrder:
         args = command[3 + int(command[2]) :] if name else ()
         queue, holders = server.items(_QUEUE), set(server.hash(_LOCK))
         if name == "fair_lock.acquire" and args[5] != b"0":
-            self._asked_ms[args[0]] = present
-        elif name == "fair_lock.release" and args[0] in self._places:
-            self._places.remove(args[0])
-        for owner in holders - self._holders:
-            self._check_grant(owner, present)
+            waiter = self._waits_as[args[0]] = _waiter(args[0], args[5])
+            self._asked_ms[waiter] = present
+        elif name == "fair_lock.release" and (waiter := _waiter(args[0], args[4])) in self._places:
+            self._places.remove(waiter)
+        granted = [self._waits_as.get(owner, owner) for owner in holders - self._holders]
+        for waiter in granted:
+            self._check_grant(waiter, present)
         lost = [
-            owner
-            for owner in self._places
-            if owner not in queue and owner not in holders and self._is_alive(owner, present)
+            waiter
+            for waiter in self._places
+            if waiter not in queue and waiter not in granted and self._is_alive(waiter, present)
         ]
         assert not lost, f"{name} took the places of {lost}"
-        kept = [owner for owner in self._places if owner in queue]
+        kept = [waiter for waiter in self._places if waiter in queue]
         assert queue[: len(kept)] == kept, f"{name} changed the order of {kept} to {queue}"
         self._places, self._holders = queue, holders
 
-    def _check_grant(self, owner: bytes, present: float) -> None:
-        place = self._places.index(owner) if owner in self._places else len(self._places)
+    def _check_grant(self, waiter: bytes, present: float) -> None:
+        place = self._places.index(waiter) if waiter in self._places else len(self._places)
         ahead = self._places[:place]
         waiting = [each for each in ahead if self._is_alive(each, present)]
-        assert not waiting, f"{owner!r} was served before {waiting}"
+        assert not waiting, f"{waiter!r} was served before {waiting}"
 
-    def _is_alive(self, owner: bytes, present: float) -> bool:
-        return present - self._asked_ms[owner] < self._lease_ms - _ROUNDED_MS
+    def _is_alive(self, waiter: bytes, present: float) -> bool:
+        return present - self._asked_ms[waiter] < self._lease_ms - _ROUNDED_MS
+
+
+def _waiter(owner: bytes, place: bytes) -> bytes:
+    """Return the name under which an owner waits; see fair_lock.acquire."""
+    return owner if place == b"1" else place

@@ -49,8 +49,9 @@ def swept(client: Redisson) -> bool:
     assert len(locks) + len(locks._old) <= 2 * MOST_QUEUES
     locks.clear()
     locks._old.clear()
-    registry._sweep()
-    return not registry._queues
+    registry.queues._sweep()
+    registry.holds._sweep()
+    return not registry.queues.values()
 
 
 async def settle(clients: list[Redisson]) -> None:
@@ -59,7 +60,7 @@ async def settle(clients: list[Redisson]) -> None:
         await until(lambda each=client: not each._table.channels)  # type: ignore[misc]
         assert_idle(client)
         # Queues nobody needs are swept when there are too many; now, so that counts compare.
-        assert len(client._context.registry._queues) <= 3 * MOST_QUEUES
+        assert len(client._context.registry.queues.values()) <= 3 * MOST_QUEUES
         await until(lambda each=client: swept(each))  # type: ignore[misc]
     gc.collect()
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from redisson_py import ConnectionLostError, Redisson
+from redisson_py._topology.finder import Finder
 from redisson_py.testing import EmbeddedSentinel
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.topologies import found
@@ -140,6 +141,25 @@ def test_an_event_loop_that_is_closed_while_a_master_is_silent(
         asyncio.run(ask(client))
     gc.collect()
     assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
+
+
+def test_an_attempt_that_fails_in_the_last_turn_of_its_event_loop(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def fail() -> None:
+        loop.stop()
+        raise ConnectionLostError("refused", maybe_held=False)
+
+    def in_an_event_loop_that_ends(finder: Finder) -> None:
+        loop.call_soon(lambda: finder._begin(fail()))
+        loop.run_forever()
+        loop.close()
+        finder.leave_behind()
+
+    loop = asyncio.new_event_loop()
+    in_an_event_loop_that_ends(finder_of(Redisson.from_url("redis+sentinel://127.0.0.1:1/main")))
+    gc.collect()
+    assert not caplog.records
 
 
 def test_a_fork_may_use_a_client_that_has_not_connected(servers: EmbeddedSentinel) -> None:

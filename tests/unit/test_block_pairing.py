@@ -24,7 +24,7 @@ class FakeLock:
 
     def __init__(self) -> None:
         self._half: Block | None = None
-        self._by_hand: list[Block] = []
+        self._by_hand: tuple[Block, ...] = ()
         self._ownership = FakeOwnership("k")
         self.held: list[Lease] = []
         self.newer: Lease | None = None
@@ -115,7 +115,7 @@ async def test_each_exit_is_for_its_own_entry(
     await elsewhere(entries[2][1])
     assert lock.states == ["released"] * 3
     assert lock._half is None
-    assert lock._by_hand == []
+    assert lock._by_hand == ()
 
 
 async def test_a_statement_is_a_pair(lock: FakeLock) -> None:
@@ -188,7 +188,7 @@ class TestByHand:
         await asyncio.create_task(work())
         await lock.__aexit__(*EXIT)
         assert lease._state == "released"
-        assert lock._by_hand == []
+        assert lock._by_hand == ()
 
     async def test_the_newest_is_left_first(self, lock: FakeLock) -> None:
         await lock.__aenter__()
@@ -233,7 +233,7 @@ class TestByHand:
         lease = await type(lock).__aenter__(lock)
         await type(lock).__aexit__(lock, *EXIT)
         assert lease._state == "released"
-        assert lock._by_hand == []
+        assert lock._by_hand == ()
 
     async def test_a_statement_inside_leaves_it_alone(self, lock: FakeLock) -> None:
         lease = await lock.__aenter__()
@@ -247,7 +247,7 @@ class TestByHand:
         lock.fails = True
         with pytest.raises(ZeroDivisionError):
             await lock.__aenter__()
-        assert lock._by_hand == []
+        assert lock._by_hand == ()
         with pytest.raises(ZeroDivisionError):
             async with lock:
                 pytest.fail("entered")
@@ -271,7 +271,7 @@ class TestLookedAt:
         async with lock as again:
             pass
         assert again._state == "released"
-        assert lock._by_hand == []
+        assert lock._by_hand == ()
 
     async def test_both_halves(self, lock: FakeLock) -> None:
         assert hasattr(lock, "__aenter__")

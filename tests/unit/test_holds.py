@@ -35,7 +35,7 @@ def test_what_is_there_is_found_on_its_key_and_by_its_field() -> None:
         key = hold.ownership.commands.key
         assert holds.on(key) == [each for each in there if each.ownership.commands.key == key]
         assert holds.find(key, hold.field) is (hold if hold in holds else None)
-        assert list(holds) == there
+        assert sorted(holds, key=id) == sorted(there, key=id)
     holds.clear()
     holds.check()
     assert not any(holds.on(each.ownership.commands.key) for each in made)

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from redisson_py._commands.lock import LockCommands
-from redisson_py._engine.context import Registry, TaskHolds
+from redisson_py._engine.context import Parts, Registry, TaskHolds
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.local_queue import LocalQueue
 from redisson_py._engine.waiting import Turn
@@ -25,16 +25,16 @@ async def ended() -> None:
 
 
 def open_queue(registry: Registry, key: bytes) -> LocalQueue[Hold]:
-    return registry.queue(key, LocalQueue)
+    return registry.queues.get(key, LocalQueue)
 
 
 async def test_objects_of_one_name_share_queue_and_holds() -> None:
     registry = Registry()
-    queue, holds = open_queue(registry, b"k"), registry.task_holds(b"k")
+    queue, holds = open_queue(registry, b"k"), registry.holds.get(b"k", TaskHolds[Hold])
     assert open_queue(registry, b"k") is queue
-    assert registry.task_holds(b"k") is holds
+    assert registry.holds.get(b"k", TaskHolds) is holds
     assert open_queue(registry, b"other") is not queue
-    assert registry.task_holds(b"other") is not holds
+    assert registry.holds.get(b"other", TaskHolds) is not holds
 
 
 async def test_asking_and_queued_waiters_both_count_as_waiting() -> None:
@@ -59,8 +59,7 @@ async def test_queues_nobody_needs_are_forgotten_and_the_others_kept() -> None:
     for number in range(10_000):
         open_queue(registry, b"%d" % number)
     gc.collect()
-    assert len(registry._recent) < 300
-    assert len(registry._queues) < 300
+    assert len(registry.queues.values()) < 300
     assert {key: id(open_queue(registry, key)) for key in known} == known
     await send_away(stood_in, *waiters)
 
@@ -70,7 +69,7 @@ async def test_a_queue_lives_as_long_as_somebody_refers_to_it() -> None:
     mine = open_queue(registry, b"mine")
     for number in range(1000):
         open_queue(registry, b"%d" % number)
-    assert b"mine" not in registry._recent
+    assert b"mine" not in registry.queues._kept
     assert open_queue(registry, b"mine") is mine
 
 
@@ -78,14 +77,14 @@ async def test_many_queues_in_use_are_not_swept_at_every_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     registry, sweeps = Registry(), 0
-    sweep = registry._sweep
+    sweep = registry.queues._sweep
 
     def counted() -> None:
         nonlocal sweeps
         sweeps += 1
         sweep()
 
-    monkeypatch.setattr(registry, "_sweep", counted)
+    monkeypatch.setattr(Parts, "_sweep", lambda _: counted())
     for number in range(10_000):
         open_queue(registry, b"%d" % number).releasing = True
     assert 0 < sweeps < 20
@@ -182,7 +181,12 @@ class TestTaskHolds:
     async def test_it_goes_when_nobody_needs_it(self) -> None:
         registry = Registry()
         task = asyncio.create_task(ended())
-        registry.task_holds(b"k").put(task, make_hold())
+        hold = make_hold()
+        registry.holds.get(b"k", TaskHolds[Hold]).put(task, hold)
+        hold.end("released")
+        del hold
+        for number in range(1000):
+            registry.holds.get(b"%d" % number, TaskHolds)
         gc.collect()
-        assert not registry.task_holds(b"k"), "only a lock or a hold keeps it"
+        assert not registry.holds.get(b"k", TaskHolds), "only a lock or a hold keeps it"
         await task

@@ -282,7 +282,7 @@ async def test_a_hold_without_answers_is_lost_by_the_local_clock(
     setup.clock.sleep(0.002)
     assert (lease._state, lease._reason) == ("lost", "expired")
     assert setup.context.losses == 1
-    assert setup.watchdog.holds == {}
+    assert not setup.watchdog.holds
     assert "expired: no renewal was confirmed in time" in caplog.text
     setup.clock.sleep(LEASE)
     assert setup.clock.pending == []
@@ -309,7 +309,7 @@ async def test_a_late_answer_does_not_raise_the_dead(setup: Setup) -> None:
         await renewal.answer(1)
     assert lease.lost
     assert hold.state == "lost"
-    assert setup.watchdog.holds == {}
+    assert not setup.watchdog.holds
 
 
 async def test_nothing_is_renewed_after_it_was_removed(setup: Setup) -> None:

@@ -129,7 +129,7 @@ class TestAbandoned:
         gc.collect()
         setup.clock.sleep(LEASE / 3)
         assert setup.executor.renewals == []
-        assert setup.watchdog.holds == {}
+        assert not setup.watchdog.holds
         assert ownership.ended == [hold]
         assert [record.getMessage() for record in caplog.records] == [
             "lock 'orders' is no longer renewed: its task ended without releasing it,"

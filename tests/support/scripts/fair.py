@@ -113,7 +113,7 @@ class FairScripts(LockScripts):
             lease_ms=lease_ms,
             wait_ms=wait_ms,
             alive_ms=alive_ms,
-            places=self.places if places is None else places,
+            place=str(self.places if places is None else places),
             channel=self.channel,
             **self.versioned(owner, version, version_ms),
         )
@@ -144,6 +144,7 @@ class FairScripts(LockScripts):
             holds=holds,
             lease_ms=lease_ms,
             wait_ms=wait_ms,
+            place="1",
             channel=self.channel,
             tombstone_ms=tombstone_ms,
             **self.versioned(owner, version, version_ms),
