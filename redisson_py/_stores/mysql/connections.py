@@ -146,7 +146,9 @@ class Connections:
         """Return whether the server takes a query of that length, as far as is known."""
         return len(query.encode()) + 1 < self._packet
 
-    async def run(self, query: str, deadline: float, about: str, *, urgent: bool = False) -> Answer:
+    async def run(
+        self, query: str, deadline: float, about: str, *, urgent: bool = False, final: int = 0
+    ) -> Answer:
         """Send a query, and again after a failure that passes, until there is an answer.
 
         Args:
@@ -154,6 +156,7 @@ class Connections:
             deadline: When to give up.
             about: What it is for, in errors.
             urgent: It goes before others that wait for a connection.
+            final: The number of an error after which it is not sent again.
 
         Raises:
             ConnectionLostError: There was no answer until then.
@@ -173,6 +176,9 @@ class Connections:
                 self._trouble.over()
                 return found
             resent = resent or found.maybe_done
+            if found.code == final and final and not resent:
+                self._trouble.over()
+                raise BackendError(found.text) from found.error
             refused = found.verdict != "lost"
             self._trouble.note(
                 found.error, found.text, away=found.unreached, done=resent, refused=refused

@@ -32,6 +32,8 @@ _MICRO: Final = 1_000_000
 _RETRY: Final = 0.01
 #: Table not there; not allowed to make it.
 _NO_TABLE, _NOT_ALLOWED = 1146, (1142, 1044, 1227)
+#: Others have locked the row for a second.
+_LOCKED: Final = 1205
 #: What a query is for, in errors.
 _ACQUIRE: Final = "an acquire request"
 _RELEASE: Final = "a release"
@@ -124,31 +126,34 @@ class MySQLStore:
 
         Most asks of one that waits only look: that changes nothing, so it is not replicated.
         """
+        remaining = 0.0
         if wish.waits and wish.owner in self._polls:
-            answer = await self._poll(wish, deadline)
-            if answer is not None:
-                return answer
-        return await self._take(wish, deadline)
+            query = sql.poll(wish.name, wish.owner, self._polls.patience(wish.owner)[1])
+            answer = await self._run(query, deadline, _ACQUIRE)
+            for action, left, place in answer.rows:
+                remaining = max(0.0, left / _MICRO)
+                if not action:
+                    return Busy(self._polls.again(wish.name, wish.owner, place, remaining))
+        return await self._take(wish, remaining, deadline)
 
-    async def _poll(self, wish: Wish, deadline: float) -> Busy | None:
-        """Return when to ask again; None: now."""
-        query = sql.poll(wish.name, wish.owner, self._polls.patience(wish.owner)[1])
-        answer = await self._run(query, deadline, _ACQUIRE)
-        if not answer.rows or answer.rows[0][0]:
-            return None
-        _, left, place = answer.rows[0]
-        return Busy(self._polls.again(wish.name, wish.owner, place, max(0.0, left / _MICRO)))
-
-    async def _take(self, wish: Wish, deadline: float) -> Granted | Busy:
+    async def _take(self, wish: Wish, remaining: float, deadline: float) -> Granted | Busy:
+        """Take a hold if it is free; `remaining`: what was left to its holder, as far as known."""
         answer, place, resent = None, None, False
         if not wish.waits or wish.name not in self._crowded:
             query = sql.ask(wish.name, wish.owner, wish.lease, wish.tokens)
             answer = await self._ask(query, wish, deadline)
             resent = answer.resent
+            remaining = max(0.0, answer.rows[0][1] / _MICRO) if answer.rows else 0.0
         if answer is None or _needs_queue(answer, wish):
             patience = self._polls.patience(wish.owner) if wish.waits else None
             query = sql.ask_in_queue(wish.name, wish.owner, wish.lease, wish.tokens, patience)
-            answer = await self._ask(query, wish, deadline)
+            try:
+                answer = await self._ask(query, wish, deadline, _LOCKED if remaining else 0)
+            except BackendError as error:
+                if isinstance(error, ConnectionLostError) or _code(error) != _LOCKED:
+                    raise
+                # Many write the row at this moment. It is held, so there is time to join later.
+                return Busy(self._polls.again(wish.name, wish.owner, None, remaining))
             resent = resent or answer.resent
             if answer.rows and answer.rows[0][4]:
                 _remember(self._crowded, wish.name)
@@ -173,9 +178,9 @@ class MySQLStore:
             )
         return Busy(min(remaining, _RETRY) or _RETRY)
 
-    async def _ask(self, query: str, wish: Wish, deadline: float) -> Answer:
+    async def _ask(self, query: str, wish: Wish, deadline: float, final: int = 0) -> Answer:
         try:
-            answer = await self._run(query, deadline, _ACQUIRE)
+            answer = await self._run(query, deadline, _ACQUIRE, final=final)
         except BackendError as error:
             if isinstance(error, ConnectionLostError):
                 if error.maybe_held:
@@ -315,11 +320,11 @@ class MySQLStore:
             )
 
     async def _run(
-        self, query: str, deadline: float, about: str, *, urgent: bool = False
+        self, query: str, deadline: float, about: str, *, urgent: bool = False, final: int = 0
     ) -> Answer:
         if self._connections is None:
             raise BackendError("the store was not started, or was stopped")
-        return await self._connections.run(query, deadline, about, urgent=urgent)
+        return await self._connections.run(query, deadline, about, urgent=urgent, final=final)
 
 
 def _needs_queue(answer: Answer, wish: Wish) -> bool:

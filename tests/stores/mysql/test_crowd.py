@@ -236,3 +236,26 @@ async def test_inspect_lists_who_waits(server: MariaDB) -> None:
 
             await eventually(waits)
         await (await waiting).release()
+
+
+async def test_who_cannot_write_the_row_of_a_held_name_is_refused_and_waits(
+    server: MariaDB, store: MySQLStore
+) -> None:
+    """So it is when a hundred join at once: that takes longer than a row is waited for."""
+    name, waiter = new_name(), owner()
+    await granted(store, name, owner())
+    await busy(store, name, waiter, waits=True)
+    row = f"{sql.TABLE} WHERE id = {sql.key(name)}"
+    # Its entry must be written, as it has ended.
+    await server.sql(
+        f"UPDATE {sql.TABLE} SET refused = CONCAT('1000000000000000', SUBSTRING(refused, 17))"
+        f" WHERE id = {sql.key(name)}"
+    )
+    async with server.admin() as cursor:
+        await cursor.execute("BEGIN")
+        await cursor.execute(f"SELECT 1 FROM {row} FOR UPDATE")
+        await busy(store, name, waiter, waits=True)
+        await cursor.execute("ROLLBACK")
+    assert await waiters(store, name) == ()
+    await busy(store, name, waiter, waits=True)
+    assert await waiters(store, name) == (waiter,)
