@@ -254,7 +254,7 @@ class LocalQueue(Generic[H]):
                 timer.cancel()
         if answer is _ASK:
             return True
-        self._remove(waiter)
+        self._left(waiter)
         return False
 
     def is_busy(self, waiter: Waiter) -> bool:
@@ -302,6 +302,8 @@ class LocalQueue(Generic[H]):
         if not waiter.passable or hold is not self.hold or not hold.may_pass(turn, least_left):
             return False
         self._remove(waiter)
+        if self.joined is not None and not self.waiting:
+            self._leave_clients()
         hold.pass_to(waiter.task)
         waiter.future.set_result(hold)
         return True
@@ -314,6 +316,12 @@ class LocalQueue(Generic[H]):
             self._remove(head)
             self.asking = wake(head.future, _ASK)
             self.head = head if self.asking else None
+
+    def _left(self, waiter: Waiter) -> None:
+        """Remove a waiter that waits no more; with the last one the client leaves its queue."""
+        self._remove(waiter)
+        if not self.waiting:
+            self._leave_clients()
 
     def _remove(self, waiter: Waiter) -> None:
         waiters, watch = self.waiters, self.watch
@@ -377,7 +385,7 @@ class LocalQueue(Generic[H]):
         if given is _ASK:
             self.asked()
         elif given is None or given is LEAVE:
-            self._remove(waiter)
+            self._left(waiter)
         else:
             cast("H", given).give_back()
 

@@ -129,13 +129,13 @@ async def acquire(
             if type(outcome) is Busy and not once:
                 request.heard_busy_at = loop_time()
         if type(outcome) is Busy and not (once or _passed(deadline)):
-            if wait is not None:
+            if wait is not None and (turn is not None or outcome is not _NOT_ASKED):
                 wait.start()
             with wakeups.listen(request.channel, request.wakes) as sleeper:
                 if turn is not None:
                     left = turn.until - loop_time()
                     turn.taken = await sleeper.wait_for_messages(turn.messages, left)
-                outcome = await _keep_asking(request, sleeper, deadline)
+                outcome = await _keep_asking(request, sleeper, deadline, wait)
     except ConnectionLostError:
         request.undo()
         if not (_passed(deadline) and is_fresh(request.heard_busy_at, deadline)):
@@ -155,7 +155,9 @@ async def acquire(
 _NOT_ASKED = Busy(None)
 
 
-async def _keep_asking(request: Request[T], sleeper: Sleeper, deadline: float | None) -> T | Busy:
+async def _keep_asking(
+    request: Request[T], sleeper: Sleeper, deadline: float | None, wait: Wait | None
+) -> T | Busy:
     late = False
     while True:
         # Armed before asking: a release between our request and our sleep must wake us.
@@ -164,6 +166,8 @@ async def _keep_asking(request: Request[T], sleeper: Sleeper, deadline: float | 
         if not isinstance(outcome, Busy):
             return outcome
         request.heard_busy_at = loop_time()
+        if wait is not None:
+            wait.start()
         if late:
             return outcome
         if request.turn is not None:

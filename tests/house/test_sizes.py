@@ -19,6 +19,7 @@ EXCEPTIONS = {
         "the order in which commands leave is one promise: first sends, repeats after a broken "
         "connection and scripts that must be loaded first keep it together"
     ),
+    "tests/unit/test_local_queue.py": "the tests of one class: each way to wait and to leave",
     "redisson_py/_engine/request.py": "one acquire request, from its first ask to its undo",
     "redisson_py/_commands/lock.py": "the scripts of the locks that are one hash",
     "redisson_py/_engine/ownership.py": "the holds of one client on a name: asked for, given back",

@@ -134,19 +134,26 @@ class Order:
         self.grants = self.queued = 0
         self.overtaken: list[str] = []
         line: deque[bytes] = deque()
+        #: By owner, where it waits under another name: see lua/fair_lock/acquire.lua.
+        waits_as: dict[bytes, bytes] = {}
         name = re.escape(name)
+        asks = r'"evalsha" "\w+" "6" (?:"[^"]*" ){6}"([^"]+)" "1" "\d+" "\d+" "\d+" "([^"]+)"'
         comes = rf'RPUSH" "redisson_lock_queue:{{{name}}}" "([^"]+)"'
         gets = rf'(?:HSET|HINCRBY)" "{name}" "([^"]+)" "1"'
-        for found in re.finditer(rf'lua\] "(?:{comes}|{gets})'.encode(), log, re.IGNORECASE):
-            owner = found[found.lastindex or 0]
-            if found.lastindex == 1:
+        pattern = rf'{asks}|lua\] "(?:{comes}|{gets})'.encode()
+        for found in re.finditer(pattern, log, re.IGNORECASE):
+            owner, place, comer, holder = found.groups()
+            if owner:
+                waits_as[owner] = owner if place == b"1" else place
+            elif comer:
                 self.queued += 1
-                if owner in line:
-                    self.overtaken.append(f"{owner!r} had a place and came again")
-                line.append(owner)
+                if comer in line:
+                    self.overtaken.append(f"{comer!r} had a place and came again")
+                line.append(comer)
             else:
                 self.grants += 1
-                if line and line[0] != owner:
-                    self.overtaken.append(f"{owner!r} came before {line[0]!r}")
-                if owner in line:
-                    line.remove(owner)
+                waiter = waits_as.get(holder, holder)
+                if line and line[0] != waiter:
+                    self.overtaken.append(f"{waiter!r} came before {line[0]!r}")
+                if waiter in line:
+                    line.remove(waiter)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import LeaseLostError, NotHeldError, Redisson, ScriptError
+from redisson_py import LeaseLostError, NotHeldError, Redisson, ReleaseFailedError, ScriptError
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import Permit, ProxyFactory
 from tests.support.waiting import until
@@ -81,7 +81,9 @@ async def test_an_acquire_that_is_refused_leaves_no_record_to_be_reclaimed(
     """Records whose units were never taken from the counter would be added to it later."""
     poor, good = clients(await allow(), lease_time=1), clients()
     semaphore_of = SEMAPHORES[kind]
-    await (await semaphore_of(poor).acquire()).release()
+    # On a busy machine the lease may be over first: the unit comes back all the same.
+    with suppress(LeaseLostError, ReleaseFailedError):
+        await (await semaphore_of(poor).acquire()).release()
     await allow(refused)
     for _ in range(3):
         with suppress(ScriptError):

@@ -105,6 +105,10 @@ async def test_a_wait_for_another_client(
     statistics = client.statistics()
     assert (statistics.acquires, statistics.waits, statistics.timeouts) == (1, 1, 0)
     assert statistics.waited == statistics.longest_wait == waited
+    # Free now: it goes the way of one that has waited, and does not wait.
+    async with get(client):
+        assert told.story[4:] == [f"acquired {kind} k"]
+    assert client.statistics().waits == 1
 
 
 @every_line

@@ -11,7 +11,7 @@ import pytest
 from redisson_py import CountDownLatch, Redisson
 from redisson_py.locks.read_write_lock import Prefer
 from tests.fixtures.client import ClientFactory
-from tests.support.waiting import until_async, until_waiting
+from tests.support.waiting import until_async, until_listening, until_waiting
 
 
 def messages(caplog: pytest.LogCaptureFixture, level: int, words: str) -> list[str]:
@@ -90,14 +90,11 @@ class TestLatch:
         waiter, other = clients(), clients()
         wait = asyncio.create_task(waiter.get_latch("k", 2).wait())
         await until_waiting(waiter, 1)
-        await until_async(lambda: _count_is(other, 2))
+        # It listens once it has seen that the latch is closed.
+        await until_listening(waiter)
         await other.get_latch("k").count_down(2)
         await wait
         assert messages(caplog, logging.DEBUG, "is open") == []
-
-
-async def _count_is(client: Redisson, count: int) -> bool:
-    return await client.get_latch("k").count() == count
 
 
 class TestPrefer:

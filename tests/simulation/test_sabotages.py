@@ -60,10 +60,12 @@ def no_second_look(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sleep after subscribing without asking again."""
     keep_asking = waiting._keep_asking
 
-    async def asleep_first(request: object, sleeper: object, deadline: float | None) -> object:
+    async def asleep_first(
+        request: object, sleeper: object, deadline: float | None, wait: object
+    ) -> object:
         sleeper.arm()  # type: ignore[attr-defined]
         await sleeper.wait(waiting._sleep(None, deadline))  # type: ignore[attr-defined]
-        return await keep_asking(request, sleeper, deadline)  # type: ignore[arg-type]
+        return await keep_asking(request, sleeper, deadline, wait)  # type: ignore[arg-type]
 
     monkeypatch.setattr(waiting, "_keep_asking", asleep_first)
 
@@ -132,12 +134,12 @@ SABOTAGES: dict[str, tuple[str, Sabotage]] = {
     "a quorum of two": ("red_lock", too_small_quorum),
     "the last in the queue is the first": (
         "fair_lock",
-        lua(b"'RPUSH', queue, owner", b"'LPUSH', queue, owner", of=b"fair_lock.acquire"),
+        lua(b"'RPUSH', queue, waiter", b"'LPUSH', queue, waiter", of=b"fair_lock.acquire"),
     ),
     "living waiters passed over": (
         "fair_lock",
         lua(
-            b"local granted = not head or head == owner",
+            b"local granted = not head or head == waiter",
             b"local granted = true",
             of=b"fair_lock.acquire",
         ),

@@ -283,6 +283,29 @@ async def test_a_hold_is_passed_over_a_task_that_was_just_cancelled(
     assert not queue.waiters
 
 
+@pytest.mark.parametrize("how", ["cancelled", "time is up", "passed"])
+async def test_the_last_that_waits_takes_the_client_out_of_the_queue_of_clients(
+    queue: LocalQueue[Hold], hold: Hold, how: str
+) -> None:
+    """The head, which joined that queue, has left while another task waited and could not ask."""
+    left = 0
+
+    def leave() -> None:
+        nonlocal left
+        left += 1
+
+    queue.joined = leave
+    present = asyncio.get_running_loop().time()
+    waiter = WaitingTask(queue, deadline=present if how == "time is up" else None)
+    await asyncio.sleep(0)
+    if how == "passed":
+        assert pass_on(queue, hold)
+    elif how == "cancelled":
+        waiter.task.cancel()
+    await asyncio.wait([waiter.task])
+    assert left == 1
+
+
 async def test_when_time_is_up_the_queue_is_left(queue: LocalQueue[Hold], hold: Hold) -> None:
     first = WaitingTask(queue, deadline=asyncio.get_running_loop().time())
     (second,) = await wait_in(queue, 1)

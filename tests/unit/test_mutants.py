@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.jepsen.mutants.listed import SABOTAGES
 from tests.mutants.listed import MUTANTS
 from tests.mutants.mutant import Mutant
 
@@ -18,7 +19,7 @@ _READERS = ("tests/house", "tests/unit/test_m", "tests/unit/test_lua_files", "te
 
 
 def test_the_text_of_each_occurs_once_and_is_changed() -> None:
-    for mutant in MUTANTS:
+    for mutant in [*MUTANTS, *(each.mutant for each in SABOTAGES)]:
         text = (ROOT / mutant.file).read_text("utf-8")
         changed = mutant.applied(text)
         assert changed != text, mutant.name

@@ -257,7 +257,7 @@ def forgets(schedule: list[int], new_table: Callable[[], Table] = Table) -> bool
 
 
 async def arm_after_asking(
-    request: Request[Granted], sleeper: waiting.Sleeper, deadline: float | None
+    request: Request[Granted], sleeper: waiting.Sleeper, deadline: float | None, _: object
 ) -> Granted:
     """Sabotaged `_keep_asking`: what came between the request and its answer is forgotten."""
     while True:

@@ -181,7 +181,7 @@ SABOTAGES = (
             "whoever asks a free fair lock gets it",
             "requests are served in the order in which they came",
             "lua/fair_lock/acquire.lua",
-            "local granted = not head or head == owner",
+            "local granted = not head or head == waiter",
             "local granted = true",
         ),
         _plan("fair"),
