@@ -17,12 +17,18 @@ _FAST_POLL: Final = 0.05
 _SHORTEST_POLL: Final = 0.005
 #: A hold that lasts is asked for that often in the time it has lasted.
 _POLLS_A_HOLD: Final = 8
+#: So often the first asks in the time from one hand-off to the next, once nobody may go before it.
+_POLLS_A_TURN: Final = 5
+#: Seconds after the moment from which on nobody may go before it.
+_AFTER_OPEN: Final = 0.001
 #: How many waiters, the first of the queue, poll fast.
 _WATCHERS: Final = 2
 #: Seconds from one hand-off to the next where none was seen yet.
 _PACE: Final = 0.1
 #: Seconds by which the first waiter may be late before a free name goes to another.
 _PATIENCE: Final = 0.1
+#: Seconds after which one that has become one of the first two says so.
+_SETTLED: Final = 0.3
 #: The waiting loop sleeps for at least and at most that many seconds.
 _SHORTEST_SLEEP: Final = 0.05
 _LONGEST_SLEEP: Final = 7.5
@@ -84,13 +90,18 @@ class Polls:
         waiter, fast = self._waiters.get(owner), _WATCHERS * _FAST_POLL
         usual = max(fast, min(self._longest, _LONGEST_SLEEP))
         if waiter is not None and waiter.watches and waiter.interval <= fast:
-            usual = fast
+            # To write it is worth it only if the name does not go from hand to hand.
+            settled = waiter.joined < _WATCHERS or now() - waiter.moved > _SETTLED
+            usual = fast if settled else usual
         return _PATIENCE + fast, _PATIENCE + usual
 
-    def again(self, name: str, owner: str, place: int | None, left: float) -> float:
+    def again(
+        self, name: str, owner: str, place: int | None, left: float, open_for: float = 0.0
+    ) -> float:
         """Return in how many seconds an owner asks again that waits with so many before it.
 
-        `left`: seconds until the lease of the holder ends; 0: the name is free.
+        `left`: seconds until the lease of the holder ends; 0: the name is free. `open_for`: seconds
+        in which others may go before it, though it is the first.
         """
         present, waiter = now(), self._waiters.get(owner)
         if waiter is None:
@@ -99,7 +110,7 @@ class Polls:
             if place is None or waiter.place is None or place > waiter.place:
                 waiter.joined, waiter.since = place or 0, present
             waiter.place, waiter.moved = place, present
-        interval = self._interval(name, waiter, present)
+        interval = self._interval(name, waiter, present, open_for)
         if waiter.watches:
             # A free name waits for the first.
             interval = min(interval, left or _FAST_POLL)
@@ -109,13 +120,16 @@ class Polls:
             waiter.timer = asyncio.get_running_loop().call_later(interval, self._ring, name)
         return interval
 
-    def _interval(self, name: str, waiter: _Waiter, present: float) -> float:
+    def _interval(self, name: str, waiter: _Waiter, present: float, open_for: float) -> float:
         place = _WATCHERS if waiter.place is None else waiter.place
         passed, elapsed = waiter.joined - place, present - waiter.since
         pace = elapsed / passed if passed > 0 else max(elapsed, self._paces.get(name, _PACE))
         if waiter.watches:
-            fast = min(pace / 2, _FAST_POLL * (place + 1))
+            often = 2 if place or open_for else _POLLS_A_TURN
+            fast = min(pace / often, _FAST_POLL) * (place + 1)
             interval = max(fast, (present - waiter.moved) / _POLLS_A_HOLD * (place + 1))
+            if open_for:
+                interval = min(interval, open_for + _AFTER_OPEN)
         else:
             # Half of the way to the second.
             interval = pace * (place + 1 - _WATCHERS) / 2

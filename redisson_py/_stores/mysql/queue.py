@@ -27,6 +27,12 @@ from typing import Final
 WAITER_TIME: Final = 20.0
 #: It renews its entry when less than this is left: much more than the longest time between polls.
 _LEAST_LEFT: Final = 15.0
+#: Seconds after one became the first in which a free name goes to whoever comes.
+_OPEN: Final = 0.02
+#: In this time the first leaves a name that goes from hand to hand to those that come.
+_SECTION: Final = 0.005
+#: Seconds after the last grant in which nobody looks after the first.
+_SILENCE: Final = 0.05
 #: Bytes in the column from which on nobody joins: they poll, and join when there is room.
 _FULL: Final = 32768
 
@@ -48,6 +54,13 @@ _HAS_FIRST: Final = f"SUBSTRING(refused, {_STAMP + 1}, 1) = '='"
 _ANY: Final = "LEFT(refused, 1) > ' '"
 _HAS_TWO: Final = "LOCATE(';', refused, LOCATE(';', refused) + 1) > 0"
 _WITHOUT_FIRST: Final = "SUBSTRING(refused, LOCATE(';', refused) + 1)"
+#: An entry that ends after more than `WAITER_TIME` was written when it became the first.
+_OPEN_FOR: Final = f"({_FIRST_UNTIL} - {NOW} - {round(WAITER_TIME * _MICRO)})"
+_FIRST: Final = f"{NOW} + {round((WAITER_TIME + _OPEN) * _MICRO)}"
+_NEXT_FIRST: Final = (
+    f"IF(SUBSTRING({_WITHOUT_FIRST}, {_STAMP + 1}, 1) = '=' AND LEFT({_WITHOUT_FIRST}, 16) > {NOW},"
+    f" CONCAT(LEAST({_FIRST}, refused_until), SUBSTRING({_WITHOUT_FIRST}, 17)), {_WITHOUT_FIRST})"
+)
 _END_OF_CALL: Final = f"{NOW} + CAST(SUBSTRING(refused, 17, 5) AS SIGNED) * {_MILLI}"
 
 
@@ -64,6 +77,17 @@ def tombstone(owner: str) -> str:
 def is_reserved(owner: str) -> str:
     """Return whether another than this owner is the first waiter, and may still ask."""
     return f"COALESCE({_HAS_FIRST} AND {_FIRST_UNTIL} > {NOW} AND {_at(owner)} <> {_STAMP + 1}, 0)"
+
+
+def is_open(owner: str) -> str:
+    """Return whether a free name goes to an owner that comes now, though others may wait."""
+    mine = f"LOCATE({text(owner)}, refused)"
+    return f"(refused IS NULL OR {_HAS_FIRST} AND {_OPEN_FOR} > 0 AND {mine} = 0)"
+
+
+def open_for(owner: str) -> str:
+    """Return for how many microseconds others may go before an owner that is the first."""
+    return f"IF({_HAS_FIRST} AND {_at(owner)} = {_STAMP + 1}, {_OPEN_FOR}, 0)"
 
 
 def place(owner: str) -> str:
@@ -94,7 +118,7 @@ def after_ask(owner: str, patience: tuple[float, float] | None) -> str:
     nothing = f"refused IS NULL OR refused_until <= {NOW}"
     reserved, mine = is_reserved(owner), _at(owner)
     # The first was this owner, or is another whose entry has ended.
-    left = without(f"IF({_ANY}, {_WITHOUT_FIRST}, refused)", owner)
+    left = without(f"IF({_ANY}, {_NEXT_FIRST}, refused)", owner)
     called = (
         f"IF(expires <= {NOW} AND {reserved} AND {_FIRST_UNTIL} > {_END_OF_CALL},"
         f" CONCAT({_END_OF_CALL}, SUBSTRING(refused, 17)), refused)"
@@ -107,11 +131,11 @@ def after_ask(owner: str, patience: tuple[float, float] | None) -> str:
     WHEN {_is_over(owner)} THEN {_WITHOUT_FIRST}
     ELSE {called} END, '')"""
     fast, usual = map(_milliseconds, patience)
-    until, entry = _in(WAITER_TIME), text(_waiter(owner))
+    until, first_until, entry = _in(WAITER_TIME), _FIRST, text(_waiter(owner))
     joins = f"{until}, IF({_HAS_TWO}, {usual}, {fast}), {entry}"
     return f"""\
   refused = NULLIF(CASE
-    WHEN {nothing} THEN IF({holds}, '', CONCAT({until}, {fast}, {entry}))
+    WHEN {nothing} THEN IF({holds}, '', CONCAT({first_until}, {fast}, {entry}))
     WHEN {holds} THEN IF({reserved}, refused, {left})
     WHEN refused_until < {_in(WAITER_TIME)} THEN
       CONCAT({QUEUE}, {_SINCE_MARK}, IF({_SINCE_MARK} = '', '', ' |'))
@@ -133,9 +157,11 @@ def calls_for_action(owner: str, patience: float) -> str:
     So it does on a server that is read-only: it is refused there.
     """
     called = f"{_FIRST_UNTIL} > {NOW} AND {_FIRST_UNTIL} <= {_END_OF_CALL}"
-    kept = f"COALESCE({_HAS_FIRST} AND {_at(owner)} <> {_STAMP + 1} AND {called}, 0)"
+    first = f"{_OPEN_FOR} > 0 AND token > {_in(-_SECTION)}"
+    others = f"{called} OR token > {_in(-_SILENCE)}"
+    kept = f"{_HAS_FIRST} AND IF({_at(owner)} = {_STAMP + 1}, {first}, {others})"
     return (
-        f"expires <= {NOW} AND {kept} = 0 OR COALESCE({_at(owner)}, 0) <= {_STAMP}"
+        f"expires <= {NOW} AND COALESCE({kept}, 0) = 0 OR COALESCE({_at(owner)}, 0) <= {_STAMP}"
         f" OR {_is_over(owner)} OR {_is_due(owner, patience)}"
         " OR @@GLOBAL.read_only OR @@GLOBAL.innodb_read_only"
     )
@@ -151,7 +177,7 @@ def waiters(column: str | None, present: int) -> tuple[str, ...]:
 
 
 def _in(seconds: float) -> str:
-    return f"{NOW} + {round(seconds * _MICRO)}"
+    return f"{NOW} {round(seconds * _MICRO):+}"
 
 
 def _is_over(owner: str) -> str:

@@ -72,7 +72,7 @@ CHECK = (
 # A hold is free when `expires` has passed: that decides, and `owner` is for the holder. The server
 # assigns from left to right, and each value may be that of before or after. So `expires` is
 # assigned after all that depends on it, and nothing else depends on what is assigned before it.
-_IS_FREE = f"expires <= {_NOW} AND refused IS NULL"
+_IS_FREE = f"expires <= {_NOW} AND {{is_open}}"
 
 _ASK = f"""\
 INSERT INTO {TABLE} (id, name, owner, token, last_token, expires)
@@ -102,8 +102,13 @@ UPDATE {TABLE} SET
 WHERE id = {{id}};
 SELECT {{answer}}, {{place}} FROM {TABLE} WHERE id = {{id}}"""
 
+# The server lets many that wait for one row stand in each other's way.
+_UNLESS_LOCKED = f"""\
+SELECT 1 FROM {TABLE} WHERE id = {{id}} FOR UPDATE NOWAIT;
+{{query}}"""
+
 _POLL = f"""\
-SELECT {{action}}, expires - {_NOW}, {{place}} FROM {TABLE} WHERE id = {{id}}"""
+SELECT {{action}}, expires - {_NOW}, {{place}}, {{open_for}} FROM {TABLE} WHERE id = {{id}}"""
 
 _GIVE_BACK = f"""\
 UPDATE {TABLE}
@@ -151,8 +156,10 @@ UPDATE {TABLE} SET owner = NULL, expires = 0
 WHERE id = {{id}} AND token = {{token}} AND owner = {{owner}}"""
 
 
-def ask(name: str, owner: str, lease: float, tokens: int) -> str:
+def ask(name: str, owner: str, lease: float, tokens: int, crowded: bool = False) -> str:
     """Return the query that takes a hold if it is free and nobody waits or is refused.
+
+    `crowded`: somebody probably does. It is taken also where one that comes may go before them.
 
     Its second result is a row: whether this owner holds it, the microseconds that are left to its
     holder, the first token of its holder, the number of them, and whether somebody waits or is
@@ -164,6 +171,7 @@ def ask(name: str, owner: str, lease: float, tokens: int) -> str:
         owner=queue.text(owner),
         lease=_micro(lease),
         more=tokens - 1,
+        is_open=queue.is_open(owner) if crowded else "refused IS NULL",
         answer=_answer(owner),
     )
 
@@ -190,16 +198,22 @@ def ask_in_queue(
     )
 
 
+def unless_locked(name: str, query: str) -> str:
+    """Return a query that is refused at once while another writes the row of the name."""
+    return _UNLESS_LOCKED.format(id=key(name), query=query)
+
+
 def poll(name: str, owner: str, patience: float) -> str:
     """Return the statement that tells a waiter whether to ask. It changes and locks nothing.
 
-    Its row: whether an ask would change anything, the microseconds that are left to the holder, and
-    how many come before the waiter.
+    Its row: whether an ask would change anything, the microseconds that are left to the holder, how
+    many come before the waiter, and for how many microseconds those that come may.
     """
     return _POLL.format(
         id=key(name),
         action=queue.calls_for_action(owner, patience),
         place=queue.place(owner),
+        open_for=queue.open_for(owner),
     )
 
 

@@ -32,8 +32,8 @@ _MICRO: Final = 1_000_000
 _RETRY: Final = 0.01
 #: Table not there; not allowed to make it.
 _NO_TABLE, _NOT_ALLOWED = 1146, (1142, 1044, 1227)
-#: Others have locked the row for a second.
-_LOCKED: Final = 1205
+#: Others have locked the row: MariaDB's number, and MySQL's.
+_LOCKED: Final = (1205, 3572)
 #: What a query is for, in errors.
 _ACQUIRE: Final = "an acquire request"
 _RELEASE: Final = "a release"
@@ -126,34 +126,45 @@ class MySQLStore:
 
         Most asks of one that waits only look: that changes nothing, so it is not replicated.
         """
-        remaining = 0.0
         if wish.waits and wish.owner in self._polls:
             query = sql.poll(wish.name, wish.owner, self._polls.patience(wish.owner)[1])
             answer = await self._run(query, deadline, _ACQUIRE)
-            for action, left, place in answer.rows:
+            for action, left, place, open_for in answer.rows:
                 remaining = max(0.0, left / _MICRO)
                 if not action:
-                    return Busy(self._polls.again(wish.name, wish.owner, place, remaining))
-        return await self._take(wish, remaining, deadline)
+                    quiet = max(0.0, float(open_for or 0) / _MICRO)
+                    return Busy(self._polls.again(wish.name, wish.owner, place, remaining, quiet))
+                return await self._take(wish, deadline, remaining, place)
+        return await self._take(wish, deadline)
 
-    async def _take(self, wish: Wish, remaining: float, deadline: float) -> Granted | Busy:
-        """Take a hold if it is free; `remaining`: what was left to its holder, as far as known."""
-        answer, place, resent = None, None, False
-        if not wish.waits or wish.name not in self._crowded:
-            query = sql.ask(wish.name, wish.owner, wish.lease, wish.tokens)
+    async def _take(
+        self, wish: Wish, deadline: float, remaining: float | None = None, place: int | None = None
+    ) -> Granted | Busy:
+        """Take a hold if it is free.
+
+        `remaining`: what was left to its holder, and `place`: how many came before this owner, both
+        as far as they are known.
+        """
+        answer, resent = None, False
+        if remaining is None:
+            crowded = wish.name in self._crowded
+            query = sql.ask(wish.name, wish.owner, wish.lease, wish.tokens, crowded)
             answer = await self._ask(query, wish, deadline)
             resent = answer.resent
-            remaining = max(0.0, answer.rows[0][1] / _MICRO) if answer.rows else 0.0
+            remaining = max(0.0, answer.rows[0][1] / _MICRO) if answer.rows else None
         if answer is None or _needs_queue(answer, wish):
             patience = self._polls.patience(wish.owner) if wish.waits else None
             query = sql.ask_in_queue(wish.name, wish.owner, wish.lease, wish.tokens, patience)
+            unless: Sequence[int] = ()
+            if wish.waits and remaining is not None and (remaining or place != 0):
+                query, unless = sql.unless_locked(wish.name, query), _LOCKED
             try:
-                answer = await self._ask(query, wish, deadline, _LOCKED if remaining else 0)
+                answer = await self._ask(query, wish, deadline, unless)
             except BackendError as error:
-                if isinstance(error, ConnectionLostError) or _code(error) != _LOCKED:
+                if isinstance(error, ConnectionLostError) or _code(error) not in unless:
                     raise
-                # Many write the row at this moment. It is held, so there is time to join later.
-                return Busy(self._polls.again(wish.name, wish.owner, None, remaining))
+                # It is the turn of another, so there is time to join the queue later.
+                return Busy(self._polls.again(wish.name, wish.owner, place, remaining or 0.0))
             resent = resent or answer.resent
             if answer.rows and answer.rows[0][4]:
                 _remember(self._crowded, wish.name)
@@ -178,9 +189,11 @@ class MySQLStore:
             )
         return Busy(min(remaining, _RETRY) or _RETRY)
 
-    async def _ask(self, query: str, wish: Wish, deadline: float, final: int = 0) -> Answer:
+    async def _ask(
+        self, query: str, wish: Wish, deadline: float, unless: Sequence[int] = ()
+    ) -> Answer:
         try:
-            answer = await self._run(query, deadline, _ACQUIRE, final=final)
+            answer = await self._run(query, deadline, _ACQUIRE, unless=unless)
         except BackendError as error:
             if isinstance(error, ConnectionLostError):
                 if error.maybe_held:
@@ -320,11 +333,17 @@ class MySQLStore:
             )
 
     async def _run(
-        self, query: str, deadline: float, about: str, *, urgent: bool = False, final: int = 0
+        self,
+        query: str,
+        deadline: float,
+        about: str,
+        *,
+        urgent: bool = False,
+        unless: Sequence[int] = (),
     ) -> Answer:
         if self._connections is None:
             raise BackendError("the store was not started, or was stopped")
-        return await self._connections.run(query, deadline, about, urgent=urgent, final=final)
+        return await self._connections.run(query, deadline, about, urgent=urgent, unless=unless)
 
 
 def _needs_queue(answer: Answer, wish: Wish) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from contextlib import AsyncExitStack
 from time import monotonic
 
 import pytest
 
-from redisson_py._stores.contract import Granted
+from redisson_py._stores.contract import Busy, Granted
 from redisson_py._stores.mysql import MySQLStore, polling, sql
 from redisson_py.errors import AcquireTimeoutError, LeaseLostError
 from redisson_py.mysql import MySQL
@@ -55,25 +56,37 @@ async def in_queue(store: MySQLStore, name: str, number: int) -> None:
     await eventually(are_there)
 
 
-@pytest.mark.parametrize("clients", [2, 8, 32])
+async def goes_first(server: MariaDB, name: str, who: str) -> None:
+    """Return when nobody that comes goes before an owner."""
+
+    async def is_so() -> bool:
+        ((_, _, place, open_for),) = await server.sql(sql.poll(name, who, 0.2))
+        return place == 0 and open_for <= 0
+
+    await eventually(is_so)
+
+
+@pytest.mark.parametrize(("clients", "rounds"), [(2, 100), (8, 25), (32, 8)])
 async def test_a_hand_off_costs_nearly_the_same_for_any_number_of_clients(
-    server: MariaDB, measured: Measured, clients: int
+    server: MariaDB, measured: Measured, clients: int, rounds: int
 ) -> None:
     def make() -> MySQL:
         return MySQL.from_url(server.url("?connections=1"))
 
     before = await count(server, "Com_update")
     async with asyncio.timeout(300):
-        found = await crowd(make, clients, max(4, 40 // clients))
+        found = await crowd(make, clients, rounds)
     updates = (await count(server, "Com_update") - before) / (len(found.visits) + 2 * clients)
     measured(f"statements a hand-off, {clients} clients", found.statements_each)
     measured(f"of them updates, {clients} clients", updates)
     # The nearer its turn, the more often one looks.
     assert found.statements_each <= 16
-    # A release, joining, a grant, and often moving up to the first two; and the warm-up.
-    assert updates <= 7
-    assert found.fairness >= 0.95
-    assert found.longest_wait <= 3
+    # A release, joining, a grant, and the warm-up.
+    assert updates <= 5
+    # One that has just let go of it may come again for 20 ms, so some have a section more.
+    assert found.fairness >= 0.8
+    assert found.turns.fairness >= 0.95
+    assert found.turns.longest_wait <= 3
     assert await queue_of(server, "crowd") is None
 
 
@@ -107,6 +120,7 @@ async def test_first_come_first_served(
         assert await waiters(store, name) == tuple(queued)
         await store.give_back(name, holds, False, soon())
         for number, first in enumerate(queued):
+            await goes_first(server, name, first)
             # It is free, and kept for the first: neither for the others nor for who comes now.
             for who in queued[number + 1 :]:
                 await busy(other, name, who, waits=True)
@@ -238,10 +252,50 @@ async def test_inspect_lists_who_waits(server: MariaDB) -> None:
         await (await waiting).release()
 
 
+async def test_a_hundred_that_come_at_once_are_all_served(server: MariaDB) -> None:
+    """With the pools and the limit of connections that a user has."""
+    served: list[int] = []
+
+    async def want(who: int, client: MySQL) -> None:
+        async with client.get_lock("hundred"):
+            served.append(who)
+
+    async with AsyncExitStack() as stack, asyncio.timeout(300):
+        made = [await stack.enter_async_context(MySQL.from_url(server.url())) for _ in range(100)]
+        await asyncio.gather(*(want(who, client) for who, client in enumerate(made)))
+    assert sorted(served) == list(range(100))
+    assert await queue_of(server, "hundred") is None
+
+
+@pytest.mark.parametrize("end", ["held", "free"])
+async def test_one_whose_turn_it_is_not_does_not_wait_for_the_row(
+    server: MariaDB, store: MySQLStore, end: str
+) -> None:
+    """Many that wait for one row stand in each other's way, and in that of the holder."""
+    name, holds, first, waiter = new_name(), owner(), owner(), owner()
+    await granted(store, name, holds)
+    await busy(store, name, first, waits=True)
+    await busy(store, name, waiter, waits=True)
+    # Its entry must be written, as it has none.
+    await server.sql(sql.leave(name, waiter))
+    if end == "free":
+        await store.give_back(name, holds, False, soon())
+    async with server.admin() as cursor:
+        await cursor.execute("BEGIN")
+        await cursor.execute(f"SELECT 1 FROM {sql.TABLE} WHERE id = {sql.key(name)} FOR UPDATE")
+        # With a deadline that is long before the server gives up.
+        answer = await store.ask(wish(name, waiter, waits=True), soon(0.9))
+        assert isinstance(answer, Busy)
+        await cursor.execute("ROLLBACK")
+    assert await waiters(store, name) == (first,)
+    await busy(store, name, waiter, waits=True)
+    assert await waiters(store, name) == (first, waiter)
+
+
 async def test_who_cannot_write_the_row_of_a_held_name_is_refused_and_waits(
     server: MariaDB, store: MySQLStore
 ) -> None:
-    """So it is when a hundred join at once: that takes longer than a row is waited for."""
+    """So it is when a hundred join at once."""
     name, waiter = new_name(), owner()
     await granted(store, name, owner())
     await busy(store, name, waiter, waits=True)

@@ -45,6 +45,16 @@ class Clock:
         assert mine
         assert left > 0
 
+    async def comes(self, who: str) -> bool:
+        """Ask as one that comes where others may wait; return whether it took the name."""
+        _, (mine, left, *_) = await self.run(sql.ask(self._name, who, 30.0, 0, crowded=True))
+        return bool(mine and left > 0)
+
+    async def poll(self, who: str, patience: float = 0.2) -> tuple[bool, int | None, float]:
+        """Return whether to ask, how many come before, and for how many seconds others may."""
+        _, (action, _, place, open_for) = await self.run(sql.poll(self._name, who, patience))
+        return bool(action), place, max(0.0, float(open_for) / 1e6)
+
     async def give_back(self, who: str) -> None:
         assert (await self.run(sql.give_back(self._name, who)))[0] == 1
 
@@ -126,6 +136,75 @@ async def test_one_that_was_called_and_finds_it_busy_keeps_its_place(server: Mar
         assert await clock.ask(b, after=0.1) == -1
 
 
+async def test_one_that_comes_goes_first_for_20_ms(server: MariaDB) -> None:
+    """So short sections need no poll between them. From then on the first goes first."""
+    a, b, c, d = (owner() for _ in range(4))
+    async with clock_of(server) as clock:
+        await clock.take(a)
+        assert [await clock.ask(b), await clock.ask(c)] == [0, 1]
+        assert await clock.poll(b) == (False, 0, pytest.approx(0.02, abs=1e-5))
+        await clock.give_back(a)
+        clock.now += 0.015
+        assert await clock.comes(d)
+        # It has no place in the queue, and takes nobody's.
+        assert await clock.waiters() == (b, c)
+        await clock.give_back(d)
+        # One that waits does not go before the first, nor does one that was refused.
+        assert not await clock.comes(c)
+        await clock.run(sql.give_back_unsure(clock._name, d))
+        assert not await clock.comes(d)
+        clock.now += 0.0049
+        assert await clock.comes(a)
+        await clock.give_back(a)
+        clock.now += 0.0002
+        assert not await clock.comes(owner())
+        assert await clock.ask(b) == -1
+        # The next one is the first from now on.
+        assert (await clock.poll(c))[2] == pytest.approx(0.02, abs=1e-5)
+        await clock.give_back(b)
+        assert await clock.comes(a)
+        await clock.give_back(a)
+        # One that is called has waited long enough.
+        assert await clock.ask(owner()) == 1
+        assert not await clock.comes(a)
+
+
+async def test_polls_leave_a_name_alone_that_goes_from_hand_to_hand(server: MariaDB) -> None:
+    a, b, c = (owner() for _ in range(3))
+    async with clock_of(server) as clock:
+        await clock.take(a)
+        assert [await clock.ask(b), await clock.ask(c)] == [0, 1]
+        clock.now += 0.006
+        await clock.give_back(a)
+        # Nobody took it lately.
+        assert (await clock.poll(b))[0]
+        assert await clock.comes(a)
+        await clock.give_back(a)
+        assert not (await clock.poll(b))[0]
+        clock.now += 0.006
+        assert (await clock.poll(b))[0]
+        assert await clock.comes(a)
+        clock.now += 0.009
+        await clock.give_back(a)
+        # It is the turn of the first. Nobody looks after it yet.
+        assert [(await clock.poll(each))[0] for each in (b, c)] == [True, False]
+        clock.now += 0.05
+        assert [(await clock.poll(each))[0] for each in (b, c)] == [True, True]
+
+
+async def test_an_entry_of_the_first_ends_before_refused_until(server: MariaDB) -> None:
+    """Older clients may empty the column from then on."""
+    a, b, c = (owner() for _ in range(3))
+    async with clock_of(server) as clock:
+        await clock.take(a, 1000.0)
+        assert [await clock.ask(b), await clock.ask(c)] == [0, 1]
+        assert [await clock.ask(b, after=19.99), await clock.ask(c)] == [0, 1]
+        await clock.give_back(a)
+        # 40 s after the first one came, which is now in 20.005 s.
+        assert await clock.ask(b, after=0.005) == -1
+        assert (await clock.poll(c))[2] == pytest.approx(0.005, abs=1e-5)
+
+
 async def test_dead_waiters_end_and_go_one_with_each_request(server: MariaDB) -> None:
     a, b, c = (owner() for _ in range(3))
     async with clock_of(server) as clock:
@@ -134,10 +213,11 @@ async def test_dead_waiters_end_and_go_one_with_each_request(server: MariaDB) ->
             assert await clock.ask(owner()) == place
         assert await clock.ask(b, after=queue.WAITER_TIME - 1) == 5
         assert len(await clock.waiters()) == 6
-        clock.now += 1.0
+        clock.now += 1.1
         assert await clock.waiters() == (b,)
-        places = [await clock.ask(c) for _ in range(7)]
-        assert places == [None] * 5 + [1, 1]
+        # One request more moves `refused_until` on.
+        places = [await clock.ask(c) for _ in range(8)]
+        assert places == [None] * 6 + [1, 1]
         assert [await clock.ask(b), await clock.waiters()] == [0, (b, c)]
 
 
@@ -160,8 +240,7 @@ async def test_a_poll_says_whether_to_ask(server: MariaDB) -> None:
     async with clock_of(server) as clock:
 
         async def poll(who: str, patience: float = 0.2) -> tuple[bool, int | None]:
-            action, _, place = (await clock.run(sql.poll(clock._name, who, patience)))[1]
-            return bool(action), place
+            return (await clock.poll(who, patience))[:2]
 
         await clock.take(a, 30.0)
         assert [await poll(b), await poll(c)] == [(True, None), (True, None)]
