@@ -26,12 +26,14 @@ class MySQL(StoreClient):
     own view ends before the database's, whose clock alone counts. Fencing tokens grow from
     holder to holder.
 
-    Not promised: that a release wakes a waiter of another process. The server cannot notify, so
-    the head of each client's queue asks again, first after 50 milliseconds, later at
-    `poll_interval`. Nor an order between processes, nor exclusion after a failover that lost the
-    write, or when the server's clock is stepped forward.
+    Clients that wait are served in order of arrival, unless one is silent when its turn comes.
 
-    Cost: uncontended one round trip for an acquire and one for a release.
+    Not promised: that a release wakes a waiter of another process. The server cannot notify, so
+    waiters ask again: the first after 50 milliseconds, the last at `poll_interval`. Nor exclusion
+    after a failover that lost the write, or when the server's clock is stepped forward.
+
+    Cost: uncontended one round trip for an acquire and one for a release. A hand-off writes three
+    times, for any number of clients; what waiters ask meanwhile changes nothing.
     """
 
     @classmethod

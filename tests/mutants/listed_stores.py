@@ -8,6 +8,8 @@ _CARRIER = "redisson_py/_stores/carrier.py"
 _ETCD = "redisson_py/_stores/etcd/store.py"
 _ETCD_QUEUE = "redisson_py/_stores/etcd/queue.py"
 _MYSQL = "redisson_py/_stores/mysql/store.py"
+_MYSQL_POLLING = "redisson_py/_stores/mysql/polling.py"
+_MYSQL_QUEUE = "redisson_py/_stores/mysql/queue.py"
 _MYSQL_SQL = "redisson_py/_stores/mysql/sql.py"
 _POSTGRES = "redisson_py/_stores/postgres/store.py"
 _POSTGRES_SQL = "redisson_py/_stores/postgres/sql.py"
@@ -18,8 +20,11 @@ _LATE_LEASES = "tests/stores/test_late_leases.py"
 _ETCD_TESTS = "tests/stores/etcd/test_store.py"
 _ETCD_TRAPS = "tests/stores/etcd/test_traps.py"
 _GUARD = "tests/stores/postgres/test_guard.py"
+_MYSQL_CROWD = "tests/stores/mysql/test_crowd.py"
 _MYSQL_FAULTS = "tests/stores/mysql/test_faults.py"
+_MYSQL_QUEUE_TESTS = "tests/stores/mysql/test_queue.py"
 _MYSQL_TESTS = "tests/stores/mysql/test_store.py"
+_POLLING_TESTS = "tests/stores/mysql/test_polling.py"
 _ODD = "tests/stores/test_odd_answers.py"
 _POSTGRES_FAULTS = "tests/stores/postgres/test_faults.py"
 _POSTGRES_TESTS = "tests/stores/postgres/test_store.py"
@@ -198,10 +203,58 @@ STORES = (
     Mutant(
         "MySQL's polls grow without end",
         "a waiter polls at its longest interval at least",
+        _MYSQL_POLLING,
+        "min(max(interval, _SHORTEST_POLL), self._longest)",
+        "max(interval, _SHORTEST_POLL)",
+        (_POLLING_TESTS,),
+    ),
+    Mutant(
+        "MySQL's free names go to whoever comes first",
+        "clients are served in the order of arrival",
+        _MYSQL_SQL,
+        "AND {{reserved}} = 0",
+        "",
+        (f"{_MYSQL_CROWD}::test_first_come_first_served",),
+    ),
+    Mutant(
+        "MySQL's short ask does not see the queue",
+        "clients are served in the order of arrival",
+        _MYSQL_SQL,
+        '_IS_FREE = f"expires <= {_NOW} AND refused IS NULL"',
+        '_IS_FREE = f"expires <= {_NOW}"',
+        (f"{_MYSQL_CROWD}::test_first_come_first_served",),
+    ),
+    Mutant(
+        "MySQL keeps free names for the dead",
+        "a silent waiter stands in nobody's way",
+        _MYSQL_QUEUE,
+        "{_HAS_FIRST} AND {_FIRST_UNTIL} > {NOW} AND {_at(owner)} <> {_STAMP + 1}, 0)",
+        "{_HAS_FIRST} AND {_at(owner)} <> {_STAMP + 1}, 0)",
+        (f"{_MYSQL_QUEUE_TESTS}::test_a_free_name_is_kept_for_the_first_as_long_as_it_says",),
+    ),
+    Mutant(
+        "MySQL's tombstones go while somebody waits",
+        "a late request is refused behind its undo",
+        _MYSQL_QUEUE,
+        "CONCAT({QUEUE}, {_SINCE_MARK}, ",
+        "CONCAT({QUEUE}, ",
+        (f"{_MYSQL_QUEUE_TESTS}::test_tombstones_stay_for_a_minute_and_not_for_ever",),
+    ),
+    Mutant(
+        "MySQL's polls do not see that it is their turn",
+        "a waiter takes what is free for it",
+        _MYSQL_QUEUE,
+        'f"expires <= {NOW} AND {kept} = 0 OR ',
+        'f"',
+        (f"{_MYSQL_QUEUE_TESTS}::test_a_poll_says_whether_to_ask",),
+    ),
+    Mutant(
+        "MySQL's waiters that leave stay in the queue",
+        "a wait that ends leaves nothing",
         _MYSQL,
-        "min(interval * _POLL_GROWTH, longest)",
-        "interval * _POLL_GROWTH",
-        (f"{_MYSQL_TESTS}::test_intervals_of_polls_grow_up_to_the_longest",),
+        "await self._run(sql.leave(name, owner), deadline, _RELEASE)",
+        "pass",
+        (f"{_MYSQL_CROWD}::test_who_leaves_leaves_no_entry",),
     ),
     Mutant(
         "etcd's late release deletes a newer hold",

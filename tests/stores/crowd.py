@@ -12,7 +12,7 @@ import asyncio
 from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -67,6 +67,13 @@ class Crowd:
         """Jain's index: 1.0 if all had the same number of sections."""
         counts = self.counts
         return sum(counts) ** 2 / (len(counts) * sum(each * each for each in counts))
+
+    @property
+    def turns(self) -> Crowd:
+        """The crowd without the sections that follow one of the same client."""
+        before = [None, *(each.who for each in self.visits)]
+        turns = [each for each, last in zip(self.visits, before, strict=False) if each.who != last]
+        return replace(self, visits=turns)
 
     @property
     def longest_wait(self) -> float:
@@ -168,8 +175,9 @@ async def _main() -> None:
             rate = len(found.visits) / found.seconds
             print(  # noqa: T201
                 f"{clients:4} clients: {rate:7.1f} sections/s, {found.statements_each:6.2f}"
-                f" statements each, Jain {found.fairness:.3f}, longest wait"
-                f" {found.longest_wait:.1f} rounds"
+                f" statements each, {found.statements / found.seconds:.0f} statements/s,"
+                f" Jain {found.fairness:.3f}, longest wait {found.longest_wait:.1f} rounds,"
+                f" {max(each.begun - each.wanted for each in found.visits):.2f} s"
             )
 
 

@@ -13,8 +13,11 @@ Invariants, each kept by single statements that commit on their own:
 The row's lock puts all that happens to one name in order. Nothing holds a row lock between two
 calls, and no call leaves a transaction open. `GET_LOCK` is not used: it has no lease and no token.
 
-MySQL cannot wake waiters: they poll. Intervals grow from 50 ms to half a second (`poll_interval`
-in the URL), with jitter, and never pass the end of the holder's lease.
+- Clients wait in a queue in the row, first come first served: see `queue`.
+
+MySQL cannot wake waiters: they poll, which locks and changes nothing (`polling`). Of a queue the
+first two ask often, and the others as their turn comes near, at least every half second
+(`poll_interval` in the URL).
 
 A free name keeps its row. Rows whose `expires` and `refused_until` have passed may be deleted at
 any time:

@@ -13,7 +13,7 @@ import random
 import socket
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -82,7 +82,7 @@ class _Connection:
         cursor = self._driver.cursor()
         progress.written = True
         await cursor.execute(query)
-        progress.done = 1
+        progress.done += 1
         changed: int = cursor.rowcount
         while await cursor.nextset():
             progress.done += 1
@@ -146,7 +146,15 @@ class Connections:
         """Return whether the server takes a query of that length, as far as is known."""
         return len(query.encode()) + 1 < self._packet
 
-    async def run(self, query: str, deadline: float, about: str, *, urgent: bool = False) -> Answer:
+    async def run(
+        self,
+        query: str,
+        deadline: float,
+        about: str,
+        *,
+        urgent: bool = False,
+        unless: Sequence[int] = (),
+    ) -> Answer:
         """Send a query, and again after a failure that passes, until there is an answer.
 
         Args:
@@ -154,6 +162,8 @@ class Connections:
             deadline: When to give up.
             about: What it is for, in errors.
             urgent: It goes before others that wait for a connection.
+            unless: Numbers of errors after which it is not sent again. With some, its first
+                statement only looks.
 
         Raises:
             ConnectionLostError: There was no answer until then.
@@ -168,11 +178,14 @@ class Connections:
             )
         told: Failure | None = None
         while True:
-            found = await self._attempt(query, deadline, resent, urgent)
+            found = await self._attempt(query, deadline, resent, urgent, bool(unless))
             if isinstance(found, Answer):
                 self._trouble.over()
                 return found
             resent = resent or found.maybe_done
+            if found.code in unless and not resent:
+                self._trouble.over()
+                raise BackendError(found.text) from found.error
             refused = found.verdict != "lost"
             self._trouble.note(
                 found.error, found.text, away=found.unreached, done=resent, refused=refused
@@ -202,9 +215,9 @@ class Connections:
         self._idle.clear()
 
     async def _attempt(
-        self, query: str, deadline: float, resent: bool, urgent: bool
+        self, query: str, deadline: float, resent: bool, urgent: bool, looks: bool
     ) -> Answer | Failure:
-        progress = Progress()
+        progress = Progress(done=-looks)
         try:
             # The wait for a turn is no silence of the server's, and one that gave up would lose
             # its place.
@@ -252,11 +265,11 @@ class Connections:
         return None
 
     def _drop(self, connection: _Connection, error: BaseException, progress: Progress) -> None:
-        """Keep a connection whose server has only refused the first statement; end any other."""
+        """Keep a connection whose server refused a query and did nothing; end any other."""
         if (
             isinstance(error, MySQLError)
             and not failure_of(error, progress).breaks
-            and not progress.done
+            and progress.done <= 0
             and connection.usable
         ):
             self._keep(connection)

@@ -36,7 +36,7 @@ class Progress:
 
     Attributes:
         written: Whether it was written, in full or in part.
-        done: How many of its statements were carried out for certain.
+        done: How many of its statements were carried out for certain, but for one that looks.
     """
 
     written: bool = False

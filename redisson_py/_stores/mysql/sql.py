@@ -16,6 +16,7 @@ import hashlib
 from collections.abc import Sequence
 
 from redisson_py._stores.contract import Renewal
+from redisson_py._stores.mysql import queue
 
 TABLE = "redisson_py_locks"
 
@@ -25,7 +26,7 @@ TOMBSTONE_TIME = 60.0
 #: A hold that is renewed for more than ten years would not fit into the sum of two moments.
 _MICRO = 1_000_000
 
-_NOW = "TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6))"
+_NOW = queue.NOW
 
 CREATE = f"""\
 CREATE TABLE IF NOT EXISTS {TABLE} (
@@ -38,7 +39,7 @@ CREATE TABLE IF NOT EXISTS {TABLE} (
   released VARCHAR(1024) CHARACTER SET ascii COLLATE ascii_bin NOT NULL DEFAULT ' '
     COMMENT 'owners that gave back lately, the newest first',
   refused TEXT CHARACTER SET ascii COLLATE ascii_bin NULL
-    COMMENT 'owners whose requests are refused if they come late',
+    COMMENT 'owners that wait, and owners whose requests are refused if they come late',
   refused_until BIGINT NOT NULL DEFAULT 0 COMMENT 'then refused may be emptied',
   PRIMARY KEY (id)
 ) ENGINE=InnoDB COMMENT='Locks of redisson_py. A row whose expires and refused_until \
@@ -71,7 +72,7 @@ CHECK = (
 # A hold is free when `expires` has passed: that decides, and `owner` is for the holder. The server
 # assigns from left to right, and each value may be that of before or after. So `expires` is
 # assigned after all that depends on it, and nothing else depends on what is assigned before it.
-_IS_FREE = f"expires <= {_NOW} AND COALESCE(LOCATE({{entry}}, refused), 0) = 0"
+_IS_FREE = f"expires <= {_NOW} AND {{is_open}}"
 
 _ASK = f"""\
 INSERT INTO {TABLE} (id, name, owner, token, last_token, expires)
@@ -80,10 +81,34 @@ ON DUPLICATE KEY UPDATE
   token = IF({_IS_FREE}, GREATEST(last_token + 1, {_NOW}), token),
   last_token = IF({_IS_FREE}, GREATEST(last_token + 1, {_NOW}) + {{more}}, last_token),
   owner = IF({_IS_FREE}, {{owner}}, owner),
-  expires = IF({_IS_FREE}, {_NOW} + {{lease}}, expires),
-  refused = IF(refused_until > {_NOW}, refused, NULL);
-SELECT owner <=> {{owner}}, expires - {_NOW}, token, last_token - token + 1
-FROM {TABLE} WHERE id = {{id}}"""
+  expires = IF({_IS_FREE}, {_NOW} + {{lease}}, expires);
+SELECT {{answer}} FROM {TABLE} WHERE id = {{id}}"""
+
+_ANSWER = f"""\
+owner <=> {{owner}}, expires - {_NOW}, token, last_token - token + 1, refused IS NOT NULL"""
+
+_MAY_TAKE = (
+    f"expires <= {_NOW} AND {{reserved}} = 0 AND COALESCE(LOCATE({{entry}}, refused), 0) = 0"
+)
+
+# Here the queue is assigned last: it looks at the owner that holds the name then.
+_ASK_IN_QUEUE = f"""\
+UPDATE {TABLE} SET
+  token = IF({_MAY_TAKE}, GREATEST(last_token + 1, {_NOW}), token),
+  last_token = IF({_MAY_TAKE}, GREATEST(last_token + 1, {_NOW}) + {{more}}, last_token),
+  owner = IF({_MAY_TAKE}, {{owner}}, owner),
+  expires = IF({_MAY_TAKE}, {_NOW} + {{lease}}, expires),
+{{queue}}
+WHERE id = {{id}};
+SELECT {{answer}}, {{place}} FROM {TABLE} WHERE id = {{id}}"""
+
+# The server lets many that wait for one row stand in each other's way.
+_UNLESS_LOCKED = f"""\
+SELECT 1 FROM {TABLE} WHERE id = {{id}} FOR UPDATE NOWAIT;
+{{query}}"""
+
+_POLL = f"""\
+SELECT {{action}}, expires - {_NOW}, {{place}}, {{open_for}} FROM {TABLE} WHERE id = {{id}}"""
 
 _GIVE_BACK = f"""\
 UPDATE {TABLE}
@@ -92,12 +117,16 @@ WHERE id = {{id}} AND owner = {{owner}} AND expires > {_NOW}"""
 
 _HAS_RELEASED = f"SELECT LOCATE({{entry}}, released) > 0 FROM {TABLE} WHERE id = {{id}}"
 
+_LEAVE = f"""\
+UPDATE {TABLE} SET refused = NULLIF({{without}}, '') WHERE id = {{id}} AND {{waits}}"""
+
 # `expires` and `released` look at the owner, which is assigned after them.
 _GIVE_BACK_UNSURE = f"""\
 INSERT INTO {TABLE} (id, name, owner, token, last_token, expires, refused, refused_until)
 VALUES ({{id}}, {{name}}, NULL, 0, 0, 0, {{entry}}, {_NOW} + {{tombstone}})
 ON DUPLICATE KEY UPDATE
-  refused = RIGHT(CONCAT(IF(refused_until > {_NOW}, COALESCE(refused, ''), ''), {{entry}}), 65535),
+  refused = IF(refused_until > {_NOW} AND refused IS NOT NULL,
+    RIGHT(CONCAT({{without}}, {{entry}}), 65535), {{entry}}),
   refused_until = {_NOW} + {{tombstone}},
   released = IF(owner <=> {{owner}} AND expires > {_NOW},
     LEFT(CONCAT({{gone}}, released), 1024), released),
@@ -119,50 +148,105 @@ SELECT id, owner, token, expires - {_NOW}, expires FROM {TABLE}
 WHERE id IN ({{ids}}) AND (id, owner, token) IN ({{holds}}) AND expires > {_NOW}"""
 
 _LOOK = f"""\
-SELECT owner, expires - {_NOW}, token FROM {TABLE} WHERE id = {{id}} AND expires > {_NOW}"""
+SELECT IF(expires > {_NOW}, owner, NULL), expires - {_NOW}, token, {queue.QUEUE}, {_NOW}
+FROM {TABLE} WHERE id = {{id}}"""
 
 _FORCE_RELEASE = f"""\
 UPDATE {TABLE} SET owner = NULL, expires = 0
 WHERE id = {{id}} AND token = {{token}} AND owner = {{owner}}"""
 
 
-def ask(name: str, owner: str, lease: float, tokens: int) -> str:
-    """Return the query that takes a hold if it is free.
+def ask(name: str, owner: str, lease: float, tokens: int, crowded: bool = False) -> str:
+    """Return the query that takes a hold if it is free and nobody waits or is refused.
+
+    `crowded`: somebody probably does. It is taken also where one that comes may go before them.
 
     Its second result is a row: whether this owner holds it, the microseconds that are left to its
-    holder, the first token of its holder and the number of them. No row: it was deleted just now.
+    holder, the first token of its holder, the number of them, and whether somebody waits or is
+    refused. No row: it was deleted just now.
     """
     return _ASK.format(
         id=key(name),
         name=_name(name),
-        owner=_owner(owner),
-        entry=_entry(owner),
+        owner=queue.text(owner),
         lease=_micro(lease),
         more=tokens - 1,
+        is_open=queue.is_open(owner) if crowded else "refused IS NULL",
+        answer=_answer(owner),
+    )
+
+
+def ask_in_queue(
+    name: str, owner: str, lease: float, tokens: int, patience: tuple[float, float] | None
+) -> str:
+    """Return the query that takes a hold if it is free, and nobody goes first.
+
+    With a patience, the seconds for which a free name waits for this owner once it is the first, it
+    joins the queue if it does not get the hold: see `queue.after_ask`. The second result is that of
+    `ask`, with how many come before it in the queue (null: it is not there).
+    """
+    return _ASK_IN_QUEUE.format(
+        id=key(name),
+        owner=queue.text(owner),
+        entry=queue.tombstone(owner),
+        reserved=queue.is_reserved(owner),
+        queue=queue.after_ask(owner, patience),
+        lease=_micro(lease),
+        more=tokens - 1,
+        answer=_answer(owner),
+        place=queue.place(owner),
+    )
+
+
+def unless_locked(name: str, query: str) -> str:
+    """Return a query that is refused at once while another writes the row of the name."""
+    return _UNLESS_LOCKED.format(id=key(name), query=query)
+
+
+def poll(name: str, owner: str, patience: float) -> str:
+    """Return the statement that tells a waiter whether to ask. It changes and locks nothing.
+
+    Its row: whether an ask would change anything, the microseconds that are left to the holder, how
+    many come before the waiter, and for how many microseconds those that come may.
+    """
+    return _POLL.format(
+        id=key(name),
+        action=queue.calls_for_action(owner, patience),
+        place=queue.place(owner),
+        open_for=queue.open_for(owner),
+    )
+
+
+def leave(name: str, owner: str) -> str:
+    """Return the statement that takes an owner that does not hold out of the queue."""
+    return _LEAVE.format(
+        id=key(name), without=queue.without("refused", owner), waits=queue.is_waiter(owner)
     )
 
 
 def give_back(name: str, owner: str) -> str:
     """Return the statement that ends a hold; it changes one row if there was one."""
-    return _GIVE_BACK.format(id=key(name), owner=_owner(owner), gone=_gone(owner))
+    return _GIVE_BACK.format(id=key(name), owner=queue.text(owner), gone=_gone(owner))
 
 
-def has_released(name: str, owner: str) -> str:
-    """Return the statement that tells whether an owner gave back a hold lately."""
-    return _HAS_RELEASED.format(id=key(name), entry=_entry(owner))
+def leave_or_released(name: str, owner: str) -> str:
+    """Return the query of `leave` that tells in the end whether the owner gave back lately."""
+    released = _HAS_RELEASED.format(id=key(name), entry=queue.tombstone(owner))
+    return f"{leave(name, owner)};\n{released}"
 
 
 def give_back_unsure(name: str, owner: str) -> str:
     """Return the query that ends a hold and refuses later requests of its owner.
 
-    Its second result is what `has_released` returns.
+    Its second result is whether the owner gave back a hold, now or lately.
     """
     return _GIVE_BACK_UNSURE.format(
         id=key(name),
         name=_name(name),
-        owner=_owner(owner),
-        entry=_entry(owner),
+        owner=queue.text(owner),
+        entry=queue.tombstone(owner),
         gone=_gone(owner),
+        without=queue.without("refused", owner),
         tombstone=_micro(TOMBSTONE_TIME),
     )
 
@@ -194,7 +278,7 @@ def set_lease(renewal: Renewal, end: int) -> str:
     """
     update = _SET_LEASE.format(
         id=key(renewal.name),
-        owner=_owner(renewal.owner),
+        owner=queue.text(renewal.owner),
         token=int(renewal.token),
         end=int(end),
         lease=_micro(renewal.lease),
@@ -203,7 +287,11 @@ def set_lease(renewal: Renewal, end: int) -> str:
 
 
 def look(name: str) -> str:
-    """Return the statement that finds a holder: its owner, the microseconds left, its token."""
+    """Return the statement that finds a holder, and who waits.
+
+    It has a row: the owner of the hold (null: none), the microseconds left, its token, the queue,
+    and the server's clock. No row: it was never locked.
+    """
     return _LOOK.format(id=key(name))
 
 
@@ -212,7 +300,7 @@ def force_release(name: str, owner: str, token: int) -> str:
 
     A token alone may repeat, if its row was deleted and the server's clock set back.
     """
-    return _FORCE_RELEASE.format(id=key(name), owner=_owner(owner), token=int(token))
+    return _FORCE_RELEASE.format(id=key(name), owner=queue.text(owner), token=int(token))
 
 
 def hash_of(name: str) -> bytes:
@@ -236,7 +324,7 @@ def _ids(batch: Sequence[Renewal]) -> str:
 
 def _holds(batch: Sequence[Renewal]) -> str:
     return ", ".join(
-        f"({key(each.name)}, {_owner(each.owner)}, {int(each.token)})" for each in batch
+        f"({key(each.name)}, {queue.text(each.owner)}, {int(each.token)})" for each in batch
     )
 
 
@@ -248,18 +336,13 @@ def _name(name: str) -> str:
     return f"_utf8mb4 {_hexadecimal(name.encode())}"
 
 
-def _owner(owner: str) -> str:
-    return f"_ascii {_hexadecimal(owner.encode('ascii'))}"
-
-
-def _entry(owner: str) -> str:
-    """Return an owner as it stands in a list: between spaces, which no owner has in it."""
-    return _owner(f" {owner} ")
-
-
 def _gone(owner: str) -> str:
     """Return an owner as it is put in front of a list."""
-    return _owner(f" {owner}")
+    return queue.text(f" {owner}")
+
+
+def _answer(owner: str) -> str:
+    return _ANSWER.format(owner=queue.text(owner))
 
 
 def _hexadecimal(data: bytes) -> str:

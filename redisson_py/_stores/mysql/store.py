@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import random
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final, Self, final
 
@@ -16,26 +16,26 @@ from redisson_py._stores.contract import (
     State,
     Wish,
 )
-from redisson_py._stores.mysql import sql
+from redisson_py._stores.mysql import queue, sql
 from redisson_py._stores.mysql.address import Target, read_url
 from redisson_py._stores.mysql.connections import Answer, Connections
+from redisson_py._stores.mysql.polling import Polls
 from redisson_py._stores.trouble import Trouble
 from redisson_py.errors import BackendError, ConnectionLostError
 
-#: Seconds until the first poll, if the longest interval is not shorter. The waiting loop asks after
-#: 50 ms at the earliest.
-_FIRST_POLL: Final = 0.01
-#: Seconds between two polls at least, also when the lease ends now.
-_SHORTEST_POLL: Final = 0.001
-_POLL_GROWTH: Final = 1.5
 #: The most holds that one query renews.
 _MOST_RENEWALS: Final = 200
-#: How many owners are remembered whose requests had no answer.
+#: How many owners are remembered whose requests had no answer, and how many crowded names.
 _REMEMBERED: Final = 10_000
 _MICRO: Final = 1_000_000
+#: Seconds after which one that does not wait may ask again.
+_RETRY: Final = 0.01
 #: Table not there; not allowed to make it.
 _NO_TABLE, _NOT_ALLOWED = 1146, (1142, 1044, 1227)
+#: Others have locked the row: MariaDB's number, and MySQL's.
+_LOCKED: Final = (1205, 3572)
 #: What a query is for, in errors.
+_ACQUIRE: Final = "an acquire request"
 _RELEASE: Final = "a release"
 
 
@@ -57,11 +57,14 @@ class MySQLStore:
         self._target = target
         self._bell: Bell | None = None
         self._connections: Connections | None = None
-        #: The interval to the next poll of each owner that waits.
-        self._polls: dict[str, float] = {}
+        #: The owners that wait.
+        self._polls: Final = Polls(target.poll_interval, self._ring)
+        #: Names of which the row has a queue or tombstones, as far as we know. Right or wrong, what
+        #: is granted is the same.
+        self._crowded: OrderedDict[str, None] = OrderedDict()
         #: Owners one of whose requests had no answer, and may still be carried out: the oldest
         #: first. Some never give back, as their leases ended in an outage.
-        self._uncertain: dict[str, None] = {}
+        self._uncertain: OrderedDict[str, None] = OrderedDict()
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -85,6 +88,7 @@ class MySQLStore:
         """
         self._bell = bell
         self._polls.clear()
+        self._crowded.clear()
         self._uncertain.clear()
         self._connections = Connections(self._target, self.title, self.trouble, bell.ring_all)
         try:
@@ -97,6 +101,7 @@ class MySQLStore:
         """Disconnect. Holds that were not given back end with their leases."""
         connections, self._connections = self._connections, None
         self._bell = None
+        self._polls.clear()
         if connections is not None:
             await connections.quit()
 
@@ -104,6 +109,7 @@ class MySQLStore:
         """Disconnect without waiting: the event loop was closed, or ends now."""
         connections, self._connections = self._connections, None
         self._bell = None
+        self._polls.clear()
         if connections is not None:
             connections.leave_behind()
 
@@ -116,46 +122,108 @@ class MySQLStore:
         return (name,)
 
     async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
-        """Take a hold if it is free. One round trip."""
-        query = sql.ask(wish.name, wish.owner, wish.lease, wish.tokens)
-        try:
-            answer = await self._run(query, deadline, "an acquire request")
-        except ConnectionLostError as error:
-            if error.maybe_held:
-                self._remember(wish.owner)
-            raise
-        if answer.resent:
-            self._remember(wish.owner)
+        """Take a hold if it is free. One round trip, and two where a queue is met or begins.
+
+        Most asks of one that waits only look: that changes nothing, so it is not replicated.
+        """
+        if wish.waits and wish.owner in self._polls:
+            query = sql.poll(wish.name, wish.owner, self._polls.patience(wish.owner)[1])
+            answer = await self._run(query, deadline, _ACQUIRE)
+            for action, left, place, open_for in answer.rows:
+                remaining = max(0.0, left / _MICRO)
+                if not action:
+                    quiet = max(0.0, float(open_for or 0) / _MICRO)
+                    return Busy(self._polls.again(wish.name, wish.owner, place, remaining, quiet))
+                return await self._take(wish, deadline, remaining, place)
+        return await self._take(wish, deadline)
+
+    async def _take(
+        self, wish: Wish, deadline: float, remaining: float | None = None, place: int | None = None
+    ) -> Granted | Busy:
+        """Take a hold if it is free.
+
+        `remaining`: what was left to its holder, and `place`: how many came before this owner, both
+        as far as they are known.
+        """
+        answer, resent = None, False
+        if remaining is None:
+            crowded = wish.name in self._crowded
+            query = sql.ask(wish.name, wish.owner, wish.lease, wish.tokens, crowded)
+            answer = await self._ask(query, wish, deadline)
+            resent = answer.resent
+            remaining = max(0.0, answer.rows[0][1] / _MICRO) if answer.rows else None
+        if answer is None or _needs_queue(answer, wish):
+            patience = self._polls.patience(wish.owner) if wish.waits else None
+            query = sql.ask_in_queue(wish.name, wish.owner, wish.lease, wish.tokens, patience)
+            unless: Sequence[int] = ()
+            if wish.waits and remaining is not None and (remaining or place != 0):
+                query, unless = sql.unless_locked(wish.name, query), _LOCKED
+            try:
+                answer = await self._ask(query, wish, deadline, unless)
+            except BackendError as error:
+                if isinstance(error, ConnectionLostError) or _code(error) not in unless:
+                    raise
+                # It is the turn of another, so there is time to join the queue later.
+                return Busy(self._polls.again(wish.name, wish.owner, place, remaining or 0.0))
+            resent = resent or answer.resent
+            if answer.rows and answer.rows[0][4]:
+                _remember(self._crowded, wish.name)
+            else:
+                self._crowded.pop(wish.name, None)
+            place = answer.rows[0][5] if answer.rows else None
         remaining = 0.0  # without a row: it was deleted just now
         if answer.rows:
-            mine, left, token, tokens = answer.rows[0]
+            mine, left, token, tokens = answer.rows[0][:4]
             remaining = max(0.0, left / _MICRO)
             if mine and left > 0:
-                self._polls.pop(wish.owner, None)
+                self._polls.granted(wish.name, wish.owner)
                 return Granted(answer.before + remaining, token, tokens)
-        if answer.resent and not wish.waits:
+        if wish.waits:
+            return Busy(self._polls.again(wish.name, wish.owner, place, remaining))
+        if resent:
             # The caller would leave without giving back, and the first sending may still arrive.
             raise ConnectionLostError(
                 f"the answer of {self.title} at {self.where} to an acquire request was lost, and"
                 " the name is busy now",
                 maybe_held=True,
             )
-        return Busy(self._poll_in(wish, remaining))
+        return Busy(min(remaining, _RETRY) or _RETRY)
+
+    async def _ask(
+        self, query: str, wish: Wish, deadline: float, unless: Sequence[int] = ()
+    ) -> Answer:
+        try:
+            answer = await self._run(query, deadline, _ACQUIRE, unless=unless)
+        except BackendError as error:
+            if isinstance(error, ConnectionLostError):
+                if error.maybe_held:
+                    _remember(self._uncertain, wish.owner)
+            elif wish.owner in self._uncertain:
+                # Not this query, but the one before it may still arrive.
+                raise self.trouble.no_answer(maybe_held=True) from error
+            raise
+        if answer.resent:
+            _remember(self._uncertain, wish.owner)
+        return answer
 
     async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> int | None:
-        """End a hold, or the wait of an owner. One round trip, and two if it did not hold."""
-        self._polls.pop(owner, None)
+        """End a hold, or the wait of an owner. One round trip, and two if it did neither."""
+        waited = self._polls.forget(owner)
         if unsure or owner in self._uncertain:
             answer = await self._run(sql.give_back_unsure(name, owner), deadline, _RELEASE)
             self._uncertain.pop(owner, None)
             held = bool(answer.rows and answer.rows[0][0])
             return None if answer.resent and not held else int(held)
+        if waited:
+            # It holds nothing: each request of it was answered, by "busy".
+            await self._run(sql.leave(name, owner), deadline, _RELEASE)
+            return 0
         answer = await self._run(sql.give_back(name, owner), deadline, _RELEASE)
         if answer.changed:
             return 1
-        # Maybe an earlier call had no answer, but was carried out.
+        # Maybe an earlier call had no answer, but was carried out; or one that was to leave.
         resent = answer.resent
-        answer = await self._run(sql.has_released(name, owner), deadline, _RELEASE)
+        answer = await self._run(sql.leave_or_released(name, owner), deadline, _RELEASE)
         held = bool(answer.rows and answer.rows[0][0])
         # The row remembers only some that gave back last.
         return None if resent and not held else int(held)
@@ -208,14 +276,16 @@ class MySQLStore:
         return None
 
     async def look(self, name: str, deadline: float, kind: Kind = "lock") -> State:
-        """Return the holder of a name. Its waiters poll: the store does not know them."""
+        """Return the holder of a name, and who waits: one of each client."""
         answer = await self._run(sql.look(name), deadline, "a look")
         holder = None
-        if answer.rows:
-            owner, left, token = answer.rows[0]
-            holder = HolderState(owner, left / _MICRO, token)
+        waiters: tuple[str, ...] = ()
+        for owner, left, token, entries, present in answer.rows:
+            waiters = queue.waiters(entries, present)
+            if owner is not None:
+                holder = HolderState(owner, left / _MICRO, token)
         row = f"{self._target.database}.{sql.TABLE} WHERE id = {sql.key(name)}"
-        return State(holder, None, (row,))
+        return State(holder, waiters, (row,))
 
     async def force_release(self, name: str, deadline: float, kind: Kind = "lock") -> bool:
         """End the hold that there is, and ring; return whether there was one. Two round trips.
@@ -228,22 +298,12 @@ class MySQLStore:
             answer = await self._run(query, deadline, "a forced release")
             # A request without an answer may have ended it.
             ended = answer.resent or bool(answer.changed)
-        if self._bell is not None:
-            self._bell.ring(name)
+        self._ring(name)
         return ended
 
-    def _remember(self, owner: str) -> None:
-        self._uncertain[owner] = None
-        if len(self._uncertain) > _REMEMBERED:
-            del self._uncertain[next(iter(self._uncertain))]
-
-    def _poll_in(self, wish: Wish, remaining: float) -> float:
-        """Return when to ask again: soon at first, then less often; at the end of the lease."""
-        longest = self._target.poll_interval
-        interval = self._polls.get(wish.owner, min(_FIRST_POLL, longest))
-        if wish.waits:
-            self._polls[wish.owner] = min(interval * _POLL_GROWTH, longest)
-        return max(_SHORTEST_POLL, min(interval * random.uniform(0.5, 1), remaining))
+    def _ring(self, name: str) -> None:
+        if self._bell is not None:
+            self._bell.ring(name)
 
     async def _check_table(self, deadline: float) -> None:
         await self._refuse_view(deadline)
@@ -273,11 +333,33 @@ class MySQLStore:
             )
 
     async def _run(
-        self, query: str, deadline: float, about: str, *, urgent: bool = False
+        self,
+        query: str,
+        deadline: float,
+        about: str,
+        *,
+        urgent: bool = False,
+        unless: Sequence[int] = (),
     ) -> Answer:
         if self._connections is None:
             raise BackendError("the store was not started, or was stopped")
-        return await self._connections.run(query, deadline, about, urgent=urgent)
+        return await self._connections.run(query, deadline, about, urgent=urgent, unless=unless)
+
+
+def _needs_queue(answer: Answer, wish: Wish) -> bool:
+    """Return whether a plain ask decides nothing, or is not enough."""
+    if not answer.rows:
+        return False
+    mine, left, _, _, crowded = answer.rows[0]
+    if left > 0 and (mine or not wish.waits):
+        return False
+    return bool(wish.waits or crowded)
+
+
+def _remember(known: OrderedDict[str, None], new: str) -> None:
+    known[new] = None
+    if len(known) > _REMEMBERED:
+        known.popitem(last=False)
 
 
 def schema_sql() -> str:

@@ -71,7 +71,7 @@ async def test_owners_that_never_give_back_are_not_kept_for_ever(
     monkeypatch.setattr("redisson_py._stores.mysql.store._REMEMBERED", 2)
     name, owners = new_name(), [owner() for _ in range(5)]
 
-    async def lose(*_: object) -> object:
+    async def lose(*_: object, **__: object) -> object:
         raise ConnectionLostError("lost", maybe_held=True)
 
     with monkeypatch.context() as failing:

@@ -184,6 +184,8 @@ async def test_a_killed_query_is_sent_again(server: MariaDB, store: MySQLStore) 
         )
 
         async def is_killed() -> bool:
+            # InnoDB renews this list only when nobody has read it for 0.1 seconds.
+            await asyncio.sleep(0.2)
             for (each,) in await server.sql(waits):
                 with suppress(MySQLError):  # the list may be older than the statement
                     await server.sql(f"KILL QUERY {each}")

@@ -191,7 +191,7 @@ async def test_a_look_tells_the_holder_and_the_row(store: MySQLStore) -> None:
     assert state.holder is not None
     assert state.holder == HolderState(who, state.holder.remaining, got.token)
     assert state.holder.remaining == pytest.approx(30, abs=5)
-    assert state.waiters is None
+    assert state.waiters == ()
     assert sql.TABLE in state.keys[0]
 
 
@@ -250,32 +250,6 @@ async def test_a_pair_is_two_round_trips_and_a_batch_one(server: MariaDB) -> Non
             assert proxy.up.chunks == before + 3
 
 
-async def test_intervals_of_polls_grow_up_to_the_longest(server: MariaDB) -> None:
-    async with started(server.url("?poll_interval=0.2")) as store:
-        name, waiter = new_name(), owner()
-        await granted(store, name, owner())
-        intervals = [(await busy(store, name, waiter, waits=True)).retry_in for _ in range(12)]
-        assert all(each is not None and each <= 0.2 for each in intervals)
-        assert intervals[0] is not None
-        assert intervals[0] <= 0.01
-        assert intervals[-1] is not None
-        assert intervals[-1] >= 0.1
-        # Each owner has its own, until it gives back.
-        assert await store.give_back(name, waiter, False, soon()) == 0
-        assert ((await busy(store, name, waiter, waits=True)).retry_in or 1) <= 0.01
-        assert store._polls.keys() == {waiter}
-
-
-async def test_a_poll_is_not_later_than_the_end_of_the_lease(server: MariaDB) -> None:
-    async with started(server.url("?poll_interval=50")) as store:
-        name, waiter = new_name(), owner()
-        await granted(store, name, owner(), lease=10)
-        store._polls[waiter] = 50
-        again = (await busy(store, name, waiter, waits=True)).retry_in
-        assert again is not None
-        assert again <= 10
-
-
 async def test_nothing_is_remembered_of_owners_that_are_done(store: MySQLStore) -> None:
     name, first, second = new_name(), owner(), owner()
     await granted(store, name, first)
@@ -283,7 +257,8 @@ async def test_nothing_is_remembered_of_owners_that_are_done(store: MySQLStore) 
     await store.give_back(name, first, False, soon())
     await granted(store, name, second)
     await store.give_back(name, second, False, soon())
-    assert not store._polls
+    assert not store._polls._waiters
+    assert not store._crowded
     assert not store._uncertain
 
 

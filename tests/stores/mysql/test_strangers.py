@@ -31,9 +31,11 @@ def statements() -> dict[str, str]:
     hold = Renewal("k", owner(), 1, 30.0)
     return {
         "ask": sql.ask("k", owner(), 30.0, 1),
+        "ask_in_queue": sql.ask_in_queue("k", owner(), 30.0, 1, (0.1, 0.6)),
         "give_back": sql.give_back("k", owner()),
         "give_back_unsure": sql.give_back_unsure("k", owner()),
-        "has_released": sql.has_released("k", owner()),
+        "poll": sql.poll("k", owner(), 0.1),
+        "leave_or_released": sql.leave_or_released("k", owner()),
         "renew": sql.renew([hold]),
         "set_lease": sql.set_lease(hold, 1),
         "look": sql.look("k"),

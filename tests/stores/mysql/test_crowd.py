@@ -1,0 +1,318 @@
+"""Many clients that want one name: they stand in a queue in its row, and its first two poll."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import sys
+from contextlib import AsyncExitStack
+from time import monotonic
+
+import pytest
+
+from redisson_py._stores.contract import Busy, Granted
+from redisson_py._stores.mysql import MySQLStore, polling, sql
+from redisson_py.errors import AcquireTimeoutError, LeaseLostError
+from redisson_py.mysql import MySQL
+from tests.fixtures.measured import Measured
+from tests.stores.crowd import crowd
+from tests.stores.mysql import older
+from tests.stores.mysql.scene import (
+    busy,
+    count,
+    eventually,
+    granted,
+    new_name,
+    owner,
+    soon,
+    started,
+    wish,
+)
+from tests.stores.mysql.server import MariaDB
+from tests.stores.workers import Worker
+
+#: A few less than the connections that the server takes by default.
+_MANY = 128
+_COUNTED = ("Com_insert", "Com_update", "Com_delete", "Com_select", "Com_begin", "Com_commit")
+
+
+async def queue_of(server: MariaDB, name: str) -> str | None:
+    """Return the column with the queue and the tombstones, as it is."""
+    rows = await server.sql(f"SELECT refused FROM {sql.TABLE} WHERE id = {sql.key(name)}")
+    found: str | None = rows[0][0]
+    return found
+
+
+async def waiters(store: MySQLStore, name: str) -> tuple[str, ...]:
+    found = (await store.look(name, soon())).waiters
+    assert found is not None
+    return found
+
+
+async def in_queue(store: MySQLStore, name: str, number: int) -> None:
+    """Return when so many wait."""
+
+    async def are_there() -> bool:
+        return len(await waiters(store, name)) == number
+
+    await eventually(are_there)
+
+
+async def goes_first(server: MariaDB, name: str, who: str) -> None:
+    """Return when nobody that comes goes before an owner."""
+
+    async def is_so() -> bool:
+        ((_, _, place, open_for),) = await server.sql(sql.poll(name, who, 0.2))
+        return bool(place == 0 and open_for <= 0)
+
+    await eventually(is_so)
+
+
+@pytest.mark.parametrize(("clients", "rounds"), [(2, 100), (8, 25), (32, 8)])
+async def test_a_hand_off_costs_nearly_the_same_for_any_number_of_clients(
+    server: MariaDB, measured: Measured, clients: int, rounds: int
+) -> None:
+    def make() -> MySQL:
+        return MySQL.from_url(server.url("?connections=1"))
+
+    before = await count(server, "Com_update")
+    async with asyncio.timeout(300):
+        found = await crowd(make, clients, rounds)
+    updates = (await count(server, "Com_update") - before) / (len(found.visits) + 2 * clients)
+    measured(f"statements a hand-off, {clients} clients", found.statements_each)
+    measured(f"of them updates, {clients} clients", updates)
+    # The nearer its turn, the more often one looks.
+    assert found.statements_each <= 16
+    # A release, joining, a grant, and the warm-up.
+    assert updates <= 5
+    # One that has just let go of it may come again for 20 ms, so some have a section more.
+    assert found.fairness >= 0.8
+    assert found.turns.fairness >= 0.95
+    assert found.turns.longest_wait <= 3
+    assert await queue_of(server, "crowd") is None
+
+
+@pytest.mark.parametrize("who", ["new", "older"])
+async def test_a_pair_that_nobody_waits_for_is_three_statements(server: MariaDB, who: str) -> None:
+    """Each commits on its own."""
+    name, me = new_name(), owner()
+    async with started(server.url()) as store, server.admin() as raw:
+        before = [await count(server, each) for each in _COUNTED]
+        if who == "new":
+            await store.ask(wish(name, me, waits=True), soon())
+            await store.give_back(name, me, False, soon())
+        else:
+            await raw.execute(older.ask(name, me))
+            await raw.nextset()
+            await raw.execute(older.give_back(name, me))
+        after = [await count(server, each) for each in _COUNTED]
+    assert [late - early for early, late in zip(before, after, strict=True)] == [1, 1, 0, 1, 0, 0]
+
+
+async def test_first_come_first_served(
+    server: MariaDB, store: MySQLStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(polling, "_PATIENCE", 60.0)
+    name, holds, newcomer = new_name(), owner(), owner()
+    queued = [owner() for _ in range(4)]
+    await granted(store, name, holds)
+    async with started(server.url()) as other:
+        for who in queued:
+            await busy(other, name, who, waits=True)
+        assert await waiters(store, name) == tuple(queued)
+        await store.give_back(name, holds, False, soon())
+        for number, first in enumerate(queued):
+            await goes_first(server, name, first)
+            # It is free, and kept for the first: neither for the others nor for who comes now.
+            for who in queued[number + 1 :]:
+                await busy(other, name, who, waits=True)
+            await busy(store, name, newcomer)
+            answer = await other.ask(wish(name, first, waits=True), soon())
+            assert isinstance(answer, Granted)
+            again = await granted(other, name, first)
+            assert again.token == answer.token
+            assert await waiters(store, name) == tuple(queued[number + 1 :])
+            await other.give_back(name, first, False, soon())
+    assert await queue_of(server, name) is None
+    await granted(store, name, newcomer)
+
+
+@pytest.mark.parametrize("unsure", [False, True])
+@pytest.mark.parametrize("which", [0, 1, 2])
+async def test_who_leaves_leaves_no_entry(
+    server: MariaDB, store: MySQLStore, which: int, unsure: bool
+) -> None:
+    name, queued = new_name(), [owner() for _ in range(3)]
+    await granted(store, name, owner())
+    for who in queued:
+        await busy(store, name, who, waits=True)
+    left = queued.pop(which)
+    before = await count(server, "Com_update"), await count(server, "Com_select")
+    assert await store.give_back(name, left, unsure, soon()) == 0
+    if not unsure:
+        after = await count(server, "Com_update"), await count(server, "Com_select")
+        assert after == (before[0] + 1, before[1])
+    assert await waiters(store, name) == tuple(queued)
+    assert await store.give_back(name, left, unsure, soon()) == 0
+    assert await waiters(store, name) == tuple(queued)
+    # Its first leaving failed, so the store has forgotten it.
+    async with started(server.url()) as other:
+        assert await other.give_back(name, queued[0], False, soon()) == 0
+    assert await waiters(store, name) == (queued[1],)
+
+
+@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
+@pytest.mark.parametrize("end", ["release", "force_release", "expiry"])
+async def test_a_first_that_is_stopped_or_killed(
+    server: MariaDB, how: signal.Signals, end: str, measured: Measured
+) -> None:
+    name = f"{how.name} {end}".replace(" ", "-")
+    command = [sys.executable, "-m", "tests.stores.our_worker", "mysql", server.url(), "30"]
+    with Worker(command) as worker:
+        async with (
+            MySQL.from_url(server.url()) as one,
+            MySQL.from_url(server.url()) as other,
+            started(server.url()) as look,
+            asyncio.timeout(60),
+        ):
+            lease = await one.get_lock(name).acquire(lease_time=100)
+            first = asyncio.create_task(worker.acquire(name, wait=60))
+            await in_queue(look, name, 1)
+            waiting = asyncio.create_task(other.get_lock(name).acquire())
+            await in_queue(look, name, 2)
+            if how == signal.SIGSTOP:
+                worker.pause()
+            else:
+                worker.kill()
+            freed_at = monotonic()
+            if end == "release":
+                await lease.release()
+            elif end == "force_release":
+                await one.get_lock(name).force_release()
+            else:
+                await lease.extend(1)
+            second = await waiting
+            measured(f"{how.name} of the first, then {end}, seconds", monotonic() - freed_at)
+            assert await waiters(look, name) == ()
+            if how == signal.SIGSTOP:
+                worker.resume()
+                # It is late, and waits again.
+                await in_queue(look, name, 1)
+                await second.release()
+                assert await first
+                await worker.release(name)
+            else:
+                with pytest.raises(asyncio.CancelledError):
+                    await first
+                await second.release()
+            if end != "release":
+                with pytest.raises(LeaseLostError):
+                    await lease.release()
+        assert await queue_of(server, name) is None
+
+
+async def test_a_cancelled_wait_leaves_no_entry(server: MariaDB) -> None:
+    """Cancelled after any number of steps of the event loop."""
+    async with (
+        MySQL.from_url(server.url()) as one,
+        MySQL.from_url(server.url()) as other,
+        started(server.url()) as look,
+    ):
+        lease = await one.get_lock("steps").acquire()
+        seen = 0
+        for steps in [*range(40), *range(40, 400, 20)]:
+            waiting = asyncio.create_task(other.get_lock("steps").acquire())
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            if steps % 3 == 0:
+                await asyncio.sleep(0.003 * steps / 40)
+            seen += len(await waiters(look, "steps"))
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            await in_queue(look, "steps", 0)
+        assert seen
+        await lease.release()
+        with pytest.raises(AcquireTimeoutError):
+            async with one.get_lock("steps"):
+                await other.get_lock("steps").acquire(timeout=0.3)
+        await in_queue(look, "steps", 0)
+
+
+async def test_inspect_lists_who_waits(server: MariaDB) -> None:
+    async with MySQL.from_url(server.url()) as one, MySQL.from_url(server.url()) as other:
+        lock = one.get_lock("seen")
+        async with lock:
+            assert (await lock.inspect()).waiters == ()
+            waiting = asyncio.create_task(other.get_lock("seen").acquire())
+
+            async def waits() -> bool:
+                found = (await lock.inspect()).waiters or ()
+                return [each.partition(":")[0] for each in found] == [other.id]
+
+            await eventually(waits)
+        await (await waiting).release()
+
+
+async def test_many_that_come_at_once_are_all_served(server: MariaDB) -> None:
+    """With the pools and the limit of connections that a user has."""
+    served: list[int] = []
+
+    async def want(who: int, client: MySQL) -> None:
+        async with client.get_lock("many"):
+            served.append(who)
+            await asyncio.sleep(0.002)
+
+    async with AsyncExitStack() as stack, asyncio.timeout(300):
+        made = [await stack.enter_async_context(MySQL.from_url(server.url())) for _ in range(_MANY)]
+        await asyncio.gather(*(want(who, client) for who, client in enumerate(made)))
+    assert sorted(served) == list(range(_MANY))
+    assert await queue_of(server, "many") is None
+
+
+@pytest.mark.parametrize("end", ["held", "free"])
+async def test_one_whose_turn_it_is_not_does_not_wait_for_the_row(
+    server: MariaDB, store: MySQLStore, end: str
+) -> None:
+    """Many that wait for one row stand in each other's way, and in that of the holder."""
+    name, holds, first, waiter = new_name(), owner(), owner(), owner()
+    await granted(store, name, holds)
+    await busy(store, name, first, waits=True)
+    await busy(store, name, waiter, waits=True)
+    # Its entry must be written, as it has none.
+    await server.sql(sql.leave(name, waiter))
+    if end == "free":
+        await store.give_back(name, holds, False, soon())
+    async with server.admin() as cursor:
+        await cursor.execute("BEGIN")
+        await cursor.execute(f"SELECT 1 FROM {sql.TABLE} WHERE id = {sql.key(name)} FOR UPDATE")
+        # With a deadline that is long before the server gives up.
+        answer = await store.ask(wish(name, waiter, waits=True), soon(0.9))
+        assert isinstance(answer, Busy)
+        await cursor.execute("ROLLBACK")
+    assert await waiters(store, name) == (first,)
+    await busy(store, name, waiter, waits=True)
+    assert await waiters(store, name) == (first, waiter)
+
+
+async def test_who_cannot_write_the_row_of_a_held_name_is_refused_and_waits(
+    server: MariaDB, store: MySQLStore
+) -> None:
+    """So it is when a hundred join at once."""
+    name, waiter = new_name(), owner()
+    await granted(store, name, owner())
+    await busy(store, name, waiter, waits=True)
+    row = f"{sql.TABLE} WHERE id = {sql.key(name)}"
+    # Its entry must be written, as it has ended.
+    await server.sql(
+        f"UPDATE {sql.TABLE} SET refused = CONCAT('1000000000000000', SUBSTRING(refused, 17))"
+        f" WHERE id = {sql.key(name)}"
+    )
+    async with server.admin() as cursor:
+        await cursor.execute("BEGIN")
+        await cursor.execute(f"SELECT 1 FROM {row} FOR UPDATE")
+        await busy(store, name, waiter, waits=True)
+        await cursor.execute("ROLLBACK")
+    assert await waiters(store, name) == ()
+    await busy(store, name, waiter, waits=True)
+    assert await waiters(store, name) == (waiter,)
