@@ -38,7 +38,7 @@ async def test_paused_server_is_told_in_time_and_grants_nothing_late(
 ) -> None:
     client = clients()
     await answered(client)
-    await redis.client_pause(3000)
+    await redis.client_pause(6000)
     sign_of_life = asyncio.ensure_future(redis.ping())
     for name in ("k", "f"):
         with pytest.raises(ConnectionLostError, match="no answer"):
@@ -98,7 +98,8 @@ async def test_answer_later_than_the_caller_waits_is_undone(
 async def test_slow_server_within_bounds_keeps_every_lease(
     clients: ClientFactory, link: FaultProxy, redis: Redis
 ) -> None:
-    client = clients(link.url, lease_time=4)
+    # A connection counts as dead after a sixth of it.
+    client = clients(link.url, lease_time=12)
     await answered(client)
     link.delay(0.05)
     async with asyncio.TaskGroup() as group:

@@ -9,7 +9,6 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from tests.integrations.telemetry import Telemetry
-from tests.support.last_look import let_any_busy_count
 
 
 @pytest.fixture
@@ -18,12 +17,6 @@ def telemetry() -> Iterator[Telemetry]:
     telemetry = Telemetry()
     yield telemetry
     telemetry.close()
-
-
-@pytest.fixture
-def old_busy_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have one "busy" be enough for a wait in vain."""
-    let_any_busy_count(monkeypatch)
 
 
 @pytest_asyncio.fixture

@@ -11,6 +11,7 @@ from tests.interop.java import MS, JavaError
 from tests.interop.kinds import SOON, Scene, until_ours_waits
 
 
+@pytest.mark.usefixtures("old_busy_counts")
 async def test_what_java_holds_is_refused_to_us(scene: Scene) -> None:
     theirs, ours = await scene.theirs(), scene.ours()
     assert await theirs.try_lock()

@@ -124,7 +124,7 @@ async def test_an_interrupted_wait_leaves_its_entry_until_its_score_has_passed(
     method: str,
 ) -> None:
     # Redisson's unlock tells an owner that is not there any more; ours ask by themselves.
-    ours = our_fair(clients(lease_time=3), tasks)
+    ours = our_fair(clients(lease_time=6), tasks)
     # With the script that threads use who wait, so that the server knows it.
     await theirs.wait("a")
     lock = theirs.lock()
@@ -162,7 +162,7 @@ async def test_killed_threads_at_the_head_and_in_the_middle_are_passed_over(
 ) -> None:
     machine = start_java()
     doomed = await java_fair(await machine.connect(server_url))
-    ours = our_fair(clients(lease_time=3), tasks)
+    ours = our_fair(clients(lease_time=6), tasks)
     assert await theirs.acquire("a")
     dead = [Visitor(doomed, "first"), Visitor(doomed, "second")]
     line = [Visitor(ours, "b"), Visitor(theirs, "c"), Visitor(ours, "d")]
@@ -216,11 +216,11 @@ async def until_killed(process: Process, fair: FairScripts) -> None:
 async def test_our_killed_waiter_is_passed_over_as_soon_as_one_of_ours_asks(
     theirs: JavaLocks, clients: ClientFactory, tasks: Tasks, fair: FairScripts, start: Start
 ) -> None:
-    ours = our_fair(clients(lease_time=2.4), tasks)
+    ours = our_fair(clients(lease_time=4.8), tasks)
     assert await theirs.acquire("a")
     line = [Visitor(theirs, "b"), Visitor(ours, "c"), Visitor(theirs, "d")]
     # All must be in the queue before the first of the dead is found out.
-    processes = await asyncio.gather(start(5), start(5))
+    processes = await asyncio.gather(start(10), start(10))
     await until_killed(processes[0], fair)
     await line[0].join(fair)
     await until_killed(processes[1], fair)
@@ -255,7 +255,7 @@ async def test_our_waiter_stays_alive_whatever_redisson_takes_off_its_score(
     # A thread that came with a short wait takes a long one off (4.10).
     await theirs.wait("a")
     taker, behind = Visitor(theirs, "taker"), Visitor(theirs, "c")
-    waiter = Visitor(our_fair(clients(lease_time=3), tasks), "b")
+    waiter = Visitor(our_fair(clients(lease_time=6), tasks), "b")
     await taker.join(fair, 20)
     await until_asleep(theirs.lock(), "taker")
     await waiter.join(fair)

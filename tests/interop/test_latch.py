@@ -148,6 +148,7 @@ class TestWaiting:
         assert await ours.count_down(7) == 0
         await soon(waiting)
 
+    @pytest.mark.usefixtures("old_busy_counts")
     async def test_a_wait_ends_when_its_timeout_has_passed(
         self, ours: CountDownLatch, theirs: JavaObject
     ) -> None:

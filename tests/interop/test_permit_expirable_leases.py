@@ -58,7 +58,7 @@ class TestLeases:
         if java_holds:
             gone = await theirs.call("acquire", 300, MS)
         else:
-            held = await clients().get_permit_expirable_semaphore(NAME).acquire(lease_time=1.5)
+            held = await clients().get_permit_expirable_semaphore(NAME).acquire(lease_time=3)
             gone = held.id
         if java_holds:
             await (await soon(ours.acquire())).release()
@@ -77,7 +77,7 @@ class TestLeases:
     async def test_a_permit_that_the_watchdog_renews_stays_taken_for_java(
         self, clients: ClientFactory, redis: Redis, theirs: JavaObject
     ) -> None:
-        holder = clients(lease_time=2.5)
+        holder = clients(lease_time=6)
         ours = holder.get_permit_expirable_semaphore(NAME, 1)
         permit = await ours.acquire()
         first_end = await redis.zscore(LEASES, bytes.fromhex(permit.id))

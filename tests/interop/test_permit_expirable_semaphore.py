@@ -264,6 +264,7 @@ class TestWakeUps:
             await ours.add_permits(2)
         assert await counted(ours, theirs) == (2, 0)
 
+    @pytest.mark.usefixtures("old_busy_counts")
     async def test_a_waiter_that_times_out_leaves_nothing(
         self, ours: PermitExpirableSemaphore, theirs: JavaObject
     ) -> None:

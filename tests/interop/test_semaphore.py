@@ -265,6 +265,7 @@ class TestWakeUps:
         await (await soon(mine)).release()
         assert await counted(ours, java) == 1
 
+    @pytest.mark.usefixtures("old_busy_counts")
     async def test_a_waiter_that_times_out_leaves_nothing(
         self, client: Redisson, redisson: JavaObject
     ) -> None:

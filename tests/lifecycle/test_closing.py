@@ -88,7 +88,7 @@ async def test_an_abandoned_lease_that_was_lost_before_is_told_once(
 
     async def leave_both() -> None:
         await lock.acquire()
-        inner = await lock.acquire(lease_time=0.1)
+        inner = await lock.acquire(lease_time=0.5)
         await inner.wait_lost()
 
     await asyncio.create_task(leave_both())

@@ -15,6 +15,7 @@ from redisson_py import LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.kinds import Stage
+from tests.support.leases import granted_in_time
 from tests.support.waiting import until
 
 lock_only = pytest.mark.parametrize("stage", ["lock"], indirect=True)
@@ -55,7 +56,7 @@ async def test_lost_permits_are_not_kept_for_ever(
             await again.release()
     else:
         expirable = client.get_permit_expirable_semaphore("permits", 5)
-        permit = await expirable.acquire(lease_time=1)
+        permit = await granted_in_time(lambda: expirable.acquire(lease_time=1))
         kept.append(weakref.ref(permit))
         await until(lambda: not client._watchdog.holds)
         await redis.flushall()

@@ -17,6 +17,7 @@ import pytest
 from redisson_py import ConnectionLostError, LeaseLostError, NotHeldError, RedissonError
 from redisson_py._engine.hold import MOST_ENDED
 from tests.support.kinds import DISTINCT_LOCKS, Party, Stage, reason_of
+from tests.support.leases import granted_in_time
 from tests.support.waiting import until, until_async
 
 pytestmark = pytest.mark.parametrize("stage", DISTINCT_LOCKS, indirect=True)
@@ -26,7 +27,7 @@ SHORT = 0.2
 
 async def inner_that_ended(party: Party) -> Any:
     """Acquire again for a short time; return the lease when that is over."""
-    inner = await party.thing.acquire(lease_time=SHORT)
+    inner = await granted_in_time(lambda: party.thing.acquire(lease_time=SHORT))
     async with asyncio.timeout(30):
         await inner.wait_lost()
     assert inner.lost
@@ -130,7 +131,9 @@ async def test_release_tells_of_the_inner_lease_once(stage: Stage) -> None:
 async def test_several_inner_leases_end_inside_one_block(stage: Stage) -> None:
     party = stage.party()
     async with party.thing as outer:
-        inner = [await party.thing.acquire(lease_time=SHORT) for _ in range(3)]
+        inner = [
+            await granted_in_time(lambda: party.thing.acquire(lease_time=SHORT)) for _ in range(3)
+        ]
         await until(lambda: all(lease.lost for lease in inner))
         assert not outer.lost
     await stage.assert_nothing_held(party)
@@ -138,8 +141,8 @@ async def test_several_inner_leases_end_inside_one_block(stage: Stage) -> None:
 
 @pytest.mark.more
 async def test_outer_lease_ends_and_the_inner_goes_on(stage: Stage) -> None:
-    party, rival = stage.party(lease_time=3), await stage.rival().connected()
-    outer = await party.thing.acquire(lease_time=1)
+    party, rival = stage.party(lease_time=6), await stage.rival().connected()
+    outer = await party.thing.acquire(lease_time=2)
     inner = await party.thing.acquire()
     async with asyncio.timeout(30):
         await outer.wait_lost()
@@ -154,7 +157,7 @@ async def test_outer_lease_ends_and_the_inner_goes_on(stage: Stage) -> None:
 
 @pytest.mark.more
 async def test_outer_block_is_renewed_after_the_inner_lease_ended(stage: Stage) -> None:
-    party, rival = stage.party(lease_time=3), await stage.rival().connected()
+    party, rival = stage.party(lease_time=6), await stage.rival().connected()
     async with party.thing as outer:
         await inner_that_ended(party)
         await party.renewed(2)
@@ -166,8 +169,8 @@ async def test_outer_block_is_renewed_after_the_inner_lease_ended(stage: Stage) 
 
 async def test_both_leases_end_by_themselves(stage: Stage) -> None:
     party = stage.party()
-    outer = await party.thing.acquire(lease_time=1)
-    inner = await party.thing.acquire(lease_time=SHORT)
+    outer = await party.thing.acquire(lease_time=2)
+    inner = await granted_in_time(lambda: party.thing.acquire(lease_time=SHORT))
     await until(lambda: outer.lost and inner.lost)
     await stage.assert_nothing_held(party)
     for lease in (inner, outer):

@@ -135,7 +135,7 @@ async def test_cancelled_re_entry_beside_a_release(stage: Stage) -> None:
 @pytest.mark.more
 async def test_granted_re_entry_beside_a_release(stage: Stage) -> None:
     """What the re-entry was granted is held on, under its own lease."""
-    party, rival = stage.party(lease_time=3), await stage.rival().connected()
+    party, rival = stage.party(lease_time=6), await stage.rival().connected()
     reentry = Reentry(party)
     await reentry.held()
     releasing = reentry.begin(reentry.first.release)
@@ -151,7 +151,7 @@ async def test_granted_re_entry_beside_a_release(stage: Stage) -> None:
 @reentrant
 @pytest.mark.more
 async def test_refused_re_entry_leaves_the_first_lease(stage: Stage) -> None:
-    party, rival = stage.party(lease_time=3), await stage.rival().connected()
+    party, rival = stage.party(lease_time=6), await stage.rival().connected()
     async with party.thing as first:
         async with stage.no_memory():
             with pytest.raises(RedissonError):

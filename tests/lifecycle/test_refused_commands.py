@@ -91,7 +91,7 @@ async def test_an_acquire_that_is_refused_leaves_no_record_to_be_reclaimed(
     await poor.aclose()
     await allow()
     await asyncio.sleep(1.5)  # longer than any lease of these
-    permits = [await semaphore_of(good).acquire(timeout=5) for _ in range(5)]
+    permits = [await semaphore_of(good).acquire(timeout=30) for _ in range(5)]
     assert await semaphore_of(good).try_acquire() is None
     for permit in permits:
         await permit.release()
@@ -124,7 +124,7 @@ async def test_an_acquire_that_is_refused_halfway_mints_nothing(
             await permit.release()
         await allow(refused)
     await allow()
-    permits = [await semaphore_of(good).acquire(timeout=10) for _ in range(5)]
+    permits = [await semaphore_of(good).acquire(timeout=30) for _ in range(5)]
     assert await semaphore_of(good).try_acquire() is None
     for permit in permits:
         await permit.release()

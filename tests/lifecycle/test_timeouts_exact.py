@@ -7,19 +7,12 @@ from typing import Any
 
 import pytest
 
-from redisson_py import AcquireTimeoutError, BackendError, Redisson
+from redisson_py import AcquireTimeoutError, Redisson
 from tests.fixtures.client import ClientFactory
+from tests.support.last_look import TRIES, told_as_silent
 from tests.support.streams import answered
 
 ROUNDS, TASKS = 10, 20
-#: How often a round is repeated on a machine so busy that the server itself does not run for
-#: 300 ms: then its clients are told so.
-TRIES = 5
-
-
-def told_as_silent(outcome: object) -> bool:
-    """Whether a caller was told that the server did not answer."""
-    return isinstance(outcome, BackendError) or "did not answer" in str(outcome)
 
 
 def things_of(client: Redisson, number: int) -> list[Any]:

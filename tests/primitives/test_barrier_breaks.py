@@ -95,6 +95,7 @@ async def came(barrier: CyclicBarrier, waiting: asyncio.Task[int], link: FaultPr
 
 
 class TestLeaving:
+    @pytest.mark.usefixtures("old_busy_counts")
     @pytest.mark.parametrize("leave", [*WAYS, by_own_timeout, by_having_no_time])
     async def test_a_party_that_leaves_breaks_it_for_the_others(
         self,

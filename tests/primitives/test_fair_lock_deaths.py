@@ -205,6 +205,7 @@ async def test_our_long_waits_make_no_waiter_of_redisson_stale(
 # Weakness 22: who was cancelled stays in the queue.
 
 
+@pytest.mark.usefixtures("old_busy_counts")
 @pytest.mark.parametrize("how", ["cancelled", "timed out", "scope"])
 async def test_a_task_that_stops_waiting_leaves_the_queue_at_once(
     clients: ClientFactory, fair: FairScripts, how: str

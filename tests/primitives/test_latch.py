@@ -129,6 +129,7 @@ async def _times_out(latch: CountDownLatch) -> None:
 
 
 class TestInitialCount:
+    @pytest.mark.usefixtures("old_busy_counts")
     @pytest.mark.parametrize("use", FIRST_USES.values(), ids=FIRST_USES)
     async def test_the_first_use_sets_an_unset_latch_and_no_later_one_does(
         self,

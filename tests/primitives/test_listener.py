@@ -143,6 +143,7 @@ async def test_holds_that_are_passed_in_the_process(
             held = words.startswith("acquired")
 
 
+@pytest.mark.usefixtures("old_busy_counts")
 @every_line
 @pytest.mark.parametrize("here", [True, False])
 async def test_waits_that_end_otherwise(
@@ -348,6 +349,7 @@ async def test_permits_given_back_by_id(client: Redisson, told: Recorder) -> Non
     assert [event.owner for event in told.of(ReleasedEvent)] == owners
 
 
+@pytest.mark.usefixtures("old_busy_counts")
 async def test_latch_and_barrier_tell_of_waits_only(client: Redisson, told: Recorder) -> None:
     latch = client.get_latch("l", 1)
     waiting = [asyncio.create_task(latch.wait()) for _ in range(2)]

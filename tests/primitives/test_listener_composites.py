@@ -60,6 +60,7 @@ async def test_a_multi_lock_and_its_members(clients: ClientFactory, told: Record
     assert (statistics.acquires, statistics.waits, statistics.losses) == (2, 0, 0)
 
 
+@pytest.mark.usefixtures("old_busy_counts")
 @pytest.mark.parametrize("busy", ["a", "b"])
 async def test_the_wait_of_a_multi_lock_is_told_once(
     clients: ClientFactory, told: Recorder, busy: str

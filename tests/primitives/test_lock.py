@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
-from tests.support.leases import renewed_at_once
+from tests.support.leases import granted_in_time, renewed_at_once
 from tests.support.streams import answered
 from tests.support.waiting import until_listening
 
@@ -144,7 +144,7 @@ async def test_java_hears_of_releases_and_of_leases_that_end(
             async with lock:
                 pass
             await told(b"del")
-        lease = await lock.acquire(lease_time=0.1)
+        lease = await granted_in_time(lambda: lock.acquire(lease_time=0.1))
         await told(b"expired")
         assert lease.lost
         with pytest.raises(LeaseLostError):

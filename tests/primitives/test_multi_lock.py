@@ -171,6 +171,7 @@ async def test_lease_counts_from_when_all_are_held(clients: ClientFactory, redis
     await lease.release()
 
 
+@pytest.mark.usefixtures("old_busy_counts")
 async def test_timeout_is_for_the_whole_and_leaves_nothing(
     clients: ClientFactory, redis: Redis
 ) -> None:
@@ -235,6 +236,7 @@ async def test_lease_that_is_over_before_all_are_held_is_told(
     await until_async(lambda: nothing_held(redis))
 
 
+@pytest.mark.usefixtures("old_busy_counts")
 async def test_red_lock_that_is_busy_keeps_nothing_of_the_others(
     clients: ClientFactory, redis: Redis
 ) -> None:

@@ -155,6 +155,7 @@ async def test_orders_that_differ_end_in_no_deadlock(
             group.create_task(visit(lock))
 
 
+@pytest.mark.usefixtures("old_busy_counts")
 async def test_after_a_refusal_the_members_are_asked_one_by_one_for_a_while(
     clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -182,6 +182,7 @@ def names_in(told: list[str]) -> list[str]:
             return rest[:1]
 
 
+@pytest.mark.usefixtures("old_busy_counts")
 @pytest.mark.parametrize("name", ["orders", "{orders}:7", "a{b}c", "{a}{b}"])
 @pytest.mark.more
 async def test_every_script_works_on_keys_of_one_slot(name: str, node: EmbeddedServer) -> None:

@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 
 from redisson_py import NotHeldError, Permit, PermitExpirableSemaphore, Redisson
 from tests.fixtures.client import ClientFactory
+from tests.support.leases import granted_in_time
 from tests.support.waiting import until_async
 
 NAME = "semaphore"
@@ -157,7 +158,7 @@ class TestReleases:
     ) -> None:
         """RedissonPermitExpirableSemaphoreTest.testReleaseExpired."""
         semaphore, far = get(client, 1), get(clients())
-        permit = await semaphore.acquire(lease_time=0.2)
+        permit = await granted_in_time(lambda: semaphore.acquire(lease_time=0.2))
         await permit.wait_lost()
         await until_async(far.available)  # the server's lease ends a moment later
         assert await semaphore.try_release(permit.id) is False
@@ -188,7 +189,7 @@ class TestReleases:
     ) -> None:
         """RedissonPermitExpirableSemaphoreTest.testReleaseManyExpiredDoesNotThrow."""
         semaphore, far = get(client, 10), get(clients())
-        held = await semaphore.acquire_many(6, lease_time=0.2)
+        held = await granted_in_time(lambda: semaphore.acquire_many(6, lease_time=0.2))
         taken = await far.acquire_many(10, timeout=10)
         await all_lost(held)
         await far.release_many(taken[:9])
@@ -201,7 +202,7 @@ class TestReleases:
     ) -> None:
         """testTryReleaseManyExpired, testReleaseManyNotExistOrExpired."""
         semaphore, far = get(client, 10), get(clients())
-        short = await semaphore.acquire_many(2, lease_time=0.2)
+        short = await granted_in_time(lambda: semaphore.acquire_many(2, lease_time=0.2))
         live = [permit.id for permit in await semaphore.acquire_many(3, lease_time=60)]
         await all_lost(short)
         # Its lease is over for us a little sooner than for the server.

@@ -113,7 +113,7 @@ async def test_snapshots_statistics_and_events_are_values(clients: ClientFactory
         ]
     async with other.get_lock("k"):
         with pytest.raises(AcquireTimeoutError) as busy:
-            await lock.acquire(timeout=0.05)
+            await lock.acquire(timeout=0.5)
     assert {type(each) for each in events} > {AcquiredEvent, ReleasedEvent, WaitEndedEvent}
     for value in (*values, *events):
         assert_value(value)

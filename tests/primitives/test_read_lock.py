@@ -21,7 +21,7 @@ from tests.primitives.read_write import (
     whole,
 )
 from tests.support.counting import Counted
-from tests.support.leases import all_due_now, renew_now, renewed_at_once
+from tests.support.leases import all_due_now, granted_in_time, renew_now, renewed_at_once
 from tests.support.waiting import set_safety_poll, until, until_async, until_listening
 
 
@@ -90,7 +90,7 @@ class TestLeases:
     ) -> None:
         async with far as lasting:
             for _ in range(3):
-                lease = await lock.acquire(lease_time=0.05)
+                lease = await granted_in_time(lambda: lock.acquire(lease_time=0.05))
                 await lease.wait_lost()
                 with pytest.raises(LeaseLostError):
                     await lease.release()
@@ -128,7 +128,8 @@ class TestLeases:
         self, lock: ReadLock, far: ReadLock
     ) -> None:
         # testReadLockLeaseTimeoutDiffThreadsWRR
-        lease = await whole(lock).write_lock().acquire(lease_time=0.3)
+        write = whole(lock).write_lock()
+        lease = await granted_in_time(lambda: write.acquire(lease_time=0.3))
         readers = [asyncio.create_task(held_by_another_task(each)) for each in (lock, far)]
         both: list[Held] = await asyncio.gather(*readers)
         assert lease.lost
@@ -141,7 +142,7 @@ class TestLeases:
         self, lock: ReadLock, far: ReadLock
     ) -> None:
         # testReadLockLeaseTimeoutDiffThreadsRRW
-        lease = await lock.acquire(lease_time=0.5)
+        lease = await granted_in_time(lambda: lock.acquire(lease_time=0.5))
         async with far:
             pass
         # Within the lease of the first, and not that of the second, thirty seconds.

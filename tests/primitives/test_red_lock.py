@@ -207,6 +207,7 @@ async def test_one_server_of_three_in_other_hands_does_not_matter(fleet: Fleet) 
         assert [bool(each) for each in await fleet.holds()] == [True, False, False]
 
 
+@pytest.mark.usefixtures("old_busy_counts")
 async def test_majority_in_other_hands_is_told_by_server(fleet: Fleet) -> None:
     lock = fleet.red_lock(3)
     in_the_way = [client.get_lock("k") for client in fleet.clients(2)]

@@ -163,6 +163,7 @@ class TestWaiting:
         await (await waiting).release()
         assert await semaphore.available() == 2
 
+    @pytest.mark.usefixtures("old_busy_counts")
     async def test_trying_for_four_permits_fails_unless_they_are_freed_in_time(
         self, client: Redisson, clients: ClientFactory
     ) -> None:

@@ -136,6 +136,7 @@ class TestDelete:
         assert await semaphore.available() == 4
 
 
+@pytest.mark.usefixtures("old_busy_counts")
 @either
 class TestNeverGivenPermits:
     @pytest.mark.parametrize("timeout", [0, 0.5])

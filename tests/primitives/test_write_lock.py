@@ -18,7 +18,7 @@ from tests.primitives.read_write import (
     read_write_lock,
 )
 from tests.support.counting import Counted
-from tests.support.leases import renewed_at_once
+from tests.support.leases import granted_in_time, renewed_at_once
 from tests.support.waiting import set_safety_poll, until, until_async
 
 
@@ -119,6 +119,7 @@ class TestPassing:
 
 
 class TestLeases:
+    @pytest.mark.usefixtures("old_busy_counts")
     @pytest.mark.more
     async def test_a_re_entry_keeps_the_longer_lease(
         self, lock: ReadWriteLock, far: ReadWriteLock
@@ -126,12 +127,12 @@ class TestLeases:
         # testWriteLockExpiration; Redisson adds the leases up
         # Connected: the leases are to last for what comes.
         assert not await far.write_lock().locked()
-        outer = await lock.write_lock().acquire(lease_time=4)
-        inner = await lock.write_lock().acquire(lease_time=0.5)
+        outer = await lock.write_lock().acquire(lease_time=8)
+        inner = await granted_in_time(lambda: lock.write_lock().acquire(lease_time=0.5))
         assert await far.write_lock().try_acquire(timeout=1) is None
         await inner.wait_lost()
         assert not outer.lost
-        async with far.write_lock().hold(timeout=10):
+        async with far.write_lock().hold(timeout=30):
             assert outer.lost
         for lease in (inner, outer):
             with pytest.raises(LeaseLostError):
@@ -178,7 +179,7 @@ class TestLeases:
         self, lock: ReadWriteLock, far: ReadWriteLock
     ) -> None:
         async with lock.write_lock() as write:
-            read = await lock.read_lock().acquire(lease_time=0.1)
+            read = await granted_in_time(lambda: lock.read_lock().acquire(lease_time=0.1))
             await read.wait_lost()
             assert not write.lost
             assert not await lock.read_lock().owned()
@@ -194,7 +195,7 @@ class TestLeases:
         self, lock: ReadWriteLock, far: ReadWriteLock, redis: Redis
     ) -> None:
         async with lock.write_lock():
-            read = await lock.read_lock().acquire(lease_time=0.1)
+            read = await granted_in_time(lambda: lock.read_lock().acquire(lease_time=0.1))
             await read.wait_lost()
 
             async def ended() -> bool:

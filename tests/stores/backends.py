@@ -17,8 +17,11 @@ from tests.support import any_client
 
 Client = any_client.Client
 
-#: Seconds: short, and long enough for a busy machine. etcd counts whole ones.
+#: Seconds of a lease whose end a test waits for. etcd counts whole ones.
 LEASE = 3.0
+#: Seconds of the leases of clients: a busy machine may stop for a few, and they must not end then.
+#: A renewal, which may be what notices a loss, comes after a third of it.
+CLIENT_LEASE = 4 * LEASE
 
 
 class Backend(ABC):
@@ -35,7 +38,7 @@ class Backend(ABC):
     polls = False
     ends_leases = True
     forks = True
-    session = LEASE
+    session = CLIENT_LEASE
 
     def __init__(self) -> None:
         self.running = ExitStack()
@@ -85,7 +88,7 @@ class RedisBackend(Backend):
         self.running.callback(lambda: asyncio.run(self.server.close()))
 
     def client(self, url: str = "", **options: Any) -> Client:
-        return Redisson.from_url(url or self.url, **{"lease_time": LEASE, **options})
+        return Redisson.from_url(url or self.url, **{"lease_time": CLIENT_LEASE, **options})
 
     async def pause(self) -> None:
         await self.server.pause()
@@ -112,7 +115,7 @@ class PostgresBackend(Backend):
     def client(self, url: str = "", **options: Any) -> Client:
         from redisson_py.postgres import Postgres
 
-        return Postgres.from_url(url or self.url, **{"lease_time": LEASE, **options})
+        return Postgres.from_url(url or self.url, **{"lease_time": CLIENT_LEASE, **options})
 
 
 class MySQLBackend(Backend):
@@ -133,7 +136,7 @@ class MySQLBackend(Backend):
     def client(self, url: str = "", **options: Any) -> Client:
         from redisson_py.mysql import MySQL
 
-        return MySQL.from_url(url or self.url, **{"lease_time": LEASE, **options})
+        return MySQL.from_url(url or self.url, **{"lease_time": CLIENT_LEASE, **options})
 
 
 class EtcdBackend(Backend):
@@ -150,14 +153,14 @@ class EtcdBackend(Backend):
     def client(self, url: str = "", **options: Any) -> Client:
         from redisson_py.etcd import Etcd
 
-        return Etcd.from_url(url or self.url, **{"lease_time": LEASE, **options})
+        return Etcd.from_url(url or self.url, **{"lease_time": CLIENT_LEASE, **options})
 
 
 class ZooKeeperBackend(Backend):
     """One server of ZooKeeper."""
 
     ends_leases = False
-    session = 4 / 3 * LEASE
+    session = 4 / 3 * CLIENT_LEASE
 
     def __init__(self) -> None:
         from tests.stores.zookeeper.server import class_path, running_zookeeper
@@ -170,7 +173,7 @@ class ZooKeeperBackend(Backend):
     def client(self, url: str = "", **options: Any) -> Client:
         from redisson_py.zookeeper import ZooKeeper
 
-        return ZooKeeper.from_url(url or self.url, **{"lease_time": LEASE, **options})
+        return ZooKeeper.from_url(url or self.url, **{"lease_time": CLIENT_LEASE, **options})
 
 
 BACKENDS: dict[str, Callable[[], Backend]] = {

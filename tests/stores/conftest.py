@@ -17,7 +17,6 @@ from tests.stores import builds
 from tests.stores.backends import BACKENDS, Backend, started
 from tests.stores.traces import Loops
 from tests.support.any_client import Client
-from tests.support.last_look import let_any_busy_count
 from tests.support.waiting import set_safety_poll, until
 
 NewClient = Callable[..., Client]
@@ -73,10 +72,14 @@ async def new_client(backend: Backend) -> AsyncIterator[NewClient]:
         return made[-1]
 
     yield make
-    for client in made:
-        if not client._closed:
-            await assert_idle(client)
-        await client.aclose()
+    try:
+        for client in made:
+            if not client._closed:
+                await assert_idle(client)
+    finally:
+        # What one keeps must not disturb the tests that follow.
+        for client in made:
+            await client.aclose()
 
 
 @pytest_asyncio.fixture
@@ -95,12 +98,6 @@ async def other(new_client: NewClient) -> Client:
 def no_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have waiters asked again by nothing but what the store tells: a message missed is missed."""
     set_safety_poll(monkeypatch, 100_000.0)
-
-
-@pytest.fixture
-def old_busy_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have one "busy" be enough for a wait in vain."""
-    let_any_busy_count(monkeypatch)
 
 
 async def assert_idle(client: Client) -> None:

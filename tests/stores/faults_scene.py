@@ -281,7 +281,7 @@ async def _main(store: str, url: str, what: str, name: str, last: str) -> None:
     kind: Any = BACKENDS[store]
     # Without its server: only the class is wanted, to make a client.
     backend: Backend = object.__new__(kind)
-    lease = float(last) if what == "hold" else LEASE
+    lease = float(last) if what == "hold" else 10 * LEASE
     async with backend.client(url, lease_time=lease) as client:
         await (_hold(client, name) if what == "hold" else _count(client, name, Path(last)))
 

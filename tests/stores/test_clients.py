@@ -15,8 +15,9 @@ from tests.stores.backends import LEASE, Backend, Client
 from tests.stores.traces import SOON, Loops, nothing_left
 from tests.support.waiting import until
 
-#: Seconds of a cleanup: longer than a lease.
-CLEANUP = LEASE + 0.4
+#: Seconds of a lease that is renewed during a cleanup, and of the cleanup, which is longer.
+RENEWED = 2 * LEASE
+CLEANUP = RENEWED + 0.4
 
 
 async def use(client: Client, name: str = "k") -> None:
@@ -227,7 +228,7 @@ async def clean_up(client: Client, lease: Lease, done: list[str]) -> None:
 
 def test_blocks_that_clean_up_stay_protected(backend: Backend, loops: Loops) -> None:
     """Of tasks, and of a generator, which the loop closes when all tasks have ended."""
-    client, other, third = backend.client(), backend.client(), backend.client()
+    client, other, third = (backend.client(lease_time=RENEWED) for _ in range(3))
     done: list[str] = []
     kept: list[object] = []
 

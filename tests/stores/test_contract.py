@@ -18,7 +18,7 @@ from redisson_py import (
     NotHeldError,
     RedissonError,
 )
-from tests.stores.backends import LEASE, Backend, Client
+from tests.stores.backends import CLIENT_LEASE, LEASE, Backend, Client
 from tests.stores.conftest import NewClient
 from tests.support.waiting import until, until_async
 
@@ -47,7 +47,7 @@ async def test_a_block_holds_it_and_its_end_frees_it(client: Client, other: Clie
     async with lock as lease:
         assert type(lease).__name__.endswith("Lease")
         assert isinstance(lease, Lease)
-        assert 0 < lease.remaining <= LEASE
+        assert 0 < lease.remaining <= CLIENT_LEASE
         assert not lease.lost
         assert await lock.locked()
         assert await lock.owned()
@@ -154,12 +154,14 @@ async def test_a_busy_client_lets_others_in(client: Client, other: Client) -> No
                 await asyncio.sleep(0)
 
     greedy = [asyncio.create_task(work()) for _ in range(4)]
-    async with asyncio.timeout(6 * SOON):
-        for _ in range(3):
-            async with other.get_lock("k"):
-                pass
-    done.set()
-    await asyncio.gather(*greedy)
+    try:
+        async with asyncio.timeout(6 * SOON):
+            for _ in range(3):
+                async with other.get_lock("k"):
+                    pass
+    finally:
+        done.set()
+        await asyncio.gather(*greedy)
 
 
 async def test_names_do_not_disturb_each_other(client: Client) -> None:
@@ -176,7 +178,10 @@ async def test_names_do_not_disturb_each_other(client: Client) -> None:
 # Leases.
 
 
-async def test_it_is_renewed_for_as_long_as_it_is_held(client: Client, other: Client) -> None:
+async def test_it_is_renewed_for_as_long_as_it_is_held(
+    new_client: NewClient, other: Client
+) -> None:
+    client = new_client(lease_time=2 * LEASE)
     async with client.get_lock("k") as lease:
         await until(lambda: client.statistics().renewals >= 4, seconds=60)
         assert not lease.lost

@@ -167,7 +167,7 @@ async def test_a_stopped_server_is_told_in_time(
 ) -> None:
     # Waiters hear of the outage by what else their client asks for.
     set_safety_poll(monkeypatch, 1000)
-    holder = new_client()
+    holder = new_client(lease_time=LEASE)
     other = new_client(command_timeout=2)
     await other.ping()
     held: list[Lease] = []
@@ -304,7 +304,10 @@ async def cut_off_holder(
     """A client that is cut off is told before another is let in, and disturbs nobody."""
     name = f"cut off {number}"
     held: list[Lease] = []
-    async with proxied(backend) as proxy, backend.client(proxy.url) as client:
+    async with (
+        proxied(backend) as proxy,
+        backend.client(proxy.url, lease_time=LEASE) as client,
+    ):
         body = asyncio.create_task(body_of(client, held, name))
         await until(lambda: held)
         taking = asyncio.create_task(next_one.get_lock(name).acquire())

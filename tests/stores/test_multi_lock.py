@@ -21,7 +21,7 @@ from redisson_py import (
     RedLock,
 )
 from redisson_py._engine.invariants import check_client
-from tests.stores.backends import BACKENDS, LEASE, Backend, Client
+from tests.stores.backends import BACKENDS, CLIENT_LEASE, Backend, Client
 from tests.stores.conftest import assert_idle, running
 from tests.support.cancellation_sweep import Probe, Swept, sweep
 from tests.support.waiting import until, until_async
@@ -111,7 +111,7 @@ async def mix(backends: list[Backend]) -> AsyncIterator[Mix]:
 async def test_it_holds_all_or_nothing(mix: Mix) -> None:
     async with mix.mine as lease:
         assert await mix.held() == [True] * len(mix.clients)
-        assert 0 < lease.remaining <= LEASE
+        assert 0 < lease.remaining <= CLIENT_LEASE
         assert await mix.theirs.try_acquire() is None
         for lock in mix.locks(mix.clients):
             assert await lock.owned()

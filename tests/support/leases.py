@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, TypeVar
 
 from redis.asyncio import Redis
 
-from redisson_py import Lease, Redisson
+from redisson_py import Lease, LeaseLostError, Redisson
 from redisson_py._time import now
 from tests.support.cluster_look import master_of
 from tests.support.waiting import until
+
+T = TypeVar("T")
+
+
+async def granted_in_time(acquire: Callable[[], Awaitable[T]]) -> T:
+    """Acquire for so short that a busy machine may hear of the grant too late: then again."""
+    while True:
+        with suppress(LeaseLostError):
+            return await acquire()
 
 
 async def assert_ends_in_time(lease: Lease, redis: Redis, key: str) -> None:

@@ -32,11 +32,15 @@ def clients(server_url: str, client_options: dict[str, Any]) -> Iterator[ClientF
         return client
 
     yield make
-    for client in made:
-        if not client._working._closed:
-            statistics = client.statistics()
-            assert (statistics.waiters, statistics.held_leases) == (0, 0)
-        client.close()
+    try:
+        for client in made:
+            if not client._working._closed:
+                statistics = client.statistics()
+                assert (statistics.waiters, statistics.held_leases) == (0, 0)
+    finally:
+        # What one keeps must not disturb the tests that follow.
+        for client in made:
+            client.close()
 
 
 @pytest.fixture

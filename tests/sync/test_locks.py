@@ -47,6 +47,7 @@ def lock(request: pytest.FixtureRequest, client: Redisson) -> LockLike:
     return made
 
 
+@pytest.mark.usefixtures("old_busy_counts")
 def test_a_thread_enters_again_and_others_are_refused(lock: LockLike) -> None:
     with lock as lease:
         assert lock.owned()
@@ -65,6 +66,7 @@ def test_a_thread_enters_again_and_others_are_refused(lock: LockLike) -> None:
         lock.release()
 
 
+@pytest.mark.usefixtures("old_busy_counts")
 @pytest.mark.parametrize("kind", ["lock", "fenced_lock"])
 def test_who_waits_is_seen(kind: str, clients: ClientFactory) -> None:
     holder, waiter = clients(), clients(client_name="billing")
@@ -135,7 +137,7 @@ def test_what_a_thread_held_that_ended_is_not_renewed_any_more(
 def test_the_lease_of_a_thread_that_ended_is_still_renewed(
     clients: ClientFactory,
 ) -> None:
-    client = clients(lease_time=3)
+    client = clients(lease_time=6)
     lock = client.get_lock("k")
     lease = in_thread(lock.acquire)
     gc.collect()
@@ -317,6 +319,7 @@ def test_many_locks_are_made_without_an_event_loop(clients: ClientFactory) -> No
     assert locks[-1].key == b"999"
 
 
+@pytest.mark.usefixtures("old_busy_counts")
 def test_times_of_waits_are_those_that_were_asked_for(client: Redisson) -> None:
     lock = client.get_lock("k")
     with lock:

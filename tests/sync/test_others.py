@@ -72,6 +72,7 @@ def test_read_write_lock(client: Redisson) -> None:
         assert lock.statistics().held_leases == 2
 
 
+@pytest.mark.usefixtures("old_busy_counts")
 def test_latch(client: Redisson) -> None:
     latch = client.get_latch("k", 2)
     with pytest.raises(AcquireTimeoutError):

@@ -21,7 +21,8 @@ from redisson_py.sync import _loop_thread
 from tests.fixtures.client import ClientFactory
 
 #: Seconds of a lease: short, to be outlived; a busy machine renews it all the same.
-LEASE = 3.0
+LEASE = 5.0
+LONGER = 1.1 * LEASE
 DAY = "2024-05-17"
 
 FREEZERS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
@@ -32,6 +33,9 @@ FREEZERS: dict[str, Callable[[], AbstractContextManager[Any]]] = {
     "time_machine": lambda: time_machine.travel(DAY, tick=False),
     "time_machine_ticks": lambda: time_machine.travel(DAY),
 }
+
+
+pytestmark = pytest.mark.usefixtures("old_busy_counts")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -65,12 +69,13 @@ async def connected(clients: ClientFactory) -> AsyncIterator[tuple[Redisson, Red
 
 
 async def use(client: Redisson, other: Redisson, name: str) -> None:
-    """Acquire, wait in vain, hand over."""
+    """Connect if need be, acquire, wait in vain, hand over."""
+    await client.ping()
     async with other.get_lock(name):
         began = monotonic()
         with pytest.raises(AcquireTimeoutError):
-            await client.get_lock(name).acquire(timeout=0.3)
-        assert monotonic() - began >= 0.29
+            await client.get_lock(name).acquire(timeout=0.5)
+        assert monotonic() - began >= 0.49
         assert await client.get_lock(name).try_acquire() is None
         waiting = asyncio.create_task(client.get_lock(name).acquire())
         while not client.statistics().waiters:
@@ -87,7 +92,7 @@ async def test_locks_work_before_while_and_after_time_is_frozen(
         await use(client, other, "frozen")
         late = await client.get_lock("late").acquire()
     await use(client, other, "thawed")
-    await pass_real_time(LEASE * 1.5)
+    await pass_real_time(LONGER)
     for lease in (early, late):
         lease.check()
         assert await other.get_lock(lease.name).locked()
@@ -102,10 +107,10 @@ async def test_the_watchdog_renews_and_leases_end_while_time_is_frozen(
         async with client.get_lock("kept") as kept:
             with pytest.raises(LeaseLostError) as lost:
                 async with client.get_lock("ends").hold(lease_time=1):
-                    await pass_real_time(LEASE * 1.5)
+                    await pass_real_time(LONGER)
             assert lost.value.reason == "ended"
             assert lost.value.held_for < LEASE
-            await pass_real_time(LEASE * 1.5)
+            await pass_real_time(LONGER)
             kept.check()
             assert await other.get_lock("kept").locked()
             assert client.statistics().renewals > 0
@@ -153,7 +158,7 @@ async def test_a_client_that_connects_while_time_is_frozen(
         await use(client, other, "frozen")
         lease = await client.get_lock("late").acquire()
     await use(client, other, "thawed")
-    await pass_real_time(LEASE * 1.5)
+    await pass_real_time(LONGER)
     lease.check()
     await lease.release()
 
@@ -162,11 +167,12 @@ def test_threads_and_frozen_time(server_url: str) -> None:
     connect = redisson_py.sync.Redisson.from_url
     with connect(server_url, lease_time=LEASE) as client, connect(server_url) as other:
         client.ping()
+        other.ping()
         with freezegun.freeze_time(DAY), client.get_lock("k") as lease:
             with pytest.raises(AcquireTimeoutError):
-                other.get_lock("k").acquire(timeout=0.3)
+                other.get_lock("k").acquire(timeout=0.5)
             assert not lease.wait_lost(timeout=0.3)
-            threading.Event().wait(LEASE * 1.5)
+            threading.Event().wait(LONGER)
             lease.check()
 
 
@@ -180,7 +186,7 @@ with freezegun.freeze_time({DAY!r}):
     async def main():
         async with Redisson.from_url({server_url!r}, lease_time={LEASE}) as client:
             async with client.get_lock("k") as lease:
-                await asyncio.to_thread(threading.Event().wait, {LEASE} * 1.5)
+                await asyncio.to_thread(threading.Event().wait, {LONGER})
                 lease.check()
                 print(client.statistics().renewals > 0)
 

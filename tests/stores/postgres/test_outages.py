@@ -10,10 +10,12 @@ from contextlib import AsyncExitStack
 import pytest
 
 from redisson_py._stores.contract import Busy
+from redisson_py._stores.postgres import PostgresStore
 from redisson_py.errors import BackendError, ConnectionLostError, ReleaseFailedError
 from redisson_py.postgres import Postgres
 from redisson_py.testing import FaultProxy
 from tests.stores.postgres.scene import (
+    Bell,
     connected,
     granted,
     row_of,
@@ -123,9 +125,9 @@ async def test_a_call_that_gets_no_connection_does_not_name_the_role(
 ) -> None:
     async with connected(server.url) as raw:
         await raw.execute("CREATE ROLE unseen LOGIN CONNECTION LIMIT 0")
+        store = PostgresStore.from_url(server.url_of("unseen"))
         with pytest.raises(ConnectionLostError, match="no connection left") as caught:
-            async with started(server.url_of("unseen")):
-                pass
+            await store.start(Bell(), soon(3))
         assert not caught.value.maybe_held
         assert "unseen" not in str(caught.value)
 

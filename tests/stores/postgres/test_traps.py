@@ -71,8 +71,8 @@ def executed(server: PostgresServer) -> set[str]:
 async def use_everything(server: PostgresServer, url: str) -> None:
     """Have each statement of the store run, most of them by the public API."""
     async with (
-        Postgres.from_url(url, lease_time=3) as one,
-        Postgres.from_url(url, lease_time=3) as other,
+        Postgres.from_url(url) as one,
+        Postgres.from_url(url) as other,
         connected(url) as raw,
     ):
         await one.ping()
@@ -80,7 +80,7 @@ async def use_everything(server: PostgresServer, url: str) -> None:
         async with lock as lease:
             async with lock, raw.transaction():
                 await lease.guard(raw)
-            await lease.extend(2)
+            await lease.extend(60)
             assert await other.get_lock("k").try_acquire() is None
             assert await other.get_lock("k").locked()
             waiting = asyncio.create_task(other.get_fenced_lock("k").acquire())

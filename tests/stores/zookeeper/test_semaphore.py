@@ -20,7 +20,7 @@ from redisson_py._time import now
 from redisson_py.zookeeper import ZooKeeper
 from tests.fixtures.redis_server import unavailable
 from tests.stores import workers
-from tests.stores.backends import LEASE, Backend
+from tests.stores.backends import CLIENT_LEASE, LEASE, Backend
 from tests.stores.builds import ProgramNotFoundError
 from tests.stores.conftest import assert_idle
 from tests.stores.raw_proxy import RawProxy
@@ -60,14 +60,14 @@ def path() -> str:
 
 @pytest_asyncio.fixture
 async def zoo(backend: Backend) -> AsyncIterator[ZooKeeper]:
-    async with ZooKeeper.from_url(backend.url, lease_time=LEASE) as client:
+    async with ZooKeeper.from_url(backend.url, lease_time=CLIENT_LEASE) as client:
         yield client
         await assert_idle(client)
 
 
 @pytest_asyncio.fixture
 async def zoo2(backend: Backend) -> AsyncIterator[ZooKeeper]:
-    async with ZooKeeper.from_url(backend.url, lease_time=LEASE) as client:
+    async with ZooKeeper.from_url(backend.url, lease_time=CLIENT_LEASE) as client:
         yield client
         await assert_idle(client)
 
@@ -101,7 +101,7 @@ async def test_one_task_holds_it_and_cannot_enter_again(
 ) -> None:
     lock = zoo.get_semaphore_mutex(path)
     async with lock as lease:
-        assert 0 < lease.remaining <= LEASE
+        assert 0 < lease.remaining <= CLIENT_LEASE
         gate, (held,) = nodes(kazoo, path)
         assert gate == []
         assert "-lease-" in held
@@ -128,7 +128,7 @@ async def test_clients_are_served_in_the_order_they_came(
     zoo: ZooKeeper, zoo2: ZooKeeper, backend: Backend, path: str
 ) -> None:
     order: list[str] = []
-    async with ZooKeeper.from_url(backend.url, lease_time=LEASE) as zoo3:
+    async with ZooKeeper.from_url(backend.url, lease_time=CLIENT_LEASE) as zoo3:
 
         async def work(client: ZooKeeper) -> None:
             async with client.get_semaphore_mutex(path):
@@ -148,7 +148,7 @@ async def test_clients_are_served_in_the_order_they_came(
 async def test_a_cancelled_waiter_leaves_no_node(
     zoo: ZooKeeper, zoo2: ZooKeeper, backend: Backend, kazoo: KazooClient, path: str, place: int
 ) -> None:
-    async with ZooKeeper.from_url(backend.url, lease_time=LEASE) as zoo3:
+    async with ZooKeeper.from_url(backend.url, lease_time=CLIENT_LEASE) as zoo3:
         lock = zoo.get_semaphore_mutex(path)
         lease = await lock.acquire()
         waiting = []
@@ -236,7 +236,7 @@ async def test_a_cut_connection_is_no_loss(
 ) -> None:
     async with RawProxy(backend.server.port) as proxy:
         url = backend.url_at(proxy.port)
-        async with ZooKeeper.from_url(url, lease_time=LEASE) as cut:
+        async with ZooKeeper.from_url(url, lease_time=CLIENT_LEASE) as cut:
             lease = await zoo.get_semaphore_mutex(path).acquire()
             waiting = asyncio.create_task(cut.get_semaphore_mutex(path).acquire())
             lock = zoo.get_semaphore_mutex(path)
