@@ -240,6 +240,8 @@ class TestLeaving:
         ]
         await until_waiting(closing, 50)
         await until_listening(closing)
+        # Of a cluster, each server has its parties.
+        await answered(closing)
         await closing.aclose()
         outcomes = await asyncio.gather(*parties, return_exceptions=True)
         assert {type(outcome) for outcome in outcomes} == {ClientClosedError}
