@@ -38,7 +38,7 @@ async def test_paused_server_is_told_in_time_and_grants_nothing_late(
 ) -> None:
     client = clients()
     await answered(client)
-    await redis.client_pause(6000)
+    await redis.client_pause(4000)
     sign_of_life = asyncio.ensure_future(redis.ping())
     for name in ("k", "f"):
         with pytest.raises(ConnectionLostError, match="no answer"):

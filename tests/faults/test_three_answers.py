@@ -360,6 +360,7 @@ async def test_a_change_that_gets_no_answer_can_be_an_error(
 # The default of timeouts.
 
 
+@pytest.mark.usefixtures("old_busy_counts")
 async def test_acquire_timeout_is_the_default_of_every_acquire(
     near: Redisson, clients: ClientFactory
 ) -> None:

@@ -100,7 +100,7 @@ async def limit_keys(
 async def test_a_key_that_redis_refuses_costs_no_other_lease(
     clients: ClientFactory, limit_keys: Callable[..., Awaitable[str]], redis: Redis
 ) -> None:
-    lease_time = 6.0
+    lease_time = 9.0
     client = clients(await limit_keys("~*"), lease_time=lease_time)
     names = [f"k{number}-" for number in range(40)]
     names[17] = "X-"
@@ -168,7 +168,9 @@ async def test_leases_that_have_ended_cost_nothing_any_more(
         renewals = client.statistics().renewals
         with LineCounter() as counter:
             await asyncio.sleep(4)
-        assert client.statistics().renewals > renewals
+            # A busy machine may be late. Each look counts, so they are few.
+            while client.statistics().renewals == renewals:
+                await asyncio.sleep(0.5)
         return counter.lines
 
     async with client.get_lock("other"):

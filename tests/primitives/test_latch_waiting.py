@@ -301,6 +301,7 @@ every_way = pytest.mark.parametrize("give_up", [*WAYS, by_own_timeout])
 
 
 class TestLeaving:
+    @pytest.mark.usefixtures("old_busy_counts")
     @every_way
     async def test_the_head_hands_over_to_the_next(
         self,
@@ -323,6 +324,7 @@ class TestLeaving:
             await asyncio.gather(*waiting)
         assert_idle(waiter)
 
+    @pytest.mark.usefixtures("old_busy_counts")
     @every_way
     async def test_a_waiter_behind_the_head_leaves_nothing_when_it_gives_up(
         self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson, give_up: GiveUp

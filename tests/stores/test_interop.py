@@ -225,7 +225,7 @@ async def test_a_holder_that_died_or_froze_lets_the_other_in(
             await (await waiting).release()
 
     async def ours_dies(name: str) -> None:
-        with workers.ours(store, backend) as dying:
+        with workers.ours(store, backend, session=3) as dying:
             assert await dying.acquire(name, wait=LONG)
             waiting = asyncio.create_task(theirs.acquire(name, name, LONG))
             await queued(lock_of(client, name), 1)
@@ -248,7 +248,7 @@ async def test_a_holder_that_died_or_froze_lets_the_other_in(
                 assert not lease.lost
 
     async def ours_freezes(name: str) -> None:
-        with workers.ours(store, backend) as frozen:
+        with workers.ours(store, backend, session=3) as frozen:
             assert await frozen.acquire(name, wait=LONG)
             frozen.pause()
             assert await theirs.acquire(name, name, LONG)

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Self
 
 from tests.stores import builds
-from tests.stores.backends import LEASE, Backend
+from tests.stores.backends import Backend
 
 
 class WorkerError(Exception):
@@ -152,7 +152,7 @@ def theirs(store: str, backend: Backend, session: int = 10) -> Worker:
     return Worker([*builds.curator(), address, str(session * 1000)])
 
 
-def ours(store: str, backend: Backend) -> Worker:
-    """Start a process with a client of this library."""
-    command = [sys.executable, "-m", "tests.stores.our_worker", store, backend.url, str(LEASE)]
+def ours(store: str, backend: Backend, session: int = 10) -> Worker:
+    """Start a process with a client of this library, with leases of so many seconds."""
+    command = [sys.executable, "-m", "tests.stores.our_worker", store, backend.url, str(session)]
     return Worker(command)

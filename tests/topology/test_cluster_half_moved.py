@@ -16,7 +16,7 @@ from redisson_py.testing import EmbeddedCluster, EmbeddedServer, SlotMigration
 from tests.fixtures.client import ClientFactory
 
 #: Seconds: renewed while everything is asked at once, on a busy machine too.
-LEASE = 5.0
+LEASE = 8.0
 #: Of readers of which one has less time left than others, in seconds.
 LONG, SHORTENED = 60, 30
 #: Which of a name's keys have moved.

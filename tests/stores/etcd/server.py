@@ -121,8 +121,10 @@ class EtcdServer:
 
     def ctl(self, *args: str) -> str:
         """Run etcdctl, and return what it printed."""
+        # By itself it gives a busy machine two seconds to connect, and five to answer.
+        command = self.command("--dial-timeout", "30s", "--command-timeout", "60s", *args)
         done = subprocess.run(
-            self.command(*args), capture_output=True, text=True, timeout=60, env=environment()
+            command, capture_output=True, text=True, timeout=90, env=environment()
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -20,7 +20,7 @@ from redisson_py import (
 from redisson_py._stores.etcd import messages
 from redisson_py.etcd import Election, Leader, Leadership
 from tests.stores import test_contract as contract
-from tests.stores.backends import LEASE, Backend
+from tests.stores.backends import CLIENT_LEASE, Backend
 from tests.stores.conftest import NewClient
 from tests.stores.election_support import election_of, leading, queued
 from tests.stores.etcd.client import soon
@@ -213,7 +213,7 @@ async def test_a_value_stays_under_the_lease_of_its_key(
             await leadership.proclaim(value)
             assert value_of(server, key) == value
             assert lease_of(server, key) == lease
-        assert leadership.remaining > LEASE
+        assert leadership.remaining > CLIENT_LEASE
 
 
 def lease_of(server: EtcdServer, key: str) -> str:

@@ -146,7 +146,7 @@ async def test_a_leader_of_go_that_dies_is_followed(
 async def test_one_of_our_leaders_that_dies_is_followed_by_go(
     backend: Backend, go: Worker, election: Election, name: str
 ) -> None:
-    with workers.ours("etcd", backend) as dying:
+    with workers.ours("etcd", backend, session=3) as dying:
         assert await dying.acquire(f"election:{name}", wait=30)
         async with Observer(election) as observer:
             theirs = asyncio.create_task(go.observe(name, "go"))

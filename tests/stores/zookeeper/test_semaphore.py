@@ -357,7 +357,7 @@ async def test_a_holder_that_was_killed_lets_the_other_in(
             await queued(lock, 1)
             dying.kill()
             await (await waiting).release()
-        with workers.ours("zookeeper", backend) as dying:
+        with workers.ours("zookeeper", backend, session=3) as dying:
             assert await dying.acquire(name, wait=LONG)
             theirs = asyncio.create_task(curator.acquire(name, wait=LONG))
             await queued(lock, 1)
