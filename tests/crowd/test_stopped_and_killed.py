@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from redisson_py import Redisson
 from tests.crowd.conftest import NEVER, Join, Waiter, in_turn
-from tests.crowd.kinds import channel_of, holding, one_by_one, one_by_one_queues
+from tests.crowd.kinds import channel_of, holding, of_kind, one_by_one, one_by_one_queues
 from tests.crowd.queue_look import QUEUE, called, lease_left, members, until_nobody_is_left
 from tests.fixtures.measured import Measured
 from tests.support.waiting import until_async
@@ -82,12 +82,21 @@ async def test_clients_of_a_killed_process_are_no_burden(
 )
 @one_by_one
 async def test_the_next_one_comes_when_the_lease_of_a_killed_holder_ends(
-    join: Join, redis: Redis, measured: Measured, killed: list[int], stopped: list[int], kind: str
+    join: Join,
+    client: Redisson,
+    redis: Redis,
+    measured: Measured,
+    killed: list[int],
+    stopped: list[int],
+    kind: str,
 ) -> None:
-    holder = await join(kind, lease_time=2.0, waits=False)
-    await holder.granted()
+    lease = await of_kind(client, kind).acquire()
+    # Its lease is short, so it is granted it when all others wait.
+    holder = await join(kind, lease_time=2.0)
     poll = 1.0 if {0, 1} <= {*killed, *stopped} else NEVER
-    crowd = [await join(kind, lease_time=2.0, safety_poll=poll) for _ in range(5)]
+    crowd = [await join(kind, safety_poll=poll) for _ in range(5)]
+    await lease.release()
+    await holder.granted()
     for number in killed:
         await crowd[number].kill()
     for number in stopped:
