@@ -48,7 +48,7 @@ async def test_who_was_granted_more_than_its_share_is_not_woken(
     await ask(queue.redis, "DEL", queue.key)
     assert await queue.asks(X) is None
     assert await queue.release(owner_of(X)) == -1
-    # A 02 says nothing to Redisson; the first two of ours look after the one that was called.
+    # A 02 says nothing to Redisson, but has the first two of ours look after the called one.
     assert (await heard("all"), await heard(Y)) == (["02"], ["0"])
     assert await queue.owed() == (1, 4)
     # One that waits alone could be dead without anybody else to notice.
