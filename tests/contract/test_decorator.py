@@ -79,6 +79,7 @@ async def test_a_name_without_fields_is_held_as_it_is(lock: LockLike) -> None:
     assert not await lock.locked()
 
 
+@pytest.mark.usefixtures("old_busy_counts")
 @exclusive_locks
 async def test_options_are_those_of_every_call(make_lock: MakeLock, clients: ClientFactory) -> None:
     client = clients()

@@ -221,11 +221,11 @@ async def gone(redis: Redis, name: str) -> bool:
 async def test_server_that_cannot_save_grants_nothing_and_the_holder_is_told(  # B9
     clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
 ) -> None:
-    client = clients(own_server.url, lease_time=4)
+    client = clients(own_server.url, lease_time=6)
     lease = await client.get_lock("k").acquire()
     async with unable_to_save(own_server):
         with pytest.raises(ConnectionLostError, match="MISCONF"):
-            await client.get_lock("other").acquire(timeout=2)
+            await client.get_lock("other").acquire(timeout=1)
         with pytest.raises(LeaseLostError):
             async with lease:
                 await assert_ends_in_time(lease, admin, "k")

@@ -35,7 +35,7 @@ async def test_grants_that_always_come_too_late_are_a_loss(
 async def test_watchdog_of_an_inner_hold_ends_with_it(clients: ClientFactory) -> None:
     client = clients()
     lock = client.get_lock("k")
-    outer = await lock.acquire(lease_time=4)
+    outer = await lock.acquire(lease_time=8)
     async with lock:
         await renewed_at_once(client)
     assert not outer._hold.renewed
