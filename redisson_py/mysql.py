@@ -26,7 +26,8 @@ class MySQL(StoreClient):
     own view ends before the database's, whose clock alone counts. Fencing tokens grow from
     holder to holder.
 
-    Clients that wait are served in order of arrival, unless one is silent when its turn comes.
+    Clients that wait are served in order of arrival, unless one is silent when its turn comes. For
+    20 milliseconds after one has become the first of them, others may still go before it.
 
     Not promised: that a release wakes a waiter of another process. The server cannot notify, so
     waiters ask again: the first after 50 milliseconds, the last at `poll_interval`. Nor exclusion

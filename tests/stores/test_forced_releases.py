@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -106,7 +107,7 @@ async def test_mysql_tells_that_it_was_held_though_sent_twice(
     run = MySQLConnections.run
 
     async def run_twice(
-        self: MySQLConnections, query: str, deadline: float, about: str, **options: bool
+        self: MySQLConnections, query: str, deadline: float, about: str, **options: Any
     ) -> MySQLAnswer:
         first = await run(self, query, deadline, about, **options)
         if not query.lstrip().startswith("UPDATE"):

@@ -14,6 +14,9 @@ waits for that owner once it is the first.
   entry to its patience. After that the entry has ended, so a waiter that is stopped or dead stands
   in nobody's way, and whoever asks next takes the name.
 - An entry that is not renewed ends after `WAITER_TIME`.
+- The entry of an owner that becomes the first is written, with an `until` that lies `_OPEN` further
+  than others: for so long a free name also goes to one that comes and has no entry. So short
+  sections follow each other without a poll between them.
 - A statement does one thing to the queue. What it leaves undone, the next poll does.
 - `refused_until` moves on while somebody waits, each time by more than `WAITER_TIME`, and leaves a
   mark behind the tombstones. The next time those before the mark go, which are old enough then.
