@@ -2,7 +2,7 @@
 -- see sides_front.
 local function join_sides(clients, client, prefers)
   local time = redis.call('TIME')
-  local joined = time[1] * 1000000 + time[2] - (prefers and 1000000000000000 or 0)
+  local joined = time[1] * 1000000 + time[2] - (prefers and 1500000000000000 or 0)
   redis.call('ZREM', clients, '>' .. client)
   local refused = redis.pcall('ZADD', clients, 'NX', string.format('%.0f', joined), client)
   if type(refused) == 'table' then

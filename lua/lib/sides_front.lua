@@ -1,7 +1,7 @@
 -- As `front`, for the queue of a read-write lock, where many may be called at once: the first three
 -- that wait, since when the first of them waits, how many were called, when the last of these was, and
 -- whether it reads; and whether the first goes before readers. Such a writer stands before all who
--- do not: its score is smaller by 1e15. `<` and what follows is no client: see wake_foreign.
+-- do not: its score is smaller by 1.5e15. `<` and what follows is no client: see wake_foreign.
 local function sides_front(clients)
   local found = redis.pcall('ZRANGE', clients, '0', '3', 'WITHSCORES')
   local notes, called, reads, skipped = 0, nil, false, 0
@@ -21,9 +21,9 @@ local function sides_front(clients)
     end
   end
   local since = first[1] and tonumber(found[skipped + 2])
-  local preferred = since and since < 1000000000000000 or false
+  local preferred = since and since < 1500000000000000 or false
   if preferred then
-    since = since + 1000000000000000
+    since = since + 1500000000000000
   end
   return first, since, notes, called, reads, preferred
 end

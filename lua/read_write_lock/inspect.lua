@@ -34,7 +34,7 @@ for i, score in ipairs(waiting) do
   if i % 2 == 0 and string.sub(member, 1, 1) == '>' then
     called[string.sub(member, 2)] = math.max(0, math.floor((present + moment) / 1000))
   elseif i % 2 == 0 and string.sub(member, 1, 1) ~= '<' then
-    local joined = moment < 1000000000000000 and moment + 1000000000000000 or moment
+    local joined = moment < 1500000000000000 and moment + 1500000000000000 or moment
     found[#found + 1] = member
     found[#found + 1] = math.max(0, math.floor((present - joined) / 1000))
     found[#found + 1] = called[member] or -1

@@ -91,7 +91,7 @@ class Sides:
         present = int(seconds) * 1_000_000 + int(microseconds)
         found = await ask(self.redis, "ZRANGE", self.clients, 0, -1, "WITHSCORES")
         for place, (member, score) in enumerate(found):
-            joined = present - milliseconds * 1000 + place - (1e15 if score < 1e15 else 0)
+            joined = present - milliseconds * 1000 + place - (1.5e15 if score < 1.5e15 else 0)
             if score > 0:
                 await ask(self.redis, "ZADD", self.clients, round(joined), member)
 

@@ -40,7 +40,7 @@ READ_WRITE_QUEUE = (
         "a writer that goes before readers stands behind them",
         "a writer with prefer='writers' goes first",
         "lua/lib/join_sides.lua",
-        "(prefers and 1000000000000000 or 0)",
+        "(prefers and 1500000000000000 or 0)",
         "0",
         (_SCRIPTS,),
     ),

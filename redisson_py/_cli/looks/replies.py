@@ -80,7 +80,7 @@ def waiting_clients(rows: list[Any], time: list[bytes]) -> list[Party]:
     called: dict[bytes, float] = {}
     found: list[Party] = []
     for member, score in pairs(rows):
-        moment = score + 1e15 if 0 < score < 1e15 else abs(score)
+        moment = score + 1.5e15 if 0 < score < 1.5e15 else abs(score)
         since = max(0.0, (present - moment) / 1e6)
         if member.startswith(b">"):
             called[member[1:]] = since
