@@ -16,7 +16,7 @@ from tests.stores.traces import SOON, Loops, nothing_left
 from tests.support.waiting import until
 
 #: Seconds of a lease that is renewed during a cleanup, and of the cleanup, which is longer.
-RENEWED = 2 * LEASE
+RENEWED = 3 * LEASE
 CLEANUP = RENEWED + 0.4
 
 
