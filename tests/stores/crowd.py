@@ -12,7 +12,7 @@ import asyncio
 from bisect import bisect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -67,13 +67,6 @@ class Crowd:
         """Jain's index: 1.0 if all had the same number of sections."""
         counts = self.counts
         return sum(counts) ** 2 / (len(counts) * sum(each * each for each in counts))
-
-    @property
-    def turns(self) -> Crowd:
-        """The crowd without the sections that follow one of the same client."""
-        before = [None, *(each.who for each in self.visits)]
-        turns = [each for each, last in zip(self.visits, before, strict=False) if each.who != last]
-        return replace(self, visits=turns)
 
     @property
     def longest_wait(self) -> float:

@@ -68,16 +68,17 @@ async def goes_first(server: MariaDB, name: str, who: str) -> None:
     await eventually(is_so)
 
 
-@pytest.mark.parametrize(("clients", "rounds"), [(2, 100), (8, 25), (32, 8)])
+@pytest.mark.parametrize("clients", [2, 8, 32])
 async def test_a_hand_off_costs_nearly_the_same_for_any_number_of_clients(
-    server: MariaDB, measured: Measured, clients: int, rounds: int
+    server: MariaDB, measured: Measured, clients: int
 ) -> None:
     def make() -> MySQL:
         return MySQL.from_url(server.url("?connections=1"))
 
     before = await count(server, "Com_update")
     async with asyncio.timeout(300):
-        found = await crowd(make, clients, rounds)
+        # Sections that last longer than one that comes may go first.
+        found = await crowd(make, clients, max(4, 40 // clients), hold=0.03)
     updates = (await count(server, "Com_update") - before) / (len(found.visits) + 2 * clients)
     measured(f"statements a hand-off, {clients} clients", found.statements_each)
     measured(f"of them updates, {clients} clients", updates)
@@ -85,10 +86,8 @@ async def test_a_hand_off_costs_nearly_the_same_for_any_number_of_clients(
     assert found.statements_each <= 16
     # A release, joining, a grant, and the warm-up.
     assert updates <= 5
-    # One that has just let go of it may come again for 20 ms, so some have a section more.
-    assert found.fairness >= 0.8
-    assert found.turns.fairness >= 0.95
-    assert found.turns.longest_wait <= 3
+    assert found.fairness >= 0.95
+    assert found.longest_wait <= 3
     assert await queue_of(server, "crowd") is None
 
 
