@@ -37,7 +37,7 @@ def make_app(folder: Path) -> Celery:
 
 FOLDER = Path(os.environ.get("CELERY_FOLDER", "."))
 #: How long a killed worker keeps others waiting.
-client = Redisson.from_url(os.environ.get("CELERY_REDIS", "redis://127.0.0.1:1"), lease_time=8)
+client = Redisson.from_url(os.environ.get("CELERY_REDIS", "redis://127.0.0.1:1"), lease_time=4)
 lock = client.get_lock("k")
 app = make_app(FOLDER) if "CELERY_FOLDER" in os.environ else Celery(NAME)
 
