@@ -17,6 +17,7 @@ import pytest
 
 from redisson_py import LeaseLostError
 from tests.support.kinds import DISTINCT, Party, Stage, enter, in_a_task, leave
+from tests.support.leases import renew_now
 from tests.support.waiting import until
 
 spelt = pytest.mark.parametrize(
@@ -116,14 +117,16 @@ async def test_left_by_hand_while_the_task_that_entered_goes_on(stage: Stage) ->
 
 @pytest.mark.parametrize("stage", ["lock", "red_lock", "semaphore"], indirect=True)
 async def test_nothing_is_renewed_after_the_block_was_left(stage: Stage) -> None:
-    party = stage.party(lease_time=3)
+    party = stage.party()
     async for _ in items(party):
         break
     gc.collect()
     await stage.assert_nothing_held(party)
     renewals = [each.statistics().renewals for each in party.clients]
-    # A watched hold would be renewed after a third of its lease.
-    await asyncio.sleep(1.2)
+    for each in party.clients:
+        # A watched hold would be renewed.
+        renew_now(each)
+        await each.ping()
     assert [each.statistics().renewals for each in party.clients] == renewals
     assert [each.statistics().losses for each in party.clients] == [0] * len(party.clients)
 
