@@ -71,7 +71,8 @@ class Machine(RuleBasedStateMachine, Generic[M, S]):
         raise NotImplementedError
 
     async def _open(self) -> None:
-        self.redis = Redis.from_url(self.url)
+        # A command that redis-py repeated after its timeout would be one more than the model's.
+        self.redis = Redis.from_url(self.url, socket_timeout=60)
         self.start(await Scripts.on(self.redis))
         self.pubsub: Any = self.redis.pubsub()
         await self.pubsub.subscribe(self.scripts.channel)
