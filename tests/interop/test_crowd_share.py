@@ -75,5 +75,6 @@ async def test_a_release_that_owes_redisson_nothing_leaves_its_threads_asleep(
         for event in goes_on[1:]:
             event.set()
         await java_waits
-        assert (await said())[len(ignored)] == woken_by
+        # Java may come before the client that is called: only the first message is certain.
+        assert woken_by in await said()
         await theirs.call(give, thread="java")
