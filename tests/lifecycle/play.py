@@ -158,7 +158,7 @@ class Play(World):
         grip.told = True
         if order.thrown:
             return
-        if sure:
+        if sure and not self.unwound(grip):
             assert order.error is None, f"a valid lease was released with {order.error!r}"
         elif not held and not self.racing and not (overdue and order.error is None):
             wanted = LeaseLostError | NotHeldError if lost else NotHeldError
@@ -198,7 +198,7 @@ class Play(World):
         error = order.error
         # A short one may be over before its answer is looked at.
         ended = seconds < 1 and isinstance(error, LeaseLostError) and error.reason == "ended"
-        if sure and not order.thrown and not ended:
+        if sure and not order.thrown and not ended and not self.unwound(grip):
             assert error is None, f"a valid lease was extended with {error!r}"
 
     async def let_end(self) -> None:

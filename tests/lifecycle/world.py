@@ -247,6 +247,11 @@ class World:
         """Whether an operation on it must succeed."""
         return grip.held and not (grip.severed or grip.own_end or self.racing)
 
+    @staticmethod
+    def unwound(grip: Grip) -> bool:
+        """Whether its block was left, as when another lease of its task was lost meanwhile."""
+        return grip.block is not None and grip.block.left
+
     def is_clear(self, grip: Grip, by: Actor) -> bool:
         """Whether it can be known which block `by` leaves.
 
