@@ -275,7 +275,7 @@ class TaskOwnership(ServerState):
             limit = None if once else deadline
             answer = await waiting.acquire(request, request, limit, once=once, wait=wait)
             if type(answer) is Granted:
-                if queue is not None and not once:
+                if request.has_queued and queue is not None:
                     # The server took this client out of the queue with the grant.
                     queue.joined = None
                 elif request.has_queued and (together := self.together) is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter
 
 import pytest
@@ -11,7 +12,8 @@ from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError, Redisson
 from redisson_py._commands.client_queue import client_of
-from tests.crowd.kinds import each_kind, each_queue, holding, of_kind
+from redisson_py._loop import loop_time
+from tests.crowd.kinds import each_kind, each_queue, holding, of_kind, one_by_one
 from tests.crowd.queue_look import QUEUE, members, until_in_queue, until_nobody_is_left
 from tests.fixtures.client import ClientFactory
 from tests.support.waiting import until, until_listening, until_waiting
@@ -20,6 +22,12 @@ pytestmark = [pytest.mark.heart, pytest.mark.timeout(120)]
 
 #: Seconds in which everybody must have come who needs no safety poll.
 SOON = 60
+
+
+def blocked_until(moment: float) -> None:
+    """Block the event loop until then."""
+    while loop_time() < moment:
+        pass
 
 
 @each_kind
@@ -49,6 +57,41 @@ async def test_a_cancelled_task_leaves_its_client_in_the_queue_while_others_wait
         tasks[2].cancel()
         await asyncio.wait(tasks)
         await until_nobody_is_left(redis)
+
+
+@one_by_one
+async def test_who_asks_when_its_time_is_up_leaves_no_entry(
+    clients: ClientFactory, client: Redisson, redis: Redis, kind: str
+) -> None:
+    """It is granted what is free, but not as its client, which stands in the queue."""
+    waiter = clients()
+    lock = of_kind(waiter, kind)
+    lease = await of_kind(client, kind).acquire()
+    head = asyncio.create_task(lock.acquire())
+    await until_in_queue(redis, 1)
+    await until_listening(waiter)
+    following = asyncio.create_task(lock.try_acquire(timeout=0.02))
+    await asyncio.sleep(0)
+    time_is_up = loop_time() + 0.02
+    # A newcomer may have what is free: by its score, the client joined just now.
+    await redis.zadd(
+        QUEUE, dict.fromkeys(await members(redis), time.time_ns() // 1000 + 60_000_000)
+    )
+    head.cancel()
+    client_released = asyncio.create_task(lease.release())
+    while not head.done():
+        await asyncio.sleep(0)
+    # The next task was woken to ask. It runs when its time is up, and its answer is there at once.
+    blocked_until(time_is_up)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    blocked_until(loop_time() + 0.05)
+    await client_released
+    granted = await following
+    # A release would find that nobody hears its call, and take the client out.
+    await until_nobody_is_left(redis)
+    if granted is not None:
+        await granted.release()
 
 
 @each_queue
