@@ -10,10 +10,10 @@ from collections import Counter
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import ConnectionLostError, Redisson
+from redisson_py import ConnectionLostError, LeaseLostError, Redisson
 from redisson_py._commands.client_queue import client_of
-from redisson_py._loop import loop_time
-from tests.crowd.kinds import each_kind, each_queue, holding, of_kind, one_by_one
+from redisson_py._engine import waiting
+from tests.crowd.kinds import each_kind, each_queue, holding, of_kind
 from tests.crowd.queue_look import QUEUE, members, until_in_queue, until_nobody_is_left
 from tests.fixtures.client import ClientFactory
 from tests.support.waiting import until, until_listening, until_waiting
@@ -22,12 +22,6 @@ pytestmark = [pytest.mark.heart, pytest.mark.timeout(120)]
 
 #: Seconds in which everybody must have come who needs no safety poll.
 SOON = 60
-
-
-def blocked_until(moment: float) -> None:
-    """Block the event loop until then."""
-    while loop_time() < moment:
-        pass
 
 
 @each_kind
@@ -59,9 +53,13 @@ async def test_a_cancelled_task_leaves_its_client_in_the_queue_while_others_wait
         await until_nobody_is_left(redis)
 
 
-@one_by_one
+@pytest.mark.parametrize("kind", ["lock", "fenced", "write"])
 async def test_who_asks_when_its_time_is_up_leaves_no_entry(
-    clients: ClientFactory, client: Redisson, redis: Redis, kind: str
+    clients: ClientFactory,
+    client: Redisson,
+    redis: Redis,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
 ) -> None:
     """It is granted what is free, but not as its client, which stands in the queue."""
     waiter = clients()
@@ -70,28 +68,21 @@ async def test_who_asks_when_its_time_is_up_leaves_no_entry(
     head = asyncio.create_task(lock.acquire())
     await until_in_queue(redis, 1)
     await until_listening(waiter)
-    following = asyncio.create_task(lock.try_acquire(timeout=0.02))
-    await asyncio.sleep(0)
-    time_is_up = loop_time() + 0.02
+    following = asyncio.create_task(lock.acquire(timeout=SOON))
+    await until_waiting(waiter, 2)
     # A newcomer may have what is free: by its score, the client joined just now.
-    await redis.zadd(
-        QUEUE, dict.fromkeys(await members(redis), time.time_ns() // 1000 + 60_000_000)
-    )
+    just_now = time.time_ns() // 1000 + 60_000_000
+    await redis.zadd(QUEUE, dict.fromkeys(await members(redis), just_now))
+    # It is free, and nobody is called.
+    await redis.delete("k")
+    monkeypatch.setattr(waiting, "_passed", lambda deadline: deadline is not None)
     head.cancel()
-    client_released = asyncio.create_task(lease.release())
-    while not head.done():
-        await asyncio.sleep(0)
-    # The next task was woken to ask. It runs when its time is up, and its answer is there at once.
-    blocked_until(time_is_up)
-    for _ in range(3):
-        await asyncio.sleep(0)
-    blocked_until(loop_time() + 0.05)
-    await client_released
     granted = await following
-    # A release would find that nobody hears its call, and take the client out.
+    # Its release would take the client out, because nobody hears the call.
     await until_nobody_is_left(redis)
-    if granted is not None:
-        await granted.release()
+    await granted.release()
+    with pytest.raises(LeaseLostError):
+        await lease.release()
 
 
 @each_queue

@@ -10,6 +10,7 @@ _LOCAL_QUEUE = "redisson_py/_engine/local_queue.py"
 _MAY_TAKE = "lua/lib/may_take.lua"
 _QUEUE = "redisson_py/_engine/client_queue.py"
 _REQUEST = "redisson_py/_engine/request.py"
+_TASK_OWNERSHIP = "redisson_py/_engine/task_ownership.py"
 _CALL_UNITS = "lua/lib/call_units.lua"
 _UNIT_REQUEST = "redisson_py/semaphores/_queue.py"
 
@@ -36,6 +37,14 @@ CLIENT_QUEUE = (
         "math.abs(present - called)",
         "present - called",
         (_BESIDE,),
+    ),
+    Mutant(
+        "any grant counts as one that took its client out of the queue",
+        "who stops waiting leaves the queue",
+        _TASK_OWNERSHIP,
+        "if request.has_queued and queue is not None:",
+        "if queue is not None and not once:",
+        (f"{_LEAVING}::test_who_asks_when_its_time_is_up_leaves_no_entry",),
     ),
     Mutant(
         "who cannot stand in the queue has no chance",
