@@ -254,7 +254,7 @@ async def test_permits_released_without_an_answer_are_not_renewed(
 ) -> None:
     """The caller is gone before the answer: until it comes, nobody renews what may be released."""
     link = await proxy()
-    far = clients(link.url, lease_time=3)
+    far = clients(link.url, lease_time=15)
     semaphore = far.get_permit_expirable_semaphore("semaphore", 3)
     permits = await semaphore.acquire_many(3)
     if executed:
@@ -274,7 +274,7 @@ async def test_permits_released_without_an_answer_are_not_renewed(
     await until(lambda: far.statistics().held_leases == 0)
     renewals = far.statistics().renewals
     async with far.get_lock("k"):  # the watchdog goes on
-        await until(lambda: far.statistics().renewals > renewals, 20)
+        await until(lambda: far.statistics().renewals > renewals, 60)
     assert far.statistics().losses == 0
     assert await available(client, 3)
 
