@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import signal
 
 from hypothesis import settings
@@ -9,6 +11,10 @@ from hypothesis import settings
 # How long an example takes depends on what else the machine does.
 settings.register_profile("busy machine", deadline=None)
 settings.load_profile("busy machine")
+
+# A child of a fork that collects what earlier tests left ends with a segmentation fault, if they
+# used gRPC.
+os.register_at_fork(after_in_child=gc.freeze)
 
 pytest_plugins = [
     "tests.fixtures.heart",
