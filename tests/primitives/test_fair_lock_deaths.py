@@ -109,7 +109,7 @@ async def test_asking_again_is_what_a_living_waiter_costs(
         began = now()
         async with Counted(redis) as counted:
             await until_async(has_asked_twice)
-        # From before the first that is counted until after the last: a slow machine makes it longer.
+        # From before the first that is counted until after the last.
         elapsed = now() - began
     await (await waiting).release()
     # Three times a lease, but for the moments at the edges.
