@@ -131,7 +131,10 @@ class TestIds:
         self, ours: PermitExpirableSemaphore, theirs: JavaObject, redis: Redis
     ) -> None:
         await ours.try_set_permits(2)
-        permits = [(await ours.acquire(lease_time=LASTING)).id, await theirs.call("acquire", LONG, MS)]
+        permits = [
+            (await ours.acquire(lease_time=LASTING)).id,
+            await theirs.call("acquire", LONG, MS),
+        ]
         found = await redis.zrange(LEASES, 0, -1)
         assert sorted(found) == sorted(bytes.fromhex(permit) for permit in permits)
         assert len((await ours.inspect()).holders) == 2
