@@ -28,7 +28,7 @@ make = $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo docs screenshots sync fmt check unit test test-more test-stalled test-valkey \
-	test-demos legs interop newest-environment floor-environment tests-environment coverage soak fuzz \
+	test-demos judge legs interop newest-environment floor-environment tests-environment coverage soak fuzz \
 	simulate mutants jepsen jepsen-mutants jepsen-long bench bench-quick bench-crowd bench-goals manifest \
 	build clean
 
@@ -118,6 +118,9 @@ test-demos: $(VENV)/.runtime ## each demo once
 	$(make) demo
 	$(make) demo CLUSTER=1
 	$(make) demo TOUR=1
+
+judge: $(VENV)/.checks ## what judges one part, in a minute or two: PART=fair; lists the parts without it
+	@$(legs) judge $(if $(PART),--part $(PART)) $(ARGS)
 
 legs: $(VENV)/.checks ## list the legs; each is a target: `make test-cluster`
 	@$(legs) list
