@@ -44,9 +44,10 @@ def any_lock(scripts: Scripts, kind: str) -> AnyLock:
     return FairScripts(scripts, places=0) if kind == "fair" else LOCKS[kind](scripts)
 
 
-@pytest.fixture(params=["plain", "fenced", "write"])
-def queue(request: pytest.FixtureRequest, scripts: Scripts) -> QueueScripts:
-    """A lock and its queue, plain, fenced and the write side of a read-write lock in turn."""
+@pytest_asyncio.fixture(params=["plain", "fenced", "write"])
+async def queue(request: pytest.FixtureRequest, scripts: Scripts) -> QueueScripts:
+    """A lock and its queue while time stands still: plain, fenced, the write side of two."""
+    await scripts.stop_clock()
     if request.param == "write":
         return WriteQueueScripts(scripts)
     return QueueScripts(scripts, fenced=request.param == "fenced")
