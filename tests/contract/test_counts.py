@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Lease, Redisson
-from redisson_py._engine import bus
+from redisson_py._engine import bus, client_queue
 from redisson_py._topology.synced import SyncedStream
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.testing import EmbeddedSentinel
@@ -22,6 +22,8 @@ from tests.support.kinds import Kind, MakeLock
 from tests.support.leases import all_due_now
 from tests.support.streams import answered, is_single, stream_of
 from tests.support.waiting import until, until_async, until_listening, until_waiting
+
+pytestmark = pytest.mark.also("cluster")
 
 
 @pytest.mark.usefixtures("unsynced")
@@ -225,7 +227,9 @@ async def test_waiting_subscribes_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # However busy the machine is: a second without a waiter ends it, and may pass here.
-    monkeypatch.setattr(bus, "LINGER", 60.0)
+    monkeypatch.setattr(bus, "LINGER", 1000.0)
+    # The first in the queue listens to all releases too when it has heard nothing for a moment.
+    monkeypatch.setattr(client_queue, "WATCH_AFTER", 1000.0)
     holder, waiter = clients(), clients()
     async with Counted(redis) as counted:
         for _ in range(3):
