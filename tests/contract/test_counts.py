@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Lease, Redisson, RLock, Semaphore
-from redisson_py._engine import bus
+from redisson_py._engine import bus, client_queue
 from redisson_py._topology.synced import SyncedStream
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.testing import EmbeddedSentinel
@@ -22,6 +22,8 @@ from tests.support.kinds import Kind, MakeLock
 from tests.support.leases import all_due_now
 from tests.support.streams import answered, is_single, stream_of
 from tests.support.waiting import until, until_async, until_listening, until_waiting
+
+pytestmark = pytest.mark.also("cluster")
 
 
 @pytest.mark.usefixtures("unsynced")
@@ -49,8 +51,8 @@ async def test_uncontended_pair_is_two_scripts_and_two_writes(
 
 
 @pytest.mark.usefixtures("unsynced")
-@pytest.mark.parametrize("kind", ["lock", "semaphore"])
-async def test_uncontended_pair_makes_few_function_calls(client: Redisson, kind: str) -> None:
+@pytest.mark.parametrize("primitive", ["lock", "semaphore"])
+async def test_uncontended_pair_makes_few_function_calls(client: Redisson, primitive: str) -> None:
     """All calls of the thread by cProfile, built-in ones and resumed coroutines included.
 
     64 tasks run, so that many pairs share a turn of the event loop, which is Python code.
@@ -64,7 +66,9 @@ async def test_uncontended_pair_makes_few_function_calls(client: Redisson, kind:
 
     def made(number: int) -> RLock | Semaphore:
         name = f"k{number}"
-        return client.get_lock(name) if kind == "lock" else client.get_semaphore(name, 1)
+        if primitive == "lock":
+            return client.get_lock(name)
+        return client.get_semaphore(name, 1)
 
     async def work_of_all() -> None:
         await asyncio.gather(*[work(number) for number in range(tasks)])
@@ -80,7 +84,7 @@ async def test_uncontended_pair_makes_few_function_calls(client: Redisson, kind:
     await work_of_all()
     # A cluster: the slot of each key, and streams of several nodes.
     most = 90 if is_single(client) else 110
-    if kind == "semaphore":
+    if primitive == "semaphore":
         # A new object each time, and a request that can be passed a hold.
         most += 3
     # The lowest of up to fifty runs: a busy server answers in more pieces, each a turn of the loop.
@@ -233,7 +237,9 @@ async def test_waiting_subscribes_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # However busy the machine is: a second without a waiter ends it, and may pass here.
-    monkeypatch.setattr(bus, "LINGER", 60.0)
+    monkeypatch.setattr(bus, "LINGER", 1000.0)
+    # The first in the queue listens to all releases too when it has heard nothing for a moment.
+    monkeypatch.setattr(client_queue, "WATCH_AFTER", 1000.0)
     holder, waiter = clients(), clients()
     async with Counted(redis) as counted:
         for _ in range(3):
