@@ -92,6 +92,9 @@ async def test_uncontended_pair_makes_few_function_calls(client: Redisson, primi
     for _ in range(49):
         if pair > most:
             pair = min(pair, await counted())
+    if primitive == "semaphore":
+        for number in range(tasks):
+            await client.get_semaphore(f"k{number}").delete()
     assert pair <= most, f"{pair:.1f} function calls a pair"
 
 
