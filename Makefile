@@ -34,7 +34,7 @@ make = $(MAKE) --no-print-directory
 	test-demos test-stores test-stores-uvloop test-simulation test-jepsen test-uvloop \
 	test-lifecycle-uvloop test-cluster test-interop-cluster test-sync test-sentinel test-redis7 \
 	test-redis62 test-newest newest-leg test-floor floor-leg interop coverage soak fuzz simulate mutants jepsen \
-	jepsen-mutants jepsen-long bench bench-quick bench-crowd bench-goals manifest build clean
+	jepsen-long bench bench-quick bench-crowd bench-goals manifest build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -274,14 +274,11 @@ fuzz: $(VENV)/.checks ## hostile servers, publishers and inputs; ARGS="--seconds
 simulate: $(VENV)/.checks ## worlds of a seed each, in simulated time; ARGS="--seeds 1000000 --from 0 --jobs 2"
 	$(bin)/python -m tests.simulation $(ARGS)
 
-mutants: $(VENV)/.checks ## sabotage the code line by line: the tests must notice each time
+mutants: $(VENV)/.checks ## sabotage the code line by line: tests, checkers or seeds must notice each time; ARGS="--judge jepsen --html red.html fair"
 	$(bin)/python -m tests.mutants $(ARGS)
 
 jepsen: $(VENV)/.checks ## attack the locks and judge the histories; ARGS="--workload mutex --nemesis kill,pause --seconds 60 --seed 7" or "--list"
 	$(bin)/python -m tests.jepsen $(ARGS)
-
-jepsen-mutants: $(VENV)/.checks ## sabotages, each of which a named checker must catch; ARGS="--html red.html"
-	$(bin)/python -m tests.jepsen --mutants $(ARGS)
 
 # Stopped and started again it goes on, with other plans and the same totals.
 jepsen-long: $(VENV)/.checks ## random workloads and nemeses for HOURS; the totals are in build/jepsen
