@@ -104,16 +104,6 @@ async def test_an_owner_with_a_tombstone_is_refused_and_makes_nothing(
     assert await any_lock.holds() == {B: 1}
 
 
-@pytest.mark.parametrize("order", orders("acquire", "acquire", "undo", "undo"))
-async def test_an_undone_acquire_holds_nothing_in_whatever_order_it_arrives(
-    any_lock: AnyLock, order: tuple[str, ...]
-) -> None:
-    for step in order:
-        await (any_lock.acquire(A) if step == "acquire" else any_lock.undo(A))
-    assert await any_lock.holds() == {}
-    assert await any_lock.acquire(B) is None
-
-
 @pytest.mark.parametrize("order", orders("acquire", "acquire", "undo", "undo", "other"))
 async def test_an_undone_acquire_never_touches_another_owner(
     any_lock: AnyLock, order: tuple[str, ...]

@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py._scripts.source import Arg
-from tests.support.scripts.any_lock import AnyLock, rivals, wait_until_gone, write_count
+from tests.support.scripts.any_lock import AnyLock, rivals, write_count
 from tests.support.scripts.calls import BAD_MS, LEASE, TOMBSTONE, A, B, C, Scripts, everything
 from tests.support.scripts.lock import LockScripts
 from tests.support.scripts.read_write import BAD_NUMBERS
@@ -64,13 +64,6 @@ class TestRelease:
             assert await any_lock.release(B, holds) is None
             assert await everything(redis) == before
             await holder.release(A)
-
-    async def test_after_expiry_the_old_owner_releases_nothing(self, any_lock: AnyLock) -> None:
-        await any_lock.acquire(A, 1, 1)
-        await wait_until_gone(any_lock)
-        await any_lock.acquire(B)
-        assert await any_lock.release(A) is None
-        assert await any_lock.holds() == {B: 1}
 
     @pytest.mark.parametrize("held", [False, True])
     async def test_a_tombstone_is_left_whether_or_not_anything_was_held(
@@ -148,12 +141,6 @@ class TestRenew:
         await any_lock.acquire(A, 1, LEASE)
         assert await any_lock.renew(B, LONG) == 0
         assert await any_lock.left() <= LEASE
-
-    async def test_an_expired_hold_is_not_renewed(self, any_lock: AnyLock, redis: Redis) -> None:
-        await any_lock.acquire(A, 1, 1)
-        await wait_until_gone(any_lock)
-        assert await any_lock.renew(A) == 0
-        assert await everything(redis) == {}
 
     async def test_a_bad_lease_is_refused(self, any_lock: AnyLock, kind: str) -> None:
         await any_lock.acquire(A)

@@ -51,24 +51,6 @@ def fair(scripts: Scripts) -> FairScripts:
     return FairScripts(scripts)
 
 
-@pytest.fixture
-def rw(scripts: Scripts) -> ReadWriteScripts:
-    """One read-write lock."""
-    return ReadWriteScripts(scripts)
-
-
-@pytest.fixture
-def latch(scripts: Scripts) -> LatchScripts:
-    """One latch."""
-    return LatchScripts(scripts)
-
-
-@pytest.fixture
-def barrier(scripts: Scripts) -> BarrierScripts:
-    """A barrier of three."""
-    return BarrierScripts(scripts)
-
-
 @pytest_asyncio.fixture
 async def semaphore(scripts: Scripts) -> SemaphoreScripts:
     """A semaphore of five units."""

@@ -9,17 +9,11 @@ from redis.asyncio import Redis
 
 from redisson_py._time import now
 from tests.support.counting import Counted
-from tests.support.scripts.calls import Scripts, ask, everything
+from tests.support.scripts.calls import ask, everything
 from tests.support.scripts.read_write import ReadWriteScripts
 
 #: What release leaves on a lock, and what passes while one looks at many readers, one by one.
 TOLERANCE = 10_000
-
-
-@pytest.fixture
-def rw(scripts: Scripts) -> ReadWriteScripts:
-    """One read-write lock."""
-    return ReadWriteScripts(scripts)
 
 
 def index_key(rw: ReadWriteScripts) -> bytes:

@@ -8,18 +8,12 @@ from redis.exceptions import ResponseError
 
 from tests.lua.test_golden_vectors import listening
 from tests.support.counting import Counted
-from tests.support.scripts.calls import LEASE, A, B, C, Scripts, ask, everything
+from tests.support.scripts.calls import LEASE, A, B, C, ask, everything
 from tests.support.scripts.read_write import BAD_NUMBERS, ReadWriteScripts
 from tests.support.waiting import until_async
 
 ALIVE = 10_000
 D = "client-d:1"
-
-
-@pytest.fixture
-def rw(scripts: Scripts) -> ReadWriteScripts:
-    """One read-write lock."""
-    return ReadWriteScripts(scripts)
 
 
 async def waiting(rw: ReadWriteScripts) -> set[str]:

@@ -21,6 +21,8 @@ from tests.support.counting import Counted
 from tests.support.leases import granted_in_time, renewed_at_once
 from tests.support.waiting import set_safety_poll, until, until_async
 
+pytestmark = pytest.mark.also("cluster")
+
 
 class TestCosts:
     @pytest.mark.parametrize("side", ["read_lock", "write_lock"])
