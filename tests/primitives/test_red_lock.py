@@ -9,7 +9,6 @@ import pytest
 
 from redisson_py import (
     LeaseLostError,
-    NotHeldError,
     QuorumError,
     ScriptError,
 )
@@ -20,7 +19,6 @@ from redisson_py.composite.red_lock import RedLock
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.support.counting import Counted
 from tests.support.kinds import in_a_task
-from tests.support.leases import assert_left
 from tests.support.streams import parts_of, stream_of_member
 from tests.support.waiting import until, until_async
 
@@ -108,26 +106,6 @@ async def test_acquire_and_release_are_one_script_a_server(fleet: Fleet, count: 
     assert tombstones == [[]] * len(fleet.redis)
 
 
-async def test_passing_to_a_task_here_sends_nothing(fleet: Fleet) -> None:
-    lock = fleet.red_lock(3, turn=30)
-    began = now()
-    lease = await lock.acquire()
-    await until_executed(lock)
-    sent = [client._router.traffic.commands for client in fleet.made]
-    waiting = asyncio.create_task(lock.acquire())
-    await until(lambda: lock.statistics().waiters)
-    await lease.release()
-    passed = await waiting
-    assert passed.owner == lease.owner
-    assert_left(passed.remaining, 30, began)
-    assert [client._router.traffic.commands for client in fleet.made] == sent
-    assert await fleet.held() == 3
-    with pytest.raises(NotHeldError):
-        await lock.release()
-    assert await lock.hold_count() == 0
-    await passed.release()
-
-
 async def test_what_was_passed_is_the_other_tasks_on_every_server(fleet: Fleet) -> None:
     lock = fleet.red_lock(3, turn=30)
 
@@ -193,18 +171,6 @@ async def test_own_undo_does_not_wake_the_waiter(fleet: Fleet) -> None:
 
 
 # Granted, or not.
-
-
-async def test_one_server_of_three_in_other_hands_does_not_matter(fleet: Fleet) -> None:
-    lock, in_the_way = fleet.red_lock(3), fleet.clients(1)[0].get_lock("k")
-    async with in_the_way:
-        async with lock as lease:
-            assert not lease.lost
-            await until_executed(lock)
-            assert await fleet.held() == 3
-            assert len({owner for each in await fleet.holds() for owner in each}) == 3
-        await until_executed(lock)
-        assert [bool(each) for each in await fleet.holds()] == [True, False, False]
 
 
 @pytest.mark.usefixtures("old_busy_counts")
