@@ -151,21 +151,6 @@ async def test_a_read_under_a_write_hold_with_a_lost_reply_is_given_back(
         pass
 
 
-async def test_reads_under_a_write_hold_work_after_an_unanswered_release(
-    far: Redisson, link: FaultProxy, redis: Redis
-) -> None:
-    sides = far.get_read_write_lock("k")
-    async with sides.write_lock():
-        first = await sides.read_lock().acquire()
-        lost = lose_next_script_reply(link)
-        await first.release()
-        assert len(lost) == link.triggered == 1
-        for _ in range(3):
-            async with sides.read_lock() as lease:
-                lease.check()
-    assert await recorded(redis) == {}
-
-
 async def test_a_permits_extension_that_comes_late_does_not_undo_a_newer_one(
     far: Redisson, link: FaultProxy, url_of_k: str
 ) -> None:
@@ -180,20 +165,6 @@ async def test_a_permits_extension_that_comes_late_does_not_undo_a_newer_one(
     permit.check()
     await permit.release()
     assert await semaphore.available() == 2
-
-
-async def test_a_late_extension_of_a_permit_does_not_undo_a_newer_one(
-    far: Redisson, link: FaultProxy, url_of_k: str
-) -> None:
-    semaphore = far.get_permit_expirable_semaphore("semaphore", 2)
-    permit = await semaphore.acquire()
-    late = lose_next_script_reply(link)
-    await permit.extend(SHORT)
-    await permit.extend(LONG)
-    await deliver_late(url_of_k, late)
-    assert await semaphore.lease_time(permit.id) > LONG / 2
-    permit.check()
-    await permit.release()
 
 
 @pytest.mark.parametrize("first", ["extend", "update_lease_time"])

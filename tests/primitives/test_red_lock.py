@@ -10,7 +10,6 @@ import pytest
 from redisson_py import (
     LeaseLostError,
     QuorumError,
-    ScriptError,
 )
 from redisson_py._time import now
 from redisson_py.composite._identity import Servers
@@ -218,20 +217,6 @@ async def test_time_can_run_out_in_the_line(fleet: Fleet) -> None:
         with pytest.raises(QuorumError, match="tasks of this client are ahead") as caught:
             await in_a_task(lock.acquire(timeout=1))
         assert len(caught.value.answers) == 3
-
-
-async def test_refusals_that_make_a_quorum_impossible_are_raised(fleet: Fleet) -> None:
-    lock = fleet.red_lock(3)
-    await fleet.redis[0].set("k", "mine", px=20000)
-    async with lock:
-        assert isinstance(await fleet.redis[0].get("k"), bytes)
-    await fleet.redis[1].set("k", "mine", px=20000)
-    with pytest.raises(ScriptError, match="WRONGTYPE"):
-        await lock.acquire()
-    await until_executed(lock)
-    assert not await fleet.redis[2].exists("k")
-    for redis in fleet.redis[:2]:
-        await redis.delete("k")
 
 
 async def test_lease_that_is_over_before_the_answers_is_not_granted(fleet: Fleet) -> None:
