@@ -35,6 +35,8 @@ from tests.support.leases import assert_left, renewed_at_once
 from tests.support.streams import answered
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.also("cluster", "sentinel", "floor")
+
 
 async def test_block_holds_and_releases(lock: LockLike, client: Redisson, servers: Servers) -> None:
     began = now()

@@ -13,6 +13,8 @@ from tests.contract.conftest import Servers, timed
 from tests.fixtures.client import ClientFactory
 from tests.support.kinds import Kind, MakeLock
 
+pytestmark = pytest.mark.also("cluster")
+
 
 def not_cancelled() -> bool:
     task = asyncio.current_task()

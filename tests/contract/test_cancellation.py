@@ -18,6 +18,8 @@ from tests.support.kinds import Kind, MakeLock
 from tests.support.streams import stream_of
 from tests.support.waiting import until, until_async, until_listening
 
+pytestmark = pytest.mark.also("cluster")
+
 every_way = pytest.mark.parametrize("give_up", WAYS)
 
 

@@ -23,6 +23,8 @@ from tests.support.leases import all_due_now
 from tests.support.streams import answered, is_single, stream_of
 from tests.support.waiting import until, until_async, until_listening, until_waiting
 
+pytestmark = pytest.mark.also("cluster")
+
 
 @pytest.mark.usefixtures("unsynced")
 @over(lambda kind: not kind.composite)

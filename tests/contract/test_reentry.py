@@ -16,6 +16,8 @@ from tests.fixtures.redis_server import ProxyFactory
 from tests.support.kinds import KINDS, Kind, MakeLock, reason_of
 from tests.support.leases import assert_left
 
+pytestmark = pytest.mark.also("cluster")
+
 #: The fair lock brings its own; for it too, the option is all there is.
 REFUSING = {
     "lock": KINDS["non_reentrant_lock"],

@@ -27,7 +27,7 @@ from tests.support.lost_reply_calls import (
 from tests.support.streams import answered
 from tests.support.waiting import until_listening, until_waiting
 
-pytestmark = pytest.mark.heart
+pytestmark = [pytest.mark.also("cluster", "sentinel", "cluster+sync"), pytest.mark.heart]
 
 TOKENS = "redisson_lock_token:{k}"
 #: Above the server's microseconds, so that the next token is known.

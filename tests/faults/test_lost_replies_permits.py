@@ -19,7 +19,7 @@ from tests.support.lost_reply_calls import notice_soon
 from tests.support.scripts.calls import ask
 from tests.support.streams import answered
 
-pytestmark = pytest.mark.heart
+pytestmark = [pytest.mark.also("cluster", "cluster+sync"), pytest.mark.heart]
 
 NAME = "semaphore"
 TOTAL = 5

@@ -22,6 +22,8 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import PASSWORD, documented_rules, url_of_user
 from tests.support.waiting import set_safety_poll, until, until_listening
 
+pytestmark = pytest.mark.also("floor")
+
 Allow = Callable[..., Awaitable[str]]
 
 LOCKS: dict[str, Callable[[Redisson], RLock | FencedLock]] = {

@@ -182,6 +182,7 @@ async def test_a_mixed_crowd_takes_turns_and_nobody_is_forgotten(
     measured("scripts a section", f"{questions / sections:.1f}")
 
 
+@pytest.mark.also("interop-cluster")
 @pytest.mark.parametrize("kind", [*LOCKS, *SEMAPHORES])
 async def test_each_release_wakes_the_other_language_which_alone_comes_next(
     kind: str, crews: list[Crew], java: Java, client: Redisson, redis: Redis, server_url: str

@@ -17,6 +17,8 @@ from tests.interop.tasks import Tasks
 from tests.interop.waits import until_java_listens
 from tests.support.waiting import until_async, until_waiting
 
+pytestmark = pytest.mark.also("interop-cluster")
+
 WATCHDOG = 2.5
 
 

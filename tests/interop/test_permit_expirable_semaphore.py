@@ -23,6 +23,8 @@ from tests.interop.permits import LASTING, LEASES, LONG, NAME, UNKNOWN, counted,
 from tests.interop.waits import only_messages_wake, soon, until_asleep, until_java_listens
 from tests.support.waiting import until_listening
 
+pytestmark = pytest.mark.also("interop-cluster")
+
 CHANNEL = "redisson_sc:{semaphore}"
 
 

@@ -19,6 +19,8 @@ from tests.interop.tasks import Tasks
 from tests.interop.waits import until_asleep
 from tests.support.waiting import set_safety_poll, until, until_waiting
 
+pytestmark = pytest.mark.also("interop-cluster")
+
 
 @pytest_asyncio.fixture
 async def shared(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Permit, Redisson
@@ -12,6 +13,8 @@ from tests.fixtures.client import ClientFactory
 from tests.interop.java import MS, JavaObject
 from tests.interop.same_steps import Keyspaces, Notes, acquire_first, differences
 from tests.support.waiting import until_async
+
+pytestmark = pytest.mark.also("interop-older", "interop-cluster")
 
 Step = tuple[str, Callable[[], Awaitable[Any]], Callable[[], Awaitable[Any]]]
 

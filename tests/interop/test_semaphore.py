@@ -17,6 +17,8 @@ from tests.interop.waits import only_messages_wake, soon, until_asleep, until_ja
 from tests.support.streams import answered_at
 from tests.support.waiting import until, until_async, until_listening, until_waiting
 
+pytestmark = pytest.mark.also("interop-cluster")
+
 CHANNEL = "redisson_sc:{semaphore}"
 
 

@@ -40,6 +40,8 @@ from tests.support.waiting import (
     until_waiting,
 )
 
+pytestmark = pytest.mark.also("cluster")
+
 Wait = Callable[..., Coroutine[Any, Any, object]]
 
 #: Long enough not to end by itself in a test on a slow machine.

@@ -28,6 +28,8 @@ from tests.support.waiting import (
     until_waiting,
 )
 
+pytestmark = pytest.mark.also("floor")
+
 
 async def test_id_is_a_uuid_of_its_own(clients: ClientFactory) -> None:
     first, second = clients(), clients()

@@ -25,6 +25,8 @@ from tests.support.scripts.fair import WAIT, FairScripts
 from tests.support.streams import answered
 from tests.support.waiting import set_safety_poll, until, until_async, until_listening
 
+pytestmark = pytest.mark.also("cluster")
+
 #: Long enough for waiters to stay alive on a busy machine.
 LEASE = 3.0
 

@@ -34,6 +34,8 @@ from tests.support.waiting import (
     until_waiting,
 )
 
+pytestmark = pytest.mark.also("cluster")
+
 
 @pytest_asyncio.fixture
 async def latch(client: Redisson) -> AsyncIterator[CountDownLatch]:

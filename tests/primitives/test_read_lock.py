@@ -23,6 +23,8 @@ from tests.support.counting import Counted
 from tests.support.leases import all_due_now, renew_now, renewed_at_once
 from tests.support.waiting import set_safety_poll, until, until_async, until_listening
 
+pytestmark = pytest.mark.also("cluster")
+
 
 @pytest.fixture
 def lock(client: Redisson) -> ReadLock:

@@ -16,6 +16,8 @@ from tests.fixtures.redis_server import ProxyFactory
 from tests.support.fair_locks import die
 from tests.support.waiting import set_safety_poll, until, until_async, until_listening
 
+pytestmark = pytest.mark.also("cluster")
+
 NAME = "semaphore"
 
 

@@ -21,6 +21,8 @@ from tests.support.counting import Counted
 from tests.support.leases import granted_in_time, renewed_at_once
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.also("cluster")
+
 
 class TestCosts:
     async def test_a_hand_off_to_a_writer_is_one_message_and_one_question(
