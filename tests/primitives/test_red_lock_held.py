@@ -26,6 +26,36 @@ def renew_all(fleet: Fleet) -> None:
 # Re-entry.
 
 
+@pytest.mark.parametrize(
+    ("outer", "inner"),
+    [("multi", "red"), ("red", "multi"), ("multi", "multi of red"), ("multi of red", "multi")],
+)
+async def test_composites_of_the_same_members_count_their_own_leases(
+    fleet: Fleet, outer: str, inner: str
+) -> None:
+    client, *others = fleet.clients(2)
+    members = [each.get_lock("k") for each in (client, *others)]
+    red = client.get_red_lock(*members)
+    of_red = client.get_multi_lock(red)
+    made = {"multi": client.get_multi_lock(*members), "red": red, "multi of red": of_red}
+
+    async def counts() -> list[tuple[int, int]]:
+        return [
+            (await made[each].hold_count(), made[each].statistics().held_leases)
+            for each in (outer, inner)
+        ]
+
+    async with made[outer]:
+        assert await counts() == [(1, 1), (0, 0)]
+        with pytest.raises(NotHeldError):
+            await made[inner].release()
+        async with made[inner]:
+            assert await counts() == [(1, 1), (1, 1)]
+        assert await counts() == [(1, 1), (0, 0)]
+    assert await counts() == [(0, 0), (0, 0)]
+    assert await fleet.held() == 0
+
+
 async def test_member_that_is_held_already_is_entered_again(fleet: Fleet) -> None:
     lock = fleet.red_lock(3)
     members = lock._members
