@@ -64,8 +64,8 @@ class CompositeOwnership:
         self.key: bytes = b"\0".join(
             database_of(each).encode() + b"\0" + each.commands.key for each in owners
         )
-        # That of a read side and that of a write side are two, and so are that of a red lock and that
-        # of the members of the red lock.
+        # That of a read side and that of a write side are two, and so are that of a red lock and
+        # that of the members of the red lock.
         kinds = b"".join(b"%d:%b" % (len(each), each) for each in map(_hold_key, members))
         self.hold_key: bytes = kind.encode() + b":" + self.key + b"\0" + kinds
         self.holds: TaskHolds[CompositeHold] = self.context.registry.holds.get(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import cProfile
 import gc
+from collections.abc import Callable
 
 import pytest
 
@@ -236,6 +238,29 @@ class TestSharedLeases:
         lease_ms = setup.last.values["lease_ms"]
         assert isinstance(lease_ms, int)
         assert lease_ms == pytest.approx(LEASE * 2000 / 3, abs=LEASE * 1000 / 48)
+
+
+def calls(action: Callable[[], object]) -> int:
+    """Return how many functions are called."""
+    profile = cProfile.Profile()
+    profile.runcall(action)
+    return sum(entry.callcount for entry in profile.getstats())
+
+
+async def test_ten_thousand_ended_leases_cost_nothing_afterwards(setup: Setup) -> None:
+    make_lease(setup.hold(1))
+    # A period with one hold, and the same with ten thousand beside it that nobody released.
+    alone = calls(lambda: setup.clock.sleep(LEASE / 3))
+    await setup.executor.answer_all()
+    kept = []
+    for number in range(2, 10_002):
+        hold = setup.hold(number, lease_time=1.0 + number / 1e5, renewed=False)
+        kept.append(make_lease(hold, limit=hold.ends_at))
+    setup.clock.sleep(2.0)
+    assert all(lease._state == "lost" for lease in kept)
+    await setup.executor.answer_all()
+    crowded = calls(lambda: setup.clock.sleep(LEASE / 3))
+    assert crowded <= 2 * alone, (crowded, alone)
 
 
 async def test_the_watchdog_never_sleeps_long_while_something_is_held(setup: Setup) -> None:
