@@ -64,8 +64,8 @@ class CompositeOwnership:
         self.key: bytes = b"\0".join(
             database_of(each).encode() + b"\0" + each.commands.key for each in owners
         )
-        # That of a read side and that of a write side are two, and so are that of a red lock and that
-        # of the members of the red lock.
+        # That of a read side and that of a write side are two, and so are that of a red lock and
+        # that of its members.
         keys = [_hold_key(member) for member in members]
         kinds = b"".join(b"%d:" % len(key) + key for key in keys)
         self.hold_key: bytes = kind.encode() + b":" + self.key + b"\0" + kinds
