@@ -16,8 +16,6 @@ export VENV ?= .venv
 JOBS ?= 4
 # The release of Redisson that the interop tests talk to.
 REDISSON ?= 4.7.0
-# How long `jepsen-long` goes on.
-HOURS ?= 8
 
 bin := $(VENV)/bin
 pytest := $(bin)/python -m pytest -q
@@ -26,7 +24,7 @@ make = $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo docs screenshots sync fmt check unit test test-more test-stalled test-demos judge legs interop newest-environment floor-environment tests-environment coverage soak fuzz \
-	simulate mutants jepsen jepsen-mutants jepsen-long bench bench-crowd bench-goals manifest \
+	simulate mutants jepsen jepsen-mutants bench bench-crowd manifest \
 	build clean
 
 help: ## list the targets
@@ -161,13 +159,6 @@ jepsen: $(VENV)/.checks ## attack the locks and judge the histories; ARGS="--wor
 jepsen-mutants: $(VENV)/.checks ## sabotages, each of which a named checker must catch; ARGS="--html red.html"
 	$(bin)/python -m tests.jepsen --mutants $(ARGS)
 
-# Stopped and started again it goes on, with other plans and the same totals.
-jepsen-long: $(VENV)/.checks ## random workloads and nemeses for HOURS; the totals are in build/jepsen
-	$(bin)/python -m tests.jepsen --hours $(HOURS) --json build/jepsen/totals.json --html build/jepsen/report.html $(ARGS)
-
-goals := --only calls,pairs,handoff,processes,primitives,red,renewals,imports \
-	--sides 'redis-py*,bare*,rueidislock*,pottery*'
-
 # An environment of its own, on the newest Python here: what rivals need must not disturb
 # development.
 $(VENV)-bench/.bench: pyproject.toml
@@ -180,15 +171,9 @@ $(VENV)-bench/.bench: pyproject.toml
 bench: $(VENV)-bench/.bench ## compare with rivals, for an hour; ARGS="--quick --only 'red*' --json out.json"
 	$(VENV)-bench/bin/python -m benchmarks.run $(ARGS)
 
-rivals_of_crowd := bare stream*,redis-py,rueidislock*,Redisson (Java)
-
 bench-crowd: $(VENV)-bench/.bench ## hand-offs among many clients, and the limit; writes docs/performance.md
-	$(VENV)-bench/bin/python -m benchmarks.run --only pairs,crowd --sides '$(rivals_of_crowd)' \
-		--json benchmarks/results/crowd.json
+	$(VENV)-bench/bin/python -m benchmarks.run @benchmarks/crowd.args
 	$(VENV)-bench/bin/python -m benchmarks.page
-
-bench-goals: $(VENV)-bench/.bench ## the rows of the goals, without Java; ARGS="--json out.json"
-	$(VENV)-bench/bin/python -m benchmarks.run $(goals) $(ARGS)
 
 manifest: $(VENV)/.runtime ## write lua/manifest.txt; refuses a changed text without a new version
 	$(bin)/python -m redisson_py scripts --write lua/manifest.txt

@@ -77,7 +77,7 @@ class TestLeases:
     async def test_a_permit_that_the_watchdog_renews_stays_taken_for_java(
         self, clients: ClientFactory, redis: Redis, theirs: JavaObject
     ) -> None:
-        holder = clients(lease_time=6)
+        holder = clients(lease_time=12)
         ours = holder.get_permit_expirable_semaphore(NAME, 1)
         permit = await ours.acquire()
         first_end = await redis.zscore(LEASES, bytes.fromhex(permit.id))
@@ -100,7 +100,7 @@ class TestLeases:
     ) -> None:
         """Redisson knows these leases: nobody of ours need be there."""
         await theirs.call("trySetPermits", 2)
-        async with holder(server_url, 2, "expirable", 2) as process:
+        async with holder(server_url, 8, "expirable", 2) as process:
             waiting = theirs.call("acquire", 2, LONG, MS, thread="a")
             await until_asleep(theirs, "a")
             process.kill()
