@@ -89,7 +89,7 @@ COMPOSITE = (
         "a multi lock of a red lock counts no leases",
         "statistics count the leases that are held",
         "redisson_py/composite/_hold.py",
-        "        leases = [cast(\"Lease\", each) for each in above if each is not None]\n",
+        '        leases = [cast("Lease", each) for each in above if each is not None]\n',
         "        made.update(each for each in above if isinstance(each, CompositeLease))\n"
         "        leases = []\n",
         (_HELD,),
