@@ -163,7 +163,7 @@ MUTANTS = (
         "redisson_py/_engine/wakeups.py",
         "        if seat.woken:\n            self._pass_on",
         "        if False:\n            self._pass_on",
-        ("tests/unit/test_wakeup_schedules.py",),
+        ("tests/unit/test_waiting_schedules.py",),
     ),
     Mutant(
         "not subscribed again",
