@@ -204,20 +204,6 @@ async def test_a_wait_that_fails(
     await lease.release()
 
 
-async def test_each_entry_of_a_task_is_told(client: Redisson, told: Recorder) -> None:
-    lock = client.get_fenced_lock("k")
-    async with lock as outer:
-        async with lock as inner:
-            assert inner.owner == outer.owner
-    owner, token = outer.owner, outer.token
-    acquired, released = told.of(AcquiredEvent), told.of(ReleasedEvent)
-    assert acquired == [AcquiredEvent("k", "fenced lock", owner, token, 0.0)] * 2
-    assert [(event.owner, event.token) for event in released] == [(owner, token)] * 2
-    assert released[0].held_for < released[1].held_for
-    assert told.story == ["acquired fenced lock k"] * 2 + ["released fenced lock k"] * 2
-    assert client.statistics().acquires == 2
-
-
 async def test_each_end_names_the_acquisition_that_it_ends(
     client: Redisson, told: Recorder
 ) -> None:
