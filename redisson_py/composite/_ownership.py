@@ -65,8 +65,9 @@ class CompositeOwnership:
             database_of(each).encode() + b"\0" + each.commands.key for each in owners
         )
         # That of a read side and that of a write side are two, and so are that of a red lock and
-        # that of the members of the red lock.
-        kinds = b"".join(b"%d:%b" % (len(each), each) for each in map(_hold_key, members))
+        # that of its members.
+        keys = [_hold_key(member) for member in members]
+        kinds = b"".join(b"%d:" % len(key) + key for key in keys)
         self.hold_key: bytes = kind.encode() + b":" + self.key + b"\0" + kinds
         self.holds: TaskHolds[CompositeHold] = self.context.registry.holds.get(
             self.hold_key, TaskHolds

@@ -73,8 +73,8 @@ COMPOSITE = (
         "a red lock in a multi lock is known by its members only",
         "a release gives back only what its own lock acquired",
         "redisson_py/composite/_ownership.py",
-        "        return ownership.hold_key\n",
-        '        return b"".join(each.commands.hold_key for each in ownership.owners)\n',
+        "keys = [_hold_key(member) for member in members]",
+        "keys = [owner.commands.hold_key for owner in owners]",
         (_HELD,),
     ),
     Mutant(
