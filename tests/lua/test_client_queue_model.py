@@ -212,7 +212,7 @@ class Line(RuleBasedStateMachine):
             reply = self.go(
                 self.queue.asks(client, lease_ms=lease_ms, owner=self.owner(client), yields=yields)
             )
-            outcome = self.model.asks(client, owner)
+            outcome = self.model.asks(client, self.owner(client))
             if outcome == "granted":
                 assert reply is None
                 ahead = before[: before.index(client)] if client in before else before
