@@ -24,7 +24,7 @@ make = $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo docs screenshots sync fmt check unit test test-more test-stalled test-demos judge legs interop newest-environment floor-environment tests-environment coverage soak fuzz \
-	simulate mutants jepsen jepsen-mutants bench bench-crowd manifest \
+	simulate mutants jepsen bench bench-crowd manifest \
 	build clean
 
 help: ## list the targets
@@ -150,14 +150,11 @@ fuzz: $(VENV)/.checks ## hostile servers, publishers and inputs; ARGS="--seconds
 simulate: $(VENV)/.checks ## worlds of a seed each, in simulated time; ARGS="--seeds 1000000 --from 0 --jobs 2"
 	$(bin)/python -m tests.simulation $(ARGS)
 
-mutants: $(VENV)/.checks ## sabotage the code line by line: the tests must notice each time
+mutants: $(VENV)/.checks ## sabotage the code line by line: tests, checkers or seeds must notice; ARGS="--judge jepsen fair"
 	$(bin)/python -m tests.mutants $(ARGS)
 
 jepsen: $(VENV)/.checks ## attack the locks and judge the histories; ARGS="--workload mutex --nemesis kill,pause --seconds 60 --seed 7" or "--list"
 	$(bin)/python -m tests.jepsen $(ARGS)
-
-jepsen-mutants: $(VENV)/.checks ## sabotages, each of which a named checker must catch; ARGS="--html red.html"
-	$(bin)/python -m tests.jepsen --mutants $(ARGS)
 
 # An environment of its own, on the newest Python here: what rivals need must not disturb
 # development.

@@ -31,11 +31,11 @@ class TestJoining:
         await queue.acquire(HOLDER)
         for place, client in enumerate((X, Y)):
             left, *rest = await queue.asks(client)
-            assert LEASE - 5000 < left <= LEASE
+            assert LEASE - 20_000 < left <= LEASE
             assert rest == [place, 0]
         assert await queue.asks(Z) == [-1, 2, 0]
         assert await queue.waiting() == [X, Y, Z]
-        assert 55_000 < await ask(queue.redis, "PTTL", queue.clients) <= 60_000
+        assert 40_000 < await ask(queue.redis, "PTTL", queue.clients) <= 60_000
 
     async def test_the_first_two_hear_of_a_holder_that_calls_nobody(
         self, queue: QueueScripts
@@ -56,7 +56,7 @@ class TestJoining:
         before = await everything(redis)
         left = await queue.acquire(owner_of(X))
         assert left is not None
-        assert LEASE - 5000 < left <= LEASE
+        assert LEASE - 20_000 < left <= LEASE
         assert await everything(redis) == before
 
     async def test_who_has_left_does_not_join(self, queue: QueueScripts, redis: Redis) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Attack, Mutant
 
 _BLOCK = "redisson_py/_engine/block.py"
 _OWNERSHIP = "redisson_py/_engine/ownership.py"
@@ -32,6 +32,7 @@ PLAIN = (
         "            ownership.abandon(begun)\n            raise",
         "            raise",
         (_SWEEP,),
+        jepsen=Attack("leaks", "brief", ("cancel",)),
     ),
     Mutant(
         "a plain release that was cancelled keeps the queue waiting",
@@ -201,5 +202,6 @@ PLAIN = (
         "if plain and fields == 2 then",
         "if plain then",
         (_SHORT_WAYS,),
+        jepsen=Attack("read-write", "read-write", seconds=3),
     ),
 )
