@@ -65,9 +65,9 @@ class CompositeOwnership:
             database_of(each).encode() + b"\0" + each.commands.key for each in owners
         )
         # That of a read side and that of a write side are two.
-        kinds = b"\0".join(each.commands.hold_key for each in owners)
-        self.hold_key: bytes = kind.encode() + b":" + self.key + b"\0" + kinds
-        self.holds: TaskHolds[CompositeHold] = self.context.registry.holds.get(
+        kinds = "\0".join(each.commands.hold_kind for each in owners)
+        self.hold_key: bytes = kind.encode() + b":" + self.key + b"\0" + kinds.encode()
+        self.holds: TaskHolds[CompositeHold] = self.context.registry.holds[kind].get(
             self.hold_key, TaskHolds
         )
 
