@@ -16,10 +16,6 @@ export VENV ?= .venv
 JOBS ?= 4
 # The release of Redisson that the interop tests talk to.
 REDISSON ?= 4.7.0
-# How often a slot moves in each test of it in the soak; five times in the suite.
-MOVES ?= 50
-# How long `jepsen-long` goes on.
-HOURS ?= 8
 
 bin := $(VENV)/bin
 pytest := $(bin)/python -m pytest -q
@@ -27,9 +23,8 @@ pytest := $(bin)/python -m pytest -q
 make = $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo docs screenshots sync fmt check unit test test-more test-stalled test-valkey \
-	test-demos legs interop newest-environment floor-environment tests-environment coverage soak fuzz \
-	simulate mutants jepsen jepsen-mutants jepsen-long bench bench-quick bench-crowd bench-goals manifest \
+.PHONY: help install demo docs screenshots sync fmt check unit test test-more test-stalled test-demos judge legs interop newest-environment floor-environment tests-environment coverage soak fuzz \
+	simulate mutants jepsen bench bench-crowd manifest \
 	build clean
 
 help: ## list the targets
@@ -111,13 +106,13 @@ test-more: $(VENV)/.checks ## everything else, half an hour to an hour: topologi
 test-stalled: $(VENV)/.checks ## `make test` while its processes stop at random for 0.3 s; ARGS="--seed 7"
 	$(bin)/python -m tests.stalled $(ARGS) $(make) test
 
-test-valkey: $(VENV)/.checks ## all tests on Valkey, plain asyncio, one after the other: an hour or two
-	$(pytest)
-
 test-demos: $(VENV)/.runtime ## each demo once
 	$(make) demo
 	$(make) demo CLUSTER=1
 	$(make) demo TOUR=1
+
+judge: $(VENV)/.checks ## what judges one part, in a minute or two: PART=fair; lists the parts without it
+	@$(legs) judge $(if $(PART),--part $(PART)) $(ARGS)
 
 legs: $(VENV)/.checks ## list the legs; each is a target: `make test-cluster`
 	@$(legs) list
@@ -146,12 +141,8 @@ tests-environment: $(VENV)/.runtime
 coverage: $(VENV)/.checks ## lines and branches that the tests reach
 	$(bin)/coverage run -m pytest -q && $(bin)/coverage report --fail-under=90
 
-soak: $(VENV)/.checks ## lost replies, lifecycles, outages, losses, slots that move; ARGS="--lost 100000" LIFECYCLES="--examples 500" OUTAGE="--seconds 60" LOSSES="--runs 500" MOVES=20
-	$(bin)/python -m tests.soak.lost_replies $(ARGS)
-	$(bin)/python -m tests.soak.lifecycles $(LIFECYCLES)
-	$(bin)/python -m tests.soak.outage $(OUTAGE)
-	$(bin)/python -m tests.soak.loss_margin $(LOSSES)
-	MOVES=$(MOVES) $(pytest) tests/topology/test_cluster_moves.py
+soak: $(VENV)/.checks ## lost replies, lifecycles, outages, losses, moves, for long; ARGS="lost_replies --lost 100000" runs one of them
+	$(bin)/python -m tests.soak $(ARGS)
 
 fuzz: $(VENV)/.checks ## hostile servers, publishers and inputs; ARGS="--seconds 600 --seed 7"
 	$(bin)/python -m tests.fuzz $(ARGS)
@@ -159,21 +150,11 @@ fuzz: $(VENV)/.checks ## hostile servers, publishers and inputs; ARGS="--seconds
 simulate: $(VENV)/.checks ## worlds of a seed each, in simulated time; ARGS="--seeds 1000000 --from 0 --jobs 2"
 	$(bin)/python -m tests.simulation $(ARGS)
 
-mutants: $(VENV)/.checks ## sabotage the code line by line: the tests must notice each time
+mutants: $(VENV)/.checks ## sabotage the code line by line: tests, checkers or seeds must notice; ARGS="--judge jepsen fair"
 	$(bin)/python -m tests.mutants $(ARGS)
 
 jepsen: $(VENV)/.checks ## attack the locks and judge the histories; ARGS="--workload mutex --nemesis kill,pause --seconds 60 --seed 7" or "--list"
 	$(bin)/python -m tests.jepsen $(ARGS)
-
-jepsen-mutants: $(VENV)/.checks ## sabotages, each of which a named checker must catch; ARGS="--html red.html"
-	$(bin)/python -m tests.jepsen --mutants $(ARGS)
-
-# Stopped and started again it goes on, with other plans and the same totals.
-jepsen-long: $(VENV)/.checks ## random workloads and nemeses for HOURS; the totals are in build/jepsen
-	$(bin)/python -m tests.jepsen --hours $(HOURS) --json build/jepsen/totals.json --html build/jepsen/report.html $(ARGS)
-
-goals := --only calls,pairs,handoff,processes,primitives,red,renewals,imports \
-	--sides 'redis-py*,bare*,rueidislock*,pottery*'
 
 # An environment of its own, on the newest Python here: what rivals need must not disturb
 # development.
@@ -184,21 +165,12 @@ $(VENV)-bench/.bench: pyproject.toml
 	$(VENV)-bench/bin/pip install -q --group bench || echo "not all rivals can be installed here"
 	@touch $@
 
-bench: $(VENV)-bench/.bench ## compare with rivals, longest of the three; ARGS="--only 'red*' --json out.json"
+bench: $(VENV)-bench/.bench ## compare with rivals, for an hour; ARGS="--quick --only 'red*' --json out.json"
 	$(VENV)-bench/bin/python -m benchmarks.run $(ARGS)
 
-bench-quick: $(VENV)-bench/.bench ## the same rows with fewer rounds
-	$(VENV)-bench/bin/python -m benchmarks.run --quick $(ARGS)
-
-rivals_of_crowd := bare stream*,redis-py,rueidislock*,Redisson (Java)
-
 bench-crowd: $(VENV)-bench/.bench ## hand-offs among many clients, and the limit; writes docs/performance.md
-	$(VENV)-bench/bin/python -m benchmarks.run --only pairs,crowd --sides '$(rivals_of_crowd)' \
-		--json benchmarks/results/crowd.json
+	$(VENV)-bench/bin/python -m benchmarks.run @benchmarks/crowd.args
 	$(VENV)-bench/bin/python -m benchmarks.page
-
-bench-goals: $(VENV)-bench/.bench ## the rows of the goals, without Java; ARGS="--json out.json"
-	$(VENV)-bench/bin/python -m benchmarks.run $(goals) $(ARGS)
 
 manifest: $(VENV)/.runtime ## write lua/manifest.txt; refuses a changed text without a new version
 	$(bin)/python -m redisson_py scripts --write lua/manifest.txt

@@ -60,9 +60,8 @@ class Leg:
 #: `make test`, the longest first.
 HEART = {
     "heart-lives": Leg(about="whole lives", folders="tests/lifecycle", options="-m heart"),
-    "heart-units": Leg(
-        about="no server", folders="tests/unit tests/house tests/lua", options="-m heart"
-    ),
+    "heart-lua": Leg(about="the scripts", folders="tests/lua", options="-m heart"),
+    "heart-units": Leg(about="no server", folders="tests/unit tests/house", options="-m heart"),
     "heart-stores": Leg(
         about="other stores, topologies, processes, threads",
         folders="tests/stores tests/topology tests/system tests/sync",
@@ -209,6 +208,41 @@ ALONE = {"stores": Leg(about="the other stores, all tests of them", folders="tes
 
 LEGS = HEART | MORE | ALONE
 
+#: `make judge PART=fair`: what judges one part of the package, in a minute or two.
+PARTS = {
+    "lock": "-m heart tests/contract tests/primitives/test_lock.py tests/lua/test_lock_scripts.py"
+    " tests/lua/test_golden_vectors.py -k 'lock and not (fair or fenced or read or write or multi"
+    " or red or reentrant or permit or semaphore)'",
+    "fair": "-m heart tests/contract tests/primitives tests/lua -k fair",
+    "fenced": "-m heart tests/contract tests/primitives tests/lua -k fenced",
+    "read-write": "-m heart tests/contract tests/primitives tests/lua"
+    " -k 'read_lock or write_lock or read_write or writers'",
+    "semaphores": "-m heart tests/contract tests/primitives tests/lua"
+    " -k 'semaphore or permit or unit_queue'",
+    "latch-barrier": "-m heart tests/primitives tests/lua tests/faults -k 'latch or barrier'",
+    "multi-red": "-m heart tests/contract tests/primitives tests/faults -k 'multi or red_lock'",
+    "holding": "tests/unit -k 'hold or schedule or watchdog or lost or lease'",
+    "waiting": "tests/unit -k 'waiting or queue or wakeup or bus or listener'",
+    "lives": "-m heart tests/lifecycle/test_state_machine.py tests/lifecycle/test_late_changes.py"
+    " tests/lifecycle/test_blocks_left_elsewhere.py tests/lifecycle/test_release_inside_block.py",
+    "client-queue": "-m heart tests/lua tests/crowd -k 'client_queue or crowd'",
+    "stream": "tests/stream",
+    "lost-replies": "-m heart tests/faults -k 'lost_replies or late_duplicates'",
+    "cluster": "-m heart tests/topology tests/stream -k cluster",
+    "sentinel": "-m heart tests/topology -k sentinel",
+    "postgres": "-m heart tests/stores tests/contract -k postgres",
+    "mysql": "-m heart tests/stores tests/contract -k 'mysql or mariadb'",
+    "etcd": "-m heart tests/stores tests/contract -k etcd",
+    "zookeeper": "-m heart tests/stores tests/contract -k zookeeper",
+    "java": "tests/interop/test_same_steps.py tests/interop/test_exclusion.py"
+    " tests/interop/test_same_counts.py",
+    "sync": "tests/sync/test_same_api.py tests/sync/test_locks.py tests/sync/test_others.py",
+    "cli": "tests/cli -k 'run or usage'",
+    "tracing": "tests/integrations -k opentelemetry",
+    "docs": "-m heart tests/docs",
+    "house": "tests/house",
+}
+
 
 @dataclass(slots=True)
 class Outcome:
@@ -238,7 +272,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.legs", description=(__doc__ or "").split("\n")[0]
     )
-    parser.add_argument("name", choices=["heart", "more", "list", *LEGS], metavar="NAME")
+    parser.add_argument("name", choices=["heart", "more", "list", "judge", *LEGS], metavar="NAME")
+    parser.add_argument("--part", choices=PARTS, help="what `judge` judges")
     parser.add_argument("--jobs", type=int, default=4, help="how many legs run at once")
     parser.add_argument("--called", default="", help="what to call it in the last line")
     arguments, options = parser.parse_known_args()
@@ -246,6 +281,12 @@ def main() -> int:
     if name == "list":
         sys.stdout.writelines(f"{leg:<18}{each.about}\n" for leg, each in LEGS.items())
         return 0
+    if name == "judge":
+        if arguments.part is None:
+            sys.stdout.write(f"the parts: {', '.join(PARTS)}\n")
+            return 0
+        words = [sys.executable, "-m", "pytest", "-q", *shlex.split(PARTS[arguments.part])]
+        return subprocess.run([*words, *options], check=False).returncode
     if name in LEGS:
         return subprocess.run(_words(name, options), check=False).returncode
     began = time.monotonic()

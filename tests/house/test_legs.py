@@ -224,3 +224,10 @@ def test_what_a_leg_names_is_there(name: str) -> None:
         files = (repository.ROOT / folder).rglob("*.py")
         marks = [re.findall(r"mark\.also\(([^)]*)\)", path.read_text("utf-8")) for path in files]
         assert any(f'"{name}"' in mark for found in marks for mark in found), folder
+
+
+@pytest.mark.parametrize("part", legs.PARTS)
+def test_what_judges_a_part_is_there(part: str) -> None:
+    paths = re.findall(r"tests/[\w/.]+", legs.PARTS[part])
+    assert paths
+    assert all((repository.ROOT / path).exists() for path in paths)

@@ -11,7 +11,6 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import (
-    AcquireTimeoutError,
     LeaseLostError,
     NotHeldError,
     PermitExpirableSemaphore,
@@ -268,15 +267,3 @@ class TestWakeUps:
             await until_listening(client)
             await ours.add_permits(2)
         assert await counted(ours, theirs) == (2, 0)
-
-    @pytest.mark.usefixtures("old_busy_counts")
-    async def test_a_waiter_that_times_out_leaves_nothing(
-        self, ours: PermitExpirableSemaphore, theirs: JavaObject
-    ) -> None:
-        await ours.try_set_permits(1)
-        permit = await ours.acquire()
-        assert await theirs.call("tryAcquire", 50, LONG, MS) is None
-        with pytest.raises(AcquireTimeoutError):
-            await ours.acquire(timeout=0.5)
-        await permit.release()
-        assert await counted(ours, theirs) == (1, 0)

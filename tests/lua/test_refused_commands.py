@@ -217,7 +217,7 @@ class TestSemaphores:
         assert await alone.value() == 5
         assert list(await everything(redis)) == [alone.key]
 
-    @pytest.mark.parametrize("rule", ["-incrby", "-zadd", "-hset"])
+    @pytest.mark.parametrize("rule", ["-incrby", "-zadd", "-hset", "-time", "-pttl"])
     async def test_the_first_owner_gets_nothing(
         self, poor: Scripts, redis: Redis, forbid: Forbid, rule: str
     ) -> None:
