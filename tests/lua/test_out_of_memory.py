@@ -94,7 +94,7 @@ async def test_busy_is_still_told(any_lock: AnyLock, redis: Redis) -> None:
     await fill(redis)
     reply = await any_lock.acquire(B)
     assert reply is not None
-    assert LEASE - 5000 < reply <= LEASE
+    assert LEASE - 20_000 < reply <= LEASE
     assert await everything(redis) == before
 
 
@@ -114,7 +114,7 @@ async def test_an_undo_frees_the_lock_and_leaves_its_tombstone(
     await fill(redis)
     assert await any_lock.undo(A) == 1
     assert list(await everything(redis)) == [any_lock.tombstone(A)]
-    assert TOMBSTONE - 5000 < await redis.pttl(any_lock.tombstone(A)) <= TOMBSTONE
+    assert TOMBSTONE - 20_000 < await redis.pttl(any_lock.tombstone(A)) <= TOMBSTONE
 
 
 @pytest.mark.parametrize("kind", ["plain", "read", "write"])
@@ -124,7 +124,7 @@ async def test_a_renewal_and_a_new_lease_are_carried_out(any_lock: AnyLock, redi
     assert await any_lock.renew(A, LONG) == 1
     assert await any_lock.left() > LEASE
     assert await any_lock.set_lease(A, LEASE) == 1
-    assert LEASE - 5000 < await any_lock.left() <= LEASE
+    assert LEASE - 20_000 < await any_lock.left() <= LEASE
 
 
 @release_kinds

@@ -47,8 +47,8 @@ class TestRenew:
         await redis.persist(rw.key)
         await redis.persist(rw.hold_key(A))
         assert await rw.read.renew(A) == 1
-        assert LEASE - 5000 < await rw.left() <= LEASE
-        assert LEASE - 5000 < await rw.hold_left(A) <= LEASE
+        assert LEASE - 20_000 < await rw.left() <= LEASE
+        assert LEASE - 20_000 < await rw.hold_left(A) <= LEASE
 
     @pytest.mark.parametrize("gone", ["the field", "its leases", "everything"])
     async def test_a_reader_that_is_gone_is_not_renewed_and_nothing_is_made(
@@ -106,7 +106,7 @@ class TestRelease:
         await rw.read.acquire(B)
         await redis.persist(rw.key)
         assert await rw.read.release(B) == 0
-        assert LEASE - 5000 < await rw.left() <= LEASE
+        assert LEASE - 20_000 < await rw.left() <= LEASE
 
     async def test_an_impossible_count_of_another_reader_does_not_stop_the_server(
         self, rw: ReadWriteScripts, redis: Redis
@@ -162,7 +162,7 @@ class TestInspect:
         assert LEASE < left <= LONG
         assert mode == b"write"
         assert rest[:5] == [f"{A}:write".encode(), 1, -2, A.encode(), 1]
-        assert LEASE - 5000 < rest[5] <= LEASE
+        assert LEASE - 20_000 < rest[5] <= LEASE
 
     async def test_a_key_of_another_type_is_an_error(
         self, rw: ReadWriteScripts, redis: Redis
@@ -187,7 +187,7 @@ async def test_a_lock_that_was_cut_off_lives_as_long_as_this_reader_again(
 async def test_with_no_lease_nothing_else_is_changed(rw: ReadWriteScripts, redis: Redis) -> None:
     await rw.read.acquire(A, lease_ms=LEASE)
     assert [await rw.read.renew(A, 0), await rw.read.renew(B, 0)] == [1, 0]
-    assert LEASE - 5000 < await rw.left() <= LEASE
+    assert LEASE - 20_000 < await rw.left() <= LEASE
     for key in (rw.key, rw.hold_key(A)):
         await redis.persist(key)
     assert await rw.read.renew(A, 0) == 1
