@@ -60,9 +60,8 @@ class Leg:
 #: `make test`, the longest first.
 HEART = {
     "heart-lives": Leg(about="whole lives", folders="tests/lifecycle", options="-m heart"),
-    "heart-units": Leg(
-        about="no server", folders="tests/unit tests/house tests/lua", options="-m heart"
-    ),
+    "heart-lua": Leg(about="the scripts", folders="tests/lua", options="-m heart"),
+    "heart-units": Leg(about="no server", folders="tests/unit tests/house", options="-m heart"),
     "heart-stores": Leg(
         about="other stores, topologies, processes, threads",
         folders="tests/stores tests/topology tests/system tests/sync",

@@ -14,7 +14,6 @@ from tests.support.scripts.client_queue import (
     X,
     Y,
     Z,
-    freed,
     in_line,
 )
 
@@ -61,28 +60,6 @@ async def test_a_forced_release_calls_the_first_once(queue: QueueScripts, heard:
 
 
 class TestLeaving:
-    async def test_who_leaves_a_held_lock_tells_the_new_second(
-        self, queue: QueueScripts, heard: Hearing
-    ) -> None:
-        await in_line(queue, X, Y, Z)
-        assert await queue.leaves(Y) == 1
-        assert await queue.waiting() == [X, Z]
-        assert (await heard(X), await heard(Z)) == ([], ["2"])
-        assert await queue.leaves(Y) == 0
-        assert (await heard(X), await heard(Z)) == ([], [])
-        assert await queue.leaves(Z) == await queue.leaves(X) == 1
-        assert (await queue.entries(), await queue.called()) == ({}, None)
-
-    async def test_it_calls_the_first_of_a_free_lock_if_nobody_was_called(
-        self, queue: QueueScripts, heard: Hearing
-    ) -> None:
-        await freed(queue, X, Y)
-        assert await queue.leaves(Y) == 1
-        assert (await queue.called(), await heard(X)) == (X, ["0"])
-        # Late, and once more.
-        assert await queue.leaves(Y) == 0
-        assert await heard(X) == []
-
     async def test_late_it_spares_a_hold(self, queue: QueueScripts, redis: Redis) -> None:
         await in_line(queue, X)
         await queue.release(HOLDER)
