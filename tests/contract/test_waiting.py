@@ -13,7 +13,6 @@ from redisson_py import (
 )
 from redisson_py.locks.lock_like import LockLike
 from tests.contract.conftest import (
-    Servers,
     central,
     exclusive,
     exclusive_locks,
@@ -21,12 +20,13 @@ from tests.contract.conftest import (
     over,
     timed,
 )
+from tests.contract.servers import Servers
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.kinds import MakeLock
 from tests.support.last_look import answered_in_time
 from tests.support.leases import granted_in_time
-from tests.support.waiting import set_safety_poll, until_listening
+from tests.support.waiting import set_safety_poll
 
 
 async def test_try_acquire_is_none_when_busy(
@@ -142,12 +142,12 @@ async def test_after_the_release_it_is_the_next_tasks(
 
 @locks
 async def test_force_release_wakes_waiters(
-    lock: LockLike, make_rival: MakeLock, clients: ClientFactory
+    lock: LockLike, make_rival: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
     other = clients()
     lease = await lock.acquire()
     waiting = asyncio.create_task(make_rival(other).acquire())
-    await until_listening(other)
+    await servers.until_listening(other)
     assert await lock.force_release()
     async with await waiting:
         pass
@@ -158,13 +158,14 @@ async def test_release_wakes_a_waiter_of_another_client(
     lock: LockLike,
     make_rival: MakeLock,
     clients: ClientFactory,
+    servers: Servers,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     set_safety_poll(monkeypatch, 600)  # which would find it too, and so would the end of the lease
     other = clients()
     async with lock:
         waiting = asyncio.create_task(make_rival(other).acquire())
-        await until_listening(other)
+        await servers.until_listening(other)
     async with asyncio.timeout(25):
         lease = await waiting
     await lease.release()
@@ -206,6 +207,7 @@ async def test_release_while_the_waiter_was_cut_off_is_not_missed(
     make_rival: MakeLock,
     clients: ClientFactory,
     proxy: ProxyFactory,
+    servers: Servers,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     set_safety_poll(monkeypatch, 60)
@@ -213,7 +215,7 @@ async def test_release_while_the_waiter_was_cut_off_is_not_missed(
     waiter = clients(link.url)
     lease = await make_rival(clients()).acquire()
     waiting = asyncio.create_task(make_lock(waiter).acquire(timeout=50))
-    await until_listening(waiter)
+    await servers.until_listening(waiter)
     link.refuse()
     link.cut()
     await lease.release()
