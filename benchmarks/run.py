@@ -167,7 +167,7 @@ async def run(arguments: argparse.Namespace) -> None:
 
 def parse(words: list[str] | None = None) -> argparse.Namespace:
     """Return what the command line asks for."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.run")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", fromfile_prefix_chars="@")
     parser.add_argument("--quick", action="store_const", dest="size", const="quick")
     parser.add_argument("--size", choices=SIZES)
     parser.set_defaults(size="full")

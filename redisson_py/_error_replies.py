@@ -91,8 +91,11 @@ TABLE = (
     Row("WRONGTYPE", "", Meaning.KEY, "server.c: shared.wrongtypeerr"),
 )
 
-#: How Redis 6.2 wraps the error of a command that a script called.
-_IN_SCRIPT = re.compile(r"ERR Error running script .*: -(?=[A-Z]+ )")
+#: How Redis 6.2 wraps the error of a command that a script called, and if the script returns it.
+_IN_SCRIPT = re.compile(r"(?:ERR Error running script .*|@user_script: \d+): -(?=[A-Z]+ )")
+
+#: The same of an error without a code, which a script returns; if it is raised, ERR is the code.
+_WITHOUT_CODE = re.compile(r"@user_script: \d+: (?=[A-Z][a-z])")
 
 #: A command that the server does not have: asked for by a client, or by a script.
 _MISSING = re.compile(
@@ -110,8 +113,10 @@ _REPEATED = frozenset({Meaning.LATER, Meaning.ELSEWHERE, Meaning.MOVING})
 
 def unwrapped(text: str) -> str:
     """Return an error reply as it was said to a script, if one passed it on."""
-    wrapped = _IN_SCRIPT.match(text)
-    return text if wrapped is None else text[wrapped.end() :]
+    if (wrapped := _IN_SCRIPT.match(text)) is not None:
+        return text[wrapped.end() :]
+    bare = _WITHOUT_CODE.match(text)
+    return text if bare is None else "ERR " + text[bare.end() :]
 
 
 def meaning_of(text: str) -> Meaning:

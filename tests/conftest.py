@@ -17,7 +17,7 @@ settings.load_profile("busy machine")
 os.register_at_fork(after_in_child=gc.freeze)
 
 pytest_plugins = [
-    "tests.fixtures.heart",
+    "tests.fixtures.legs",
     "tests.fixtures.redis_server",
     "tests.fixtures.topologies",
     "tests.fixtures.own_network",

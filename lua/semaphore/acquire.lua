@@ -1,5 +1,5 @@
 --! script   semaphore.acquire
---! version  15
+--! version  16
 --! keys     counter:string permits:zset counts:hash tombstone:string total:string clients:zset
 --! args     owner:str units:int lease_ms:int start_units:int reclaims:int channel:str idle_ms:int needs:str compares:int client:str yields:int
 --! returns  nil = granted | int >= 0 = busy, ms until a lease is over | -1 = busy, nobody knows how long | -3 = void | -4 = there is no such semaphore | -5 = busy, and nobody of ours has what is missing | int <= -10 = nothing was done: there are other permits than start_units, -10 less this of them | array = busy: ms after which to ask again (-1 = not known), its place (see lib/await_units), 1 if some holder calls nobody, and -4, -5 as above or 0
@@ -32,26 +32,52 @@ end
 -- The short way: enough units, nobody waits, and the counter has no expiry. It comes before the
 -- functions, and looks at all numbers at once, because each of these costs nearly as much as a command.
 -- With so few digits none of them is too great to be exact.
-local found = redis.call('GET', counter)
 local records = redis.call('EXISTS', permits, counts, tombstone, clients)
 local nobody = records == 0
-if found and (nobody or records == 2) and idle_ms == '0'
-  and (compares == '0' or nobody and found == start_units)
-  and #units < 16 and #lease_ms < 16 and #reclaims < 16 and #found < 16 and #start_units < 16
+local plain = (nobody or records == 2) and idle_ms == '0'
+  and #units < 16 and #lease_ms < 16 and #reclaims < 16 and #start_units < 16
   and string.find(
-    units .. ' ' .. lease_ms .. ' ' .. reclaims .. ' ' .. found .. ' ' .. start_units,
-    '^[1-9]%d* [1-9]%d* [1-9]%d* [1-9]%d* %-?[1-9]%d*$'
+    units .. ' ' .. lease_ms .. ' ' .. reclaims .. ' ' .. start_units,
+    '^[1-9]%d* [1-9]%d* [1-9]%d* %-?[1-9]%d*$'
   )
-  and found - units >= 0 and redis.call('PTTL', counter) == -1
+if plain and nobody and redis.call('PTTL', counter) == -1 then
+  -- Nobody has any, so most likely there are enough: to take them says so at the cost of one command.
+  local time = redis.call('TIME')
+  local value = redis.pcall('INCRBY', counter, '-' .. units)
+  if type(value) == 'number' then
+    local done = true
+    if value >= 0 and value < 999999999999999
+      and (compares == '0' or value + units == start_units + 0)
+    then
+      local ends_at = string.format('%d', time[1] * 1000 + time[2] / 1000 + lease_ms)
+      done = redis.pcall('ZADD', permits, ends_at, owner)
+      if type(done) ~= 'table' then
+        done = redis.pcall('HSET', counts, owner, units)
+      end
+      if type(done) ~= 'table' then
+        return nil
+      end
+      redis.pcall('ZREM', permits, owner)
+    end
+    redis.call('INCRBY', counter, units)
+    if done ~= true then
+      return done
+    end
+  end
+end
+local found = redis.call('GET', counter)
+if plain and found and not nobody and compares == '0'
+  and #found < 16 and string.find(found, '^[1-9]%d*$') and found - units >= 0
+  and redis.call('PTTL', counter) == -1
   -- Others have some: all of them have both records, and this owner has none.
-  and (nobody or redis.call('PTTL', permits) == -1 and redis.call('HEXISTS', counts, owner) == 0
-    and redis.call('ZCARD', permits) == redis.call('HLEN', counts))
+  and redis.call('PTTL', permits) == -1 and redis.call('HEXISTS', counts, owner) == 0
+  and redis.call('ZCARD', permits) == redis.call('HLEN', counts)
 then
   local time = redis.call('TIME')
   local present = time[1] * 1000 + math.floor(time[2] / 1000)
   -- The lease of one of them may be over: the rest looks.
-  local last = not nobody and string.format('%d', present)
-  if not last or not redis.call('ZRANGEBYSCORE', permits, '0', last, 'LIMIT', '0', '1')[1] then
+  local last = string.format('%d', present)
+  if not redis.call('ZRANGEBYSCORE', permits, '0', last, 'LIMIT', '0', '1')[1] then
     redis.call('INCRBY', counter, '-' .. units)
     local done = redis.pcall('ZADD', permits, string.format('%d', present + lease_ms), owner)
     if type(done) ~= 'table' then

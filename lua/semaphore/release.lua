@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   semaphore.release
---! version  11
+--! version  12
 --! keys     counter:string permits:zset counts:hash tombstone:string version_key:string clients:zset
 --! args     owner:str units:int had_units:int channel:str tombstone_ms:int version:int version_ms:int
 --! returns  nil = nothing there | 0 = some given back, or superseded | int > 0 = all given back, one more than the clients told | -1 = all given back, and a client that waits was called
@@ -17,19 +17,19 @@ local channel, tombstone_ms = ARGV[4], ARGV[5]
 local version, version_ms = ARGV[6], ARGV[7]
 local clients = KEYS[6]
 
--- The short way, see semaphore.acquire: an owner gives everything back, and nobody waits. What is
--- refused here is taken back and left to the rest, which can do with less.
-local found = redis.call('GET', counter)
+-- The short way, see semaphore.acquire: an owner gives everything back, and nobody waits: the counter
+-- counts twice, so it is there and the queue is not. The counter changes first, because it then says what is
+-- free. What is refused here is taken back and left to the rest, which can do with less.
 local held = redis.call('HGET', counts, owner)
-if held and found and units == '0' and tombstone_ms == '0' and version == '0' and version_ms == '0'
-  and held == had_units and #held < 7 and #found < 7 and (held == '1' or string.find(held, '^[1-9]%d*$'))
-  and (found == '0' or string.find(found, '^[1-9]%d*$'))
-  and redis.pcall('EXISTS', clients) == 0
+if held and units == '0' and tombstone_ms == '0' and version == '0' and version_ms == '0'
+  and held == had_units and #held < 7 and (held == '1' or string.find(held, '^[1-9]%d*$'))
+  and redis.pcall('EXISTS', counter, counter, clients) == 2
 then
-  local value = found == '0' and held or string.format('%d', held + found)
-  local told = redis.call('PUBLISH', channel, value)
-  if type(redis.pcall('INCRBY', counter, held)) ~= 'table' then
-    if type(redis.pcall('HDEL', counts, owner)) ~= 'table' then
+  local value = redis.pcall('INCRBY', counter, held)
+  if type(value) == 'number' then
+    local told = value > 0 and value <= 2147483647
+      and redis.pcall('PUBLISH', channel, string.format('%d', value))
+    if type(told) == 'number' and type(redis.pcall('HDEL', counts, owner)) ~= 'table' then
       if type(redis.pcall('ZREM', permits, owner)) ~= 'table' then
         return 1 + told
       end
@@ -39,6 +39,7 @@ then
   end
 end
 
+local found = redis.call('GET', counter)
 local tombstone, version_key = KEYS[4], KEYS[5]
 --! include lib.whole
 --! include lib.integer

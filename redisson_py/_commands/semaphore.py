@@ -126,9 +126,8 @@ class SemaphoreCommands:
         """Return how many waiters a message is for."""
         return permit_wakes(message)
 
-    def field(self, owner: str) -> bytes:
-        """Return the name of an owner's permit in Redis."""
-        return owner.encode()
+    #: Returns the name of an owner's permit in Redis.
+    field: staticmethod[[str], bytes] = staticmethod(str.encode)
 
     def owner(self, field: bytes) -> str:
         """Return the owner from the name of a permit in Redis."""

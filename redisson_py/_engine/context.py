@@ -23,8 +23,11 @@ from redisson_py._statistics import Counts
 if TYPE_CHECKING:
     from redisson_py._engine.lease import Lease
 
-#: Number of queues, and of holds, that are kept before those that are not needed are dropped.
-_SWEEP_FROM = 128
+#: Number of queues, and of holds, up to which nobody asks whether they are needed.
+_FEW_PARTS = 128
+
+#: How many are looked at with each new one. Two, so that those not needed become fewer.
+_PARTS_LOOKED_AT = 2
 
 
 class Pending(Protocol):
@@ -147,47 +150,65 @@ T = TypeVar("T")
 class Parts(Generic[S]):
     """The shared parts of one kind, by key.
 
-    A part lives as long as something refers to it, and longer while it is needed. Only those that
-    were not needed when there were many are referred to weakly, which takes more memory.
+    A part lives as long as something refers to it, and longer while it is needed. With each new
+    part the next few of the others are looked at, so that no step goes through all of them: there
+    may be very many. Those that are not needed are then referred to weakly, which takes more
+    memory.
+
+    Invariant: a part is found by its key as long as anything refers to it, so none is made twice.
     """
 
-    __slots__ = ("_kept", "_sweep_at", "_weak")
+    __slots__ = ("_kept", "_keys", "_next", "_weak")
 
     def __init__(self) -> None:
         self._kept: dict[bytes, S] = {}
         self._weak: weakref.WeakValueDictionary[bytes, S] = weakref.WeakValueDictionary()
-        self._sweep_at = _SWEEP_FROM
+        #: The keys in `_kept`, in any order, and which of them is looked at next.
+        self._keys: list[bytes] = []
+        self._next = 0
 
     def get(self, key: bytes, kind: Callable[[], T]) -> T:
         """Return the part of a key, which is always of this kind; if there is none, make it."""
         part = self._kept.get(key)
         if part is None:
-            if len(self._kept) >= self._sweep_at:
-                self._sweep()
             part = self._weak.pop(key, None)
             if part is None:
                 part = kind()  # type: ignore[assignment]
+            if len(self._keys) >= _FEW_PARTS:
+                self._look_at_some()
             self._kept[key] = part  # type: ignore[assignment]
+            self._keys.append(key)
         return part  # type: ignore[return-value]
 
-    def _sweep(self) -> None:
-        """Keep only the parts that are needed; done rarely, so it costs little."""
+    def _look_at_some(self) -> None:
+        """Look at the next parts; from now on refer weakly to those that are not needed."""
         try:
             present = loop_time()
         except RuntimeError:
             # A lock is made outside any event loop: no part was used yet, or its loop ended.
             present = 0.0
-        before, self._kept = self._kept, {}
-        for key, part in before.items():
-            if part.needed(present):
-                self._kept[key] = part
-            else:
-                self._weak[key] = part
-        self._sweep_at = max(_SWEEP_FROM, 2 * len(self._kept))
+        keys = self._keys
+        for _ in range(min(_PARTS_LOOKED_AT, len(keys))):
+            if self._next >= len(keys):
+                self._next = 0
+            key = keys[self._next]
+            if not self._kept[key].needed(present):
+                self._weak[key] = self._kept.pop(key)
+                last = keys.pop()
+                if self._next < len(keys):
+                    # The newest, which may be about to be needed: it is looked at the next time
+                    # round.
+                    keys[self._next] = last
+            self._next += 1
 
     def values(self) -> list[S]:
         """Return all parts."""
         return [*self._kept.values(), *self._weak.values()]
+
+    def check(self) -> None:
+        """Raise `AssertionError` if an invariant does not hold; for tests."""
+        assert sorted(self._keys) == sorted(self._kept)
+        assert self._kept.keys().isdisjoint(self._weak.keys())
 
 
 class Registry:
@@ -219,6 +240,8 @@ class Registry:
 
     def check(self) -> None:
         """Raise `AssertionError` if an invariant does not hold; for tests."""
+        self.queues.check()
+        self.holds.check()
         for queue in self.queues.values():
             queue.check()
         for holds in self.holds.values():

@@ -385,13 +385,17 @@ def end_of(members: Sequence[Lease], needed: int) -> float:
 
 def live_leases(owners: Sequence[TaskOwnership], hold_key: bytes) -> set[CompositeLease]:
     """Return the leases of a composite that are held, to which those of its members refer."""
-    members = [lease for owner in owners for hold in owner.all_holds() for lease in hold.live]
-    made = {each._composite() for each in members if each._composite is not None}
+    made: set[CompositeLease] = set()
+    leases = [lease for owner in owners for hold in owner.all_holds() for lease in hold.live]
+    while leases:
+        made.update(each for each in leases if isinstance(each, CompositeLease))
+        # A composite may be a member too.
+        above = [each._composite() for each in leases if each._composite is not None]
+        leases = [cast("Lease", each) for each in above if each is not None]
     return {
         lease
         for lease in made
-        if isinstance(lease, CompositeLease)
-        and lease._state == "held"
+        if lease._state == "held"
         # A lock may be a member of several composites.
         and cast("CompositeHold", lease._hold).ownership.hold_key == hold_key
     }

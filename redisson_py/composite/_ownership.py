@@ -64,8 +64,10 @@ class CompositeOwnership:
         self.key: bytes = b"\0".join(
             database_of(each).encode() + b"\0" + each.commands.key for each in owners
         )
-        # That of a read side and that of a write side are two.
-        kinds = b"\0".join(each.commands.hold_key for each in owners)
+        # That of a read side and that of a write side are two, and so are that of a red lock and
+        # that of its members.
+        keys = [_hold_key(member) for member in members]
+        kinds = b"".join(b"%d:" % len(key) + key for key in keys)
         self.hold_key: bytes = kind.encode() + b":" + self.key + b"\0" + kinds
         self.holds: TaskHolds[CompositeHold] = self.context.registry.holds.get(
             self.hold_key, TaskHolds
@@ -344,6 +346,15 @@ class CompositeOwnership:
     async def settle_look(self, looks: Gather[Any]) -> None:
         """Wait for the answers to queries that change nothing."""
         await looks.wait()
+
+
+def _hold_key(member: LockLike) -> bytes:
+    """Return what tells the holds of a member from all others on its client."""
+    ownership = member._ownership
+    if isinstance(ownership, CompositeOwnership):
+        return ownership.hold_key
+    assert isinstance(ownership, TaskOwnership)
+    return ownership.commands.hold_key
 
 
 class CompositeLock(LockLike):

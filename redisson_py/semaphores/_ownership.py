@@ -20,7 +20,7 @@ from redisson_py._engine.lease import Lease, tell_acquired
 from redisson_py._engine.ownership import Begun, Ownership
 from redisson_py._engine.reentry import STALE_GRANTS
 from redisson_py._engine.releasing import when_answered
-from redisson_py._engine.request import TOMBSTONE_MS
+from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
 from redisson_py._engine.server import Call
 from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import is_fresh
@@ -76,21 +76,28 @@ class PermitOwnership(Ownership):
 
     def begin(self, loop: object, task: Task) -> tuple[PermitRequest, Future[Any]] | None:
         """Send the request of a task without a timeout, if no task waits here."""
-        context = self.context
+        context, queue = self.context, self.permit_queue
         stream = context.executor.router.stream_for(self.commands.key)
         if (
             self.plain is None
             or loop is not context.executor.loop
-            or self.permit_queue.is_ahead
-            or self.permit_queue.yields_until
+            # As `is_ahead`, without the cost of a call.
+            or queue.waiters
+            or queue.asking
+            or queue.turn is not None
+            or queue.yields_until
             or context.options.acquire_timeout is not None
             or not stream.can_begin
         ):
             return None
-        owner = context.owners.new_owner()
-        lease_time = context.options.lease_time
+        owners, lease_time = context.owners, context.options.lease_time
+        # As `new_owner`, without the cost of a call.
+        owner = owners.prefix + str(owners.new_number())
         request = PermitRequest(self, owner, 1, lease_time, once=False, deadline=None)
-        return request, request.send(None, stream).future
+        if context.bus.table.channels:
+            return request, request.send(None, stream).future
+        # Without any subscription there are no messages to count.
+        return request, AcquireRequest.send(request, None, stream).future
 
     def first_lease(self, begun: Begun, task: Task, reply: object) -> Permit | None:
         """Return the permit of a granted request; None if `acquire` must go on."""

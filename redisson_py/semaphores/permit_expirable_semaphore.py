@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Self, final
+from typing import ClassVar, Self, final
 
 from redisson_py._arguments import explained
 from redisson_py._commands.client_queue import waits
@@ -23,13 +23,12 @@ from redisson_py._engine.releasing import when_answered
 from redisson_py._keys import Name
 from redisson_py._loop import Future
 from redisson_py._numbers import EXACT_LIMIT, check_whole
-from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.inspecting import seconds
 from redisson_py._time import Duration, check_lease_time, check_timeout, milliseconds
 from redisson_py.errors import LeaseLostError, NotHeldError
 from redisson_py.semaphores._ownership import PermitOwnership
 from redisson_py.semaphores.permit import Permit
-from redisson_py.semaphores.semaphore_like import SemaphoreLike, SemaphoreSnapshot
+from redisson_py.semaphores.semaphore_like import Commands, SemaphoreLike, SemaphoreSnapshot
 
 
 @final
@@ -62,11 +61,13 @@ class PermitExpirableSemaphore(SemaphoreLike):
     their leases on the server's clock, and a message.
     """
 
-    def __init__(self, context: RedisContext, name: Name, permits: int | None = None) -> None:
-        super().__init__(context, name, permits, PermitExpirableSemaphoreCommands)
+    _kind: ClassVar[type[Commands]] = PermitExpirableSemaphoreCommands
+
+    @property
+    def _commands(self) -> PermitExpirableSemaphoreCommands:
         commands = self._ownership.commands
         assert isinstance(commands, PermitExpirableSemaphoreCommands)
-        self._commands = commands
+        return commands
 
     def _named(self, name: Name) -> Self:
         return type(self)(self._context, name, self._permits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Self, final
+from typing import ClassVar, Self, final
 
 from redisson_py._arguments import explained
 from redisson_py._commands.client_queue import waits
@@ -15,14 +15,13 @@ from redisson_py._engine.hold import Hold
 from redisson_py._keys import Name
 from redisson_py._loop import current_task
 from redisson_py._numbers import EXACT_LIMIT, check_whole
-from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.inspecting import seconds, texts
 from redisson_py._owner import reference
 from redisson_py._time import Duration, check_lease_time, check_timeout, milliseconds, now
 from redisson_py.errors import LeaseLostError, NotHeldError
 from redisson_py.semaphores._units import release_units
 from redisson_py.semaphores.permit import Permit
-from redisson_py.semaphores.semaphore_like import SemaphoreLike, SemaphoreSnapshot
+from redisson_py.semaphores.semaphore_like import Commands, SemaphoreLike, SemaphoreSnapshot
 
 
 @final
@@ -58,11 +57,13 @@ class Semaphore(SemaphoreLike):
     it record which owner has how many units until when. Passing in one process: see `RLock`.
     """
 
-    def __init__(self, context: RedisContext, name: Name, permits: int | None = None) -> None:
-        super().__init__(context, name, permits, SemaphoreCommands)
+    _kind: ClassVar[type[Commands]] = SemaphoreCommands
+
+    @property
+    def _commands(self) -> SemaphoreCommands:
         commands = self._ownership.commands
         assert isinstance(commands, SemaphoreCommands)
-        self._commands = commands
+        return commands
 
     def _named(self, name: Name) -> Self:
         return type(self)(self._context, name, self._permits)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from redisson_py._answers import Disagrees
 from redisson_py._arguments import explained
@@ -67,33 +67,35 @@ class SemaphoreSnapshot:
 class SemaphoreLike(AsyncOnly, ABC):
     """Base of the semaphores."""
 
+    #: Makes the commands of this kind.
+    _kind: ClassVar[type[Commands]]
+
     _half: Block | None = None
     _by_hand: tuple[Block, ...] = ()
 
-    def __init__(
-        self,
-        context: RedisContext,
-        name: Name,
-        permits: int | None,
-        kind: Callable[[bytes, int, int], Commands],
-    ) -> None:
+    def __init__(self, context: RedisContext, name: Name, permits: int | None = None) -> None:
         self._context = context
         self._permits = permits
-
-        def make() -> PermitOwnership:
-            start_units = -1 if permits is None else check_whole(permits, "permits", 0)
-            options = context.options
-            commands = kind(options.names.key(name, permit_channel), start_units, options.idle_ms)
-            return PermitOwnership(context, name, commands)
-
+        ownerships, key = context.ownerships, (self._kind, name, permits)
         # True equals 1, but is not accepted as a number of permits.
-        if type(name) in context.options.names.fixed and (permits is None or type(permits) is int):
-            ownership: PermitOwnership = context.ownerships.made((kind, name, permits), make)
+        countable = permits is None or type(permits) is int
+        if type(name) not in context.options.names.fixed or not countable:
+            ownership: PermitOwnership = self._owned(name)
+        elif key in ownerships:
+            # As `made`, without the cost of a call.
+            ownership = ownerships[key]
         else:
-            ownership = make()
+            ownership = ownerships.made(key, lambda: self._owned(name))
         self._ownership = ownership
         self._created = permits is None
-        self._grants_before = self._ownership.grants
+        self._grants_before = ownership.grants
+
+    def _owned(self, name: Name) -> PermitOwnership:
+        context, permits = self._context, self._permits
+        start_units = -1 if permits is None else check_whole(permits, "permits", 0)
+        options, kind = context.options, type(self)._kind
+        commands = kind(options.names.key(name, permit_channel), start_units, options.idle_ms)
+        return PermitOwnership(context, name, commands)
 
     @property
     def _receipts(self) -> Receipts:

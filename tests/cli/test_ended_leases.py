@@ -17,6 +17,8 @@ from tests.cli.terminals import run
 from tests.fixtures.client import ClientFactory
 from tests.support.waiting import until_async, until_waiting
 
+#: Seconds: of what is still held or waits, however slow the machine is.
+LASTING = 3600
 PLAIN, IDS = "{semaphore}:redisson_py:permits", "{semaphore}:timeout"
 QUEUE = "redisson_lock_queue:{k}"
 WAITERS, TIMEOUTS = "{k}:redisson_py:waiters", "redisson_lock_timeout:{k}"
@@ -64,7 +66,7 @@ class TestPermits:
         self, ids: bool, client: Redisson, clients: ClientFactory, redis: Redis, server_url: str
     ) -> None:
         # More than `locks` and `top` list, and two units more for the plain one.
-        permits = await self.taken(clients(), ids, 5)
+        permits = await self.taken(clients(lease_time=LASTING), ids, 5)
         semaphore, leases = self.semaphore(client, ids), IDS if ids else PLAIN
         (last,) = (await members(redis, leases))[-1:]
         await end(redis, leases, *(each for each in await members(redis, leases) if each != last))
@@ -86,7 +88,7 @@ class TestPermits:
     async def test_all_have_ended(
         self, ids: bool, client: Redisson, clients: ClientFactory, redis: Redis, server_url: str
     ) -> None:
-        permits = await self.taken(clients(), ids, 2)
+        permits = await self.taken(clients(lease_time=LASTING), ids, 2)
         leases = IDS if ids else PLAIN
         await end(redis, leases, *await members(redis, leases))
         snapshot = await self.semaphore(client, ids).inspect()
@@ -112,7 +114,11 @@ class TestFairQueue:
         self, clients: ClientFactory, redis: Redis, server_url: str
     ) -> None:
         """Five that died in front of one that waits: more than `locks` and `top` list."""
-        holder, waiter, look = clients(), clients(), clients()
+        holder, waiter, look = (
+            clients(lease_time=LASTING),
+            clients(lease_time=LASTING),
+            clients(lease_time=LASTING),
+        )
         lock = look.get_fair_lock("k")
         async with holder.get_fair_lock("k"):
             task = asyncio.create_task(waiter.get_fair_lock("k").acquire())
@@ -158,9 +164,12 @@ async def test_a_dead_party_does_not_wait_at_a_barrier(
     clients: ClientFactory, redis: Redis, server_url: str
 ) -> None:
     """It has broken it, and is not shown; of those behind it none is missing."""
-    client = clients()
+    client = clients(lease_time=LASTING)
     arrivals = "{semaphore}:redisson_py:arrivals"
-    parties = [asyncio.create_task(clients().get_barrier("semaphore", 9).wait()) for _ in range(5)]
+    parties = [
+        asyncio.create_task(clients(lease_time=LASTING).get_barrier("semaphore", 9).wait())
+        for _ in range(5)
+    ]
     await until_async(lambda: _arrived(redis, arrivals, 5))
     for four in (await members(redis, arrivals))[:4]:
         await end(redis, arrivals, four)
@@ -183,7 +192,11 @@ async def _arrived(redis: Redis, arrivals: str, count: int) -> bool:
 async def test_a_reader_whose_lease_is_over_does_not_read(
     clients: ClientFactory, redis: Redis, server_url: str
 ) -> None:
-    dead, reader, look = clients(), clients(), clients()
+    dead, reader, look = (
+        clients(lease_time=LASTING),
+        clients(lease_time=LASTING),
+        clients(lease_time=LASTING),
+    )
     gone = await dead.get_read_write_lock("k").read_lock().acquire()
     async with reader.get_read_write_lock("k").read_lock() as lease:
         await redis.delete("{k}:" + gone.owner + ":rwlock_timeout:1")

@@ -18,6 +18,8 @@ from tests.cli.processes import PATIENCE, WAITS, StartCommandLine, ignore_nothin
 from tests.support.command_line import invoke
 from tests.support.waiting import until_async
 
+pytestmark = pytest.mark.also("floor")
+
 #: Nobody listens there: whatever does not need Redis does not notice.
 NOBODY = "redis://127.0.0.1:1"
 

@@ -34,6 +34,8 @@ from tests.support.kinds import Kind, MakeLock, member_names
 from tests.support.leases import assert_left, renewed_at_once
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.also("cluster", "sentinel", "floor")
+
 
 async def test_block_holds_and_releases(lock: LockLike, client: Redisson, servers: Servers) -> None:
     began = now()

@@ -14,6 +14,8 @@ from tests.contract.servers import Servers
 from tests.fixtures.client import ClientFactory
 from tests.support.kinds import Kind, MakeLock
 
+pytestmark = pytest.mark.also("cluster")
+
 
 def not_cancelled() -> bool:
     task = asyncio.current_task()

@@ -18,6 +18,8 @@ from tests.support.giving_up import WAYS, GiveUp
 from tests.support.kinds import Kind, MakeLock
 from tests.support.waiting import until, until_async
 
+pytestmark = pytest.mark.also("cluster")
+
 every_way = pytest.mark.parametrize("give_up", WAYS)
 
 

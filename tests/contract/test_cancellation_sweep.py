@@ -41,6 +41,8 @@ from tests.support.cancellation_sweep import Probe, Swept, sweep
 from tests.support.kinds import Kind, MakeLock
 from tests.support.waiting import set_safety_poll, until, until_waiting
 
+pytestmark = pytest.mark.also("cluster", "sentinel", "newest")
+
 # Acquiring.
 
 

@@ -10,8 +10,8 @@ from operator import gt
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import Lease, Redisson
-from redisson_py._engine import bus
+from redisson_py import Lease, Redisson, RLock, Semaphore
+from redisson_py._engine import bus, client_queue
 from redisson_py._topology.synced import SyncedStream
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.testing import EmbeddedSentinel
@@ -31,6 +31,8 @@ from tests.support.kinds import Kind, MakeLock
 from tests.support.leases import all_due_now
 from tests.support.streams import answered, is_single, stream_of
 from tests.support.waiting import until, until_async, until_listening, until_waiting
+
+pytestmark = pytest.mark.also("cluster")
 
 
 @pytest.mark.usefixtures("unsynced")
@@ -58,7 +60,8 @@ async def test_uncontended_pair_is_two_scripts_and_two_writes(
 
 
 @pytest.mark.usefixtures("unsynced")
-async def test_uncontended_pair_makes_few_function_calls(client: Redisson) -> None:
+@pytest.mark.parametrize("primitive", ["lock", "semaphore"])
+async def test_uncontended_pair_makes_few_function_calls(client: Redisson, primitive: str) -> None:
     """All calls of the thread by cProfile, built-in ones and resumed coroutines included.
 
     64 tasks run, so that many pairs share a turn of the event loop, which is Python code.
@@ -67,8 +70,14 @@ async def test_uncontended_pair_makes_few_function_calls(client: Redisson) -> No
 
     async def work(number: int) -> None:
         for _ in range(pairs):
-            async with client.get_lock(f"k{number}"):
+            async with made(number):
                 pass
+
+    def made(number: int) -> RLock | Semaphore:
+        name = f"k{number}"
+        if primitive == "lock":
+            return client.get_lock(name)
+        return client.get_semaphore(name, 1)
 
     async def work_of_all() -> None:
         await asyncio.gather(*[work(number) for number in range(tasks)])
@@ -84,11 +93,17 @@ async def test_uncontended_pair_makes_few_function_calls(client: Redisson) -> No
     await work_of_all()
     # A cluster: the slot of each key, and streams of several nodes.
     most = 90 if is_single(client) else 110
+    if primitive == "semaphore":
+        # A new object each time, and a request that can be passed a hold.
+        most += 3
     # The lowest of up to fifty runs: a busy server answers in more pieces, each a turn of the loop.
     pair = await counted()
     for _ in range(49):
         if pair > most:
             pair = min(pair, await counted())
+    if primitive == "semaphore":
+        for number in range(tasks):
+            await client.get_semaphore(f"k{number}").delete()
     assert pair <= most, f"{pair:.1f} function calls a pair"
 
 
@@ -234,7 +249,9 @@ async def test_waiting_subscribes_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # However busy the machine is: a second without a waiter ends it, and may pass here.
-    monkeypatch.setattr(bus, "LINGER", 60.0)
+    monkeypatch.setattr(bus, "LINGER", 1000.0)
+    # The first in the queue listens to all releases too when it has heard nothing for a moment.
+    monkeypatch.setattr(client_queue, "WATCH_AFTER", 1000.0)
     holder, waiter = clients(), clients()
     async with Counted(redis) as counted:
         for _ in range(3):

@@ -23,6 +23,8 @@ from tests.support.kinds import MakeLock
 from tests.support.leases import assert_left, renewed_at_once
 from tests.support.waiting import until_waiting
 
+pytestmark = pytest.mark.also("cluster")
+
 
 async def cancelled_at_once(work: object) -> None:
     task = asyncio.ensure_future(work)  # type: ignore[call-overload]

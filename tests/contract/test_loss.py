@@ -34,6 +34,8 @@ from tests.support.kinds import Kind, MakeLock
 from tests.support.leases import assert_ends_in_time, renew_now, renewed_at_once
 from tests.support.waiting import set_safety_poll, until, until_listening, until_waiting
 
+pytestmark = pytest.mark.also("cluster", "sentinel")
+
 
 async def test_deleted_key_cancels_the_body(
     kind: Kind,

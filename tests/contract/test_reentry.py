@@ -22,6 +22,8 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.kinds import Kind, MakeLock, reason_of
 
+pytestmark = pytest.mark.also("cluster")
+
 #: The fair lock brings its own; for it too, the option is all there is.
 REFUSING = {
     **{name: kind for name, kind in EVERY_KIND.items() if not (kind.reentrant or kind.semaphore)},

@@ -28,6 +28,8 @@ from tests.support.last_look import answered_in_time
 from tests.support.leases import granted_in_time
 from tests.support.waiting import set_safety_poll
 
+pytestmark = pytest.mark.also("cluster", "sentinel")
+
 
 async def test_try_acquire_is_none_when_busy(
     lock: LockLike, make_rival: MakeLock, clients: ClientFactory, servers: Servers

@@ -10,14 +10,12 @@ import re
 import socket
 import ssl
 import subprocess
-from collections.abc import AsyncIterator
 from itertools import pairwise
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, BackendError, ConnectionLostError
@@ -38,19 +36,6 @@ from tests.support.streams import stream_of
 from tests.support.waiting import set_safety_poll, until, until_async, until_listening
 
 OUT_OF_TIME = (AcquireTimeoutError, ConnectionLostError)
-
-
-@pytest_asyncio.fixture
-async def link(proxy: ProxyFactory) -> FaultProxy:
-    """A proxy before the session's server."""
-    return await proxy()
-
-
-@pytest_asyncio.fixture
-async def admin(own_server: EmbeddedServer) -> AsyncIterator[Redis]:
-    """A plain client of the test's own server."""
-    async with Redis.from_url(own_server.url) as redis:
-        yield redis
 
 
 async def do(redis: Redis, *command: str | int) -> Any:

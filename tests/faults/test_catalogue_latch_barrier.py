@@ -12,18 +12,11 @@ import pytest_asyncio
 from redisson_py import Redisson
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.redis_server import ProxyFactory
 from tests.support.streams import answered
 from tests.support.waiting import set_safety_poll, until
 
 #: Sooner than the safety poll, which would find it too.
 PROMPTLY, POLL = 20.0, 60.0
-
-
-@pytest.fixture
-async def link(proxy: ProxyFactory) -> FaultProxy:
-    """A proxy before the session's server."""
-    return await proxy()
 
 
 @pytest_asyncio.fixture

@@ -14,6 +14,8 @@ from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.support.leases import renewed_at_once
 
+pytestmark = pytest.mark.also("redis7")
+
 FULL = r"OOM|maxmemory"
 LOCKS: dict[str, Callable[[Redisson], Any]] = {
     "lock": lambda client: client.get_lock("k"),

@@ -15,6 +15,8 @@ from tests.fixtures.redis_server import ProxyFactory
 from tests.support.logs import assert_all_retrieved
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.also("floor")
+
 
 async def test_connection_that_breaks_right_after_its_handshake_is_opened_again(
     clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch

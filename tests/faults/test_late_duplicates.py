@@ -11,7 +11,6 @@ from redis.asyncio import Redis
 from redisson_py import ConnectionLostError, Lease, LeaseLostError, Redisson
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.redis_server import ProxyFactory
 from tests.support.kinds import Kind
 from tests.support.leases import renew_now
 from tests.support.lost_reply_calls import (
@@ -23,7 +22,7 @@ from tests.support.lost_reply_calls import (
     holders,
     notice_soon,
 )
-from tests.support.stragglers import Stragglers
+from tests.support.stragglers import Stragglers, lose_and_keep
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import until
 
@@ -36,12 +35,6 @@ OWNED = {name: call for name, call in TIMED.items() if name != "force_release"}
 
 
 @pytest.fixture
-async def link(proxy: ProxyFactory) -> FaultProxy:
-    """A proxy before the session's server."""
-    return await proxy()
-
-
-@pytest.fixture
 async def far(
     clients: ClientFactory, link: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> Redisson:
@@ -50,20 +43,6 @@ async def far(
     client = clients(link.url, lease_time=WATCHED)
     await answered(client)
     return client
-
-
-def lose_and_keep(link: FaultProxy) -> list[bytes]:
-    """Have the next script's reply lost; its bytes will be in the list returned."""
-    sent: list[bytes] = []
-
-    def is_script(command: bytes) -> bool:
-        found = b"EVALSHA" in command
-        if found:
-            sent.append(command)
-        return found
-
-    link.cut_after_execution(is_script)
-    return sent
 
 
 async def give_back(leases: list[Lease]) -> None:

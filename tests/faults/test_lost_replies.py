@@ -13,7 +13,6 @@ from redisson_py.locks.lock import ServerLock
 from redisson_py.testing import FaultProxy
 from tests.faults.losses import LOSSES, Loss, cut
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.redis_server import ProxyFactory
 from tests.support.kinds import Kind
 from tests.support.lost_reply_calls import (
     CALLS,
@@ -27,17 +26,11 @@ from tests.support.lost_reply_calls import (
 from tests.support.streams import answered
 from tests.support.waiting import until_listening, until_waiting
 
-pytestmark = pytest.mark.heart
+pytestmark = [pytest.mark.also("cluster", "sentinel", "cluster+sync"), pytest.mark.heart]
 
 TOKENS = "redisson_lock_token:{k}"
 #: Above the server's microseconds, so that the next token is known.
 LAST_TOKEN = 2**52
-
-
-@pytest.fixture
-async def link(proxy: ProxyFactory) -> FaultProxy:
-    """A proxy before the session's server."""
-    return await proxy()
 
 
 @pytest.fixture

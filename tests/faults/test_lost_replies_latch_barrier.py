@@ -20,11 +20,10 @@ from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.faults.losses import LOSSES, Loss
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.redis_server import ProxyFactory
 from tests.support.busy_server import busy_with_a_script
 from tests.support.latch_and_barrier import get_barrier, get_latch
 from tests.support.lost_reply_calls import notice_soon
-from tests.support.stragglers import Stragglers
+from tests.support.stragglers import Stragglers, lose_and_keep
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import until, until_async, until_listening, until_waiting
 
@@ -34,12 +33,6 @@ pytestmark = pytest.mark.heart
 SOON, SOONER = 0.2, 0.1
 
 every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
-
-
-@pytest.fixture
-async def link(proxy: ProxyFactory) -> FaultProxy:
-    """A proxy before the session's server."""
-    return await proxy()
 
 
 @pytest_asyncio.fixture
@@ -361,17 +354,3 @@ async def test_an_arrival_that_was_refused_comes_once_more(
 
 async def _waiting_at(barrier: CyclicBarrier, count: int) -> bool:
     return await barrier.n_waiting() == count
-
-
-def lose_and_keep(link: FaultProxy) -> list[bytes]:
-    """Have the next script's reply lost; its bytes will be in the list returned."""
-    sent: list[bytes] = []
-
-    def is_script(command: bytes) -> bool:
-        found = b"EVALSHA" in command
-        if found:
-            sent.append(command)
-        return found
-
-    link.cut_after_execution(is_script)
-    return sent

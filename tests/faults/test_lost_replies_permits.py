@@ -13,13 +13,12 @@ from redisson_py import Permit, PermitExpirableSemaphore, Redisson, Semaphore
 from redisson_py.testing import FaultProxy
 from tests.faults.losses import LOSSES, Loss
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.redis_server import ProxyFactory
 from tests.support.leases import renewed_at_once
 from tests.support.lost_reply_calls import notice_soon
 from tests.support.scripts.calls import ask
 from tests.support.streams import answered
 
-pytestmark = pytest.mark.heart
+pytestmark = [pytest.mark.also("cluster", "cluster+sync"), pytest.mark.heart]
 
 NAME = "semaphore"
 TOTAL = 5
@@ -231,12 +230,6 @@ class _Side:
         ends_at = await ask(self.redis, "ZSCORE", self.permits, last)
         seconds, micros = await ask(self.redis, "TIME")
         return float(ends_at) / 1000 - int(seconds) - int(micros) / 1e6
-
-
-@pytest.fixture
-async def link(proxy: ProxyFactory) -> FaultProxy:
-    """A proxy before the session's server."""
-    return await proxy()
 
 
 @pytest.fixture

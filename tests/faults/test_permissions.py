@@ -20,7 +20,10 @@ from redisson_py._scripts import source
 from redisson_py._stream import stream
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import PASSWORD, documented_rules, url_of_user
+from tests.support.leases import renew_now
 from tests.support.waiting import set_safety_poll, until, until_listening
+
+pytestmark = pytest.mark.also("floor")
 
 Allow = Callable[..., Awaitable[str]]
 
@@ -196,6 +199,26 @@ async def test_refused_renewal_is_told_and_is_no_loss_until_the_lease_ends(
     # Redis refused to say whose it is, and until the lease ends it is nobody else's.
     assert caught.value.held_for > 1
     assert any(each in caplog.text for each in words), caplog.text
+
+
+async def test_what_a_script_may_not_do_is_refused_for_all_leases_together(
+    clients: ClientFactory, allow: Allow, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = clients(await allow(*documented_rules()), lease_time=600)
+    leases = [await client.get_lock(f"{{k}}{number}").acquire() for number in range(8)]
+    renew_now(client)
+    # Loaded now.
+    await until(lambda: client.statistics().renewals)
+    await allow("-hexists")
+    before = client.statistics().commands_sent
+    renew_now(client)
+    await until(lambda: "refused to renew 8 leases" in caplog.text)
+    await client.ping()
+    # A batch that is halved down to its leases is 15 scripts.
+    assert client.statistics().commands_sent - before < 8
+    await allow("+hexists")
+    for lease in leases:
+        await lease.release()
 
 
 async def test_holder_is_told_in_time_when_everything_is_forbidden(

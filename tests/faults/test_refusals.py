@@ -8,11 +8,9 @@ and nobody floods the server with questions or connections meanwhile.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import ExitStack, suppress
 
 import pytest
-import pytest_asyncio
 from redis.asyncio import Redis
 from redis.exceptions import ConnectionError, ResponseError
 
@@ -40,13 +38,6 @@ MOST_PER_CALL = 25
 MOST_CONNECTIONS, A_SECOND = 12, 2
 
 OUT_OF_TIME = (AcquireTimeoutError, ConnectionLostError)
-
-
-@pytest_asyncio.fixture
-async def admin(own_server: EmbeddedServer) -> AsyncIterator[Redis]:
-    """A plain client of the test's own server."""
-    async with Redis.from_url(own_server.url) as redis:
-        yield redis
 
 
 async def ask_in_vain(client: Redisson, seconds: float) -> None:

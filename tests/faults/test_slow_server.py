@@ -9,24 +9,17 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
-from tests.fixtures.redis_server import ProxyFactory
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import until, until_async, until_waiting
 
 #: With this lease a connection counts as dead after 0.4 s without an answer.
 LEASE = 2.4
-
-
-@pytest_asyncio.fixture
-async def link(proxy: ProxyFactory) -> FaultProxy:
-    return await proxy()
 
 
 async def free(redis: Redis, name: str) -> bool:

@@ -25,7 +25,6 @@ from redisson_py.testing import FaultProxy
 from tests.faults.timed_waits import begun_in_time, outcomes, was_told_busy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
-from tests.fixtures.redis_server import ProxyFactory
 from tests.support.kinds import CENTRAL, KINDS, SEMAPHORES, enter, leave
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import until, until_async, until_listening, until_waiting
@@ -34,11 +33,6 @@ from tests.support.waiting import until, until_async, until_listening, until_wai
 UNQUEUED = ["fair_lock", "read_lock", "multi_lock_of_three"]
 QUEUED = [name for name in CENTRAL if name not in UNQUEUED]
 FAULTS = ["silent", "away"]
-
-
-@pytest_asyncio.fixture
-async def link(proxy: ProxyFactory) -> FaultProxy:
-    return await proxy()
 
 
 @pytest.fixture

@@ -22,6 +22,8 @@ from tests.support.latch_and_barrier import assert_works, until_waiting_at
 from tests.support.leases import renewed_at_once
 from tests.support.waiting import set_safety_poll, until_async, until_listening
 
+pytestmark = pytest.mark.also("redis7")
+
 #: Seconds within which waiters look again whose message will never come.
 POLL, SOON = 0.2, 20.0
 

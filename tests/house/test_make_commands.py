@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixtures.heart import FOLDERS
 from tests.support import repository
 
 MAKEFILE = repository.ROOT / "Makefile"
@@ -39,9 +38,7 @@ RUNS = {
     ],
     "make test-stalled ARGS='--seed 7'": ["python -m tests.stalled --seed 7 make test"],
     "make jepsen ARGS=--list": ["python -m tests.jepsen --list"],
-    "make interop REDISSON=3.27.2": [
-        "python -m pytest -q --redisson=3.27.2 --tally=build/tally/interop.json tests/interop"
-    ],
+    "make interop REDISSON=3.27.2": ["python -m tests.legs interop --redisson=3.27.2"],
 }
 
 #: They need not be looked for.
@@ -165,50 +162,3 @@ def test_the_pages_name_the_commands_of_the_front_door() -> None:
 def test_ci_calls_the_test_command_of_the_readme() -> None:
     script = (repository.ROOT / ".ci" / "run").read_text("utf-8")
     assert re.findall(r"^make .*$", script, re.MULTILINE) == ["make test", "make test-more"]
-
-
-def test_every_test_is_run_by_one_of_the_two(environment: Path) -> None:
-    tests = repository.ROOT / "tests"
-    files = set(tests.rglob("test_*.py"))
-    of_the_heart = {
-        path
-        for path in files
-        if path.relative_to(tests).parts[0] in FOLDERS or "mark.heart" in path.read_text("utf-8")
-    }
-    # These are run by `make test` only.
-    whole = {path for path in files if path.relative_to(tests).parts[0] in ("unit", "house")}
-    assert [path for path in whole if re.search(r"mark\.more\b", path.read_text("utf-8"))] == []
-    rest = files - whole
-    assert files_run("make test", "-m heart", environment) >= of_the_heart
-    assert files_run("make test-more", "", environment) >= rest
-
-
-def files_run(command: str, mark: str, environment: Path) -> set[Path]:
-    """Return the files of tests that the runs of a command take, of those with a mark."""
-    taken: set[Path] = set()
-    for line in runs(command, environment):
-        if line.startswith("python -m pytest") and mark in line and "--server=" not in line:
-            found = {
-                path
-                for name in re.findall(r"(?<!=)tests/[\w/.]+", line)
-                for path in [repository.ROOT / name, *(repository.ROOT / name).rglob("test_*.py")]
-            }
-            ignored = re.findall(r"--ignore=(\S+)", line)
-            taken |= {
-                path
-                for path in found
-                if not any(path.is_relative_to(repository.ROOT / each) for each in ignored)
-            }
-    return taken
-
-
-def test_switches_of_users_and_lists_of_the_makefile_share_no_name() -> None:
-    text = MAKEFILE.read_text("utf-8")
-    assigned = re.findall(r"^(?:[\w-]+: )?(\w+) *(\?=|:=|=)", text, re.MULTILINE)
-    assert assigned
-    wrong = [
-        f"{name} {how}"
-        for name, how in assigned
-        if name.isupper() != (how == "?=") or not (name.isupper() or name.islower())
-    ]
-    assert wrong == []

@@ -12,7 +12,7 @@ from tests.fixtures.redis_server import unavailable
 from tests.integrations.suites import AUTO, run
 
 pytest_plugins = ["pytester"]
-pytestmark = [pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.also("floor"), pytest.mark.timeout(500)]
 
 #: Uses a client and a proxy, and sees that both are of the loop that runs.
 USES = """

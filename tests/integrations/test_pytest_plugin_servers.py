@@ -14,7 +14,7 @@ from tests.integrations.suites import AUTO, NOTE, interrupt, noted, run, started
 from tests.support.waiting import until, until_async
 
 pytest_plugins = ["pytester"]
-pytestmark = [pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.also("floor"), pytest.mark.timeout(500)]
 
 
 async def test_a_cluster_is_mended_and_emptied_and_ends_after_a_failing_test(

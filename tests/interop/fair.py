@@ -13,9 +13,9 @@ from tests.support.fair_locks import until_queued
 from tests.support.scripts.fair import FairScripts
 
 #: Seconds: who gets in sooner than this was told; nobody asks so soon unasked.
-SOON = 20
-#: Of our clients: they ask every forty seconds.
-LEASE = 120.0
+SOON = 60
+#: Of our clients: they ask every two hundred seconds.
+LEASE = 600.0
 
 
 async def java_fair(redisson: JavaObject, method: str = "getFairLock") -> JavaLocks:

@@ -15,8 +15,9 @@ NAME = "semaphore"
 #: Of a semaphore whose permits have ids: until when each is taken.
 LEASES = "{semaphore}:timeout"
 UNKNOWN = "0" * 32
-#: Milliseconds, more than any test takes.
-LONG = 60_000
+#: Milliseconds, far more than any test takes; seconds for `lease_time`.
+LONG = 600_000
+LASTING = LONG // 1000
 
 
 async def from_java(redisson: JavaObject) -> JavaObject:
@@ -58,7 +59,7 @@ async def _hold(url: str, lease_time: float, kind: str, units: int) -> None:
             await client.get_permit_expirable_semaphore(NAME).acquire_many(units)
         sys.stdout.write("held\n")
         sys.stdout.flush()
-        await asyncio.sleep(60)
+        await asyncio.sleep(LASTING)
 
 
 if __name__ == "__main__":

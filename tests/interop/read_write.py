@@ -16,7 +16,7 @@ from tests.support.waiting import until_listening, until_waiting
 
 CHANNEL = "redisson_rwlock:{k}"
 #: Seconds: who gets in sooner than this was told, as leases are longer.
-SOON = 20
+SOON = 60
 
 
 async def java_sides(redisson: JavaObject) -> JavaLocks:

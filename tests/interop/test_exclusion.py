@@ -10,6 +10,8 @@ from redisson_py import AcquireTimeoutError
 from tests.interop.java import MS, JavaError
 from tests.interop.kinds import SOON, Scene, until_ours_waits
 
+pytestmark = pytest.mark.also("interop-older", "interop-cluster")
+
 
 @pytest.mark.usefixtures("old_busy_counts")
 async def test_what_java_holds_is_refused_to_us(scene: Scene) -> None:

@@ -16,7 +16,7 @@ from tests.interop.kinds import SOON, Scene, Theirs, at_once, that_look_again, u
 from tests.support.waiting import until_async
 
 #: Long enough for all kinds to be asked for in vain meanwhile, and for Java to fall asleep.
-LEASE = 5.0
+LEASE = 12.0
 
 
 async def unlock_too_late(theirs: Theirs, scene: Scene) -> None:
@@ -105,7 +105,7 @@ async def we_lose_it(scene: Scene, by: str) -> None:
 
 
 async def our_body_is_cancelled(scene: Scene) -> None:
-    theirs, ours = await scene.theirs(), scene.ours(lease_time=4.5)
+    theirs, ours = await scene.theirs(), scene.ours(lease_time=12)
     cancelled = False
 
     async def take_away() -> None:

@@ -16,6 +16,8 @@ from tests.interop.tasks import Tasks
 from tests.interop.waits import until_asleep
 from tests.support.scripts.fair import FairScripts
 
+pytestmark = pytest.mark.also("interop-cluster")
+
 
 @pytest_asyncio.fixture
 async def theirs(redisson: JavaObject) -> JavaLocks:

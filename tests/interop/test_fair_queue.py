@@ -29,7 +29,7 @@ from tests.support.waiting import until_async
 #: The wait that Redisson assumes, in milliseconds.
 WAIT = 300_000
 #: Seconds: of a waiter whose time is up in a test, which others must join before.
-SHORT_WAIT = 5
+SHORT_WAIT = 12
 
 
 @pytest_asyncio.fixture
@@ -98,7 +98,7 @@ async def test_a_waiter_that_gives_up_leaves_nothing_and_later_ones_move_up(
 async def test_redisson_adds_a_wait_time_without_its_unit_and_subtracts_it_in_ms(
     theirs: JavaLocks, fair: FairScripts
 ) -> None:
-    # So among its own threads too: a wait of five seconds is counted as five milliseconds.
+    # So among its own threads too: a wait of twelve seconds is counted as twelve milliseconds.
     assert await theirs.acquire("a")
     waiting = theirs.lock().call("tryLock", SHORT_WAIT, "SECONDS", thread="leaver")
     await until_queued(fair, 1)
@@ -107,7 +107,8 @@ async def test_redisson_adds_a_wait_time_without_its_unit_and_subtracts_it_in_ms
     leaver, owner = await fair.queued()
     before = await scores(fair)
     assert before[owner] - before[leaver] == WAIT
-    assert before[leaver] - await lock_ends(fair) == pytest.approx(0, abs=900)
+    # Less by the time that its request was on its way.
+    assert -WAIT < before[leaver] - await lock_ends(fair) < 1000
     assert not await waiting
     assert before[owner] - (await scores(fair))[owner] == pytest.approx(1000 * SHORT_WAIT, abs=100)
     assert await theirs.release("a")
@@ -124,7 +125,7 @@ async def test_an_interrupted_wait_leaves_its_entry_until_its_score_has_passed(
     method: str,
 ) -> None:
     # Redisson's unlock tells an owner that is not there any more; ours ask by themselves.
-    ours = our_fair(clients(lease_time=6), tasks)
+    ours = our_fair(clients(lease_time=12), tasks)
     # With the script that threads use who wait, so that the server knows it.
     await theirs.wait("a")
     lock = theirs.lock()
@@ -162,7 +163,7 @@ async def test_killed_threads_at_the_head_and_in_the_middle_are_passed_over(
 ) -> None:
     machine = start_java()
     doomed = await java_fair(await machine.connect(server_url))
-    ours = our_fair(clients(lease_time=6), tasks)
+    ours = our_fair(clients(lease_time=12), tasks)
     assert await theirs.acquire("a")
     dead = [Visitor(doomed, "first"), Visitor(doomed, "second")]
     line = [Visitor(ours, "b"), Visitor(theirs, "c"), Visitor(ours, "d")]
@@ -216,11 +217,11 @@ async def until_killed(process: Process, fair: FairScripts) -> None:
 async def test_our_killed_waiter_is_passed_over_as_soon_as_one_of_ours_asks(
     theirs: JavaLocks, clients: ClientFactory, tasks: Tasks, fair: FairScripts, start: Start
 ) -> None:
-    ours = our_fair(clients(lease_time=4.8), tasks)
+    ours = our_fair(clients(lease_time=12), tasks)
     assert await theirs.acquire("a")
     line = [Visitor(theirs, "b"), Visitor(ours, "c"), Visitor(theirs, "d")]
     # All must be in the queue before the first of the dead is found out.
-    processes = await asyncio.gather(start(10), start(10))
+    processes = await asyncio.gather(start(25), start(25))
     await until_killed(processes[0], fair)
     await line[0].join(fair)
     await until_killed(processes[1], fair)
@@ -255,7 +256,7 @@ async def test_our_waiter_stays_alive_whatever_redisson_takes_off_its_score(
     # A thread that came with a short wait takes a long one off (4.10).
     await theirs.wait("a")
     taker, behind = Visitor(theirs, "taker"), Visitor(theirs, "c")
-    waiter = Visitor(our_fair(clients(lease_time=6), tasks), "b")
+    waiter = Visitor(our_fair(clients(lease_time=12), tasks), "b")
     await taker.join(fair, 20)
     await until_asleep(theirs.lock(), "taker")
     await waiter.join(fair)

@@ -123,8 +123,8 @@ async def test_we_behind_a_thread_that_is_interrupted_are_woken(
 async def we_are_behind_the_place_of_one_who_was_interrupted(scene: Scene) -> None:
     theirs, ours = await scene.theirs(), scene.ours()
     # Short enough to be waited for, and Java must be interrupted before.
-    assert await theirs.try_lock(lease_time=4)
-    java_waits = theirs.send("tryLock", 4000, MS, thread="b")
+    assert await theirs.try_lock(lease_time=10)
+    java_waits = theirs.send("tryLock", 10_000, MS, thread="b")
     await theirs.until_asleep()
     waiting = asyncio.create_task(ours.acquire())
     await until_ours_waits(ours)
@@ -148,7 +148,7 @@ async def we_are_behind_one_whose_time_is_up(scene: Scene) -> None:
     theirs, ours = await scene.theirs(), scene.ours()
     assert await theirs.try_lock()
     # It must be seen asleep, and ours behind it, before its time is up.
-    java_waits = theirs.send("tryLock", 5000, MS, thread="b")
+    java_waits = theirs.send("tryLock", 12_000, MS, thread="b")
     await theirs.until_asleep()
     waiting = asyncio.create_task(ours.acquire())
     await until_ours_waits(ours)

@@ -19,6 +19,8 @@ from tests.interop.waits import only_messages_wake, soon, until_asleep
 from tests.support.cluster_look import master_of
 from tests.support.waiting import until, until_listening
 
+pytestmark = pytest.mark.also("interop-cluster")
+
 CHANNEL = "redisson_countdownlatch__channel__{l}"
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
 from tests.fixtures.client import ClientFactory
 from tests.interop.java import JavaObject
 from tests.interop.kinds import LONG, Scene, Theirs, only
+
+pytestmark = pytest.mark.also("interop-cluster")
 
 
 async def looks(theirs: Theirs, thread: str = "a") -> dict[str, object]:

@@ -16,6 +16,8 @@ from tests.fixtures.java import RedissonFactory
 from tests.interop.java import Java, JavaObject
 from tests.interop.kinds import LONG, SOON, Scene, Theirs, at_once, until_ours_waits
 
+pytestmark = pytest.mark.also("interop-cluster")
+
 NAMES = (
     "{tag}x",
     "x{y}z",

@@ -11,7 +11,6 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import (
-    AcquireTimeoutError,
     LeaseLostError,
     NotHeldError,
     PermitExpirableSemaphore,
@@ -19,9 +18,11 @@ from redisson_py import (
 )
 from tests.fixtures.java import RedissonFactory
 from tests.interop.java import MS, Java, JavaError, JavaObject
-from tests.interop.permits import LEASES, LONG, NAME, UNKNOWN, counted, from_java
+from tests.interop.permits import LASTING, LEASES, LONG, NAME, UNKNOWN, counted, from_java
 from tests.interop.waits import only_messages_wake, soon, until_asleep, until_java_listens
 from tests.support.waiting import until_listening
+
+pytestmark = pytest.mark.also("interop-cluster")
 
 CHANNEL = "redisson_sc:{semaphore}"
 
@@ -51,9 +52,9 @@ class TestIds:
     ) -> None:
         await theirs.call("trySetPermits", 2)
         permit = await theirs.call("acquire", LONG, MS)
-        assert 0 < await ours.lease_time(permit) <= 60
-        assert await ours.update_lease_time(permit, 600) is True
-        assert 60 < await ours.lease_time(permit) <= 600
+        assert 0 < await ours.lease_time(permit) <= LASTING
+        assert await ours.update_lease_time(permit, 10 * LASTING) is True
+        assert LASTING < await ours.lease_time(permit) <= 10 * LASTING
         never = await theirs.call("acquire")
         assert await ours.lease_time(never) == math.inf
         assert await counted(ours, theirs) == (0, 2)
@@ -70,10 +71,10 @@ class TestIds:
         self, client: Redisson, ours: PermitExpirableSemaphore, theirs: JavaObject
     ) -> None:
         await ours.try_set_permits(3)
-        first, second = await ours.acquire_many(2, lease_time=60)
-        third = await ours.acquire(lease_time=60)
-        assert await theirs.call("updateLeaseTime", first.id, 600_000, MS) is True
-        assert 60 < await ours.lease_time(first) <= 600
+        first, second = await ours.acquire_many(2, lease_time=LASTING)
+        third = await ours.acquire(lease_time=LASTING)
+        assert await theirs.call("updateLeaseTime", first.id, 10 * LONG, MS) is True
+        assert LASTING < await ours.lease_time(first) <= 10 * LASTING
         await theirs.call("release", first.id)
         assert await theirs.call("tryRelease", second.id) is True
         assert await theirs.call("tryRelease", second.id.upper()) is False
@@ -92,7 +93,7 @@ class TestIds:
         if not java.since(3, 41):
             pytest.skip(f"Redisson {java.release} has no getLeaseTime")
         await ours.try_set_permits(3)
-        mine = await ours.acquire(lease_time=60)
+        mine = await ours.acquire(lease_time=LASTING)
         permits = [mine.id, await theirs.call("acquire", LONG, MS)]
         for permit in permits:
             before = await theirs.call("getLeaseTime", permit)
@@ -110,7 +111,7 @@ class TestIds:
     ) -> None:
         await theirs.call("trySetPermits", 6)
         far = await theirs.call("acquire", 3)
-        near = [permit.id for permit in await ours.acquire_many(2, lease_time=60)]
+        near = [permit.id for permit in await ours.acquire_many(2, lease_time=LASTING)]
         assert await theirs.call("tryAcquire", 2) == []
         assert await ours.try_acquire_many(2) is None
         assert await counted(ours, theirs) == (1, 5)
@@ -131,7 +132,10 @@ class TestIds:
         self, ours: PermitExpirableSemaphore, theirs: JavaObject, redis: Redis
     ) -> None:
         await ours.try_set_permits(2)
-        permits = [(await ours.acquire(lease_time=60)).id, await theirs.call("acquire", LONG, MS)]
+        permits = [
+            (await ours.acquire(lease_time=LASTING)).id,
+            await theirs.call("acquire", LONG, MS),
+        ]
         found = await redis.zrange(LEASES, 0, -1)
         assert sorted(found) == sorted(bytes.fromhex(permit) for permit in permits)
         assert len((await ours.inspect()).holders) == 2
@@ -263,15 +267,3 @@ class TestWakeUps:
             await until_listening(client)
             await ours.add_permits(2)
         assert await counted(ours, theirs) == (2, 0)
-
-    @pytest.mark.usefixtures("old_busy_counts")
-    async def test_a_waiter_that_times_out_leaves_nothing(
-        self, ours: PermitExpirableSemaphore, theirs: JavaObject
-    ) -> None:
-        await ours.try_set_permits(1)
-        permit = await ours.acquire()
-        assert await theirs.call("tryAcquire", 50, LONG, MS) is None
-        with pytest.raises(AcquireTimeoutError):
-            await ours.acquire(timeout=0.5)
-        await permit.release()
-        assert await counted(ours, theirs) == (1, 0)

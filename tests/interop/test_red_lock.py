@@ -115,7 +115,7 @@ async def test_a_killed_java_keeps_us_out_for_its_lease_at_most(
     fleet: Fleet, start_java: JavaFactory
 ) -> None:
     java = start_java()
-    lock, mine = await theirs(java, fleet, lockWatchdogTimeout=5000), fleet.red_lock(3)
+    lock, mine = await theirs(java, fleet, lockWatchdogTimeout=12_000), fleet.red_lock(3)
     await lock.call("lock")
     await asyncio.to_thread(java.kill)
     assert await mine.try_acquire() is None

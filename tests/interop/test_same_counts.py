@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Permit, Redisson
@@ -12,6 +13,8 @@ from tests.fixtures.client import ClientFactory
 from tests.interop.java import MS, JavaObject
 from tests.interop.same_steps import Keyspaces, Notes, acquire_first, differences
 from tests.support.waiting import until_async
+
+pytestmark = pytest.mark.also("interop-older", "interop-cluster")
 
 Step = tuple[str, Callable[[], Awaitable[Any]], Callable[[], Awaitable[Any]]]
 
@@ -105,7 +108,7 @@ async def test_permits_with_ids(
         ("set", lambda: theirs.call("trySetPermits", 3), lambda: ours.try_set_permits(3)),
         ("take for 600 s", lambda: java_takes(600_000, MS), lambda: we_take(lease_time=600)),
         ("take", java_takes, we_take),
-        ("take for 5 s", lambda: java_takes(5000, MS), lambda: we_take(lease_time=5)),
+        ("take for 20 s", lambda: java_takes(20_000, MS), lambda: we_take(lease_time=20)),
         ("take what is over", java_when_over, we_when_over),
         ("release", lambda: theirs.call("release", ids[1]), lambda: ours.release(permits[1])),
         (
@@ -127,7 +130,7 @@ async def test_permits_with_ids(
     # Ours end with a lease that is renewed, so that those of a dead holder come back.
     assert differences(java, mine) == {
         "take": {ENDS: (until(600, "never"), until(300, 600))},
-        "take for 5 s": {ENDS: (until(50, 600, "never"), until(50, 300, 600))},
+        "take for 20 s": {ENDS: (until(50, 600, "never"), until(50, 300, 600))},
         "take what is over": {ENDS: (until(600, "never", "never"), until(300, 300, 600))},
         "release": {ENDS: (until(600, "never"), until(300, 600))},
     }

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any
 
+import pytest
 import pytest_asyncio
 
 from redisson_py import Redisson
@@ -29,6 +30,8 @@ from tests.interop.same_steps import (
 )
 from tests.interop.tasks import Tasks
 from tests.support.waiting import until_async
+
+pytestmark = pytest.mark.also("interop-older", "interop-cluster")
 
 QUEUE, MOMENTS = "redisson_lock_queue:{N}", "redisson_lock_timeout:{N}"
 CHANNEL = "redisson_rwlock:{N}"

@@ -7,15 +7,17 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import AcquireTimeoutError, LeaseLostError, NotHeldError, Redisson, Semaphore
+from redisson_py import LeaseLostError, NotHeldError, Redisson, Semaphore
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import RedissonFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.interop.java import MS, Java, JavaError, JavaObject
+from tests.interop.java import Java, JavaError, JavaObject
 from tests.interop.permits import NAME
 from tests.interop.waits import only_messages_wake, soon, until_asleep, until_java_listens
 from tests.support.streams import answered_at
 from tests.support.waiting import until, until_async, until_listening, until_waiting
+
+pytestmark = pytest.mark.also("interop-cluster")
 
 CHANNEL = "redisson_sc:{semaphore}"
 
@@ -200,17 +202,6 @@ class TestWakeUps:
         await soon(waiting)
         assert await counted(ours, java) == 0
 
-    async def test_one_release_of_three_lets_three_threads_in(
-        self, client: Redisson, redisson: JavaObject
-    ) -> None:
-        ours, java = client.get_semaphore(NAME, 3), await theirs(redisson)
-        permit = await ours.acquire(3)
-        waiting = [java.call("acquire", thread=thread) for thread in "abc"]
-        await until_asleep(java, *"abc")
-        await permit.release()
-        await soon(asyncio.gather(*waiting))
-        assert await counted(ours, java) == 0
-
     async def test_one_release_of_three_lets_three_tasks_of_two_clients_in(
         self, client: Redisson, clients: ClientFactory, redisson: JavaObject
     ) -> None:
@@ -265,20 +256,6 @@ class TestWakeUps:
         await (await soon(mine)).release()
         assert await counted(ours, java) == 1
 
-    @pytest.mark.usefixtures("old_busy_counts")
-    async def test_a_waiter_that_times_out_leaves_nothing(
-        self, client: Redisson, redisson: JavaObject
-    ) -> None:
-        ours, java = client.get_semaphore(NAME, 2), await theirs(redisson)
-        permit = await ours.acquire()
-        assert await java.call("tryAcquire", 2, 50, MS) is False
-        await java.call("acquire")
-        with pytest.raises(AcquireTimeoutError):
-            await ours.acquire(timeout=0.5)
-        await permit.release()
-        await java.call("release")
-        assert await counted(ours, java) == 2
-
     async def test_a_future_is_woken_too_and_one_that_is_cancelled_takes_nothing(
         self, client: Redisson, redisson: JavaObject, redis: Redis
     ) -> None:
@@ -325,21 +302,6 @@ class TestGivingUp:
         await soon(waiting)
         link.cut()
         link.pass_through()
-        assert await counted(ours, java) == 0
-
-    async def test_a_cancelled_task_leaves_the_next_permit_to_a_thread_behind_it(
-        self, client: Redisson, redisson: JavaObject
-    ) -> None:
-        ours, java = client.get_semaphore(NAME, 1), await theirs(redisson)
-        permit = await ours.acquire()
-        mine = asyncio.create_task(ours.acquire())
-        await until_listening(client)
-        waiting = java.call("acquire", thread="a")
-        await until_asleep(java, "a")
-        mine.cancel()
-        await permit.release()
-        await soon(waiting)
-        assert mine.cancelled()
         assert await counted(ours, java) == 0
 
     async def test_an_interrupted_thread_leaves_the_next_permit_to_a_task_behind_it(

@@ -15,6 +15,8 @@ from tests.interop.permits import NAME, holder
 from tests.interop.waits import only_messages_wake, soon, until_asleep
 from tests.support.waiting import until_async, until_listening
 
+#: Seconds: the lease of a process that renews it until it is killed.
+HOLDS = 8
 LEASES = "{semaphore}:redisson_py:permits"
 
 
@@ -45,7 +47,7 @@ class TestDeadHolders:
     ) -> None:
         ours, java = client.get_semaphore(NAME), await theirs(redisson)
         await java.call("trySetPermits", 2)
-        async with holder(server_url, 2, "plain", 2) as process:
+        async with holder(server_url, HOLDS, "plain", 2) as process:
             waiting = java.call("acquire", thread="a")
             await until_asleep(java, "a")
             mine = asyncio.create_task(ours.acquire())
@@ -61,7 +63,7 @@ class TestDeadHolders:
         """Redisson knows of no leases, and a waiting thread of no other wake-up than a message."""
         ours, java = client.get_semaphore(NAME), await theirs(redisson)
         await java.call("trySetPermits", 2)
-        async with holder(server_url, 1.5, "plain", 2) as process:
+        async with holder(server_url, HOLDS, "plain", 2) as process:
             waiting = java.call("acquire", thread="a")
             await until_asleep(java, "a")
             process.kill()

@@ -22,7 +22,7 @@ def only_messages_wake(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def soon(waiting: Awaitable[T]) -> T:
     """Return what was waited for; fail unless it comes long before any lease here is over."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         return await waiting
 
 

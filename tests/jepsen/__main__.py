@@ -25,8 +25,6 @@ from tests.jepsen.checkers import CHECKERS
 from tests.jepsen.history import say
 from tests.jepsen.judge import judge
 from tests.jepsen.machine import LackingError, to_do_without
-from tests.jepsen.mutants.attack import attack
-from tests.jepsen.mutants.listed import SABOTAGES
 from tests.jepsen.nemeses import NEMESES
 from tests.jepsen.plan import Plan, is_kept
 from tests.jepsen.report import text
@@ -78,7 +76,6 @@ def arguments() -> argparse.ArgumentParser:
     add("--check", type=Path, metavar="FOLDER", help="judge the histories there again")
     add("--json", type=Path, metavar="FILE", help="add the figures to this file")
     add("--html", type=Path, metavar="FILE", help="write a report with plots")
-    add("--mutants", nargs="*", metavar="NAME", help="sabotage the package: each must be caught")
     add("--list", action="store_true", help="list what can be named")
     return parser
 
@@ -96,8 +93,6 @@ def main() -> int:
     try:
         if chosen.check:
             return _end([judge(folder) for folder in _kept(chosen.check)], chosen)
-        if chosen.mutants is not None:
-            return _mutants(chosen)
         return asyncio.run(_run(_plans(chosen), chosen))
     except choose.NoSuchName as error:
         parser.error(str(error))
@@ -155,19 +150,6 @@ async def _run(plans: Iterable[Plan], chosen: argparse.Namespace) -> int:
     return _end(results, chosen, heading=False)
 
 
-def _mutants(chosen: argparse.Namespace) -> int:
-    attacks = asyncio.run(attack(chosen.mutants, chosen.jobs))
-    _write([each.results[-1] for each in attacks], chosen.html)
-    return 0 if all(each.caught for each in attacks) else 1
-
-
-def _write(results: list[Result], html: Path | None) -> None:
-    if html:
-        html.parent.mkdir(parents=True, exist_ok=True)
-        html.write_text(page(results), "utf-8")
-        say(f"report: {html}")
-
-
 def _end(results: list[Result], chosen: argparse.Namespace, *, heading: bool = True) -> int:
     """Print what came out; return 0 if all is well."""
     if heading:
@@ -176,7 +158,10 @@ def _end(results: list[Result], chosen: argparse.Namespace, *, heading: bool = T
     say(f"\n{text.checkers(results)}\n{text.published(results)}\n\n{text.summary(results)}")
     if silent := text.silent(results):
         say(f"these had nothing to look at in any run: {', '.join(silent)}")
-    _write(results, chosen.html)
+    if chosen.html:
+        chosen.html.parent.mkdir(parents=True, exist_ok=True)
+        chosen.html.write_text(page(results), "utf-8")
+        say(f"report: {chosen.html}")
     return 0 if results and all(result.ok for result in results) else 1
 
 
@@ -194,9 +179,6 @@ def listing() -> None:
         say(f"{title}:")
         for name, each in named.items():
             say(f"  {name:22} {(each.__doc__ or '').strip().splitlines()[0]}")
-    say("mutants:")
-    for sabotage in SABOTAGES:
-        say(f"  {sabotage.name}: {sabotage.promise} [{sabotage.checker}]")
 
 
 if __name__ == "__main__":

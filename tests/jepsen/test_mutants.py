@@ -1,4 +1,4 @@
-"""A few sabotages, each caught by its checker; `make jepsen-mutants` runs all of them."""
+"""A few sabotages, each caught by its checker; `make mutants` runs all of them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ import pytest
 
 from tests.jepsen.checkers import CHECKERS
 from tests.jepsen.choose import bears, strike
-from tests.jepsen.mutants.attack import against, sabotaged_by
-from tests.jepsen.mutants.listed import SABOTAGES
-from tests.jepsen.mutants.sabotage import Sabotage
 from tests.jepsen.workloads import WORKLOADS
-from tests.mutants.__main__ import Trees
-from tests.support import repository
+from tests.mutants.__main__ import Claim, claims
+from tests.mutants.mutant import Attack
+from tests.mutants.trees import Trees
 
 #: Caught within seconds, by seven checkers.
 FEW = [
@@ -26,31 +24,30 @@ FEW = [
     "the last waiter is told, not the first",
 ]
 
-
-@pytest.mark.parametrize("sabotage", SABOTAGES, ids=lambda each: each.name)
-def test_each_sabotage_can_be_made_and_its_plan_be_run(sabotage: Sabotage) -> None:
-    plan = sabotage.plan
-    for mutant in sabotage.mutants:
-        changed = mutant.applied((repository.ROOT / mutant.file).read_text("utf-8"))
-        assert mutant.new in changed
-    assert bears(plan.workload, plan.topology)
-    assert strike(plan.nemeses, plan.topology)
-    assert sabotage.checker in CHECKERS
-    assert sabotage.checker in WORKLOADS[plan.workload].checkers
+CLAIMS = claims(["jepsen"], [])
 
 
-def test_names_are_unique_and_there_are_enough() -> None:
-    assert len({each.name for each in SABOTAGES}) == len(SABOTAGES) >= 20
+def attack_of(claim: Claim) -> Attack:
+    assert claim.mutant.jepsen is not None
+    return claim.mutant.jepsen
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=lambda each: each.mutant.name)
+def test_the_plan_of_each_can_be_run(claim: Claim) -> None:
+    attack = attack_of(claim)
+    assert bears(attack.workload, attack.topology)
+    assert strike(attack.nemeses, attack.topology)
+    assert attack.checker in WORKLOADS[attack.workload].checkers
 
 
 def test_each_checker_catches_one() -> None:
-    assert {each.checker for each in SABOTAGES} == CHECKERS.keys()
+    assert {attack_of(claim).checker for claim in CLAIMS} == CHECKERS.keys()
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", FEW)
 async def test_it_is_caught(name: str, tmp_path: Path) -> None:
-    (sabotage,) = (each for each in SABOTAGES if each.name == name)
-    with Trees(tmp_path / "tree", 1).one() as tree, sabotaged_by(sabotage, tree):
-        attack = await against(sabotage, tree, tmp_path / "runs")
-    assert attack.caught, attack.row
+    (claim,) = (each for each in CLAIMS if each.mutant.name == name)
+    async with Trees(tmp_path / "trees", 1).one() as tree:
+        verdict = await claim.put(tree, tmp_path / "runs")
+    assert verdict.caught, claim.row(verdict)

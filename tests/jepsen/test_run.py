@@ -82,7 +82,6 @@ def test_a_machine_that_lacks_something_says_what(
         (("--hours", "nan"), "invalid _positive value: 'nan'"),
         (("--jobs", "0"), "invalid _at_least_one value: '0'"),
         (("--topology", "moon"), "no such topology: moon"),
-        (("--mutants", "no such thing"), "no mutant is named no such thing"),
     ],
 )
 def test_wrong_names_are_told(words: tuple[str, ...], said: str) -> None:
@@ -93,7 +92,7 @@ def test_wrong_names_are_told(words: tuple[str, ...], said: str) -> None:
 
 def test_everything_that_can_be_named_is_listed() -> None:
     said = tool("--list").stdout
-    for title in ("workloads:", "nemeses:", "topologies:", "checkers:", "mutants:"):
+    for title in ("workloads:", "nemeses:", "topologies:", "checkers:"):
         assert title in said
     assert "  fenced  " in said
     assert "  mutual exclusion  " in said

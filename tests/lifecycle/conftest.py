@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+import pytest_asyncio
 from redis.asyncio import Redis
 
+from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
+from tests.fixtures.redis_server import ProxyFactory
 from tests.support.kinds import DISTINCT, KINDS, Stage
 
 
@@ -15,3 +18,9 @@ def stage(request: pytest.FixtureRequest, clients: ClientFactory, redis: Redis) 
     kind = KINDS[request.param]
     fleet = request.getfixturevalue("fleet") if kind.servers > 1 else None
     return Stage(kind, clients, redis, fleet)
+
+
+@pytest_asyncio.fixture
+async def link(proxy: ProxyFactory) -> FaultProxy:
+    """A proxy before the session's server."""
+    return await proxy()

@@ -23,20 +23,6 @@ REENTRANT: dict[str, Callable[[Redisson], Any]] = {
 }
 
 
-def lose_next_script_reply(link: FaultProxy) -> list[bytes]:
-    """Break the connection instead of answering the next script; return where its bytes go."""
-    sent: list[bytes] = []
-
-    def is_script(command: bytes) -> bool:
-        found = b"EVALSHA" in command
-        if found:
-            sent.append(command)
-        return found
-
-    link.cut_after_execution(is_script)
-    return sent
-
-
 async def executed(link: FaultProxy, call: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
     """Return a call that was executed and not answered; repeated after `link.pass_through()`."""
     link.cut_after_execution(b"EVALSHA")

@@ -20,6 +20,8 @@ from tests.support.counting import Counted
 from tests.support.streams import answered, is_single, stream_of
 from tests.support.waiting import until, until_async
 
+pytestmark = pytest.mark.also("cluster")
+
 LONG = 1200.0
 
 #: The same for a lease of its own.

@@ -16,7 +16,6 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, Redisson
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.redis_server import ProxyFactory
 from tests.lifecycle.late_bytes import executed
 from tests.support.streams import answered
 
@@ -27,12 +26,6 @@ SEMAPHORES: dict[str, Callable[[Redisson], Any]] = {
     "semaphore": lambda client: client.get_semaphore(NAME),
     "expirable_semaphore": lambda client: client.get_permit_expirable_semaphore(NAME),
 }
-
-
-@pytest.fixture
-async def link(proxy: ProxyFactory) -> FaultProxy:
-    """A proxy before the session's server."""
-    return await proxy()
 
 
 Anew = Callable[[], Awaitable[None]]

@@ -35,38 +35,6 @@ async def test_forced_by_the_holder_itself(stage: Stage) -> None:
     assert reason_of(caught.value) == "forced"
 
 
-@locks
-async def test_forced_by_the_holder_itself_with_on_lost_raise(stage: Stage) -> None:
-    party = stage.party(on_lost="raise")
-    went_on = False
-    with pytest.raises(LeaseLostError) as caught:
-        async with party.thing as lease:
-            assert await party.thing.force_release() is True
-            assert lease.lost
-            await asyncio.sleep(0)
-            went_on = True
-    assert went_on
-    await stage.assert_nothing_held(party)
-    assert reason_of(caught.value) == "forced"
-
-
-@locks
-async def test_forced_release_serves_the_waiters_of_this_client(stage: Stage) -> None:
-    party = stage.party()
-    lease = await party.thing.acquire()
-
-    # Readers do not wait for each other; a writer of this client does.
-    lock: Any = party.thing
-    if stage.kind.shared:
-        lock = party.clients[0].get_read_write_lock(stage.name).write_lock()
-    waiting = asyncio.create_task(lock.acquire(timeout=15))
-    await until(lambda: party.waiters == 1)
-    assert await party.thing.force_release() is True
-    await (await waiting).release()
-    assert lease.lost
-    await stage.assert_nothing_held(party)
-
-
 @pytest.mark.parametrize("stage", ["red_lock"], indirect=True)
 async def test_forced_release_spares_what_is_granted_behind_it(stage: Stage) -> None:
     party = stage.party()

@@ -18,8 +18,6 @@ from tests.support.kinds import Stage
 from tests.support.leases import granted_in_time
 from tests.support.waiting import until
 
-lock_only = pytest.mark.parametrize("stage", ["lock"], indirect=True)
-
 
 async def test_fenced_re_entry_beside_a_release_keeps_the_token(client: Redisson) -> None:
     """The first lease is released by another task while the re-entry is on its way."""
@@ -146,16 +144,6 @@ async def test_lease_pushed_on_an_exit_stack_is_released(stage: Stage) -> None:
         lease = await party.thing.acquire()
         stack.push_async_exit(lease)
     assert lease.remaining == 0
-    await stage.assert_nothing_held(party)
-
-
-@lock_only
-async def test_lease_of_a_block_pushed_on_an_exit_stack_inside_it(stage: Stage) -> None:
-    party = stage.party()
-    async with party.thing as lease:
-        async with AsyncExitStack() as stack:
-            stack.push_async_exit(lease)
-        assert lease.remaining == 0
     await stage.assert_nothing_held(party)
 
 

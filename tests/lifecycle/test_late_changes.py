@@ -13,25 +13,18 @@ from redis.asyncio import Redis
 from redisson_py import Redisson
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.redis_server import ProxyFactory
 from tests.lifecycle.late_bytes import (
     REENTRANT,
     deliver_late,
-    lose_next_script_reply,
     recorded,
     shortest_lease,
 )
+from tests.support.stragglers import lose_and_keep
 from tests.support.streams import answered
 
 #: Far from what the late bytes ask for, and from what a busy machine may take.
 LONG, SHORT = 60.0, 6.0
 KINDS = pytest.mark.parametrize("kind", REENTRANT)
-
-
-@pytest.fixture
-async def link(proxy: ProxyFactory) -> FaultProxy:
-    """A proxy before the session's server."""
-    return await proxy()
 
 
 @pytest.fixture
@@ -47,7 +40,7 @@ async def test_an_extension_that_comes_late_does_not_undo_a_newer_one(
     kind: str, far: Redisson, link: FaultProxy, redis: Redis, url_of_k: str
 ) -> None:
     lease = await REENTRANT[kind](far).acquire()
-    late = lose_next_script_reply(link)
+    late = lose_and_keep(link)
     await lease.extend(SHORT)
     await lease.extend(LONG)
     await deliver_late(url_of_k, late)
@@ -65,7 +58,7 @@ async def test_a_late_extension_does_not_shorten_what_the_watchdog_renews(
     """A re-entry without a lease time has the watchdog keep the hold after the extension."""
     lock = REENTRANT[kind](far)
     outer = await lock.acquire()
-    late = lose_next_script_reply(link)
+    late = lose_and_keep(link)
     await outer.extend(SHORT)
     inner = await lock.acquire()
     await deliver_late(url_of_k, late)
@@ -83,7 +76,7 @@ async def test_a_partial_release_that_comes_late_takes_no_newer_re_entry(
     lock = REENTRANT[kind](far)
     outer = await lock.acquire(lease_time=20)
     inner = await lock.acquire(lease_time=20)
-    late = lose_next_script_reply(link)
+    late = lose_and_keep(link)
     await inner.release()
     again = await lock.acquire(lease_time=LONG)
     before = await recorded(redis)
@@ -104,7 +97,7 @@ async def test_a_partial_release_that_comes_late_does_not_undo_an_extension(
     lock = REENTRANT[kind](far)
     outer = await lock.acquire(lease_time=20)
     inner = await lock.acquire(lease_time=20)
-    late = lose_next_script_reply(link)
+    late = lose_and_keep(link)
     await inner.release()
     await outer.extend(LONG)
     await deliver_late(url_of_k, late)
@@ -120,7 +113,7 @@ async def test_a_late_release_of_a_read_under_a_write_hold_ends_no_newer_read(
     sides = far.get_read_write_lock("k")
     async with sides.write_lock():
         first = await sides.read_lock().acquire()
-        late = lose_next_script_reply(link)
+        late = lose_and_keep(link)
         await first.release()
         second = await sides.read_lock().acquire()
         before = await recorded(redis)
@@ -136,7 +129,7 @@ async def test_a_read_under_a_write_hold_with_a_lost_reply_is_given_back(
 ) -> None:
     sides = far.get_read_write_lock("k")
     async with sides.write_lock():
-        late = lose_next_script_reply(link)
+        late = lose_and_keep(link)
         async with sides.read_lock():
             assert link.triggered == 1
         async with sides.read_lock() as lease:
@@ -151,27 +144,12 @@ async def test_a_read_under_a_write_hold_with_a_lost_reply_is_given_back(
         pass
 
 
-async def test_reads_under_a_write_hold_work_after_an_unanswered_release(
-    far: Redisson, link: FaultProxy, redis: Redis
-) -> None:
-    sides = far.get_read_write_lock("k")
-    async with sides.write_lock():
-        first = await sides.read_lock().acquire()
-        lost = lose_next_script_reply(link)
-        await first.release()
-        assert len(lost) == link.triggered == 1
-        for _ in range(3):
-            async with sides.read_lock() as lease:
-                lease.check()
-    assert await recorded(redis) == {}
-
-
 async def test_a_permits_extension_that_comes_late_does_not_undo_a_newer_one(
     far: Redisson, link: FaultProxy, url_of_k: str
 ) -> None:
     semaphore = far.get_semaphore("semaphore", 2)
     permit = await semaphore.acquire()
-    late = lose_next_script_reply(link)
+    late = lose_and_keep(link)
     await permit.extend(SHORT)
     await permit.extend(LONG)
     await deliver_late(url_of_k, late)
@@ -180,20 +158,6 @@ async def test_a_permits_extension_that_comes_late_does_not_undo_a_newer_one(
     permit.check()
     await permit.release()
     assert await semaphore.available() == 2
-
-
-async def test_a_late_extension_of_a_permit_does_not_undo_a_newer_one(
-    far: Redisson, link: FaultProxy, url_of_k: str
-) -> None:
-    semaphore = far.get_permit_expirable_semaphore("semaphore", 2)
-    permit = await semaphore.acquire()
-    late = lose_next_script_reply(link)
-    await permit.extend(SHORT)
-    await permit.extend(LONG)
-    await deliver_late(url_of_k, late)
-    assert await semaphore.lease_time(permit.id) > LONG / 2
-    permit.check()
-    await permit.release()
 
 
 @pytest.mark.parametrize("first", ["extend", "update_lease_time"])
@@ -211,7 +175,7 @@ async def test_a_late_update_of_a_lease_time_does_not_undo_a_newer_one(
         else:
             await semaphore.update_lease_time(permit.id, seconds)
 
-    late = lose_next_script_reply(link)
+    late = lose_and_keep(link)
     await set_lease(first, SHORT)
     await set_lease(second, LONG)
     await deliver_late(url_of_k, late)
@@ -225,7 +189,7 @@ async def test_a_part_of_a_permit_given_back_late_does_not_undo_an_extension(
     """Nor is it given back twice."""
     semaphore = far.get_semaphore("semaphore", 5)
     permit = await semaphore.acquire(4)
-    late = lose_next_script_reply(link)
+    late = lose_and_keep(link)
     await semaphore.release(1)
     await semaphore.release(1)
     await permit.extend(LONG)
@@ -246,7 +210,7 @@ async def test_a_reentry_repeated_behind_a_release_is_granted(
     lock = REENTRANT[kind](far)
     outer = await lock.acquire()
     await (await lock.acquire()).release()
-    lose_next_script_reply(link)
+    lose_and_keep(link)
     releasing = asyncio.create_task(outer.release())
     inner = await lock.acquire(lease_time=LONG)
     await releasing

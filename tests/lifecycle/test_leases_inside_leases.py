@@ -83,19 +83,6 @@ async def test_waiters_of_this_client_get_it_when_the_outer_block_ends(stage: St
     await stage.assert_nothing_held(party)
 
 
-async def test_next_blocks_of_the_task_work(stage: Stage) -> None:
-    party = stage.party()
-    async with party.thing:
-        await inner_that_ended(party)
-    other = stage.other(party)
-    async with other:
-        pass
-    async with party.thing as lease:
-        assert await party.thing.hold_count() == 1
-        assert not lease.lost
-    await stage.assert_nothing_held(party)
-
-
 async def test_inner_lease_says_that_it_ended(stage: Stage) -> None:
     party = stage.party()
     async with party.thing as outer:
@@ -128,17 +115,6 @@ async def test_release_tells_of_the_inner_lease_once(stage: Stage) -> None:
     assert reason_of(caught.value) == "ended"
 
 
-async def test_several_inner_leases_end_inside_one_block(stage: Stage) -> None:
-    party = stage.party()
-    async with party.thing as outer:
-        inner = [
-            await granted_in_time(lambda: party.thing.acquire(lease_time=SHORT)) for _ in range(3)
-        ]
-        await until(lambda: all(lease.lost for lease in inner))
-        assert not outer.lost
-    await stage.assert_nothing_held(party)
-
-
 @pytest.mark.more
 async def test_outer_lease_ends_and_the_inner_goes_on(stage: Stage) -> None:
     party, rival = stage.party(lease_time=6), await stage.rival().connected()
@@ -164,20 +140,6 @@ async def test_outer_block_is_renewed_after_the_inner_lease_ended(stage: Stage) 
         assert not outer.lost
         assert await rival.thing.try_acquire() is None
     assert not outer.lost
-    await stage.assert_nothing_held(party)
-
-
-async def test_both_leases_end_by_themselves(stage: Stage) -> None:
-    party = stage.party()
-    outer = await party.thing.acquire(lease_time=2)
-    inner = await granted_in_time(lambda: party.thing.acquire(lease_time=SHORT))
-    await until(lambda: outer.lost and inner.lost)
-    await stage.assert_nothing_held(party)
-    for lease in (inner, outer):
-        with pytest.raises(LeaseLostError):
-            await lease.release()
-    async with party.thing as lease:
-        assert not lease.lost
     await stage.assert_nothing_held(party)
 
 

@@ -37,6 +37,8 @@ some_kinds = pytest.mark.parametrize(
 )
 """One for each class that keeps holds; a program takes as long as its cleanup."""
 
+pytestmark = pytest.mark.also("cluster")
+
 
 class Program:
     """The program of a test, and its output so far."""

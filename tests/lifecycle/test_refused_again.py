@@ -17,10 +17,10 @@ from tests.lifecycle.late_bytes import (
     REENTRANT,
     deliver_late,
     executed,
-    lose_next_script_reply,
     shortest_lease,
 )
 from tests.support.kinds import DISTINCT, KINDS, Stage
+from tests.support.stragglers import lose_and_keep
 from tests.support.streams import answered
 
 each_kind = pytest.mark.parametrize(
@@ -52,7 +52,7 @@ async def test_a_request_that_was_refused_twice_is_not_granted_late(
     far = stage.party(url=link.url)
     await (await far.thing.acquire()).release()
     async with stage.no_memory():
-        late = lose_next_script_reply(link)
+        late = lose_and_keep(link)
         with pytest.raises(ScriptError):
             await far.thing.try_acquire()
         await answered(far.clients[0])

@@ -15,6 +15,8 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import Permit, ProxyFactory
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.also("cluster")
+
 #: What a release must not change if its message is refused: each with a script of its own.
 RELEASES: dict[str, Callable[[Redisson], Any]] = {
     "lock": lambda client: client.get_lock("k"),

@@ -12,6 +12,8 @@ import pytest
 from tests.lifecycle.running import run_lifecycles
 from tests.lifecycle.subjects import SUBJECTS
 
+pytestmark = pytest.mark.also("cluster", "cluster+sync")
+
 #: Lifecycles of each kind; they take some seconds. Inspecting a whole cluster takes longer.
 FEW, MANY = 12, 60
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import random
 from collections.abc import AsyncIterator, Awaitable, Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -19,7 +17,6 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import PASSWORD, ProxyFactory, documented_rules, url_of_user
 from tests.lifecycle.line_counter import LineCounter
 from tests.support.cluster_look import servers_of
-from tests.support.leases import granted_in_time
 from tests.support.streams import stream_of
 from tests.support.waiting import until, until_async
 
@@ -124,70 +121,11 @@ async def test_a_key_that_redis_refuses_costs_no_other_lease(
     await redis.delete(*await redis.keys("*X-*"))
 
 
-@pytest.mark.parametrize("keeps_another", [False, True], ids=["alone", "beside a renewed one"])
-@pytest.mark.more
-async def test_leases_that_end_by_themselves_cost_the_same_each(
-    keeps_another: bool, clients: ClientFactory, caplog: pytest.LogCaptureFixture
-) -> None:
-    """Thousands of leases, each with an end of its own, that are never released."""
-    caplog.set_level("CRITICAL")
-    client = clients(lease_time=30)
-    other = await client.get_lock("other").acquire() if keeps_another else None
-    chance = random.Random(13)
-    count = 2000
-    # Longer than a slow machine needs to acquire them all: what is over by then is refused.
-    lasts = [chance.uniform(6, 9) for _ in range(count)]
-    leases = await asyncio.gather(
-        *[client.get_lock(f"k{n}").acquire(lease_time=last) for n, last in enumerate(lasts)]
-    )
-    with LineCounter() as counter:
-        await asyncio.sleep(max(lasts))  # looking at the leases meanwhile would count too
-    await until(lambda: all(lease.lost for lease in leases), 30)
-    # A sweep of all at each end would be millions of lines.
-    assert counter.lines <= 600 * count
-    if other is not None:
-        await other.release()
-
-
 async def until_forgotten(client: Redisson) -> None:
     """Wait until nothing is left of many calls: the tasks, and deadlines of what took long."""
     await until(lambda: len(stream_of(client)._deadlines) < 100, 30)
     await asyncio.sleep(0)
     gc.collect()
-
-
-@pytest.mark.more
-async def test_leases_that_have_ended_cost_nothing_any_more(
-    clients: ClientFactory, caplog: pytest.LogCaptureFixture
-) -> None:
-    """What is left is the work for the one lock still held."""
-    caplog.set_level("CRITICAL")
-    client = clients(lease_time=9)
-
-    async def work() -> int:
-        renewals = client.statistics().renewals
-        with LineCounter() as counter:
-            await asyncio.sleep(4)
-        # A busy machine may be late.
-        await until(lambda: client.statistics().renewals > renewals)
-        return counter.lines
-
-    async with client.get_lock("other"):
-        before = await work()
-        leases: list[Any] = []
-        # A few at a time: what is over before its answer is looked at is refused.
-        for start in range(0, 5000, 250):
-            leases += await asyncio.gather(
-                *[
-                    granted_in_time(partial(client.get_lock(f"k{n}").acquire, lease_time=2))
-                    for n in range(start, start + 250)
-                ]
-            )
-        # Not only over by the clock: the watchdog has also reported the last of them.
-        await until(lambda: all(lease.lost for lease in leases), 30)
-        await until(lambda: len(client._watchdog.holds) == 1)
-        await until_forgotten(client)
-        assert await work() < 2 * before + 1000
 
 
 @pytest.mark.more
@@ -202,32 +140,6 @@ async def test_leases_that_are_far_from_their_end_cost_nothing_meanwhile(
     with LineCounter() as counter:
         await asyncio.sleep(2.5)  # the watchdog looks at its clock every second
     assert counter.lines < 5000
-    await asyncio.gather(*[lease.release() for lease in leases])
-
-
-@pytest.mark.more
-async def test_renewals_are_spread_over_their_period(clients: ClientFactory) -> None:
-    """Locks taken at one moment are not all renewed at one moment."""
-    lease_time = 12.0
-    client = clients(lease_time=lease_time)
-    leases = await asyncio.gather(*[client.get_lock(f"{{k}}{n}").acquire() for n in range(5000)])
-    traffic = stream_of(client).traffic
-    moments: list[float] = []
-    loop = asyncio.get_running_loop()
-    seen, looked, stood = traffic.commands, loop.time(), False
-    async with asyncio.timeout(lease_time * 3):
-        while len(moments) < 50:
-            await asyncio.sleep(0.005)
-            stood = stood or (len(moments) > 0 and loop.time() - looked > 0.3)
-            looked = loop.time()
-            moments += [looked] * (traffic.commands - seen)
-            seen = traffic.commands
-            if stood and len(moments) >= 50:
-                # The machine stalled, and all renewals that were due came together: try again.
-                moments.clear()
-                stood = False
-    assert moments[44] - moments[5] > 0.1 * lease_time / 3
-    assert client.statistics().losses == 0
     await asyncio.gather(*[lease.release() for lease in leases])
 
 

@@ -11,10 +11,13 @@ from redis.asyncio import Redis
 
 from tests.lua.test_golden_vectors import Listener, listening
 from tests.support.scripts.any_lock import LOCKS, AnyLock
+from tests.support.scripts.barrier import BarrierScripts
 from tests.support.scripts.calls import Scripts
 from tests.support.scripts.client_queue import Hearing, QueueScripts, WriteQueueScripts, X, Y, Z
 from tests.support.scripts.fair import FairScripts
+from tests.support.scripts.latch import LatchScripts
 from tests.support.scripts.lock import LockScripts
+from tests.support.scripts.read_write import ReadWriteScripts
 
 
 @pytest_asyncio.fixture
@@ -41,9 +44,10 @@ def any_lock(scripts: Scripts, kind: str) -> AnyLock:
     return FairScripts(scripts, places=0) if kind == "fair" else LOCKS[kind](scripts)
 
 
-@pytest.fixture(params=["plain", "fenced", "write"])
-def queue(request: pytest.FixtureRequest, scripts: Scripts) -> QueueScripts:
-    """A lock and its queue, plain, fenced and the write side of a read-write lock in turn."""
+@pytest_asyncio.fixture(params=["plain", "fenced", "write"])
+async def queue(request: pytest.FixtureRequest, scripts: Scripts) -> QueueScripts:
+    """A lock and its queue while time stands still: plain, fenced, the write side of two."""
+    await scripts.stop_clock()
     if request.param == "write":
         return WriteQueueScripts(scripts)
     return QueueScripts(scripts, fenced=request.param == "fenced")
@@ -67,3 +71,29 @@ async def heard(queue: QueueScripts, redis: Redis) -> AsyncIterator[Hearing]:
             return messages
 
         yield heard
+
+
+@pytest_asyncio.fixture
+async def fair(scripts: Scripts) -> AsyncIterator[FairScripts]:
+    """One fair lock; when all have left nothing may remain but what expires."""
+    fair = FairScripts(scripts)
+    yield fair
+    await fair.everybody_leaves()
+
+
+@pytest.fixture
+def rw(scripts: Scripts) -> ReadWriteScripts:
+    """One read-write lock."""
+    return ReadWriteScripts(scripts)
+
+
+@pytest.fixture
+def latch(scripts: Scripts) -> LatchScripts:
+    """One latch."""
+    return LatchScripts(scripts)
+
+
+@pytest.fixture
+def barrier(scripts: Scripts) -> BarrierScripts:
+    """A barrier of three."""
+    return BarrierScripts(scripts)

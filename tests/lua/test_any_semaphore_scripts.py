@@ -97,14 +97,6 @@ class TestAcquire:
         assert await everything(redis) == before
         assert await semaphore.acquire(B) is None
 
-    async def test_what_was_taken_from_a_deleted_one_is_void(self, semaphore: Either) -> None:
-        await semaphore.acquire(A, 2)
-        await semaphore.delete()
-        assert await semaphore.acquire(B, start_units=3) is None
-        assert await semaphore.held() == {B: 1}
-        assert await semaphore.release(A) is None
-        assert await semaphore.value() == 2
-
     async def test_what_is_beside_the_counter_lives_as_long(
         self, semaphore: Either, redis: Redis
     ) -> None:
@@ -139,36 +131,6 @@ class TestReclaim:
         assert await semaphore.release(A) is None
         assert await semaphore.value() == 3
 
-    async def test_it_is_given_back_and_told_although_it_is_not_enough(
-        self, semaphore: Either, redis: Redis
-    ) -> None:
-        await semaphore.acquire(A, 2)
-        await semaphore.acquire(B, 3)
-        await semaphore.end(A)
-        async with listening(redis, semaphore.channel) as listener:
-            assert (await semaphore.acquire(C, 3) or 0) > 0
-            assert await listener.heard() == [b"2"]
-        assert await semaphore.held() == {B: 3}
-        assert await semaphore.value() == 2
-
-    async def test_no_more_are_reclaimed_than_asked_for(self, semaphore: Either) -> None:
-        for owner in (A, B, C):
-            await semaphore.acquire(owner)
-        await semaphore.end(A, B, C)
-        assert await semaphore.acquire("client-d:1", 5, reclaims=2) == 0
-        assert sum((await semaphore.held()).values()) == 1
-        assert await semaphore.value() == 4
-        assert await semaphore.acquire("client-d:1", 5, reclaims=2) is None
-
-    async def test_below_zero_nothing_is_told(self, semaphore: Either, redis: Redis) -> None:
-        await semaphore.acquire(A, 2)
-        await semaphore.end(A)
-        await semaphore.start(-3)
-        async with listening(redis, semaphore.channel) as listener:
-            await semaphore.acquire(B)
-            assert await listener.heard() == []
-        assert await semaphore.value() == -1
-
 
 class TestRelease:
     async def test_all_come_back_once_and_the_new_count_is_told(
@@ -189,14 +151,6 @@ class TestRelease:
         before = await everything(redis)
         assert await semaphore.release(B) is None
         assert await everything(redis) == before
-
-    async def test_what_is_over_and_not_reclaimed_comes_back_once(self, semaphore: Either) -> None:
-        await semaphore.acquire(A, 2)
-        await semaphore.end(A)
-        assert await semaphore.release(A) == isinstance(semaphore, Plain)
-        assert await semaphore.release(A) is None
-        assert await semaphore.value() == 5
-        assert await semaphore.held() == {}
 
     async def test_nothing_comes_back_to_a_deleted_semaphore(
         self, semaphore: Either, redis: Redis
@@ -223,7 +177,7 @@ class TestRelease:
             await semaphore.acquire(A)
         assert await semaphore.undo(A) == (1 if held else None)
         assert await redis.get(semaphore.tombstone(A)) == b"1"
-        assert TOMBSTONE - 5000 < await redis.pttl(semaphore.tombstone(A)) <= TOMBSTONE
+        assert TOMBSTONE - 20_000 < await redis.pttl(semaphore.tombstone(A)) <= TOMBSTONE
 
 
 @pytest.mark.parametrize(

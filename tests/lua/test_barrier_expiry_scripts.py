@@ -7,19 +7,13 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from tests.support.scripts.barrier import BROKEN, RELEASED, WAITING, BarrierScripts, Look
-from tests.support.scripts.calls import LEASE, TOMBSTONE, Scripts, ask, everything
+from tests.support.scripts.calls import LEASE, TOMBSTONE, ask, everything
 
 #: Long enough for a few calls on a busy machine.
 SHORT = 600
 #: Between two readings of a clock on a busy machine.
 MARGIN = 5000
 FRESH = Look(False, 0, 0, 0, {})
-
-
-@pytest.fixture
-def barrier(scripts: Scripts) -> BarrierScripts:
-    """A barrier of three."""
-    return BarrierScripts(scripts)
 
 
 async def test_the_keys_of_a_round_last_as_long_as_its_last_arrival(
@@ -113,20 +107,6 @@ async def test_it_mends_itself(barrier: BarrierScripts) -> None:
     await barrier.wait_for_server(SHORT + 1)
     assert await barrier.look() == FRESH
     assert (await barrier.fill("c", "d", "e"))[-1].state == RELEASED
-
-
-@pytest.mark.parametrize("broken", [False, True])
-async def test_an_abort_lasts_until_reset(barrier: BarrierScripts, broken: bool) -> None:
-    await barrier.wait("a")
-    if broken:
-        await barrier.leave("a")
-    assert await barrier.abort() == (not broken)
-    assert await barrier.lasts_ms() == -1
-    await barrier.leave("a")
-    assert (await barrier.wait("b")).state == BROKEN
-    assert await barrier.lasts_ms() == -1
-    await barrier.reset()
-    assert await barrier.look() == FRESH
 
 
 async def test_a_release_is_remembered_as_long_as_one_of_its_parties_may_look(

@@ -5,20 +5,16 @@ from __future__ import annotations
 import pytest
 from redis.asyncio import Redis
 
-from tests.lua.test_golden_vectors import listening
-from tests.support.scripts.calls import LEASE, TOMBSTONE, everything
+from tests.support.scripts.calls import LEASE, everything
 from tests.support.scripts.client_queue import (
     BOTH_WAYS,
     HOLDER,
-    NEWCOMER,
     Hearing,
     QueueScripts,
     X,
     Y,
     Z,
-    freed,
     in_line,
-    owner_of,
 )
 
 each_way = pytest.mark.parametrize("lease_ms", BOTH_WAYS)
@@ -39,44 +35,6 @@ class TestReleasing:
         assert await heard(X) == []
         # As Redisson, a writer says of what is free already that it is.
         assert await heard("all") == ([] if queue.suffix == "" else ["0"])
-
-    async def test_the_dead_are_passed_over_and_the_new_second_is_told(
-        self, queue: QueueScripts, heard: Hearing, lease_ms: int
-    ) -> None:
-        await in_line(queue, "dead-1", "dead-2", X, Y, Z)
-        assert await queue.release(HOLDER, lease_ms=lease_ms) == -1
-        assert (await queue.called(), await queue.waiting()) == (X, [X, Y, Z])
-        assert (await heard(X), await heard(Y), await heard(Z)) == (["0"], ["2"], [])
-        assert await heard("all") == ["00"]
-
-    async def test_where_all_are_dead_only_those_are_told_who_listen_to_all(
-        self, queue: QueueScripts, redis: Redis, lease_ms: int
-    ) -> None:
-        await in_line(queue, "dead-1", "dead-2")
-        async with listening(redis, queue.channel) as listener:
-            assert await queue.release(HOLDER, lease_ms=lease_ms) == 2
-            assert await listener.heard() == [b"00" if queue.suffix == "" else b"01"]
-        assert await queue.entries() == {}
-
-    async def test_a_release_in_part_calls_nobody(
-        self, queue: QueueScripts, heard: Hearing, lease_ms: int
-    ) -> None:
-        await in_line(queue, X)
-        await queue.acquire(HOLDER, 2)
-        assert await queue.release(HOLDER, 1, lease_ms=lease_ms) == 0
-        assert (await queue.called(), await heard(X), await heard("all")) == (None, [], [])
-
-    async def test_an_undo_calls_the_next_if_it_freed_anything(
-        self, queue: QueueScripts, heard: Hearing, lease_ms: int
-    ) -> None:
-        await in_line(queue, X)
-        stranger = owner_of(NEWCOMER)
-        assert await queue.release(stranger, 0, lease_ms, TOMBSTONE) is None
-        assert await heard(X) == []
-        assert await queue.release(HOLDER, 0, lease_ms, TOMBSTONE) == -1
-        assert await heard(X) == ["0"]
-        assert await queue.release(HOLDER, 0, lease_ms, TOMBSTONE) is None
-        assert (await heard(X), await queue.called()) == ([], X)
 
     async def test_a_lease_that_ends_sooner_is_told_to_the_first_two(
         self, queue: QueueScripts, heard: Hearing, lease_ms: int
@@ -102,51 +60,6 @@ async def test_a_forced_release_calls_the_first_once(queue: QueueScripts, heard:
 
 
 class TestLeaving:
-    async def test_who_leaves_a_held_lock_tells_the_new_second(
-        self, queue: QueueScripts, heard: Hearing
-    ) -> None:
-        await in_line(queue, X, Y, Z)
-        assert await queue.leaves(Y) == 1
-        assert await queue.waiting() == [X, Z]
-        assert (await heard(X), await heard(Z)) == ([], ["2"])
-        assert await queue.leaves(Y) == 0
-        assert (await heard(X), await heard(Z)) == ([], [])
-        assert await queue.leaves(Z) == await queue.leaves(X) == 1
-        assert (await queue.entries(), await queue.called()) == ({}, None)
-
-    async def test_the_third_tells_nobody(self, queue: QueueScripts, heard: Hearing) -> None:
-        await in_line(queue, X, Y, Z)
-        assert await queue.leaves(Z) == 1
-        assert (await heard(X), await heard(Y)) == ([], [])
-
-    async def test_the_one_that_was_called_calls_the_next(
-        self, queue: QueueScripts, heard: Hearing
-    ) -> None:
-        await in_line(queue, X, "dead", Y, Z)
-        await queue.release(HOLDER)
-        assert await queue.leaves(X) == 1
-        assert (await queue.called(), await queue.waiting()) == (Y, [Y, Z])
-        assert (await heard(Y), await heard(Z)) == (["2", "0"], ["2"])
-
-    async def test_it_calls_the_first_of_a_free_lock_if_nobody_was_called(
-        self, queue: QueueScripts, heard: Hearing
-    ) -> None:
-        await freed(queue, X, Y)
-        assert await queue.leaves(Y) == 1
-        assert (await queue.called(), await heard(X)) == (X, ["0"])
-        # Late, and once more.
-        assert await queue.leaves(Y) == 0
-        assert await heard(X) == []
-
-    async def test_it_calls_nobody_beside_one_that_was_called(
-        self, queue: QueueScripts, heard: Hearing
-    ) -> None:
-        await in_line(queue, X, Y, Z)
-        await queue.release(HOLDER)
-        assert await heard(X) == ["0"]
-        assert await queue.leaves(Y) == 1
-        assert (await heard(X), await heard(Z), await queue.called()) == ([], ["2"], X)
-
     async def test_late_it_spares_a_hold(self, queue: QueueScripts, redis: Redis) -> None:
         await in_line(queue, X)
         await queue.release(HOLDER)

@@ -24,9 +24,10 @@ from hypothesis.stateful import (
 )
 from redis.asyncio import Redis
 
-from redisson_py._scripts.source import Script, Wording
-from tests.support.scripts.calls import TOMBSTONE, Scripts, ask
+from redisson_py._scripts.source import Arg, Script, Wording
+from tests.support.scripts.calls import LEASE, TOMBSTONE, Scripts, ask
 from tests.support.scripts.client_queue import (
+    BOTH_WAYS,
     JAVA,
     LONG,
     QueueScripts,
@@ -39,6 +40,7 @@ T = TypeVar("T")
 CLIENTS = ("a", "b", "c", "d", "e")
 SLOTS = st.sampled_from(CLIENTS)
 TIMES = st.integers(1, 2)
+WAYS = st.sampled_from(BOTH_WAYS)
 
 
 #: Milliseconds after which a client that was called and says nothing is passed over. In the scripts
@@ -198,16 +200,18 @@ class Line(RuleBasedStateMachine):
     def begin(self, line: list[str], freed: bool) -> None:
         self.redisson_takes_it()
         for client in line:
-            self.ask(client, 1, 0)
+            self.ask(client, 1, 0, LEASE)
         if freed:
             self.force_release(1)
 
-    @rule(client=SLOTS, times=TIMES, yields=st.integers(0, 1))
-    def ask(self, client: str, times: int, yields: int) -> None:
+    @rule(client=SLOTS, times=TIMES, yields=st.integers(0, 1), lease_ms=WAYS)
+    def ask(self, client: str, times: int, yields: int, lease_ms: Arg) -> None:
         for _ in range(times):
             self.go(self._time_passes())
             before, silent = [*self.model.line], self.model.called if self.model.silent else None
-            reply = self.go(self.queue.asks(client, owner=self.owner(client), yields=yields))
+            reply = self.go(
+                self.queue.asks(client, lease_ms=lease_ms, owner=self.owner(client), yields=yields)
+            )
             outcome = self.model.asks(client, self.owner(client))
             if outcome == "granted":
                 assert reply is None
@@ -230,12 +234,12 @@ class Line(RuleBasedStateMachine):
         if outcome == "busy":
             self.model.line.remove(client)
 
-    @rule(client=SLOTS, times=TIMES, undo=st.booleans())
-    def release(self, client: str, times: int, undo: bool) -> None:
+    @rule(client=SLOTS, times=TIMES, undo=st.booleans(), lease_ms=WAYS)
+    def release(self, client: str, times: int, undo: bool, lease_ms: Arg) -> None:
         tombstone_ms = TOMBSTONE if undo else 0
         for _ in range(times):
             held = self.model.holder == self.owner(client)
-            reply = self.go(self.queue.release(self.owner(client), tombstone_ms=tombstone_ms))
+            reply = self.go(self.queue.release(self.owner(client), 0, lease_ms, tombstone_ms))
             if held:
                 self.model.frees()
             called = self.model.called is not None
@@ -251,7 +255,7 @@ class Line(RuleBasedStateMachine):
     @rule()
     def the_holder_releases(self) -> None:
         assert self.model.holder is not None
-        self.release(self.model.holder.partition(":")[0], 1, undo=False)
+        self.release(self.model.holder.partition(":")[0], 1, undo=False, lease_ms=LEASE)
 
     @rule(client=SLOTS, times=TIMES)
     def leave(self, client: str, times: int) -> None:
@@ -271,7 +275,7 @@ class Line(RuleBasedStateMachine):
     @rule(client=SLOTS)
     def the_called_one_is_silent(self, client: str) -> None:
         self.model.silent = True
-        self.ask(client, 1, 0)
+        self.ask(client, 1, 0, LEASE)
 
     @rule(client=SLOTS)
     def die_or_come_back(self, client: str) -> None:
@@ -332,7 +336,7 @@ class Line(RuleBasedStateMachine):
             # One that was called answers; or else somebody looks, and then it is called.
             if self.model.called != client:
                 assert self.go(self._looks()) != "granted"
-            self.ask(client, 1, 0)
+            self.ask(client, 1, 0, LEASE)
             assert self.model.holder == self.owner(client)
             self.the_holder_releases()
         for client in CLIENTS:

@@ -105,7 +105,7 @@ async def test_records_end_with_a_counter_that_got_an_expiry(
     await redis.pexpire(plain.key, 10 * LIFE)
     await PLAIN_TOUCHES[touch](plain)
     for key in keys:
-        assert 10 * LIFE - 5_000 < await redis.pttl(key) <= 10 * LIFE
+        assert 10 * LIFE - 20_000 < await redis.pttl(key) <= 10 * LIFE
 
 
 @pytest.mark.parametrize("touch", PERMIT_TOUCHES)
@@ -172,6 +172,6 @@ async def test_without_an_expiry_an_acquire_costs_no_more(scripts: Scripts, redi
     await semaphore.release(A)
     async with Counted(redis) as counted:
         await semaphore.acquire(A)
-    commands = {"get": 1, "time": 1, "exists": 1, "incrby": 1, "zadd": 1, "hset": 1, "pttl": 1}
+    commands = {"time": 1, "exists": 1, "incrby": 1, "zadd": 1, "hset": 1, "pttl": 1}
     assert counted.calls == {"evalsha": 1, **commands}
     await redis.delete(semaphore.key, semaphore.permits, semaphore.counts)

@@ -44,37 +44,6 @@ async def semaphore(scripts: Scripts, redis: Redis) -> AsyncIterator[ExpirableSc
 
 
 class TestSet:
-    async def test_the_first_one_makes_it(self, semaphore: ExpirableScripts, redis: Redis) -> None:
-        async with listening(redis, semaphore.channel) as listener:
-            assert [await semaphore.set(n) for n in (3, 3, 7)] == [1, 0, -13]
-            assert await listener.heard() == [b"3"]
-        assert await semaphore.value() == 3
-
-    async def test_replacing_counts_what_is_taken(
-        self, semaphore: ExpirableScripts, redis: Redis
-    ) -> None:
-        async with listening(redis, semaphore.channel) as listener:
-            assert await semaphore.set(3, replaces=1) == 1
-            await semaphore.acquire(W + X)
-            totals = (5, 5, 2, 1, 0)
-            changed = [await semaphore.set(units, replaces=1) for units in totals]
-            assert changed == [1, 0, 1, 1, 1]
-            assert await listener.heard() == [b"3", b"5", b"2", b"1"]
-        assert await semaphore.value() == -2
-        assert await semaphore.release(W + X) == 1
-        assert await semaphore.value() == 0
-
-    async def test_what_is_over_counts_as_available(
-        self, semaphore: ExpirableScripts, redis: Redis
-    ) -> None:
-        await semaphore.start(3)
-        await semaphore.acquire(W + X)
-        await semaphore.end(W)
-        async with listening(redis, semaphore.channel) as listener:
-            assert await semaphore.set(4, replaces=1) == 1
-            assert await listener.heard() == [b"2", b"4"]
-        assert await semaphore.available() == [3, 1]
-
     async def test_an_expiry_of_the_key_stays(
         self, semaphore: ExpirableScripts, redis: Redis
     ) -> None:
@@ -82,55 +51,11 @@ class TestSet:
         await redis.pexpire(semaphore.key, LEASE)
         await semaphore.set(5, replaces=1)
         await semaphore.add(2)
-        assert LEASE - 5000 < await redis.pttl(semaphore.key) <= LEASE
+        assert LEASE - 20_000 < await redis.pttl(semaphore.key) <= LEASE
         assert await semaphore.value() == 7
-
-    @pytest.mark.parametrize("replaces", [0, 1])
-    async def test_a_repetition_gives_the_first_answer(
-        self, semaphore: ExpirableScripts, replaces: int
-    ) -> None:
-        assert await semaphore.set(3, calls=1, replaces=replaces) == 1
-        await semaphore.add(4, calls=2)
-        await semaphore.set(3, calls=1, replaces=replaces)
-        assert await semaphore.value() == 7
-        assert await semaphore.set(7, calls=3, replaces=replaces) == 0
-        await semaphore.add(1, "client-b")
-        assert await semaphore.set(7, calls=3, replaces=replaces) == 0
-        assert await semaphore.value() == 8
-
-    async def test_what_was_taken_from_a_deleted_one_is_void(
-        self, semaphore: ExpirableScripts
-    ) -> None:
-        for make in (semaphore.set, semaphore.add):
-            await semaphore.start(3)
-            await semaphore.acquire(W)
-            await semaphore.delete()
-            await make(3)
-            assert await semaphore.release(W) is None
-            assert await semaphore.value() == 3
 
 
 class TestAdd:
-    async def test_units_are_added_and_taken_away(
-        self, semaphore: ExpirableScripts, redis: Redis
-    ) -> None:
-        async with listening(redis, semaphore.channel) as listener:
-            assert [await semaphore.add(units) for units in (10, 5, 0, -20, 2)] == [
-                10,
-                15,
-                15,
-                -5,
-                -3,
-            ]
-            # What was added, as Redisson tells it, and never a negative number.
-            assert await listener.heard() == [b"10", b"5", b"2"]
-
-    async def test_a_repetition_adds_nothing(self, semaphore: ExpirableScripts) -> None:
-        assert await semaphore.add(3, calls=1) == 3
-        await semaphore.add(2, "client-b")
-        assert await semaphore.add(3, calls=1) == 3
-        assert await semaphore.value() == 5
-
     async def test_more_than_is_exact_is_refused_before_anything_is_written(
         self, semaphore: ExpirableScripts, redis: Redis
     ) -> None:
@@ -142,16 +67,6 @@ class TestAdd:
 
 
 class TestLooking:
-    async def test_what_is_available_and_taken(self, semaphore: ExpirableScripts) -> None:
-        assert await semaphore.available() == [0, 0]
-        await semaphore.start(3)
-        await semaphore.acquire(W + X)
-        assert await semaphore.available() == [1, 2]
-        await semaphore.end(W)
-        assert await semaphore.available() == [2, 1]
-        await semaphore.delete()
-        assert await semaphore.available() == [0, 0]
-
     async def test_reading_tells_what_came_back(
         self, semaphore: ExpirableScripts, redis: Redis
     ) -> None:
@@ -286,4 +201,4 @@ async def test_bad_numbers_are_refused_before_anything_is_written(
 
 async def test_the_receipt_expires(semaphore: ExpirableScripts, redis: Redis) -> None:
     await semaphore.add(1)
-    assert TOMBSTONE - 5000 < await redis.pttl(semaphore.receipt()) <= TOMBSTONE
+    assert TOMBSTONE - 20_000 < await redis.pttl(semaphore.receipt()) <= TOMBSTONE

@@ -9,7 +9,6 @@ import pytest_asyncio
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.lua.test_golden_vectors import listening
 from tests.support.scripts.calls import BAD_MS, TOMBSTONE, Scripts, ask, everything
 from tests.support.scripts.expirable import ExpirableScripts
 from tests.support.scripts.permits import NEVER
@@ -37,25 +36,6 @@ class TestAcquire:
             await ask(redis, "ZADD", semaphore.permits, NEVER, permit)
         assert await semaphore.acquire(Z) == -1
 
-    async def test_a_late_repetition_after_a_part_was_released_takes_nothing(
-        self, semaphore: ExpirableScripts, redis: Redis
-    ) -> None:
-        await semaphore.acquire(W + X)
-        await semaphore.release(W)
-        before = await everything(redis)
-        assert await semaphore.acquire(W + X) == -3
-        assert await everything(redis) == before
-
-    async def test_the_first_acquire_makes_it_and_tells_as_a_set_does(
-        self, semaphore: ExpirableScripts, redis: Redis
-    ) -> None:
-        await semaphore.delete()
-        async with listening(redis, semaphore.channel) as listener:
-            assert await semaphore.acquire(W, start_units=4) is None
-            assert await semaphore.acquire(X, start_units=50) is None
-            assert await listener.heard() == [b"4"]
-        assert await semaphore.value() == 2
-
 
 class TestReclaim:
     async def test_permits_that_never_end_are_kept(
@@ -65,23 +45,8 @@ class TestReclaim:
         await ask(redis, "ZADD", semaphore.permits, NEVER, W)
         assert await semaphore.available() == [2, 1]
 
-    async def test_below_zero_nothing_is_told(
-        self, semaphore: ExpirableScripts, redis: Redis
-    ) -> None:
-        await semaphore.acquire(W)
-        await semaphore.end(W)
-        await semaphore.start(-3)
-        async with listening(redis, semaphore.channel) as listener:
-            assert await semaphore.available() == [-2, 0]
-            assert await listener.heard() == []
-
 
 class TestRelease:
-    async def test_those_that_are_there_come_back(self, semaphore: ExpirableScripts) -> None:
-        await semaphore.acquire(W + X)
-        assert await semaphore.release(W + Y + X) == 1
-        assert await semaphore.value() == 3
-
     async def test_one_id_twice_comes_back_once(self, semaphore: ExpirableScripts) -> None:
         await semaphore.acquire(W)
         assert await semaphore.release(W + W) == 1
@@ -96,62 +61,11 @@ class TestRelease:
             assert await semaphore.release(permit, calls=None) == first
             calls = semaphore._calls["client-a"]
             assert await semaphore.release(permit, calls=calls) == first
-        assert TOMBSTONE - 5000 < await redis.pttl(semaphore.receipt()) <= TOMBSTONE
+        assert TOMBSTONE - 20_000 < await redis.pttl(semaphore.receipt()) <= TOMBSTONE
         assert await semaphore.value() == 3
-
-    async def test_a_repetition_of_an_older_call_leaves_a_newer_permit_alone(
-        self, semaphore: ExpirableScripts
-    ) -> None:
-        await semaphore.release(W, calls=1)
-        await semaphore.release(X, calls=2)
-        await semaphore.acquire(W)
-        await semaphore.release(W, calls=1)
-        assert await semaphore.ids() == {W}
 
 
 class TestReleaseAll:
-    async def test_all_come_back_and_their_number_is_told(
-        self, semaphore: ExpirableScripts, redis: Redis
-    ) -> None:
-        await semaphore.acquire(W + X + Y)
-        async with listening(redis, semaphore.channel) as listener:
-            assert await semaphore.release_all(W + X) == 2
-            assert await semaphore.release_all(Y) == 1
-            assert await listener.heard() == [b"2", b"1"]
-        assert await semaphore.value() == 3
-
-    @pytest.mark.parametrize("bad", ["unknown", "over", "void"])
-    async def test_one_that_cannot_come_back_keeps_all(
-        self, semaphore: ExpirableScripts, redis: Redis, bad: str
-    ) -> None:
-        await semaphore.acquire(W + X)
-        if bad == "over":
-            await semaphore.end(X)
-        if bad == "void":
-            await semaphore.delete()
-        ids = W + (Y if bad == "unknown" else X)
-        async with listening(redis, semaphore.channel) as listener:
-            assert await semaphore.release_all(ids) == 0
-            assert await listener.heard() == []
-        assert await semaphore.ids() == {W, X}
-
-    async def test_what_others_left_over_comes_back_with_them(
-        self, semaphore: ExpirableScripts, redis: Redis
-    ) -> None:
-        await semaphore.acquire(W + X + Y)
-        await semaphore.end(Y)
-        async with listening(redis, semaphore.channel) as listener:
-            assert await semaphore.release_all(W + X) == 2
-            assert await listener.heard() == [b"1", b"2"]
-        assert await semaphore.value() == 3
-
-    async def test_a_repetition_gives_the_first_answer(self, semaphore: ExpirableScripts) -> None:
-        await semaphore.acquire(W + X)
-        assert await semaphore.release_all(W + X, calls=1) == 2
-        assert await semaphore.release_all(W + X, calls=1) == 2
-        assert await semaphore.release_all(W + X, calls=2) == 0
-        assert await semaphore.value() == 3
-
     async def test_one_id_twice_comes_back_once(self, semaphore: ExpirableScripts) -> None:
         await semaphore.acquire(W + X)
         assert await semaphore.release_all(W + W) == 1

@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.support.scripts.calls import BAD_MS, LEASE, A, B, C, Scripts, ask, everything
-from tests.support.scripts.fair import WAIT, FairScripts
+from tests.support.scripts.calls import BAD_MS, LEASE, A, B, C, ask, everything
+from tests.support.scripts.fair import WAIT, FairScripts, about
 
 D = "client-d:1"
-
-#: How far apart two looks at the server's clock may be, in milliseconds.
-SLACK = 4000
-
-
-@pytest_asyncio.fixture
-async def fair(scripts: Scripts) -> AsyncIterator[FairScripts]:
-    """One fair lock; when all have left nothing may remain but what expires."""
-    fair = FairScripts(scripts)
-    yield fair
-    await fair.everybody_leaves()
-
-
-def about(score: float) -> object:
-    return pytest.approx(score, abs=SLACK)
 
 
 async def test_a_busy_acquire_is_queued_and_returns_the_remaining_lease(
@@ -38,57 +21,12 @@ async def test_a_busy_acquire_is_queued_and_returns_the_remaining_lease(
     for owner in (B, C):
         reply = await fair.acquire(owner)
         assert reply is not None
-        assert LEASE - 5000 < reply <= LEASE
+        assert LEASE - 20_000 < reply <= LEASE
     assert await fair.queued() == [B, C]
     assert await fair.moments() == {B: about(LEASE + WAIT), C: about(LEASE + 2 * WAIT)}
     assert await fair.alive() == {B: about(LEASE), C: about(LEASE)}
     # It outlives every moment in the queue, so that Redisson's rule may follow it.
     assert await redis.pttl(fair.waiters) >= LEASE + 2 * WAIT
-
-
-async def test_trying_once_takes_no_place(fair: FairScripts, redis: Redis) -> None:
-    await fair.acquire(A)
-    before = await everything(redis)
-    reply = await fair.try_once(B)
-    assert reply is not None
-    assert LEASE - 5000 < reply <= LEASE
-    assert await everything(redis) == before
-
-
-async def test_trying_once_does_not_overtake_a_waiter(fair: FairScripts) -> None:
-    await fair.acquire(A)
-    await fair.acquire(B)
-    await fair.release(A)
-    reply = await fair.try_once(C)
-    assert reply is not None
-    assert LEASE - 5000 < reply <= LEASE
-    assert await fair.holds() == {}
-
-
-async def test_a_free_lock_goes_to_the_head_and_to_nobody_else(fair: FairScripts) -> None:
-    await fair.acquire(A)
-    for owner in (B, C, D):
-        await fair.acquire(owner)
-    await fair.release(A)
-    for owner in (D, C):
-        # Until the head can be found dead there is no use in asking.
-        assert await fair.acquire(owner) == about(LEASE)
-    assert await fair.acquire(B) is None
-    assert await fair.holds() == {B: 1}
-    assert await fair.queued() == [C, D]
-    assert (await fair.alive()).keys() == {C, D}
-
-
-async def test_nothing_of_the_queue_is_left_when_the_last_has_got_it(
-    fair: FairScripts, redis: Redis
-) -> None:
-    await fair.acquire(A)
-    await fair.acquire(B)
-    await fair.release(A)
-    await fair.acquire(B)
-    assert list(await everything(redis)) == [fair.key]
-    await fair.release(B)
-    assert await everything(redis) == {}
 
 
 async def test_a_lock_without_lease_is_busy_for_ever(fair: FairScripts, redis: Redis) -> None:
@@ -192,14 +130,6 @@ async def test_an_undone_acquire_neither_holds_nor_queues_in_any_order(
     assert await fair.moments() == await fair.alive() == {}
 
 
-async def test_a_late_acquire_is_void_while_it_is_busy_too(fair: FairScripts) -> None:
-    await fair.leave(A)
-    assert await fair.acquire(A) == -3
-    await fair.acquire(B)
-    assert await fair.acquire(A) == -3
-    assert await fair.queued() == []
-
-
 async def test_a_repeated_grant_is_granted_again_and_takes_nothing_off_twice(
     fair: FairScripts,
 ) -> None:
@@ -211,16 +141,6 @@ async def test_a_repeated_grant_is_granted_again_and_takes_nothing_off_twice(
     await fair.acquire(B)
     assert await fair.holds() == {B: 1}
     assert await fair.moments() == {C: about(LEASE + WAIT)}
-
-
-async def test_re_entry_states_the_count_it_wants_and_passes_the_queue(fair: FairScripts) -> None:
-    await fair.acquire(A)
-    await fair.acquire(B)
-    for _ in range(2):
-        assert await fair.acquire(A, 2, 1_000_000) is None
-    assert await fair.holds() == {A: 2}
-    assert await fair.left() > LEASE
-    assert await fair.queued() == [B]
 
 
 async def test_re_entry_into_a_hold_that_is_gone_is_lost_and_takes_no_place(

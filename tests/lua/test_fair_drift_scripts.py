@@ -7,31 +7,14 @@ scores themselves are looked at. What one waits is 20 s where it is 5 s there; t
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
-import pytest
-import pytest_asyncio
-
 from redisson_py._time import now
 from tests.support.scripts.any_lock import wait_until_gone
-from tests.support.scripts.calls import LEASE, A, B, C, Scripts
-from tests.support.scripts.fair import WAIT, FairScripts
+from tests.support.scripts.calls import LEASE, A, B, C
+from tests.support.scripts.fair import WAIT, FairScripts, about
 
 D, E = "client-d:1", "client-e:1"
 WAITS = 20_000
 FIRST = LEASE + WAIT
-
-
-@pytest_asyncio.fixture
-async def fair(scripts: Scripts) -> AsyncIterator[FairScripts]:
-    """One fair lock; when all have left nothing may remain but what expires."""
-    fair = FairScripts(scripts)
-    yield fair
-    await fair.everybody_leaves()
-
-
-def about(score: float) -> object:
-    return pytest.approx(score, abs=4000)
 
 
 async def wait(fair: FairScripts, *owners: str) -> None:

@@ -47,7 +47,7 @@ def about(score: float) -> object:
 async def busy(fk: FairScripts, owner: str, wait_ms: int = 300_000) -> None:
     reply = await fk.acquire(owner, wait_ms=wait_ms)
     assert reply is not None
-    assert LEASE - 5000 < reply <= LEASE
+    assert LEASE - 20_000 < reply <= LEASE
 
 
 async def test_fair_lock(fk: FairScripts, redis: Redis) -> None:
@@ -64,7 +64,7 @@ async def test_fair_lock(fk: FairScripts, redis: Redis) -> None:
         # 1.
         assert await fk.acquire(A) is None
         assert await fk.holds() == {A: 1}
-        assert LEASE - 5000 < await redis.pttl(b"fk") <= LEASE
+        assert LEASE - 20_000 < await redis.pttl(b"fk") <= LEASE
         await busy(fk, B)
         await busy(fk, C, 5000)
         await busy(fk, D)

@@ -2,134 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
-import pytest_asyncio
 from redis.asyncio import Redis
 
 from tests.lua.test_golden_vectors import listening
-from tests.support.scripts.calls import LEASE, A, B, C, Scripts, ask, everything
-from tests.support.scripts.fair import WAIT, FairScripts
+from tests.support.scripts.calls import LEASE, A, B, C, ask
+from tests.support.scripts.fair import SLACK, WAIT, FairScripts, about
 
 D, E = "client-d:1", "client-e:1"
-#: How far apart two looks at the server's clock may be, in milliseconds.
-SLACK = 4000
-
-
-@pytest_asyncio.fixture
-async def fair(scripts: Scripts) -> AsyncIterator[FairScripts]:
-    """One fair lock; when all have left nothing may remain but what expires."""
-    fair = FairScripts(scripts)
-    yield fair
-    await fair.everybody_leaves()
-
-
-def about(score: float) -> object:
-    return pytest.approx(score, abs=SLACK)
 
 
 class TestDeadHeads:
-    async def test_the_next_gets_a_free_lock_when_the_head_is_dead(self, fair: FairScripts) -> None:
-        await fair.acquire(A)
-        for owner in (B, C, D):
-            await fair.acquire(owner)
-        await fair.release(A)
-        await fair.die(B)
-        assert await fair.acquire(C) is None
-        assert await fair.queued() == [D]
-        assert (await fair.moments()).keys() == (await fair.alive()).keys() == {D}
-
-    async def test_all_the_dead_at_the_head_go_at_once(self, fair: FairScripts) -> None:
-        await fair.acquire(A)
-        for owner in (B, C, D):
-            await fair.acquire(owner)
-        await fair.release(A)
-        for owner in (B, C):
-            await fair.die(owner)
-        assert await fair.acquire(D) is None
-        assert await fair.queued() == []
-
-    async def test_an_abandoned_queue_is_gone_when_somebody_uses_the_lock(
-        self, fair: FairScripts, redis: Redis
-    ) -> None:
-        await fair.acquire(A)
-        for owner in (B, C, D):
-            await fair.acquire(owner)
-            await fair.die(owner)
-        await fair.release(A)
-        assert await everything(redis) == {}
-
-    async def test_a_single_try_gets_past_dead_waiters(
-        self, fair: FairScripts, redis: Redis
-    ) -> None:
-        await fair.acquire(A)
-        await fair.acquire(B)
-        await fair.release(A)
-        await fair.die(B)
-        assert await fair.try_once(C) is None
-        assert list(await everything(redis)) == [fair.key]
-
-    async def test_while_it_is_held_the_dead_are_in_nobodys_way(self, fair: FairScripts) -> None:
-        await fair.acquire(A)
-        await fair.acquire(B)
-        await fair.die(B)
-        await fair.acquire(C)
-        assert await fair.queued() == [B, C]
-
-    async def test_a_waiter_that_asks_counts_as_alive_even_when_late(
-        self, fair: FairScripts
-    ) -> None:
-        await fair.acquire(A)
-        await fair.acquire(B)
-        await fair.acquire(C)
-        await fair.release(A)
-        await fair.die(B)
-        assert await fair.acquire(B) is None
-
-    async def test_a_release_notifies_the_first_live_waiter(
-        self, fair: FairScripts, redis: Redis
-    ) -> None:
-        await fair.acquire(A)
-        for owner in (B, C, D):
-            await fair.acquire(owner)
-        await fair.die(B)
-        async with (
-            listening(redis, fair.channel_of(B)) as dead,
-            listening(redis, fair.channel_of(C)) as head,
-        ):
-            assert await fair.release(A) == 2
-            assert await head.heard() == [b"0"]
-            assert await dead.heard() == []
-        assert await fair.queued() == [C, D]
-
-    async def test_a_forced_release_notifies_the_first_live_waiter(
-        self, fair: FairScripts, redis: Redis
-    ) -> None:
-        await fair.acquire(A)
-        await fair.acquire(B)
-        await fair.acquire(C)
-        await fair.die(B)
-        async with listening(redis, fair.channel_of(C)) as head:
-            await fair.force_release()
-            assert await head.heard() == [b"0"]
-        assert await fair.queued() == [C]
-
-    async def test_a_waiter_that_finds_the_head_dead_notifies_the_next(
-        self, fair: FairScripts, redis: Redis
-    ) -> None:
-        await fair.acquire(A)
-        for owner in (B, C, D):
-            await fair.acquire(owner)
-        await fair.release(A)
-        await fair.die(B)
-        async with listening(redis, fair.channel_of(C)) as head:
-            assert await fair.acquire(D) == about(LEASE)
-            assert await head.heard() == [b"0"]
-            await fair.acquire(D)
-            assert await head.heard() == []
-        assert await fair.queued() == [C, D]
-
     @pytest.mark.parametrize("left", [1, 777, LEASE])
     async def test_behind_a_head_one_is_told_when_it_can_be_found_dead(
         self, fair: FairScripts, left: int
@@ -213,18 +96,6 @@ class TestDeadHeads:
         await fair.set_moment(C, 10_000, fair.waiters)
         assert await fair.acquire(D) == about(LEASE)
 
-    async def test_a_dead_client_gets_its_place_back_only_at_the_tail(
-        self, fair: FairScripts
-    ) -> None:
-        await fair.acquire(A)
-        for owner in (B, C, D):
-            await fair.acquire(owner)
-        await fair.release(A)
-        await fair.die(B)
-        await fair.acquire(C)
-        await fair.acquire(B)
-        assert await fair.queued() == [D, B]
-
     async def test_a_head_that_nobody_keeps_a_moment_of_is_in_the_way_for_one_lease(
         self, fair: FairScripts, redis: Redis
     ) -> None:
@@ -253,71 +124,8 @@ class TestDeadHeads:
         assert await fair.acquire(E) is None
         assert await fair.queued() == []
 
-    async def test_a_waiter_purged_by_redisson_leaves_nothing_when_it_dies(
-        self, fair: FairScripts, redis: Redis
-    ) -> None:
-        await fair.acquire(A)
-        await fair.acquire(B)
-        await fair.set_moment(B, -1)
-        await fair.java_tries(C)
-        assert await fair.queued() == [C]
-        await fair.release(A)
-        await fair.java_tries(C)
-        await fair.java_unlocks(C)
-        await fair.acquire(D)
-        assert list(await everything(redis)) == [fair.key]
-
 
 class TestRedissonAsNeighbour:
-    async def test_the_line_is_one_line(self, fair: FairScripts, redis: Redis) -> None:
-        assert await fair.java_tries(A) is None
-        await fair.acquire(B)
-        await fair.java_tries(C)
-        await fair.acquire(D)
-        assert await fair.queued() == [B, C, D]
-        async with (
-            listening(redis, fair.channel_of(B)) as b,
-            listening(redis, fair.channel_of(C)) as c,
-            listening(redis, fair.channel_of(D)) as d,
-        ):
-            assert await fair.java_unlocks(A) == 1
-            assert await b.heard() == [b"0"]
-            assert await fair.java_tries(C) == 0
-            assert await fair.acquire(B) is None
-            assert await fair.release(B) == 2
-            assert await c.heard() == [b"0"]
-            assert await fair.acquire(D) == about(LEASE + WAIT)
-            assert await fair.java_tries(C) is None
-            assert await fair.java_unlocks(C) == 1
-            assert await d.heard() == [b"0"]
-            assert await fair.acquire(D) is None
-        assert await fair.queued() == []
-        assert await fair.moments() == await fair.alive() == {}
-
-    async def test_a_waiter_of_redisson_is_dead_when_its_own_moment_has_passed(
-        self, fair: FairScripts
-    ) -> None:
-        await fair.acquire(A)
-        await fair.java_tries(B)
-        await fair.acquire(C)
-        await fair.release(A)
-        assert await fair.acquire(C) == about(LEASE + WAIT)
-        await fair.set_moment(B, -1)
-        assert await fair.acquire(C) is None
-
-    async def test_a_live_waiter_stays_queued_for_more_than_five_minutes(
-        self, fair: FairScripts
-    ) -> None:
-        await fair.acquire(A)
-        await fair.acquire(B)
-        await fair.java_tries(C)
-        # Five minutes later.
-        await fair.set_moment(B, 10)
-        await fair.acquire(B)
-        for ahead_ms in (0, WAIT):
-            await fair.java_tries(C, ahead_ms=ahead_ms)
-            assert await fair.queued() == [B, C]
-
     async def test_a_moment_that_has_passed_does_not_make_a_living_waiter_dead_to_us(
         self, fair: FairScripts
     ) -> None:

@@ -79,15 +79,6 @@ async def test_the_counter_outlives_release_and_forced_release(
     assert await redis.get(fenced.token_key) == counter
 
 
-async def test_tokens_grow_even_if_the_counter_is_lost(fenced: LockScripts, redis: Redis) -> None:
-    first = await granted(fenced, tokens=1)
-    await fenced.release(A)
-    await redis.delete(fenced.token_key)
-    while await server_time(redis) <= first:
-        pass  # tokens are microseconds: the next one has to have come
-    assert await granted(fenced, B, tokens=1) > first
-
-
 async def test_a_counter_ahead_of_the_clock_is_gone_on_from(
     fenced: LockScripts, redis: Redis
 ) -> None:

@@ -93,12 +93,6 @@ return 1
 CHANNEL = b"redisson_rwlock:{rw}"
 
 
-@pytest.fixture
-def rw(scripts: Scripts) -> ReadWriteScripts:
-    """The lock of section 19."""
-    return ReadWriteScripts(scripts)
-
-
 async def java(rw: ReadWriteScripts, call: str, owner: str, lease_ms: int = LEASE) -> Any:
     """Do what Redisson does."""
     holds = b"{rw}:%b:rwlock_timeout:" % owner.encode()

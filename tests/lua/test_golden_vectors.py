@@ -99,10 +99,10 @@ async def test_plain_lock(scripts: Scripts, redis: Redis) -> None:
         # 1.
         assert await lk.acquire(A) is None
         assert await raw_hash(redis, b"lk") == {A.encode(): b"1"}
-        assert LEASE - 5000 < await redis.pttl(b"lk") <= LEASE
+        assert LEASE - 20_000 < await redis.pttl(b"lk") <= LEASE
         left = await lk.acquire(B)
         assert left is not None
-        assert LEASE - 5000 < left <= LEASE
+        assert LEASE - 20_000 < left <= LEASE
         assert await lk.acquire(A, 2) is None
         assert await raw_hash(redis, b"lk") == {A.encode(): b"2"}
         # 2.
@@ -133,13 +133,13 @@ async def test_fenced_lock(scripts: Scripts, redis: Redis) -> None:
         code, first = await fk.acquire_fenced(A, tokens=1)
         assert code == 1
         assert await raw_hash(redis, b"fk") == {A.encode(): b"1"}
-        assert LEASE - 5000 < await redis.pttl(b"fk") <= LEASE
+        assert LEASE - 20_000 < await redis.pttl(b"fk") <= LEASE
         assert await redis.get(counter) == str(first).encode()
         assert await redis.pttl(counter) == -1
         assert await keys(redis) == [b"fk", counter]
         code, left = await fk.acquire_fenced(B, tokens=1)
         assert code == 0
-        assert LEASE - 5000 < left <= LEASE
+        assert LEASE - 20_000 < left <= LEASE
         assert await redis.get(counter) == str(first).encode()
         assert await fk.release(A) == 2
         assert await keys(redis) == [counter]
@@ -190,12 +190,12 @@ async def test_redisson_and_we_exclude_each_other(
         assert await java_locks(A) is None
         left = await lock.acquire(B)
         assert left is not None
-        assert LEASE - 5000 < left <= LEASE
+        assert LEASE - 20_000 < left <= LEASE
         assert await lock.release(B) is None
         assert await java_unlocks(A) == 1
         assert await listener.heard() == [b"0"]
         assert await lock.acquire(B) is None
-        assert LEASE - 5000 < await java_locks(A) <= LEASE
+        assert LEASE - 20_000 < await java_locks(A) <= LEASE
         assert await java_unlocks(A) is None
         assert await lock.release(B) == 2
         assert await listener.heard() == [b"00"]

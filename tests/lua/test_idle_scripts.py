@@ -67,14 +67,6 @@ async def test_one_that_was_there_for_ever_does_so_from_now_on(
     assert await stays(redis, semaphore.permits, LEASE + IDLE)
 
 
-async def test_without_it_nothing_expires(semaphore: Either, redis: Redis) -> None:
-    assert await acquire(semaphore, idle_ms=0) is None
-    assert await semaphore.renew(mark(semaphore, A, P), idle_ms=0) == 1
-    assert await semaphore.set_lease(mark(semaphore, A, P), LONG) == 1
-    for key in {semaphore.key, semaphore.permits, semaphore.side}:
-        assert await redis.pttl(key) == -1
-
-
 async def test_a_use_of_a_client_without_it_leaves_it(semaphore: Either, redis: Redis) -> None:
     await acquire(semaphore)
     await acquire(semaphore, False, idle_ms=0)
@@ -255,13 +247,3 @@ class TestTokens:
                 assert await self.set_lease(fenced, lease_ms) == 1
                 assert await stays(redis, fenced.token_key, lease_ms + IDLE)
                 assert await stays(redis, fenced.key, lease_ms)
-
-    async def test_after_it_the_next_token_is_the_time_of_the_server(
-        self, fenced: LockScripts, redis: Redis
-    ) -> None:
-        _, first = await fenced.acquire_fenced(idle_ms=IDLE)
-        await fenced.release(A)
-        await redis.pexpire(fenced.token_key, 0)
-        assert await redis.exists(fenced.token_key) == 0
-        code, second = await fenced.acquire_fenced(B, idle_ms=IDLE)
-        assert (code, second > first) == (1, True)

@@ -35,24 +35,12 @@ return 1
 BAD_COUNTS = ("0", "-1", "x", "", "nan", "1.5", "inf", "1e3", "9223372036854775807")
 
 
-@pytest.fixture
-def latch(scripts: Scripts) -> LatchScripts:
-    """One latch."""
-    return LatchScripts(scripts)
-
-
 class TestTrySetCount:
     async def test_an_unset_latch_is_set(self, latch: LatchScripts, redis: Redis) -> None:
         assert await latch.set(3) == 1
         assert await latch.value() == b"3"
         assert await redis.pttl(latch.key) == -1
         assert 0 < await redis.pttl(latch.receipt()) <= TOMBSTONE
-        await latch.delete()
-
-    async def test_a_set_latch_keeps_its_count(self, latch: LatchScripts) -> None:
-        await latch.set(3)
-        assert await latch.set(5) == 0
-        assert await latch.value() == b"3"
         await latch.delete()
 
     @pytest.mark.parametrize("was_set", [False, True])
@@ -82,24 +70,6 @@ class TestTrySetCount:
 
 
 class TestCountDown:
-    async def test_it_counts_down_to_nothing_and_never_below(
-        self, latch: LatchScripts, redis: Redis
-    ) -> None:
-        await latch.set(2)
-        assert await latch.down() == 1
-        assert await latch.value() == b"1"
-        assert await latch.down() == 0
-        assert await latch.value() is None
-        assert await latch.down() == 0
-        assert await latch.value() is None
-        assert all(expires for _, expires in (await everything(redis)).values())
-
-    async def test_by_several_at_once_and_not_below_zero(self, latch: LatchScripts) -> None:
-        await latch.set(5)
-        assert await latch.down(3) == 2
-        assert await latch.down(3) == 0
-        assert await latch.value() is None
-
     async def test_an_expiry_that_somebody_gave_the_count_is_kept(
         self, latch: LatchScripts, redis: Redis
     ) -> None:
@@ -142,18 +112,6 @@ class TestCountDown:
         assert await latch.value() == b"7"
         await latch.delete()
 
-    async def test_an_unset_latch_is_set_first_if_the_caller_says_to_what(
-        self, latch: LatchScripts
-    ) -> None:
-        assert await latch.down(1, 3) == 2
-        assert await latch.value() == b"2"
-        await latch.delete()
-
-    async def test_a_set_latch_is_not_set_again(self, latch: LatchScripts) -> None:
-        await latch.set(7)
-        assert await latch.down(1, 3) == 6
-        await latch.delete()
-
     async def test_once_only_for_all_calls_with_one_start(self, latch: LatchScripts) -> None:
         assert await latch.down(1, 1) == 0
         assert await latch.down(1, 5) == 0
@@ -187,21 +145,6 @@ class TestCount:
         assert await everything(redis) == before
         await latch.delete()
 
-    async def test_an_unset_latch_is_set_once(self, latch: LatchScripts) -> None:
-        assert await latch.count(3) == 3
-        assert await latch.down(3) == 0
-        # The repetition of the first: whoever asks again must not start another round.
-        assert await latch.count(3) == 0
-        assert await latch.value() is None
-
-    async def test_a_latch_that_was_set_counts_as_the_first_use_too(
-        self, latch: LatchScripts
-    ) -> None:
-        await latch.set(1)
-        assert await latch.count(3) == 1
-        assert await latch.down() == 0
-        assert await latch.count(3) == 0
-
     async def test_what_redisson_would_call_open_is_told_as_it_is(
         self, latch: LatchScripts, redis: Redis
     ) -> None:
@@ -212,12 +155,6 @@ class TestCount:
 
 
 class TestDelete:
-    async def test_a_set_latch_is_deleted_and_an_unset_one_not(self, latch: LatchScripts) -> None:
-        assert await latch.delete() == 0
-        await latch.set(3)
-        assert await latch.delete() == 1
-        assert await latch.value() is None
-
     @pytest.mark.parametrize("was_set", [False, True])
     async def test_a_repetition_answers_the_same_and_spares_the_next_round(
         self, latch: LatchScripts, was_set: bool

@@ -145,12 +145,6 @@ class TestLocks:
         await forbid("resetchannels")
         await refused(redis, rw.write.release(A, tombstone_ms=TOMBSTONE))
 
-    async def test_the_first_reader_without_a_hash(
-        self, poor: Scripts, redis: Redis, forbid: Forbid
-    ) -> None:
-        await forbid("-hset")
-        await refused(redis, ReadWriteScripts(poor, b"k").read.acquire(A))
-
     async def test_a_dead_head_whose_heir_may_not_be_told(
         self, poor: Scripts, redis: Redis, forbid: Forbid
     ) -> None:
@@ -223,7 +217,7 @@ class TestSemaphores:
         assert await alone.value() == 5
         assert list(await everything(redis)) == [alone.key]
 
-    @pytest.mark.parametrize("rule", ["-incrby", "-zadd", "-hset"])
+    @pytest.mark.parametrize("rule", ["-incrby", "-zadd", "-hset", "-time", "-pttl"])
     async def test_the_first_owner_gets_nothing(
         self, poor: Scripts, redis: Redis, forbid: Forbid, rule: str
     ) -> None:

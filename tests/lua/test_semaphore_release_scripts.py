@@ -9,7 +9,6 @@ import pytest_asyncio
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.lua.test_golden_vectors import listening
 from tests.support.scripts.calls import TOMBSTONE, A, B, Scripts, ask, everything
 from tests.support.scripts.permits import SemaphoreScripts
 
@@ -24,22 +23,6 @@ async def semaphore(scripts: Scripts, redis: Redis) -> AsyncIterator[SemaphoreSc
 
 
 class TestRelease:
-    async def test_a_part_comes_back(self, semaphore: SemaphoreScripts, redis: Redis) -> None:
-        await semaphore.acquire(A, 3)
-        async with listening(redis, semaphore.channel) as listener:
-            assert await semaphore.release(A, 1) == 0
-            assert await semaphore.release(A, 1) == 0
-            assert await listener.heard() == [b"4"]
-        assert await semaphore.held() == {A: 1}
-        assert await semaphore.value() == 4
-        assert await semaphore.left(A) > 0
-
-    async def test_a_release_never_takes(self, semaphore: SemaphoreScripts) -> None:
-        await semaphore.acquire(A, 2)
-        assert await semaphore.release(A, 4) == 0
-        assert await semaphore.held() == {A: 2}
-        assert await semaphore.value() == 3
-
     async def test_a_stranger_gives_nothing_back_in_part(
         self, semaphore: SemaphoreScripts, redis: Redis
     ) -> None:
@@ -47,26 +30,6 @@ class TestRelease:
         before = await everything(redis)
         assert await semaphore.release(B, 1) is None
         assert await everything(redis) == before
-
-    async def test_nothing_comes_back_to_a_deleted_semaphore_in_part(
-        self, semaphore: SemaphoreScripts, redis: Redis
-    ) -> None:
-        await semaphore.acquire(A, 2)
-        await semaphore.delete()
-        assert await semaphore.release(A, 1) is None
-        assert await everything(redis) == {}
-
-    async def test_below_zero_nothing_is_told(
-        self, semaphore: SemaphoreScripts, redis: Redis
-    ) -> None:
-        # parity, weakness 12: a negative message breaks Redisson's listener.
-        await semaphore.acquire(A, 2)
-        await semaphore.start(-5)
-        async with listening(redis, semaphore.channel) as listener:
-            assert await semaphore.release(A, 1) == 0
-            assert await semaphore.release(A) == 1
-            assert await listener.heard() == []
-        assert await semaphore.value() == -3
 
 
 class TestRefusals:

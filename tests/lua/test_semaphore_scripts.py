@@ -25,43 +25,7 @@ async def semaphore(scripts: Scripts, redis: Redis) -> AsyncIterator[SemaphoreSc
     await redis.delete(semaphore.key, semaphore.permits, semaphore.counts)
 
 
-class TestAcquire:
-    async def test_a_repetition_after_a_part_was_given_back_takes_nothing(
-        self, semaphore: SemaphoreScripts
-    ) -> None:
-        await semaphore.acquire(A, 3)
-        await semaphore.release(A, 1)
-        assert await semaphore.acquire(A, 3) is None
-        assert await semaphore.held() == {A: 1}
-        assert await semaphore.value() == 4
-
-    async def test_below_zero_is_busy(self, semaphore: SemaphoreScripts) -> None:
-        await semaphore.start(-2)
-        assert await semaphore.acquire(A) == -5
-        assert await semaphore.value() == -2
-
-
 class TestMakingOne:
-    async def test_the_first_acquire_makes_it(self, semaphore: SemaphoreScripts) -> None:
-        await semaphore.delete()
-        assert await semaphore.acquire(A, 2, start_units=3) is None
-        assert await semaphore.value() == 1
-        assert await semaphore.held() == {A: 2}
-
-    async def test_an_existing_one_keeps_its_count(self, semaphore: SemaphoreScripts) -> None:
-        await semaphore.acquire(A, 2, start_units=50)
-        assert await semaphore.value() == 3
-
-    async def test_it_is_made_even_where_it_is_too_small(self, semaphore: SemaphoreScripts) -> None:
-        await semaphore.delete()
-        assert await semaphore.acquire(A, 2, start_units=1) == -1
-        assert await semaphore.value() == 1
-
-    async def test_one_of_none_is_made(self, semaphore: SemaphoreScripts) -> None:
-        await semaphore.delete()
-        assert await semaphore.acquire(A, start_units=0) == -1
-        assert await semaphore.value() == 0
-
     @pytest.mark.parametrize(
         ("units", "start", "heard"), [(1, 3, [b"2"]), (3, 3, []), (4, 3, [b"3"]), (1, 0, [])]
     )
@@ -116,16 +80,6 @@ class TestReclaim:
         assert await semaphore.acquire(B, 3) is None
         assert await semaphore.held() == {B: 3}
         assert await semaphore.value() == 0
-
-    async def test_reading_what_is_available_reclaims_and_tells(
-        self, semaphore: SemaphoreScripts, redis: Redis
-    ) -> None:
-        await semaphore.acquire(A, 4)
-        await semaphore.end(A)
-        async with listening(redis, semaphore.channel) as listener:
-            assert await semaphore.available() == 5
-            assert await semaphore.available() == 5
-            assert await listener.heard() == [b"5"]
 
 
 class TestExpiryOfTheKey:

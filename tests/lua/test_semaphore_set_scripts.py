@@ -9,7 +9,7 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from tests.lua.test_golden_vectors import listening
-from tests.support.scripts.calls import LEASE, A, B, Scripts, everything
+from tests.support.scripts.calls import A, B, Scripts, everything
 from tests.support.scripts.permits import SemaphoreScripts
 
 
@@ -37,14 +37,6 @@ class TestSetAll:
         assert await semaphore.held() == {A: 2, B: 1}
         assert [await semaphore.release(A), await semaphore.release(B)] == [1, 1]
         assert await semaphore.value() == units
-
-    async def test_one_that_is_not_there_is_made(
-        self, semaphore: SemaphoreScripts, redis: Redis
-    ) -> None:
-        async with listening(redis, semaphore.channel) as listener:
-            assert await semaphore.set(3, replaces=1) == 1
-            assert await listener.heard() == [b"3"]
-        assert await semaphore.value() == 3
 
     async def test_what_a_dead_holder_had_is_given_back_and_counted_once(
         self, semaphore: SemaphoreScripts, redis: Redis
@@ -79,11 +71,6 @@ class TestSetAll:
         assert await semaphore.set(9, replaces=1, calls=1) == 1
         assert await semaphore.value() == 3
 
-    async def test_its_expiry_stays(self, semaphore: SemaphoreScripts, redis: Redis) -> None:
-        assert await semaphore.set(3, life_ms=LEASE) == 1
-        assert await semaphore.set(5, replaces=1) == 1
-        assert LEASE - 5000 < await redis.pttl(semaphore.key) <= LEASE
-
 
 class TestDelete:
     async def test_all_of_it_goes_and_waiters_look(
@@ -96,15 +83,6 @@ class TestDelete:
             assert await listener.heard() == [b"1"]
         assert {*await everything(redis)} == {semaphore.receipt()}
         assert await semaphore.acquire(B) == -4
-
-    async def test_what_was_taken_is_void(self, semaphore: SemaphoreScripts) -> None:
-        await semaphore.start(2)
-        await semaphore.acquire(A, 2)
-        await semaphore.remove()
-        await semaphore.set(3)
-        assert await semaphore.renew(A) == 0
-        assert await semaphore.release(A) is None
-        assert await semaphore.value() == 3
 
     async def test_records_without_a_counter_go_too(
         self, semaphore: SemaphoreScripts, redis: Redis

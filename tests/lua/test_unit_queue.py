@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from functools import wraps
-from typing import Any, ParamSpec
 
 import pytest
 import pytest_asyncio
@@ -26,39 +24,14 @@ from tests.support.scripts.client_queue import (
 )
 from tests.support.scripts.unit_queue import FULL, UnitQueue, in_line
 
-P = ParamSpec("P")
-
 #: A client that wants three units, another one that waits.
 BIG, W = "client-b:3", "client-w"
 
 
-def in_time(test: Callable[P, Awaitable[None]]) -> Callable[P, Awaitable[None]]:
-    """Let a test fail only if it was fast: who was called long ago is passed over."""
-
-    @wraps(test)
-    async def run(*args: P.args, **kwargs: P.kwargs) -> None:
-        queue: Any = kwargs["queue"]
-        heard: Any = kwargs.get("heard")
-        for _ in range(50):
-            begun = await queue.now()
-            try:
-                await test(*args, **kwargs)
-            except AssertionError:
-                if await queue.now() - begun < MOMENT * 1000:
-                    raise
-                await queue.redis.flushdb()
-                for each in (X, Y, Z, W, BIG, "all") if heard else ():
-                    await heard(each)
-            else:
-                return
-        raise AssertionError("it is never fast enough")
-
-    return run
-
-
-@pytest.fixture(params=SEMAPHORES)
-def queue(request: pytest.FixtureRequest, scripts: Scripts) -> UnitQueue:
-    """A semaphore of either kind, and its queue."""
+@pytest_asyncio.fixture(params=SEMAPHORES)
+async def queue(request: pytest.FixtureRequest, scripts: Scripts) -> UnitQueue:
+    """A semaphore of either kind, and its queue, while time stands still."""
+    await scripts.stop_clock()
     return UnitQueue(scripts, request.param)
 
 
@@ -84,11 +57,11 @@ class TestJoining:
         await in_line(queue)
         for place, client in enumerate((X, Y)):
             left, *rest = await queue.asks(client)
-            assert LEASE - 5000 < left <= LEASE
+            assert LEASE - 20_000 < left <= LEASE
             assert rest == [place, 0, 0]
         assert await queue.asks(Z) == [-1, 2, 0, 0]
         assert await queue.waiting() == [X, Y, Z]
-        assert 55_000 < await ask(queue.redis, "PTTL", queue.clients) <= 60_000
+        assert 40_000 < await ask(queue.redis, "PTTL", queue.clients) <= 60_000
 
     async def test_the_first_eight_hear_that_others_may_have_units(self, queue: UnitQueue) -> None:
         await queue.semaphore.start(1)
@@ -121,7 +94,6 @@ class TestJoining:
 
 
 class TestCalling:
-    @in_time
     async def test_a_release_calls_the_first(self, queue: UnitQueue, heard: Hearing) -> None:
         await in_line(queue, X, Y, Z)
         assert await queue.release(FULL) == -1
@@ -132,7 +104,6 @@ class TestCalling:
         assert await queue.asks(X) is None
         assert await queue.waiting() == [Y, Z]
 
-    @in_time
     async def test_two_releases_call_two(self, queue: UnitQueue, heard: Hearing) -> None:
         await in_line(queue, X, Y, Z, W)
         assert [await queue.release(FULL, number) for number in (1, 2)] == [-1, -1]
@@ -142,7 +113,6 @@ class TestCalling:
             assert await queue.asks(client) is None
         assert await queue.waiting() == [Z, W]
 
-    @in_time
     async def test_who_wants_more_than_there_is_keeps_its_place(
         self, queue: UnitQueue, heard: Hearing
     ) -> None:
@@ -163,7 +133,6 @@ class TestCalling:
         assert await queue.called() == {BIG}
         assert await queue.asks(BIG) is None
 
-    @in_time
     async def test_the_dead_are_passed_over(self, queue: UnitQueue, heard: Hearing) -> None:
         dead = [f"dead-{number}" for number in range(5)]
         await in_line(queue, *dead, X, Y, Z)
@@ -171,7 +140,6 @@ class TestCalling:
         assert (await queue.called(), await queue.waiting()) == ({X}, [X, Y, Z])
         assert (await heard(X), await heard(Y), await heard(Z)) == (["0"], ["2"], ["2"])
 
-    @in_time
     async def test_two_thousand_dead_are_passed_over(self, queue: UnitQueue) -> None:
         await in_line(queue)
         rows = [word for n in range(2000) for word in (str(n + 1), f"dead-{n}")]
@@ -180,13 +148,11 @@ class TestCalling:
         assert await queue.release(FULL) == -1
         assert (await queue.called(), await queue.waiting()) == ({X}, [X])
 
-    @in_time
     async def test_an_undo_calls(self, queue: UnitQueue) -> None:
         await in_line(queue, X)
         assert await queue.undo(FULL) == -1
         assert await queue.called() == {X}
 
-    @in_time
     async def test_a_hundred_are_called_at_once_and_each_calls_others(
         self, queue: UnitQueue, redis: Redis
     ) -> None:
@@ -195,25 +161,19 @@ class TestCalling:
             pubsub = redis.pubsub()
             stack.push_async_callback(pubsub.aclose)
             await pubsub.subscribe(*map(queue.own_channel, crowd))
-            in_time = False
-            while not in_time:
-                await redis.delete(*queue.semaphore.keys, queue.clients)
-                await in_line(queue, *crowd)
-                begun = await queue.now()
-                await queue.counts.add(200)
-                called = [await queue.called()]
-                # One that was not called waits for its turn, and so does a newcomer.
-                busy = [await queue.asks(crowd[101]), await queue.asks(NEWCOMER, waits=False)]
-                granted = await queue.asks(crowd[0])
-                called.append(await queue.called())
-                in_time = await queue.now() - begun < MOMENT * 1000
+            await in_line(queue, *crowd)
+            await queue.counts.add(200)
+            called = [await queue.called()]
+            # One that was not called waits for its turn, and so does a newcomer.
+            busy = [await queue.asks(crowd[101]), await queue.asks(NEWCOMER, waits=False)]
+            granted = await queue.asks(crowd[0])
+            called.append(await queue.called())
             assert called == [{*crowd[:100]}, {*crowd[1:101]}]
             assert (busy[0][1], granted) == (1, None)
             assert isinstance(busy[1], int)
 
 
 class TestWhoTakesIt:
-    @in_time
     async def test_a_newcomer_takes_what_is_not_reserved(
         self, queue: UnitQueue, heard: Hearing
     ) -> None:
@@ -225,7 +185,6 @@ class TestWhoTakesIt:
         assert (await queue.asks(NEWCOMER, number=2))[1] == 1
         assert await queue.asks(X) is None
 
-    @in_time
     async def test_a_newcomer_comes_before_one_that_has_not_waited_long(
         self, queue: UnitQueue
     ) -> None:
@@ -236,7 +195,6 @@ class TestWhoTakesIt:
         assert await queue.asks(NEWCOMER, number=2, waits=False) is None
         assert isinstance(await queue.asks(X), list)
 
-    @in_time
     async def test_a_newcomer_calls_those_that_nobody_called(
         self, queue: UnitQueue, heard: Hearing
     ) -> None:
@@ -250,7 +208,6 @@ class TestWhoTakesIt:
         # Nobody hears the newcomer's name called, so it is gone from the queue.
         assert (await queue.called(), await queue.waiting()) == ({X, Y}, [X, Y])
 
-    @in_time
     async def test_one_in_the_queue_takes_what_those_before_it_do_not_need(
         self, queue: UnitQueue
     ) -> None:
@@ -261,7 +218,6 @@ class TestWhoTakesIt:
         assert await queue.asks(Y, yields=1) is None
         assert await queue.waiting() == [BIG]
 
-    @in_time
     async def test_one_that_was_called_finds_nothing_and_keeps_its_place(
         self, queue: UnitQueue, heard: Hearing
     ) -> None:
@@ -273,7 +229,6 @@ class TestWhoTakesIt:
         assert (await queue.called(), await queue.waiting()) == (set(), [X, Y])
         assert (await queue.entries())[X] == before
 
-    @in_time
     async def test_who_is_silent_is_passed_over(self, queue: UnitQueue, heard: Hearing) -> None:
         await in_line(queue, X, Y, Z, W)
         await queue.gives(1)
@@ -284,22 +239,15 @@ class TestWhoTakesIt:
         # It lives after all: it is one of those that come.
         assert (await queue.asks(X))[1] == 2
 
-    @in_time
     async def test_who_was_called_a_moment_ago_is_waited_for(self, queue: UnitQueue) -> None:
-        in_time = False
-        while not in_time:
-            await queue.redis.flushdb()
-            await in_line(queue, X, Y, Z)
-            await queue.gives(1)
-            await queue.called_ago(X, -MOMENT)
-            begun = await queue.now()
-            replies = [await queue.asks(each) for each in (Y, Z, NEWCOMER)]
-            in_time = await queue.now() - begun < MOMENT * 1000
-        assert [each[0] for each in replies] == [pytest.approx(51, abs=MOMENT)] * 2 + [-1]
+        await in_line(queue, X, Y, Z)
+        await queue.gives(1)
+        await queue.called_ago(X, MOMENT)
+        replies = [await queue.asks(each) for each in (Y, Z, NEWCOMER)]
+        assert [each[0] for each in replies] == [51 - MOMENT, 51 - MOMENT, -1]
         assert [each[1] for each in replies] == [1, 1, 2]
         assert await queue.called() == {X}
 
-    @in_time
     async def test_a_repeated_grant_changes_nothing(self, queue: UnitQueue, redis: Redis) -> None:
         await in_line(queue, X, Y)
         await queue.release(FULL)
@@ -308,25 +256,17 @@ class TestWhoTakesIt:
         assert await queue.asks(X) is None
         assert (await queue.semaphore.value(), await queue.entries()) == (free, entries)
 
-    @in_time
     async def test_units_gather_for_one_that_wants_many_for_a_part_of_the_time(
         self, queue: UnitQueue, heard: Hearing
     ) -> None:
-        in_time = False
-        while not in_time:
-            for each in (BIG, X, Y):
-                await heard(each)
-            await queue.redis.flushdb()
-            await in_line(queue, BIG, X, Y)
-            begun = await queue.now()
-            await ask(queue.redis, "ZADD", queue.clients, "XX", begun - 20_000_000, BIG)
-            replies = [
-                await queue.release(FULL),
-                await queue.asks(X, yields=1),
-                await queue.asks(NEWCOMER, waits=False),
-            ]
-            called, said = await queue.called(), [await heard(each) for each in (BIG, X, Y)]
-            in_time = await queue.now() - begun < 20_000
+        await in_line(queue, BIG, X, Y)
+        await ask(queue.redis, "ZADD", queue.clients, "XX", await queue.now() - 20_000_000, BIG)
+        replies = [
+            await queue.release(FULL),
+            await queue.asks(X, yields=1),
+            await queue.asks(NEWCOMER, waits=False),
+        ]
+        called, said = await queue.called(), [await heard(each) for each in (BIG, X, Y)]
         # The first of the others looks in a while.
         assert (called, said) == (set(), [[], ["2", "2"], []])
         assert replies[0] == 1
@@ -341,18 +281,12 @@ class TestWhoTakesIt:
         self, queue: UnitQueue, heard: Hearing, newcomer: bool
     ) -> None:
         """Nobody else knows that it could have what gathers."""
-        in_time = False
-        while not in_time:
-            await queue.redis.flushdb()
-            await in_line(queue, BIG, "client-c:3", *([] if newcomer else [X]))
-            begun = await queue.now()
-            await ask(queue.redis, "ZADD", queue.clients, "XX", begun - 20_000_000, BIG)
-            await queue.gives(1)
-            reply = await queue.asks(X, yields=1)
-            in_time = await queue.now() - begun < 20_000
+        await in_line(queue, BIG, "client-c:3", *([] if newcomer else [X]))
+        await ask(queue.redis, "ZADD", queue.clients, "XX", await queue.now() - 20_000_000, BIG)
+        await queue.gives(1)
+        reply = await queue.asks(X, yields=1)
         assert reply == [51, 1, 0, 0]
 
-    @in_time
     async def test_who_wants_many_is_called_when_there_are_enough(
         self, queue: UnitQueue, heard: Hearing
     ) -> None:

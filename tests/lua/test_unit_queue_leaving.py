@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lua.test_unit_queue import BIG, W, in_time
+from tests.lua.test_unit_queue import BIG, W
 from tests.lua.test_unit_queue import heard as heard
 from tests.lua.test_unit_queue import queue as queue
 from tests.support.scripts.calls import LEASE
@@ -14,7 +14,6 @@ from tests.support.scripts.unit_queue import FULL, UnitQueue, in_line
 
 
 class TestLeaving:
-    @in_time
     async def test_who_was_called_and_leaves_has_the_next_called(
         self, queue: UnitQueue, heard: Hearing
     ) -> None:
@@ -28,7 +27,6 @@ class TestLeaving:
         assert (await heard("all"), await queue.entries()) == (["01"], {})
         assert await queue.leaves(Y) == 0
 
-    @in_time
     async def test_the_new_second_is_told(self, queue: UnitQueue, heard: Hearing) -> None:
         await in_line(queue, X, Y, Z, W)
         assert await queue.leaves(Y) == 1
@@ -36,7 +34,6 @@ class TestLeaving:
         assert await queue.leaves(W) == 1
         assert [await heard(each) for each in (X, Z)] == [[], []]
 
-    @in_time
     async def test_one_that_wanted_much_lets_others_have_what_is_there(
         self, queue: UnitQueue
     ) -> None:
@@ -46,7 +43,6 @@ class TestLeaving:
         assert await queue.leaves(BIG) == 1
         assert await queue.asks(X) is None
 
-    @in_time
     async def test_the_last_one_takes_with_it_what_only_those_need_that_wait(
         self, queue: UnitQueue, heard: Hearing
     ) -> None:
@@ -61,7 +57,6 @@ class TestLeaving:
 
 
 class TestWhatElseGivesBack:
-    @in_time
     async def test_who_asks_gives_back_what_a_dead_one_had(
         self, queue: UnitQueue, heard: Hearing
     ) -> None:
@@ -71,7 +66,6 @@ class TestWhatElseGivesBack:
         assert await queue.called() == {X, Y}
         assert (await heard("all"))[-1] == "02"
 
-    @in_time
     async def test_a_look_gives_it_back_too(self, queue: UnitQueue, heard: Hearing) -> None:
         await in_line(queue, X, Y)
         await queue.semaphore.end(owner_of(FULL))
@@ -79,7 +73,6 @@ class TestWhatElseGivesBack:
         assert await queue.called() == {X}
 
     @pytest.mark.parametrize("verb", ["add", "set"])
-    @in_time
     async def test_more_permits_call_as_many(
         self, queue: UnitQueue, heard: Hearing, verb: str
     ) -> None:
@@ -87,14 +80,12 @@ class TestWhatElseGivesBack:
         await (queue.counts.add(2) if verb == "add" else queue.counts.set(5, replaces=1))
         assert await queue.called() == {X, Y}
 
-    @in_time
     async def test_a_semaphore_that_is_made_calls(self, queue: UnitQueue) -> None:
         for client in (X, Y, Z):
             await queue.asks(client)
         assert await queue.counts.set(2) == 1
         assert await queue.called() == {X, Y}
 
-    @in_time
     async def test_a_lease_that_ends_sooner_has_the_first_two_ask(
         self, queue: UnitQueue, heard: Hearing
     ) -> None:

@@ -52,14 +52,6 @@ def test_the_version_has_a_key_of_its_own() -> None:
     assert _keys.version_key(b"{t}k", "o") == b"{t}k:redisson_py:version:o"
 
 
-async def test_a_late_shorter_lease_is_void(hold: Any, redis: Redis) -> None:
-    await hold.acquire(A)
-    assert await hold.set_lease(A, 1_000, version=1, **KEEP) == 1
-    assert await hold.set_lease(A, LONG, version=2, **KEEP) == 1
-    assert await hold.set_lease(A, 1_000, version=1, **KEEP) == 2
-    assert LONG - SLACK < await left(redis) <= LONG
-
-
 async def test_a_repeated_lease_is_set_again(hold: Any, redis: Redis) -> None:
     await hold.acquire(A)
     for _ in range(2):
@@ -67,17 +59,6 @@ async def test_a_repeated_lease_is_set_again(hold: Any, redis: Redis) -> None:
     assert LONG - SLACK < await left(redis) <= LONG
     assert await redis.get(version_key(hold)) == b"7"
     assert TOMBSTONE - SLACK < await redis.pttl(version_key(hold)) <= TOMBSTONE
-
-
-async def test_a_late_partial_release_is_void(hold: Any, redis: Redis) -> None:
-    await hold.acquire(A)
-    assert await hold.acquire(A, 2, version=1) is None
-    assert await hold.release(A, 1, 1_000, version=2, **KEEP) == 0
-    assert await held(redis) == 1
-    assert await hold.acquire(A, 2, LONG, version=3, **KEEP) is None
-    assert await hold.release(A, 1, 1_000, version=2, **KEEP) == 0
-    assert await held(redis) == 2
-    assert LONG - SLACK < await left(redis) <= LONG
 
 
 async def test_a_late_re_entry_is_void(hold: Any, redis: Redis) -> None:
@@ -96,14 +77,6 @@ async def test_a_late_final_release_is_void(hold: Any, redis: Redis) -> None:
     assert await held(redis) == 1
     assert await hold.release(A, version=6) == 1
     assert not await redis.exists("k")
-
-
-async def test_a_smaller_re_entry_lowers_nothing(hold: Any, redis: Redis) -> None:
-    await hold.acquire(A)
-    await hold.acquire(A, 2)
-    await hold.acquire(A, 3)
-    assert await hold.acquire(A, 2) is None
-    assert await held(redis) == 3
 
 
 async def test_without_a_version_its_key_is_left_alone(hold: Any, redis: Redis) -> None:
@@ -188,20 +161,6 @@ class TestReadUnderAWriteHold:
         assert await rw.read.acquire(A, version=1) == -3
         assert not await redis.exists(rw.key)
 
-    async def test_a_late_release_spares_the_next_read(self, rw: ReadWriteScripts) -> None:
-        assert await rw.read.acquire(A, version=1) is None
-        assert await rw.read.release(A, version=2, **KEEP) == 0
-        assert await rw.read.acquire(A, lease_ms=LONG, version=3, **KEEP) is None
-        assert await rw.read.release(A, version=2, **KEEP) == 0
-        assert await rw.fields() == {"mode": "write", A: "1", A + ":write": "1"}
-        assert LONG - SLACK < await rw.hold_left(A) <= LONG
-
-    async def test_one_lost_reply_spoils_no_later_read(self, rw: ReadWriteScripts) -> None:
-        assert await rw.read.release(A, version=2, **KEEP) is None
-        assert await rw.read.acquire(A, version=3, **KEEP) is None
-        assert await rw.read.release(A, version=4, **KEEP) == 0
-        assert await rw.read.acquire(A, version=5, **KEEP) is None
-
 
 class TestPermits:
     @pytest.fixture
@@ -217,33 +176,6 @@ class TestPermits:
         await semaphore.start(5)
         yield semaphore
         await scripts.redis.delete(semaphore.key, semaphore.permits)
-
-    async def test_a_late_shorter_lease_is_void(self, plain: SemaphoreScripts) -> None:
-        await plain.acquire(A)
-        assert await plain.set_lease(A, 1_000, version=1, **KEEP) == 1
-        assert await plain.set_lease(A, LONG, version=2, **KEEP) == 1
-        assert await plain.set_lease(A, 1_000, version=1, **KEEP) == 2
-        assert LONG - SLACK < await plain.left(A) <= LONG
-
-    async def test_a_late_shorter_lease_of_an_id_is_void(self, permits: ExpirableScripts) -> None:
-        permit = b"p" * 16
-        await permits.acquire(permit)
-        assert await permits.update_lease(permit, 1_000, version=1, **KEEP) == 1
-        assert await permits.update_lease(permit, LONG, version=2, **KEEP) == 1
-        assert await permits.update_lease(permit, 1_000, version=1, **KEEP) == 2
-        assert LONG - SLACK < await permits.left(permit) <= LONG
-        # The script of the holder compares the same key.
-        assert await permits.set_lease(permit, 1_000, version=1, **KEEP) == 2
-
-    async def test_a_late_partial_release_is_void(self, plain: SemaphoreScripts) -> None:
-        await plain.acquire(A, 4)
-        assert await plain.release(A, 2, version=1, **KEEP) == 0
-        assert await plain.release(A, 1, version=2, **KEEP) == 0
-        await plain.release(A)
-        assert await plain.acquire(A, 4) is None
-        assert await plain.release(A, 2, version=1, **KEEP) == 0
-        assert await plain.held() == {A: 4}
-        assert await plain.value() == 1
 
     async def test_a_lease_that_is_over_keeps_no_version(
         self, plain: SemaphoreScripts, redis: Redis

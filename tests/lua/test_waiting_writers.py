@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import pytest
-from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from tests.lua.test_golden_vectors import listening
 from tests.support.counting import Counted
-from tests.support.scripts.calls import LEASE, A, B, C, Scripts, ask, everything
+from tests.support.scripts.calls import LEASE, A, B, C, ask, everything
 from tests.support.scripts.read_write import BAD_NUMBERS, ReadWriteScripts
 from tests.support.waiting import until_async
 
 ALIVE = 10_000
 D = "client-d:1"
-
-
-@pytest.fixture
-def rw(scripts: Scripts) -> ReadWriteScripts:
-    """One read-write lock."""
-    return ReadWriteScripts(scripts)
 
 
 async def waiting(rw: ReadWriteScripts) -> set[str]:
@@ -84,25 +77,6 @@ class TestReaders:
         assert reply is not None
         assert 99 * ALIVE < reply <= 100 * ALIVE
 
-    @pytest.mark.parametrize("free", [False, True])
-    async def test_a_dead_writer_keeps_it_out_for_a_while_only(
-        self, rw: ReadWriteScripts, redis: Redis, free: bool
-    ) -> None:
-        await rw.read.acquire(A)
-        await rw.write.acquire(B, waits=200)
-        if free:
-            await rw.read.release(A)
-
-        async def is_in() -> bool:
-            return await rw.read.acquire(C, waits=1) is None
-
-        await until_async(is_in)
-
-        async def is_forgotten() -> bool:
-            return not await redis.exists(rw.write.writers)
-
-        await until_async(is_forgotten)
-
     async def test_a_dead_writer_among_living_ones_is_forgotten(self, rw: ReadWriteScripts) -> None:
         await rw.read.acquire(A)
         await rw.write.acquire(B, waits=1)
@@ -127,11 +101,6 @@ class TestReaders:
 
 
 class TestWriters:
-    async def test_one_that_does_not_wait_is_not_remembered(self, rw: ReadWriteScripts) -> None:
-        await rw.read.acquire(A)
-        assert await rw.write.acquire(B) is not None
-        assert await waiting(rw) == set()
-
     async def test_asking_again_keeps_it_waiting(self, rw: ReadWriteScripts) -> None:
         await rw.read.acquire(A)
         await rw.write.acquire(B, waits=ALIVE)

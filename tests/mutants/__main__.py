@@ -1,144 +1,87 @@
-"""Sabotage the library in one place at a time and see that the suite notices: `make mutants`.
+"""Sabotage the package in one place at a time; who must notice it must do so each time.
 
-Each worker has a copy of the tree. First all the tests run there unchanged: they must pass, or
-what follows means nothing. Then each mutant is put in, its tests run until one fails, and it is
-taken out again. What hangs counts as caught only if pytest-timeout fails the test, and what
-does not even run (a slip in the mutant, which any test would find) does not count at all.
+make mutants ARGS="--judge jepsen 'no owner check'"
+
+The judges are the tests, the checkers of tests/jepsen, and the worlds of tests/simulation; a
+sabotage says which of them must catch it. Each worker has a copy of the tree. First all the tests
+that judge run there unchanged: they must pass, or what follows means nothing.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import re
-import shutil
-import subprocess
+import asyncio
+import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
-from queue import SimpleQueue
 from tempfile import TemporaryDirectory
+from typing import Protocol
 
+from tests.jepsen.report.page import page
+from tests.mutants import by_jepsen, by_simulation, by_tests
 from tests.mutants.listed import MUTANTS
 from tests.mutants.mutant import Mutant
+from tests.mutants.trees import Trees
+from tests.mutants.verdict import Verdict
 
-ROOT = Path(__file__).parents[2]
-WORKERS = 2
 
-#: Seconds for one test, after which pytest-timeout fails it, and for one run of pytest.
-TEST_SECONDS = 20
-RUN_SECONDS = 240
+class Judge(Protocol):
+    """Who must catch sabotages: a module for each."""
 
-PYTEST = [sys.executable, "-m", "pytest", "-x", "-q", "-rfE", "--tb=line"]
-PYTEST += ["-p", "no:cacheprovider", f"--timeout={TEST_SECONDS}"]
+    def claimed(self, mutant: Mutant) -> str:
+        """Return what must catch it; nothing if this judge need not."""
 
-#: The first test that failed, in pytest's summary; or that a fixture failed after.
-_FAILED = re.compile(r"^(?:FAILED|ERROR) tests/(\S+::.+?)(?: - .*)?$", re.MULTILINE)
-_SLIP = re.compile(r"Error compiling script|user_script:\d+:|SyntaxError|NameError")
+    async def judge(self, mutant: Mutant, tree: Path, folder: Path) -> Verdict:
+        """Judge a sabotage in a tree that has it; what runs write goes to the folder."""
+
+
+JUDGES: dict[str, Judge] = {"tests": by_tests, "jepsen": by_jepsen, "simulation": by_simulation}
+
+HEADING = (
+    "| sabotage | promise it breaks | file | judge | who must catch it | verdict | s | by |\n"
+    "|---|---|---|---|---|---|---|---|"
+)
+
+#: What Ctrl-C ends with, by the customs of shells.
+INTERRUPTED = 130
 
 
 @dataclass(frozen=True)
-class Result:
-    """What a run of the tests came to.
+class Claim:
+    """That one judge catches one sabotage."""
 
-    Attributes:
-        verdict: "passed", "caught", "caught by timeout", or why it is none of these.
-        test: The test that failed first.
+    mutant: Mutant
+    judge: str
+
+    @property
+    def says(self) -> str:
+        """What must catch it; nothing if this judge need not."""
+        return JUDGES[self.judge].claimed(self.mutant)
+
+    async def put(self, tree: Path, folder: Path) -> Verdict:
+        """Put it to the test: in a tree, with a folder for what the runs write."""
+        with self.mutant.made(tree):
+            return await JUDGES[self.judge].judge(self.mutant, tree, folder)
+
+    def row(self, verdict: Verdict) -> str:
+        """Return its row of the table."""
+        said = verdict.said if verdict.caught else f"**NOT CAUGHT**: {verdict.said}"
+        mutant = self.mutant
+        cells = (mutant.name, mutant.promise, mutant.file, self.judge, self.says, said)
+        return f"| {' | '.join(cells)} | {verdict.seconds:.1f} | {verdict.by} |"
+
+
+def claims(judges: Sequence[str], words: Sequence[str]) -> list[Claim]:
+    """Return what these judges claim of the sabotages whose names have one of these words in them.
+
+    All of them, if no word is given.
     """
-
-    verdict: str
-    test: str
-    seconds: float
-    output: str
-
-
-def run_tests(tree: Path, tests: Sequence[str]) -> Result:
-    """Run tests in a copy of the tree until one fails."""
-    # No .pyc: a mutant of the same length, made in the same second, would go unseen.
-    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "500"}
-    begun = time.monotonic()
-    try:
-        done = subprocess.run(
-            [*PYTEST, *tests],
-            cwd=tree,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=RUN_SECONDS,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return Result("pytest hung", "", time.monotonic() - begun, "")
-    output = done.stdout + done.stderr
-    failed = _FAILED.search(output)
-    if done.returncode == 0:
-        verdict = "passed"
-    elif done.returncode != 1 or failed is None:
-        verdict = "pytest failed"
-    elif _SLIP.search(output):
-        verdict = "it does not run"
-    elif "from pytest-timeout" in output:
-        verdict = "caught by timeout"
-    else:
-        verdict = "caught"
-    return Result(verdict, failed[1] if failed else "", time.monotonic() - begun, output)
-
-
-@contextmanager
-def sabotaged(tree: Path, mutant: Mutant) -> Iterator[None]:
-    """Put a mutant into a tree, and take it out again."""
-    path = tree / mutant.file
-    text = path.read_text("utf-8")
-    path.write_text(mutant.applied(text), "utf-8")
-    try:
-        yield
-    finally:
-        path.write_text(text, "utf-8")
-
-
-class Trees:
-    """Copies of the tree, one for each worker."""
-
-    def __init__(self, folder: Path, workers: int = WORKERS) -> None:
-        self._idle: SimpleQueue[Path] = SimpleQueue()
-        for number in range(workers):
-            # What is hidden is git's, environments and caches.
-            ignored = shutil.ignore_patterns(".*", "__pycache__")
-            self._idle.put(shutil.copytree(ROOT, folder / str(number), ignore=ignored))
-
-    @contextmanager
-    def one(self) -> Iterator[Path]:
-        """Lend a copy that no other worker has."""
-        tree = self._idle.get()
-        try:
-            yield tree
-        finally:
-            self._idle.put(tree)
-
-    def unchanged(self, tests: Sequence[str]) -> Result:
-        """Run tests without a mutant."""
-        with self.one() as tree:
-            return run_tests(tree, tests)
-
-    def attack(self, mutant: Mutant) -> Result:
-        """Run a mutant's tests with it."""
-        with self.one() as tree, sabotaged(tree, mutant):
-            return run_tests(tree, mutant.tests)
-
-
-def row(mutant: Mutant, result: Result) -> str:
-    """Return a mutant's row of the table."""
-    verdict = result.verdict
-    if not verdict.startswith("caught"):
-        verdict = f"**NOT CAUGHT**: {verdict}"
-    ran = ", ".join(test.removeprefix("tests/") for test in mutant.tests)
-    cells = (mutant.name, mutant.promise, mutant.file, ran)
-    return f"| {' | '.join(cells)} | {verdict} | {result.seconds:.1f} | {result.test} |"
+    wanted = [m for m in MUTANTS if not words or any(word in m.name for word in words)]
+    every = [Claim(mutant, judge) for judge in judges for mutant in wanted]
+    return [claim for claim in every if claim.says]
 
 
 def say(text: str) -> None:
@@ -147,34 +90,79 @@ def say(text: str) -> None:
     sys.stdout.flush()
 
 
+async def run(wanted: Sequence[Claim], jobs: int) -> list[Verdict] | None:
+    """Put claims to the test; print what became of each, and return it.
+
+    None if tests fail without any sabotage.
+    """
+    with TemporaryDirectory(prefix="mutants-") as folder:
+        trees = Trees(Path(folder) / "trees", jobs)
+
+        async def unchanged(tests: Sequence[str]) -> str:
+            async with trees.one() as tree:
+                return await by_tests.unchanged(tests, tree)
+
+        async def one(claim: Claim, number: int) -> Verdict:
+            async with trees.one() as tree:
+                verdict = await claim.put(tree, Path(folder) / str(number))
+            say(claim.row(verdict))
+            return verdict
+
+        files = by_tests.shares([claim.mutant for claim in wanted if claim.judge == "tests"])
+        if failed := [text for text in await asyncio.gather(*map(unchanged, files)) if text]:
+            say("\n".join([*failed, "without any sabotage the tests must pass"]))
+            return None
+        say(HEADING)
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one(claim, n)) for n, claim in enumerate(wanted)]
+    return [task.result() for task in tasks]
+
+
+def arguments() -> argparse.ArgumentParser:
+    """Return what the command line may say."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.mutants",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("words", nargs="*", metavar="WORD", help="parts of the names of those to run, if not all")
+    add("--judge", choices=JUDGES, help="only what this one must catch")
+    add("--jobs", type=int, choices=range(1, 65), default=2, metavar="N", help="at once (2)")
+    add("--html", type=Path, metavar="FILE", help="write a report of the runs of tests/jepsen")
+    add("--list", action="store_true", help="list them, and who must catch each")
+    return parser
+
+
 def main() -> int:
-    """Run all mutants, or those named; return 0 if every one is caught."""
-    parser = argparse.ArgumentParser(prog="python -m tests.mutants", description=__doc__)
-    parser.add_argument("names", nargs="*", help="parts of the names of those to run, if not all")
-    names = parser.parse_args().names
-    mutants = [m for m in MUTANTS if not names or any(name in m.name for name in names)]
-    if not mutants:
-        parser.error("no mutant has such a name")
-    tests = sorted({test for mutant in mutants for test in mutant.tests})
+    """Do what the command line says; return 0 if every sabotage is caught."""
+    parser = arguments()
+    chosen = parser.parse_args()
+    wanted = claims([chosen.judge] if chosen.judge else [*JUDGES], chosen.words)
+    if not wanted:
+        parser.error("no sabotage has such a name")
+    if chosen.list:
+        for claim in wanted:
+            say(f"{claim.judge}: {claim.mutant.name}: {claim.mutant.promise} [{claim.says}]")
+        return 0
+    # What a shell starts with `&` ignores SIGINT; ours is to end in order.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     begun = time.monotonic()
-    with TemporaryDirectory(prefix="mutants-") as folder, ThreadPoolExecutor(WORKERS) as pool:
-        trees = Trees(Path(folder))
-        files = groupby(tests, lambda test: test.partition("::")[0])
-        shares = [[file] if file in (each := [*of_file]) else each for file, of_file in files]
-        for result in pool.map(trees.unchanged, shares):
-            if result.verdict != "passed":
-                say(result.output)
-                say("without any mutant the tests must pass")
-                return 2
-        say(f"Without mutants these pass: {', '.join(tests)}\n")
-        say("| mutant | promise it breaks | file | tests run | verdict | s | caught by |")
-        say("|---|---|---|---|---|---|---|")
-        caught = 0
-        for mutant, result in zip(mutants, pool.map(trees.attack, mutants), strict=True):
-            say(row(mutant, result))
-            caught += result.verdict.startswith("caught")
-    say(f"\n{caught} of {len(mutants)} caught in {time.monotonic() - begun:.0f} s")
-    return 0 if caught == len(mutants) else 1
+    try:
+        verdicts = asyncio.run(run(wanted, chosen.jobs))
+    except KeyboardInterrupt:
+        say("interrupted; everything that was started has ended")
+        return INTERRUPTED
+    if verdicts is None:
+        return 2
+    caught = sum(verdict.caught for verdict in verdicts)
+    say(f"\n{caught} of {len(wanted)} caught in {time.monotonic() - begun:.0f} s")
+    if chosen.html:
+        chosen.html.parent.mkdir(parents=True, exist_ok=True)
+        last = [verdict.runs[-1] for verdict in verdicts if verdict.runs]
+        chosen.html.write_text(page(last), "utf-8")
+    return 0 if caught == len(wanted) else 1
 
 
 if __name__ == "__main__":

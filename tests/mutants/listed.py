@@ -3,6 +3,9 @@
 `tests` only saves time: the claim is that the suite catches the mutant, and these are the parts
 of the suite that are run to see it. Tests that look at the text of the sources (`tests/house`,
 the manifest, the rules for Lua files) are never among them.
+
+`jepsen` is the claim that this checker catches it within its limit on a machine with two cores that
+others use too, `simulation` that one of these seeds shows it.
 """
 
 from __future__ import annotations
@@ -14,14 +17,16 @@ from tests.mutants.listed_elections import ELECTIONS
 from tests.mutants.listed_ends import ENDS
 from tests.mutants.listed_etcd import ETCD
 from tests.mutants.listed_holds import HOLDS
+from tests.mutants.listed_jepsen import JEPSEN
 from tests.mutants.listed_plain import PLAIN
 from tests.mutants.listed_read_write_queue import READ_WRITE_QUEUE
 from tests.mutants.listed_sentinel import SENTINEL
 from tests.mutants.listed_servers import SERVERS
+from tests.mutants.listed_simulation import SIMULATION
 from tests.mutants.listed_stores import STORES
 from tests.mutants.listed_topologies import TOPOLOGIES
 from tests.mutants.listed_zookeeper import ZOOKEEPER
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Attack, Mutant, Seeds
 
 _LUA_ACQUIRE = "tests/lua/test_acquire_scripts.py"
 _LUA_FENCED = "tests/lua/test_fenced_lock_scripts.py"
@@ -41,6 +46,7 @@ MUTANTS = (
         "if holds == 1 and redis.call('EXISTS', lock, tombstone) == 0",
         "if holds == 1 and redis.call('EXISTS', tombstone) == 0",
         (_LUA_ACQUIRE,),
+        jepsen=Attack("mutual exclusion", "mutex", seconds=3),
     ),
     Mutant(
         "tombstone ignored",
@@ -49,6 +55,7 @@ MUTANTS = (
         "if holds == 1 and redis.call('EXISTS', lock, tombstone) == 0",
         "if holds == 1 and redis.call('EXISTS', lock) == 0",
         (_LUA_ACQUIRE,),
+        jepsen=Attack("leaks", "mutex", ("duplicate",), limit=120),
     ),
     Mutant(
         "re-entry adds one",
@@ -57,6 +64,7 @@ MUTANTS = (
         "local added = math.max(count, holds) - count",
         "local added = 1",
         (_LUA_ACQUIRE,),
+        jepsen=Attack("hold count", "reentrant", ("cut-after",)),
     ),
     Mutant(
         "a bad lease is not found before the first write",
@@ -73,6 +81,8 @@ MUTANTS = (
         "math.max(last + 1, time[1] * 1000000 + time[2])",
         "last + 1",
         (_LUA_FENCED,),
+        jepsen=Attack("fencing", "fenced", ("flushall",)),
+        simulation=Seeds("fenced_lock", first=300),
     ),
     # Lua: releasing, renewing, forcing.
     Mutant(
@@ -82,6 +92,7 @@ MUTANTS = (
         "if held and holds == 0 then\n  redis.call('DEL', lock)",
         "if holds == 0 then\n  redis.call('DEL', lock)",
         (_LUA_LOCK,),
+        jepsen=Attack("mutual exclusion", "mutex", ("late",)),
     ),
     Mutant(
         "no call at release",
@@ -90,6 +101,7 @@ MUTANTS = (
         "if not first or (tonumber(redis.pcall('PUBLISH', own, '0')) or 0) > 0 then",
         "if true then",
         (_WAITING,),
+        jepsen=Attack("no lost wake-up", "brief", seconds=3),
     ),
     Mutant(
         "release not allowed on a full server",
@@ -98,6 +110,7 @@ MUTANTS = (
         "#!lua flags=allow-oom",
         "#!lua",
         ("tests/lua/test_out_of_memory.py",),
+        jepsen=Attack("no unexpected error", "mutex", ("memory-full",)),
     ),
     Mutant(
         "no owner check in renew",
@@ -106,6 +119,7 @@ MUTANTS = (
         "if ours == 1 then",
         "if redis.call('EXISTS', lock) == 1 then",
         (_LUA_LOCK,),
+        jepsen=Attack("loss detection", "forced"),
     ),
     Mutant(
         "receipt ignored",
@@ -114,6 +128,7 @@ MUTANTS = (
         "if seen then",
         "if false then",
         (_LUA_LOCK,),
+        simulation=Seeds("lock", first=3100),
     ),
     # Python: waiting and wake-ups.
     Mutant(
@@ -123,6 +138,7 @@ MUTANTS = (
         "try:\n            self.send_undo()",
         "try:\n            pass",
         (_CANCELLATION,),
+        jepsen=Attack("leaks", "brief", ("cancel",)),
     ),
     Mutant(
         "armed after asking",
@@ -131,6 +147,7 @@ MUTANTS = (
         "sleeper.arm()\n        outcome = await request.run(deadline)\n",
         "outcome = await request.run(deadline)\n        sleeper.arm()\n",
         ("tests/unit/test_waiting_schedules.py",),
+        jepsen=Attack("no lost wake-up", "brief"),
     ),
     Mutant(
         "end of the holder's lease not waited for",
@@ -146,7 +163,7 @@ MUTANTS = (
         "redisson_py/_engine/wakeups.py",
         "        if seat.woken:\n            self._pass_on",
         "        if False:\n            self._pass_on",
-        ("tests/unit/test_wakeup_schedules.py",),
+        ("tests/unit/test_waiting_schedules.py",),
     ),
     Mutant(
         "not subscribed again",
@@ -155,6 +172,7 @@ MUTANTS = (
         "        channel.subscription = stream.subscribe(channel.name) or",
         "        channel.subscription = None if before else stream.subscribe(channel.name) or",
         ("tests/stream/test_stream_servers.py",),
+        jepsen=Attack("no lost wake-up", "brief", ("kill-pubsub",)),
     ),
     Mutant(
         "seats left behind",
@@ -205,6 +223,7 @@ MUTANTS = (
         'if present < hold.ends_at and hold.state == "held":',
         "if True:",
         (_ACQUIRE_RELEASE,),
+        jepsen=Attack("loss detection", "mutex", ("delay",)),
     ),
     Mutant(
         "`ends_at` counted from the reply",
@@ -213,6 +232,7 @@ MUTANTS = (
         "= sent_at + lease_time * (1 - DRIFT)",
         "= now() + lease_time * (1 - DRIFT)",
         (_ACQUIRE_RELEASE,),
+        jepsen=Attack("loss detection", "set-add", ("delay",), limit=120),
     ),
     Mutant(
         '"not the owner" ignored',
@@ -270,6 +290,7 @@ MUTANTS = (
         "if self._silent >= _TICKS:",
         "if self._silent < 0:",
         (_BREAKS,),
+        jepsen=Attack("no deadlock", "brief", ("half-open",)),
     ),
     # Python: owners.
     Mutant(
@@ -279,6 +300,7 @@ MUTANTS = (
         "str(self.new_number())",
         '"1"',
         ("tests/contract/test_reentry.py",),
+        jepsen=Attack("fencing", "fenced", seconds=3),
     ),
     # Barriers and latches.
     Mutant(
@@ -288,6 +310,7 @@ MUTANTS = (
         "redis.call('ZREMRANGEBYSCORE', released, '-inf', string.format('%.0f', ms))",
         "",
         ("tests/lua/test_barrier_scripts.py",),
+        jepsen=Attack("leaks", "barrier", seconds=70, limit=120),
     ),
     Mutant(
         "arrivals without an expiry",
@@ -296,6 +319,7 @@ MUTANTS = (
         "redis.call('PEXPIREAT', barrier, string.format('%.0f', tonumber(last[2])))",
         "",
         ("tests/lua/test_barrier_expiry_scripts.py",),
+        jepsen=Attack("leaks", "barrier", ("kill",), limit=120),
     ),
     *HOLDS,
     *ENDS,
@@ -311,4 +335,6 @@ MUTANTS = (
     *ELECTIONS,
     *ZOOKEEPER,
     *COMPOSITE,
+    *JEPSEN,
+    *SIMULATION,
 )

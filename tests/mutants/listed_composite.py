@@ -70,6 +70,31 @@ COMPOSITE = (
         ("tests/topology/test_composites.py",),
     ),
     Mutant(
+        "a red lock in a multi lock is known by its members only",
+        "a release gives back only what its own lock acquired",
+        "redisson_py/composite/_ownership.py",
+        "keys = [_hold_key(member) for member in members]",
+        "keys = [owner.commands.hold_key for owner in owners]",
+        (_HELD,),
+    ),
+    Mutant(
+        "a multi lock and a red lock of the same members are one",
+        "a release gives back only what its own lock acquired",
+        "redisson_py/composite/_ownership.py",
+        'kind.encode() + b":" + self.key',
+        'b":" + self.key',
+        (_HELD,),
+    ),
+    Mutant(
+        "a multi lock of a red lock counts no leases",
+        "statistics count the leases that are held",
+        "redisson_py/composite/_hold.py",
+        '        leases = [cast("Lease", each) for each in above if each is not None]\n',
+        "        made.update(each for each in above if isinstance(each, CompositeLease))\n"
+        "        leases = []\n",
+        (_HELD,),
+    ),
+    Mutant(
         "what the queue knows is not the answer of a quorum",
         "busy is said if a quorum was busy shortly before the time ran out",
         "redisson_py/composite/red_lock.py",

@@ -7,6 +7,7 @@ from tests.mutants.mutant import Mutant
 _HOLD = "redisson_py/_engine/hold.py"
 _BLOCK = "redisson_py/_engine/block.py"
 _WATCHDOG = "redisson_py/_engine/watchdog.py"
+_CONTEXT = "redisson_py/_engine/context.py"
 _PARTIAL_RELEASE = "redisson_py/_engine/partial_release.py"
 
 _INNER_LEASES = "tests/lifecycle/test_leases_inside_leases.py"
@@ -17,7 +18,34 @@ _UNANSWERED = "tests/lifecycle/test_changes_without_answers.py"
 _ANSWER_TOO_OLD = "test_the_answer_to_a_change_does_not_count_after_the_next_was_sent"
 _REENTRY = "tests/lifecycle/test_reentry_trouble.py"
 
+_REGISTRY = "tests/unit/test_registry.py"
+
 HOLDS = (
+    # What the locks of one name share.
+    Mutant(
+        "a queue that nobody needs now is dropped, although a lock refers to it",
+        "the locks of one name have one queue, or a task waits for itself",
+        _CONTEXT,
+        "self._weak[key] = self._kept.pop(key)",
+        "del self._kept[key]",
+        (f"{_REGISTRY}::test_what_a_waiting_task_stands_in_is_never_made_twice",),
+    ),
+    Mutant(
+        "a queue is made again beside one that a lock refers to",
+        "the locks of one name have one queue, or a task waits for itself",
+        _CONTEXT,
+        "part = self._weak.pop(key, None)",
+        "part = None",
+        (f"{_REGISTRY}::test_a_part_that_anybody_refers_to_is_never_made_twice",),
+    ),
+    Mutant(
+        "a new name looks at all others",
+        "no step of the event loop goes through all names",
+        _CONTEXT,
+        "range(min(_PARTS_LOOKED_AT, len(keys)))",
+        "range(len(keys))",
+        (f"{_REGISTRY}::test_a_new_name_never_walks_through_all_others",),
+    ),
     # Leases inside leases.
     Mutant(
         "a released lease is not reviewed",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.mutant import Mutant
+from tests.mutants.mutant import Attack, Mutant
 
 _BLOCK = "redisson_py/_engine/block.py"
 _OWNERSHIP = "redisson_py/_engine/ownership.py"
@@ -32,6 +32,7 @@ PLAIN = (
         "            ownership.abandon(begun)\n            raise",
         "            raise",
         (_SWEEP,),
+        jepsen=Attack("leaks", "brief", ("cancel",)),
     ),
     Mutant(
         "a plain release that was cancelled keeps the queue waiting",
@@ -150,9 +151,33 @@ PLAIN = (
         "a semaphore's short way minds no expiry",
         "records end with the counter they belong to",
         "lua/semaphore/acquire.lua",
-        " and redis.call('PTTL', counter) == -1",
-        "",
+        " and redis.call('PTTL', counter) == -1 then",
+        " and redis.call('PTTL', counter) ~= -2 then",
         (_SHORT_WAYS,),
+    ),
+    Mutant(
+        "a semaphore's short way grants what is not there",
+        "never more holders than permits",
+        "lua/semaphore/acquire.lua",
+        "    if value >= 0 and",
+        "    if value >= -1 and",
+        (_SHORT_WAYS,),
+    ),
+    Mutant(
+        "a semaphore's short way keeps what it did not grant",
+        "who is refused takes no units",
+        "lua/semaphore/acquire.lua",
+        "    redis.call('INCRBY', counter, units)\n    if done ~= true then",
+        "    if done ~= true then",
+        (_SHORT_WAYS,),
+    ),
+    Mutant(
+        "a semaphore's short way minds no queue",
+        "the first of the clients that wait is called",
+        "lua/semaphore/release.lua",
+        "redis.pcall('EXISTS', counter, counter, clients) == 2",
+        "redis.pcall('EXISTS', counter, counter, clients) >= 2",
+        ("tests/lua/test_unit_queue.py",),
     ),
     Mutant(
         "units refused after the counter are not put back",
@@ -177,5 +202,6 @@ PLAIN = (
         "if plain and fields == 2 then",
         "if plain then",
         (_SHORT_WAYS,),
+        jepsen=Attack("read-write", "read-write", seconds=3),
     ),
 )

@@ -74,4 +74,12 @@ SERVERS = (
         "if not found:",
         (_REFUSALS,),
     ),
+    Mutant(
+        "what a script of Redis 6.2 returns as refused is about a key",
+        "renewals that a server refuses cost one script a batch",
+        "redisson_py/_error_replies.py",
+        'return text if bare is None else "ERR " + text[bare.end() :]',
+        "return text",
+        ("tests/unit/test_error_replies.py",),
+    ),
 )

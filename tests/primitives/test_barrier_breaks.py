@@ -28,7 +28,6 @@ from tests.support.latch_and_barrier import (
     assert_broken,
     assert_works,
     get_barrier,
-    until_waiting_at,
 )
 from tests.support.logs import assert_all_retrieved
 from tests.support.streams import answered, stream_of
@@ -40,6 +39,8 @@ from tests.support.waiting import (
     until_listening,
     until_waiting,
 )
+
+pytestmark = pytest.mark.also("cluster")
 
 Wait = Callable[..., Coroutine[Any, Any, object]]
 
@@ -140,19 +141,6 @@ class TestLeaving:
         await asyncio.wait([waiting])
         assert isinstance(waiting.exception(), ScriptError)
         await until_async(barrier.broken)
-
-    async def test_an_arrival_in_flight_is_undone(
-        self, barrier: CyclicBarrier, client: Redisson, waiting: asyncio.Task[int]
-    ) -> None:
-        await answered(client)
-        task = asyncio.create_task(barrier.wait())
-        await asyncio.sleep(0)
-        assert stream_of(client, "r").waiting
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        assert await barrier.broken()
-        await assert_broken(waiting)
 
     async def test_the_last_party_cancelled_in_flight_lets_the_others_go(
         self, client: Redisson, other: Redisson
@@ -275,22 +263,6 @@ class TestDying:
         link.cut()
         await assert_broken(dying)
 
-    @pytest.mark.more
-    async def test_a_barrier_whose_parties_have_all_died_is_fresh_within_one_lease(
-        self, barrier: CyclicBarrier, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
-    ) -> None:
-        link = await proxy("r")
-        doomed = clients(link.url, lease_time=LEASE)
-        dying = [asyncio.create_task(get_barrier(doomed).wait()) for _ in range(2)]
-        await until_waiting_at(barrier, 2)
-        link.refuse()
-        link.cut()
-        await until_async(lambda: _is_gone(barrier, redis))
-        assert not await barrier.broken()
-        await assert_works(barrier)
-        link.pass_through()
-        await assert_broken(*dying)
-
     async def test_a_party_without_connection_is_told_and_leaves_when_it_can(
         self,
         barrier: CyclicBarrier,
@@ -335,10 +307,6 @@ class TestDying:
         assert not await barrier.broken()
 
 
-async def _is_gone(barrier: CyclicBarrier, redis: Redis) -> bool:
-    return not await redis.exists(barrier.key)
-
-
 class TestAbortAndReset:
     async def test_abort_breaks_the_barrier_for_current_and_future_waiters(
         self, barrier: CyclicBarrier, waiting: asyncio.Task[int]
@@ -350,12 +318,6 @@ class TestAbortAndReset:
             with pytest.raises(BrokenBarrierError):
                 await barrier.wait()
         assert await barrier.n_waiting() == 0
-
-    async def test_reset_mends_it(self, barrier: CyclicBarrier) -> None:
-        await barrier.abort()
-        await barrier.reset()
-        assert not await barrier.broken()
-        await assert_works(barrier)
 
     async def test_reset_breaks_the_barrier_for_current_waiters_only(
         self, barrier: CyclicBarrier, waiting: asyncio.Task[int]

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py import BrokenBarrierError, Redisson
+from redisson_py import Redisson
 from redisson_py._commands import barrier as commands
 from redisson_py.barriers.barrier import LISTED_PARTIES, CyclicBarrier
 from redisson_py.errors import AcquireTimeoutError
@@ -28,9 +28,6 @@ from tests.support.scripts.calls import ask
 from tests.support.streams import answered
 from tests.support.waiting import until_async, until_listening, until_waiting
 
-#: Of parties that must not die in a test.
-LEASE = 2.4
-
 
 @pytest_asyncio.fixture
 async def barrier(client: Redisson) -> AsyncIterator[CyclicBarrier]:
@@ -38,10 +35,6 @@ async def barrier(client: Redisson) -> AsyncIterator[CyclicBarrier]:
     barrier = get_barrier(client, parties=2)
     yield barrier
     await barrier.reset()
-
-
-async def _is_mended(barrier: CyclicBarrier) -> bool:
-    return not await barrier.broken()
 
 
 async def _records(redis: Redis) -> list[bytes]:
@@ -85,34 +78,6 @@ class TestOtherThingsOfTheSameName:
         await barrier.reset()
         assert await latch.count_down() == 1
         await latch.delete()
-
-
-class TestMending:
-    @pytest.mark.more
-    async def test_a_barrier_that_a_party_left_mends_itself(self, clients: ClientFactory) -> None:
-        barrier = get_barrier(clients(lease_time=LEASE), parties=2)
-        with pytest.raises(AcquireTimeoutError):
-            await barrier.wait(0)
-        with pytest.raises(BrokenBarrierError):
-            await barrier.wait(0)
-        await until_async(lambda: _is_mended(barrier))
-        await assert_works(barrier)
-
-    async def test_an_aborted_one_does_not(self, barrier: CyclicBarrier, redis: Redis) -> None:
-        with pytest.raises(AcquireTimeoutError):
-            await barrier.wait(0)
-        assert await redis.pttl(barrier.key) > 0
-        await barrier.abort()
-        assert await redis.pttl(barrier.key) == -1
-
-    async def test_every_key_of_a_round_expires(self, barrier: CyclicBarrier, redis: Redis) -> None:
-        waiting = asyncio.create_task(barrier.wait())
-        await until_waiting_at(barrier, 1)
-        keys = await redis.keys("*redisson_py:*")
-        assert {barrier.key, barrier._commands.arrivals} < {*keys}
-        assert all([await redis.pttl(key) > 0 for key in keys])
-        await barrier.wait()
-        await waiting
 
 
 class TestShortLeases:
@@ -240,11 +205,3 @@ class TestCrowds:
         assert counted_commands.calls["get"] == 1
         await barrier.wait()
         await asyncio.gather(*waiting)
-
-    async def test_a_snapshot_of_few_says_that_it_lists_all(self, barrier: CyclicBarrier) -> None:
-        waiting = asyncio.create_task(barrier.wait())
-        await until_waiting_at(barrier, 1)
-        seen = await barrier.inspect()
-        assert len(seen.waiting) == seen.total == 1
-        await barrier.wait()
-        await waiting

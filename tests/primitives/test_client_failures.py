@@ -13,6 +13,8 @@ from tests.fixtures.redis_server import ProxyFactory
 from tests.support.streams import answered_at, stream_of
 from tests.support.waiting import until_async, until_listening, until_waiting
 
+pytestmark = pytest.mark.also("floor")
+
 
 async def test_failure_of_the_background_task_is_loud_and_not_the_end(
     clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture

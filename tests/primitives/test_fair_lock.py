@@ -22,8 +22,10 @@ from tests.support.fair_locks import (
     until_queued,
 )
 from tests.support.scripts.fair import WAIT, FairScripts
-from tests.support.streams import answered, stream_of
+from tests.support.streams import answered
 from tests.support.waiting import set_safety_poll, until, until_async, until_listening
+
+pytestmark = pytest.mark.also("cluster")
 
 #: Long enough for waiters to stay alive on a busy machine.
 LEASE = 3.0
@@ -126,36 +128,6 @@ async def test_the_next_gets_in_at_once_when_the_head_of_a_free_lock_leaves(
     link.release_held()
     async with asyncio.timeout(20):  # sooner than any poll
         await (await waiting).release()
-
-
-async def test_try_acquire_overtakes_nobody_and_takes_no_place(
-    clients: ClientFactory, fair: FairScripts
-) -> None:
-    await fair.acquire(JAVA)
-    await fair.release(JAVA)
-    await fair.java_tries(JAVA)
-    await fair.java_tries("first:1")
-    lock = fair_lock(clients())
-    assert await lock.try_acquire() is None
-    await fair.java_unlocks(JAVA)
-    assert await lock.try_acquire() is None, "it is free, and somebody waits for it"
-    assert await fair.queued() == ["first:1"]
-    assert await fair.java_tries("first:1") is None
-    await fair.java_unlocks("first:1")
-    async with lock.hold(timeout=0):
-        pass
-
-
-async def test_a_holder_enters_again_past_the_queue(
-    clients: ClientFactory, fair: FairScripts
-) -> None:
-    lock, other = fair_lock(clients()), fair_lock(clients())
-    async with lock:
-        (waiting,) = await one_by_one(fair, other.acquire())
-        async with lock:
-            assert await lock.hold_count() == 2
-        assert not waiting.done()
-    await (await waiting).release()
 
 
 async def test_inspect_lists_waiters_in_order(
@@ -284,21 +256,6 @@ async def test_one_waits_under_the_name_of_another_of_its_client_that_holds_by_n
     # The release leaves the place in the queue alone: who waits there is called, and asks once.
     assert counted.calls["evalsha"] == 3
     assert await nothing_left(fair)
-
-
-async def test_uncontended_it_is_one_round_trip_each_way(
-    client: Redisson, redis: Redis, fair: FairScripts
-) -> None:
-    lock = fair_lock(client)
-    async with lock:
-        pass
-    writes = stream_of(client).traffic.writes
-    async with Counted(redis) as counted:
-        async with lock:
-            pass
-    assert counted.calls["evalsha"] == 2
-    assert counted.calls.keys() & {"publish", "subscribe", "rpush", "zadd"} == set()
-    assert stream_of(client).traffic.writes == writes + 2
 
 
 async def test_a_waiter_that_a_reconnection_caught_is_queued_once(

@@ -6,12 +6,10 @@ The weaknesses of Redisson's queue that this one does not have: numbers as in pa
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py._time import now
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.counting import Counted
@@ -93,29 +91,7 @@ async def test_behind_the_head_of_a_free_lock_nobody_asks_without_pause(
     await answered(client)
 
 
-async def test_asking_again_is_what_a_living_waiter_costs(
-    clients: ClientFactory, redis: Redis, fair: FairScripts
-) -> None:
-    lease_time = 2 * LEASE
-    client = clients(lease_time=lease_time)
-
-    async def has_asked_twice() -> bool:
-        calls: Any = await redis.info("commandstats")
-        return int(calls.get("cmdstat_evalsha", {"calls": 0})["calls"]) >= 2
-
-    async with fair_lock(clients()):
-        (waiting,) = await one_by_one(fair, fair_lock(client).acquire())
-        await until_listening(client)
-        began = now()
-        async with Counted(redis) as counted:
-            await until_async(has_asked_twice)
-            elapsed = now() - began
-    await (await waiting).release()
-    # Three times a lease, but for the moments at the edges; in any time, however long it was.
-    assert counted.calls["evalsha"] <= 1.1 + 3 * elapsed / lease_time
-
-
-# Weaknesses 20 and 21: living waiters are evicted, and strangers' waits make them stale.
+# Weakness 20: living waiters are evicted.
 
 
 async def test_a_live_waiter_keeps_its_place_for_more_than_five_minutes(
@@ -159,81 +135,6 @@ async def test_a_live_waiter_outlives_its_own_lease_behind_an_idle_head(
     assert not second.done()
     await lease.release()
     await (await second).release()
-
-
-async def test_the_acquires_of_others_make_no_living_waiter_stale(
-    clients: ClientFactory, fair: FairScripts
-) -> None:
-    client = clients()
-    lock = fair_lock(client)
-    await fair.java_tries(JAVA)
-    await fair.java_tries("second:1")
-    (waiting,) = await one_by_one(fair, lock.acquire(timeout=20))
-    mine = (await fair.queued())[1]
-    # All it has told is its short wait; long it has been in the queue.
-    await fair.set_moment(mine, WAIT + 5000)
-    await fair.java_unlocks(JAVA)
-    # Takes five minutes off everybody behind.
-    assert await fair.java_tries("second:1") is None
-    await fair.java_tries("newcomer:1")
-    assert await fair.queued() == [mine, "newcomer:1"]
-    await fair.java_unlocks("second:1")
-    await (await waiting).release()
-    assert await fair.java_tries("newcomer:1") is None
-    await fair.java_unlocks("newcomer:1")
-
-
-async def test_our_long_waits_make_no_waiter_of_redisson_stale(
-    clients: ClientFactory, fair: FairScripts
-) -> None:
-    lock = fair_lock(clients())
-    await fair.acquire(JAVA)
-    (waiting,) = await one_by_one(fair, lock.acquire(timeout=86_400))
-    await fair.java_tries("second:1", 1000)
-    await fair.set_moment("second:1", WAIT)
-    await fair.java_unlocks(JAVA)
-    lease = await waiting
-    # A day is taken off, as Redisson does, but not below what is left of the lease.
-    await fair.java_tries("newcomer:1")
-    assert await fair.queued() == ["second:1", "newcomer:1"]
-    await lease.release()
-    for owner in ("second:1", "newcomer:1"):
-        assert await fair.java_tries(owner) is None
-        await fair.java_unlocks(owner)
-
-
-# Weakness 22: who was cancelled stays in the queue.
-
-
-@pytest.mark.usefixtures("old_busy_counts")
-@pytest.mark.parametrize("how", ["cancelled", "timed out", "scope"])
-async def test_a_task_that_stops_waiting_leaves_the_queue_at_once(
-    clients: ClientFactory, fair: FairScripts, how: str
-) -> None:
-    client = clients()
-    lock = fair_lock(client)
-    async with fair_lock(clients()):
-
-        async def wait() -> None:
-            if how == "scope":
-                async with asyncio.timeout(0.5):
-                    await lock.acquire()
-            await lock.acquire(timeout=0.5 if how == "timed out" else None)
-
-        waiting = asyncio.create_task(wait())
-
-        async def came() -> bool:
-            # It may have come and gone between two looks.
-            return waiting.done() or bool(await fair.queued())
-
-        await until_async(came)
-        if how == "cancelled":
-            waiting.cancel()
-        await asyncio.wait([waiting])
-        assert isinstance(None if waiting.cancelled() else waiting.exception(), TimeoutError | None)
-        await answered(client)
-        assert await fair.queued() == []
-        assert await fair.moments() == await fair.alive() == {}
 
 
 # Weakness 24: an abandoned queue stays for ever.

@@ -18,6 +18,8 @@ from tests.support.latch_and_barrier import get_latch
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import until_listening, until_waiting
 
+pytestmark = pytest.mark.also("cluster")
+
 
 @pytest_asyncio.fixture
 async def latch(client: Redisson) -> AsyncIterator[CountDownLatch]:

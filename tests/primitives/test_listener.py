@@ -23,6 +23,7 @@ from redisson_py import (
     WaitEndedEvent,
     WaitStartedEvent,
 )
+from redisson_py._time import now
 from tests.fixtures.client import ClientFactory
 from tests.support.kinds import KINDS
 from tests.support.leases import renew_now
@@ -71,14 +72,14 @@ def client(clients: ClientFactory, told: Recorder) -> Redisson:
 async def test_an_uncontended_pair(
     client: Redisson, told: Recorder, get: Get, kind: str, timeout: int | None
 ) -> None:
-    source = get(client)
+    source, began = get(client), now()
     async with source.hold(timeout=timeout) if timeout else source as lease:
         owner, token = lease.owner, lease.token
         assert told.events == [AcquiredEvent("k", kind, owner, token, 0.0)]
     assert (token is not None) == (kind == "fenced lock")
     _, released = told.events
     assert released == ReleasedEvent("k", kind, owner, token, released.held_for)
-    assert 0 < released.held_for < 10
+    assert 0 < released.held_for <= now() - began
     assert client.statistics().acquires == 1
     assert client.statistics().waits == 0
 
@@ -88,6 +89,7 @@ async def test_a_wait_for_another_client(
     client: Redisson, clients: ClientFactory, told: Recorder, get: Get, kind: str
 ) -> None:
     lease = await get(clients()).acquire()
+    began = now()
     waiting = asyncio.create_task(get(client).acquire())
     await until_listening(client)
     assert told.events == [WaitStartedEvent("k", kind)]
@@ -96,7 +98,7 @@ async def test_a_wait_for_another_client(
     mine = await waiting
     await mine.release()
     waited = told.events[1].waited
-    assert 0.05 <= waited < 10
+    assert 0.05 <= waited <= now() - began
     assert told.events[1:] == [
         WaitEndedEvent("k", kind, waited, "granted"),
         AcquiredEvent("k", kind, mine.owner, mine.token, waited),
@@ -202,20 +204,6 @@ async def test_a_wait_that_fails(
     await asyncio.wait([waiting])
     assert told.story == ["waits for lock k", "wait ended lock k: failed"]
     await lease.release()
-
-
-async def test_each_entry_of_a_task_is_told(client: Redisson, told: Recorder) -> None:
-    lock = client.get_fenced_lock("k")
-    async with lock as outer:
-        async with lock as inner:
-            assert inner.owner == outer.owner
-    owner, token = outer.owner, outer.token
-    acquired, released = told.of(AcquiredEvent), told.of(ReleasedEvent)
-    assert acquired == [AcquiredEvent("k", "fenced lock", owner, token, 0.0)] * 2
-    assert [(event.owner, event.token) for event in released] == [(owner, token)] * 2
-    assert released[0].held_for < released[1].held_for
-    assert told.story == ["acquired fenced lock k"] * 2 + ["released fenced lock k"] * 2
-    assert client.statistics().acquires == 2
 
 
 async def test_each_end_names_the_acquisition_that_it_ends(

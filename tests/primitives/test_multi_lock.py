@@ -26,6 +26,8 @@ from tests.support.leases import assert_left, renew_now
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import until, until_async, until_listening
 
+pytestmark = pytest.mark.also("cluster")
+
 NAMES = ("a", "b", "c")
 
 

@@ -13,7 +13,6 @@ from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.primitives.read_write import (
-    Held,
     all_asleep,
     fields,
     held_by_another_task,
@@ -21,8 +20,10 @@ from tests.primitives.read_write import (
     whole,
 )
 from tests.support.counting import Counted
-from tests.support.leases import all_due_now, granted_in_time, renew_now, renewed_at_once
+from tests.support.leases import all_due_now, renew_now, renewed_at_once
 from tests.support.waiting import set_safety_poll, until, until_async, until_listening
+
+pytestmark = pytest.mark.also("cluster")
 
 
 @pytest.fixture
@@ -35,21 +36,6 @@ def lock(client: Redisson) -> ReadLock:
 def far(clients: ClientFactory) -> ReadLock:
     """The same for another client."""
     return read_write_lock(clients()).read_lock()
-
-
-class TestHolding:
-    @pytest.mark.parametrize("readers", [10, 300])
-    async def test_what_a_release_costs_does_not_grow_with_the_readers(
-        self, lock: ReadLock, redis: Redis, readers: int
-    ) -> None:
-        others = [await held_by_another_task(lock) for _ in range(readers)]
-        async with lock:
-            async with Counted(redis) as counted:
-                await others[0].let_go()
-                await others[readers // 2].let_go()
-        assert counted.calls["pttl"] < 60
-        for each in others:
-            await each.let_go()
 
 
 class TestLeases:
@@ -85,18 +71,6 @@ class TestLeases:
         async with writer.hold(timeout=0):
             pass
 
-    async def test_a_reader_that_was_lost_leaves_no_field_behind(
-        self, lock: ReadLock, far: ReadLock, redis: Redis
-    ) -> None:
-        async with far as lasting:
-            for _ in range(3):
-                lease = await granted_in_time(lambda: lock.acquire(lease_time=0.05))
-                await lease.wait_lost()
-                with pytest.raises(LeaseLostError):
-                    await lease.release()
-            await lock.locked()
-            assert await fields(redis) == {"mode": "read", lasting.owner: "1"}
-
     async def test_a_writer_waits_for_the_last_reader_and_no_longer(
         self,
         lock: ReadLock,
@@ -124,46 +98,6 @@ class TestLeases:
             await task
         assert order == ["second", "first", "writer"]
 
-    async def test_two_readers_enter_when_the_lease_of_a_writer_ends(
-        self, lock: ReadLock, far: ReadLock
-    ) -> None:
-        # testReadLockLeaseTimeoutDiffThreadsWRR
-        write = whole(lock).write_lock()
-        lease = await granted_in_time(lambda: write.acquire(lease_time=0.3))
-        readers = [asyncio.create_task(held_by_another_task(each)) for each in (lock, far)]
-        both: list[Held] = await asyncio.gather(*readers)
-        assert lease.lost
-        for each in both:
-            await each.let_go()
-        with pytest.raises(LeaseLostError):
-            await lease.release()
-
-    async def test_a_writer_enters_when_the_lease_of_the_first_reader_ends(
-        self, lock: ReadLock, far: ReadLock
-    ) -> None:
-        # testReadLockLeaseTimeoutDiffThreadsRRW
-        lease = await granted_in_time(lambda: lock.acquire(lease_time=0.5))
-        async with far:
-            pass
-        # Within the lease of the first, and not that of the second, thirty seconds.
-        async with whole(far).write_lock().hold(timeout=10):
-            assert lease.lost
-        with pytest.raises(LeaseLostError):
-            await lock.release()
-
-    async def test_what_is_left_after_a_partial_release_is_the_lease_of_the_first(
-        self, lock: ReadLock, far: ReadLock
-    ) -> None:
-        # testReadLockLeaseTimeout
-        first = await lock.acquire(lease_time=3)
-        await lock.acquire(lease_time=20)
-        await lock.release()
-        assert 0 < (await lock.remaining() or 0) <= 3
-        async with whole(far).write_lock().hold(timeout=10):
-            assert first.lost
-        with pytest.raises(LeaseLostError):
-            await lock.release()
-
     async def test_re_entry_after_the_lease_ended_is_a_loss_and_no_phantom(
         self, lock: ReadLock, far: ReadLock, redis: Redis
     ) -> None:
@@ -179,20 +113,6 @@ class TestLeases:
                 assert await lock.hold_count() == 1
             await lock.locked()
             assert await fields(redis) == {"mode": "read", lasting.owner: "1"}
-
-    async def test_a_dead_reader_is_told_at_its_next_renewal(
-        self, clients: ClientFactory, far: ReadLock, redis: Redis
-    ) -> None:
-        client = clients()
-        lock = read_write_lock(client).read_lock()
-        async with far:
-            lease = await lock.acquire()
-            await redis.delete("{k}:" + lease.owner + ":rwlock_timeout:1")
-            renew_now(client)
-            await lease.wait_lost()
-            assert lease._loss().reason == "taken"
-            with pytest.raises(LeaseLostError):
-                await lock.release()
 
     @pytest.mark.parametrize("inside", ["nothing", "a multi lock"])
     async def test_a_lease_of_ones_own_that_was_cut_off_is_mended_or_told(
@@ -320,16 +240,3 @@ class TestWaiting:
         assert writes < traffic.writes <= writes + 2
         for reader in readers:
             await reader.let_go()
-
-    async def test_waiting_readers_cost_one_subscription_each_to_their_channel_and_to_all_releases(
-        self, lock: ReadLock, clients: ClientFactory, redis: Redis
-    ) -> None:
-        async with Counted(redis) as counted, read_write_lock(clients()).write_lock():
-            waiting = [asyncio.create_task(lock.acquire()) for _ in range(50)]
-            await all_asleep(whole(lock), 50)
-            assert lock.statistics().waiters == 50
-            for task in waiting:
-                task.cancel()
-            await asyncio.wait(waiting)
-        assert counted.calls["subscribe"] <= 2
-        assert lock.statistics().waiters == 0

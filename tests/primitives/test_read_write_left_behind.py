@@ -33,24 +33,6 @@ from tests.support.waiting import set_safety_poll
 class TestReadsUnderAWriteHold:
     """What is left of a read does not spoil the next under the same owner."""
 
-    async def test_reads_go_on_after_one_was_repeated(
-        self, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
-    ) -> None:
-        link = await proxy()
-        lock = read_write_lock(clients(link.url))
-        async with lock.write_lock() as write:
-            link.cut_after_execution(b"EVALSHA")
-            async with lock.read_lock() as read:
-                assert link.triggered == 1
-                async with lock.read_lock():
-                    assert await lock.read_lock().hold_count() == 2
-            assert not read.lost
-            await read_twice(lock)
-            assert await fields(redis) == {"mode": "write", write.owner + ":write": "1"}
-            async with lock.write_lock():
-                pass
-        await read_twice(lock)
-
     async def test_reads_go_on_after_one_was_cancelled(
         self, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
     ) -> None:

@@ -9,9 +9,7 @@ import pytest
 
 from redisson_py import (
     LeaseLostError,
-    NotHeldError,
     QuorumError,
-    ScriptError,
 )
 from redisson_py._time import now
 from redisson_py.composite._identity import Servers
@@ -20,7 +18,6 @@ from redisson_py.composite.red_lock import RedLock
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.support.counting import Counted
 from tests.support.kinds import in_a_task
-from tests.support.leases import assert_left
 from tests.support.streams import parts_of, stream_of_member
 from tests.support.waiting import until, until_async
 
@@ -108,26 +105,6 @@ async def test_acquire_and_release_are_one_script_a_server(fleet: Fleet, count: 
     assert tombstones == [[]] * len(fleet.redis)
 
 
-async def test_passing_to_a_task_here_sends_nothing(fleet: Fleet) -> None:
-    lock = fleet.red_lock(3, turn=30)
-    began = now()
-    lease = await lock.acquire()
-    await until_executed(lock)
-    sent = [client._router.traffic.commands for client in fleet.made]
-    waiting = asyncio.create_task(lock.acquire())
-    await until(lambda: lock.statistics().waiters)
-    await lease.release()
-    passed = await waiting
-    assert passed.owner == lease.owner
-    assert_left(passed.remaining, 30, began)
-    assert [client._router.traffic.commands for client in fleet.made] == sent
-    assert await fleet.held() == 3
-    with pytest.raises(NotHeldError):
-        await lock.release()
-    assert await lock.hold_count() == 0
-    await passed.release()
-
-
 async def test_what_was_passed_is_the_other_tasks_on_every_server(fleet: Fleet) -> None:
     lock = fleet.red_lock(3, turn=30)
 
@@ -195,18 +172,6 @@ async def test_own_undo_does_not_wake_the_waiter(fleet: Fleet) -> None:
 # Granted, or not.
 
 
-async def test_one_server_of_three_in_other_hands_does_not_matter(fleet: Fleet) -> None:
-    lock, in_the_way = fleet.red_lock(3), fleet.clients(1)[0].get_lock("k")
-    async with in_the_way:
-        async with lock as lease:
-            assert not lease.lost
-            await until_executed(lock)
-            assert await fleet.held() == 3
-            assert len({owner for each in await fleet.holds() for owner in each}) == 3
-        await until_executed(lock)
-        assert [bool(each) for each in await fleet.holds()] == [True, False, False]
-
-
 @pytest.mark.usefixtures("old_busy_counts")
 async def test_majority_in_other_hands_is_told_by_server(fleet: Fleet) -> None:
     lock = fleet.red_lock(3)
@@ -252,20 +217,6 @@ async def test_time_can_run_out_in_the_line(fleet: Fleet) -> None:
         with pytest.raises(QuorumError, match="tasks of this client are ahead") as caught:
             await in_a_task(lock.acquire(timeout=1))
         assert len(caught.value.answers) == 3
-
-
-async def test_refusals_that_make_a_quorum_impossible_are_raised(fleet: Fleet) -> None:
-    lock = fleet.red_lock(3)
-    await fleet.redis[0].set("k", "mine", px=20000)
-    async with lock:
-        assert isinstance(await fleet.redis[0].get("k"), bytes)
-    await fleet.redis[1].set("k", "mine", px=20000)
-    with pytest.raises(ScriptError, match="WRONGTYPE"):
-        await lock.acquire()
-    await until_executed(lock)
-    assert not await fleet.redis[2].exists("k")
-    for redis in fleet.redis[:2]:
-        await redis.delete("k")
 
 
 async def test_lease_that_is_over_before_the_answers_is_not_granted(fleet: Fleet) -> None:

@@ -26,6 +26,36 @@ def renew_all(fleet: Fleet) -> None:
 # Re-entry.
 
 
+@pytest.mark.parametrize(
+    ("outer", "inner"),
+    [("multi", "red"), ("red", "multi"), ("multi", "multi of red"), ("multi of red", "multi")],
+)
+async def test_composites_of_the_same_members_count_their_own_leases(
+    fleet: Fleet, outer: str, inner: str
+) -> None:
+    client, *others = fleet.clients(2)
+    members = [each.get_lock("k") for each in (client, *others)]
+    red = client.get_red_lock(*members)
+    of_red = client.get_multi_lock(red)
+    made = {"multi": client.get_multi_lock(*members), "red": red, "multi of red": of_red}
+
+    async def counts() -> list[tuple[int, int]]:
+        return [
+            (await made[each].hold_count(), made[each].statistics().held_leases)
+            for each in (outer, inner)
+        ]
+
+    async with made[outer]:
+        assert await counts() == [(1, 1), (0, 0)]
+        with pytest.raises(NotHeldError):
+            await made[inner].release()
+        async with made[inner]:
+            assert await counts() == [(1, 1), (1, 1)]
+        assert await counts() == [(1, 1), (0, 0)]
+    assert await counts() == [(0, 0), (0, 0)]
+    assert await fleet.held() == 0
+
+
 async def test_member_that_is_held_already_is_entered_again(fleet: Fleet) -> None:
     lock = fleet.red_lock(3)
     members = lock._members
@@ -45,23 +75,6 @@ async def test_members_that_are_not_reentrant_refuse(fleet: Fleet) -> None:
             await lock.acquire()
         assert await lock.hold_count() == 1
     assert not await lock.locked()
-
-
-async def test_reentry_that_finds_the_lock_gone_says_so(fleet: Fleet) -> None:
-    lock = fleet.red_lock(3)
-    lease = await lock.acquire()
-    await until_executed(lock)
-    for redis in fleet.redis[:2]:
-        await redis.delete("k")
-    with pytest.raises(LeaseLostError):
-        await lock.acquire()
-    assert lease.lost
-    await until_executed(lock)
-    assert await fleet.held() == 0
-    async with lock:
-        pass
-    with pytest.raises(LeaseLostError):
-        await lease.release()
 
 
 # Losing members.
@@ -129,17 +142,6 @@ async def test_loss_without_a_block_is_told_by_release(fleet: Fleet) -> None:
         await lock.release()
 
 
-async def test_release_that_finds_too_few_tells_of_the_loss(fleet: Fleet) -> None:
-    lock = fleet.red_lock(3)
-    lease = await lock.acquire()
-    await until_executed(lock)
-    for redis in fleet.redis[:2]:
-        await redis.delete("k")
-    with pytest.raises(LeaseLostError):
-        await lease.release()
-    assert lease.lost
-
-
 async def test_member_freed_by_force_here_is_lost_at_once(fleet: Fleet) -> None:
     lock = fleet.red_lock(3)
     lease = await lock.acquire()
@@ -150,22 +152,6 @@ async def test_member_freed_by_force_here_is_lost_at_once(fleet: Fleet) -> None:
     assert lease.lost
     with pytest.raises(LeaseLostError):
         await lease.release()
-
-
-async def test_waiter_here_gets_what_nobody_can_release(fleet: Fleet) -> None:
-    lock = fleet.red_lock(3, lease_time=SHORT)
-    forgotten = asyncio.create_task(forget(lock))
-    await forgotten
-    waiting = asyncio.create_task(lock.acquire(timeout=20))
-    # On a slow machine the lease of the other may be over by now.
-    await until(lambda: lock.statistics().waiters or waiting.done())
-    del forgotten
-    await (await waiting).release()
-
-
-async def forget(lock: RedLock) -> None:
-    await lock.acquire()
-    await until_executed(lock)
 
 
 # Extending.
@@ -268,6 +254,3 @@ async def test_waiters_hear_that_one_of_the_clients_is_closed(
         with pytest.raises(ClientClosedError):
             async with asyncio.timeout(20):
                 await waiting
-
-
-# Decorating.

@@ -16,6 +16,8 @@ from tests.fixtures.redis_server import ProxyFactory
 from tests.support.fair_locks import die
 from tests.support.waiting import set_safety_poll, until, until_async, until_listening
 
+pytestmark = pytest.mark.also("cluster")
+
 NAME = "semaphore"
 
 
@@ -100,19 +102,6 @@ class TestCounting:
         assert await semaphore.available() == 0
         assert await semaphore.drain() == 0
         await semaphore.release(3)
-
-    async def test_counts_go_with_every_acquire_and_release(self, client: Redisson) -> None:
-        """RedissonSemaphoreTest.testReleaseAcquire."""
-        semaphore = get(client)
-        await semaphore.try_set_permits(10)
-        await semaphore.acquire()
-        assert await semaphore.available() == 9
-        await semaphore.release()
-        assert await semaphore.available() == 10
-        await semaphore.acquire(5)
-        assert await semaphore.available() == 5
-        await semaphore.release(5)
-        assert await semaphore.available() == 10
 
     async def test_a_release_may_be_for_an_existing_one_only(
         self, client: Redisson, redis: Redis

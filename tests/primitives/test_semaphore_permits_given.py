@@ -140,17 +140,6 @@ async def test_it_is_said_once_for_a_client_and_a_name(
 
 
 @either
-async def test_one_client_that_names_two_numbers_is_warned(
-    make: Make, client: Redisson, caplog: pytest.LogCaptureFixture
-) -> None:
-    await by_acquire(make(client, 2))
-    assert warnings(caplog) == []
-    semaphore = make(client, 10)
-    await by_acquire(semaphore)
-    assert warnings(caplog) == [warning(semaphore, 2, 10)]
-
-
-@either
 async def test_permits_that_agree_are_no_news(
     make: Make, clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -50,14 +50,6 @@ class TestSetPermits:
             await permit.release()
         assert await mine.available() == 1
 
-    @pytest.mark.parametrize("permits", [None, 7])
-    async def test_it_makes_one_that_is_not_there(
-        self, client: Redisson, permits: int | None
-    ) -> None:
-        semaphore = plain(client, permits)
-        await semaphore.set_permits(3)
-        assert await semaphore.available() == 3
-
     async def test_waiters_are_woken_by_what_becomes_free(self, clients: ClientFactory) -> None:
         holder, waiter = clients(), clients()
         permit = await plain(holder, 1).acquire()
@@ -146,14 +138,6 @@ class TestNeverGivenPermits:
         with pytest.raises(AcquireTimeoutError, match=ABSENT):
             await semaphore.acquire(timeout=timeout)
         assert await semaphore.try_acquire(timeout=timeout) is None
-
-    async def test_so_does_a_block(self, make: Make, clients: ClientFactory) -> None:
-        client = clients(acquire_timeout=0.5)
-        # To connect may take as long on a busy machine.
-        await answered(client)
-        with pytest.raises(AcquireTimeoutError, match=ABSENT):
-            async with make(client, None):
-                raise AssertionError
 
     async def test_so_does_one_behind_others(self, make: Make, client: Redisson) -> None:
         first = asyncio.create_task(make(client, None).acquire(timeout=600))

@@ -21,7 +21,6 @@ from redisson_py._engine.waiting import SAFETY_POLL
 from redisson_py._time import now
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.leaks import left_waiting
-from tests.support.counting import Counted
 from tests.support.waiting import until, until_async
 
 #: A client that nobody has: tests put it into a queue, and listen in its place.
@@ -191,21 +190,6 @@ async def test_a_waiter_with_short_leases_is_known_until_its_next_look(
         left = await redis.pttl(f"redisson_py:client:{waiter.id}")
         # A safety poll takes up to one and a half times as long.
         assert left > 1.5 * SAFETY_POLL * 1000
-
-
-async def test_a_free_lock_costs_no_command_more(
-    get: Get, clients: ClientFactory, redis: Redis, one_server: None
-) -> None:
-    client = clients()
-    async with get(client):
-        pass
-    async with Counted(redis) as counted:
-        async with get(client):
-            pass
-    assert counted.calls["evalsha"] == 2
-    # The counter of tokens.
-    assert counted.calls.get("set", 0) == isinstance(get(client), FencedLock)
-    assert not {"zadd", "subscribe"} & counted.calls.keys()
 
 
 async def test_a_queue_in_which_nobody_waits_is_a_leak(

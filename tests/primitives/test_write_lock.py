@@ -19,23 +19,12 @@ from tests.primitives.read_write import (
 )
 from tests.support.counting import Counted
 from tests.support.leases import granted_in_time, renewed_at_once
-from tests.support.waiting import set_safety_poll, until, until_async
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.also("cluster")
 
 
 class TestCosts:
-    @pytest.mark.parametrize("side", ["read_lock", "write_lock"])
-    async def test_uncontended(self, lock: ReadWriteLock, redis: Redis, side: str) -> None:
-        this = getattr(lock, side)()
-        async with this:
-            pass
-        async with Counted(redis) as counted:
-            for _ in range(50):
-                async with this:
-                    pass
-        once = {"exists", "hset", "pexpire", "hlen", "del", "publish", "zrange"}
-        once |= {"set", "hmget"} if side == "read_lock" else {"hget"}
-        assert counted.calls == {"evalsha": 100} | dict.fromkeys(once, 50)
-
     async def test_a_hand_off_to_a_writer_is_one_message_and_one_question(
         self, lock: ReadWriteLock, far: ReadWriteLock, redis: Redis
     ) -> None:
@@ -119,25 +108,6 @@ class TestPassing:
 
 
 class TestLeases:
-    @pytest.mark.usefixtures("old_busy_counts")
-    @pytest.mark.more
-    async def test_a_re_entry_keeps_the_longer_lease(
-        self, lock: ReadWriteLock, far: ReadWriteLock
-    ) -> None:
-        # testWriteLockExpiration; Redisson adds the leases up
-        # Connected: the leases are to last for what comes.
-        assert not await far.write_lock().locked()
-        outer = await lock.write_lock().acquire(lease_time=8)
-        inner = await granted_in_time(lambda: lock.write_lock().acquire(lease_time=0.5))
-        assert await far.write_lock().try_acquire(timeout=1) is None
-        await inner.wait_lost()
-        assert not outer.lost
-        async with far.write_lock().hold(timeout=30):
-            assert outer.lost
-        for lease in (inner, outer):
-            with pytest.raises(LeaseLostError):
-                await lease.release()
-
     async def test_a_long_read_survives_the_writers_renewals_and_its_end(
         self, clients: ClientFactory, redis: Redis
     ) -> None:
@@ -190,55 +160,3 @@ class TestLeases:
             assert await far.read_lock().try_acquire() is None
         async with far.write_lock().hold(timeout=0):
             pass
-
-    async def test_dead_reads_of_a_writer_do_not_outlive_it(
-        self, lock: ReadWriteLock, far: ReadWriteLock, redis: Redis
-    ) -> None:
-        async with lock.write_lock():
-            read = await granted_in_time(lambda: lock.read_lock().acquire(lease_time=0.1))
-            await read.wait_lost()
-
-            async def ended() -> bool:
-                return not await redis.exists("{k}:" + read.owner + ":rwlock_timeout:1")
-
-            await until_async(ended)
-        assert await fields(redis) == {}
-
-
-class TestWaiting:
-    async def test_the_end_of_a_writer_wakes_readers_and_writers(
-        self, lock: ReadWriteLock, far: ReadWriteLock, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        set_safety_poll(monkeypatch, 60)
-        holder = await lock.write_lock().acquire()
-        waiting = [
-            asyncio.create_task(held_by_another_task(side))
-            for side in (far.read_lock(), far.read_lock(), far.write_lock(), far.write_lock())
-        ]
-        await all_asleep(far, 4)
-        async with asyncio.timeout(20):  # sooner than the safety poll
-            await holder.release()
-            for each in asyncio.as_completed(waiting):
-                await (await each).let_go()
-
-    @pytest.mark.parametrize(
-        ("held", "wanted"), [("read_lock", "write_lock"), ("write_lock", "read_lock")]
-    )
-    async def test_a_forced_release_wakes_the_waiter(
-        self,
-        lock: ReadWriteLock,
-        far: ReadWriteLock,
-        held: str,
-        wanted: str,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        set_safety_poll(monkeypatch, 60)
-        lease = await getattr(lock, held)().acquire()
-        waiting = asyncio.create_task(getattr(far, wanted)().acquire())
-        await all_asleep(far, 1)
-        async with asyncio.timeout(20):  # sooner than the safety poll
-            assert await getattr(lock, held)().force_release()
-            gained = await waiting
-        await gained.release()
-        with pytest.raises(LeaseLostError):
-            await lease.release()

@@ -29,27 +29,51 @@ def run(seeds: range, name: str | None, jobs: int, *, go_on: bool) -> list[Outco
     begun, done, grants = time.monotonic(), 0, 0
     failed: list[Outcome] = []
     reported = begun
-    batches: Iterator[range] = (seeds[i : i + BATCH] for i in range(0, len(seeds), BATCH))
+
+    def report() -> None:
+        seconds = time.monotonic() - begun
+        say(f"{seconds:7.0f} s {done:10,} seeds, {done / seconds:.0f}/s, {grants:,} grants")
+
+    for outcomes in _here(seeds, name, go_on) if jobs == 1 else _pooled(seeds, name, jobs, go_on):
+        for outcome in outcomes:
+            done, grants = done + 1, grants + outcome.grants
+            if outcome.failure:
+                failed.append(outcome)
+                say(f"seed {outcome.seed} ({outcome.name}): {outcome.failure}")
+                say(f"again: {repeat_command(outcome.seed, outcome.name)}")
+        if time.monotonic() - reported > 10:
+            reported = time.monotonic()
+            report()
+    report()
+    return failed
+
+
+def _batches(seeds: range) -> Iterator[range]:
+    return (seeds[i : i + BATCH] for i in range(0, len(seeds), BATCH))
+
+
+def _here(seeds: range, name: str | None, go_on: bool) -> Iterator[list[Outcome]]:
+    for batch in _batches(seeds):
+        outcomes = run_batch(batch, name, go_on=go_on)
+        yield outcomes
+        if outcomes[-1].failure and not go_on:
+            break
+
+
+def _pooled(seeds: range, name: str | None, jobs: int, go_on: bool) -> Iterator[list[Outcome]]:
+    batches, stopping = _batches(seeds), False
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
         under_way: set[Future[list[Outcome]]] = set()
         while True:
-            more = islice(batches, 2 * jobs - len(under_way)) if go_on or not failed else ()
+            more = () if stopping else islice(batches, 2 * jobs - len(under_way))
             under_way |= {pool.submit(run_batch, batch, name, go_on=go_on) for batch in more}
             if not under_way:
                 break
             ended, under_way = wait(under_way, return_when=FIRST_COMPLETED)
-            for outcome in [each for future in ended for each in future.result()]:
-                done, grants = done + 1, grants + outcome.grants
-                if outcome.failure:
-                    failed.append(outcome)
-                    say(f"seed {outcome.seed} ({outcome.name}): {outcome.failure}")
-                    say(f"again: {repeat_command(outcome.seed, outcome.name)}")
-            seconds = time.monotonic() - begun
-            if time.monotonic() - reported > 10 or not under_way:
-                reported = time.monotonic()
-                say(f"{seconds:7.0f} s {done:10,} seeds, {done / seconds:.0f}/s, {grants:,} grants")
-    return failed
+            for outcomes in [future.result() for future in ended]:
+                yield outcomes
+                stopping |= not go_on and bool(outcomes[-1].failure)
 
 
 def show(seed: int, name: str | None) -> int:

@@ -49,8 +49,9 @@ def swept(client: Redisson) -> bool:
     assert len(locks) + len(locks._old) <= 2 * MOST_QUEUES
     locks.clear()
     locks._old.clear()
-    registry.queues._sweep()
-    registry.holds._sweep()
+    for parts in (registry.queues, registry.holds):
+        for _ in range(len(parts._keys)):
+            parts._look_at_some()
     return not registry.queues.values()
 
 
@@ -59,7 +60,7 @@ async def settle(clients: list[Redisson]) -> None:
     for client in clients:
         await until(lambda each=client: not each._table.channels)  # type: ignore[misc]
         assert_idle(client)
-        # Queues nobody needs are swept when there are too many; now, so that counts compare.
+        # Queues nobody needs are forgotten when there are more; now, so that counts compare.
         assert len(client._context.registry.queues.values()) <= 3 * MOST_QUEUES
         await until(lambda each=client: swept(each))  # type: ignore[misc]
     gc.collect()

@@ -53,7 +53,7 @@ def used_before(backend: Backend, loops: Loops) -> None:
 async def is_free(backend: Backend, *names: str) -> bool:
     """Whether a new client gets all these names at once."""
     # It keeps the first while it takes the last.
-    client = backend.client(lease_time=10 * LEASE)
+    client = backend.client(lease_time=10 * LEASE, command_timeout=30)
     try:
         leases = [await client.get_lock(each).try_acquire() for each in names]
         for each in leases:

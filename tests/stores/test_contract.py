@@ -22,7 +22,7 @@ from tests.stores.backends import CLIENT_LEASE, LEASE, Backend, Client
 from tests.stores.conftest import NewClient
 from tests.support.waiting import until, until_async
 
-pytestmark = pytest.mark.heart
+pytestmark = [pytest.mark.also("stores-uvloop"), pytest.mark.heart]
 
 #: Seconds for what must happen soon, however busy the machine is.
 SOON = 10.0
@@ -42,6 +42,7 @@ async def is_free(client: Client) -> None:
     await until_async(seen)
 
 
+@pytest.mark.also("floor")
 async def test_a_block_holds_it_and_its_end_frees_it(client: Client, other: Client) -> None:
     lock = client.get_lock("k")
     async with lock as lease:

@@ -9,6 +9,8 @@ import pytest
 from tests.stores.backends import Backend, Client
 from tests.stores.conftest import NewClient
 
+pytestmark = pytest.mark.also("stores-uvloop")
+
 NAMES: list[str | bytes] = [
     "k",
     "two words",

@@ -13,6 +13,8 @@ from tests.stores.backends import Client
 from tests.stores.conftest import NewClient
 from tests.stores.test_contract import SOON, is_waiting
 
+pytestmark = pytest.mark.also("stores-uvloop")
+
 
 async def test_a_lock_that_is_freed_by_force_cancels_the_body(
     client: Client, other: Client

@@ -371,8 +371,11 @@ class Stage:
     async def assert_nothing_held(self, *parties: Party) -> None:
         """Fail unless the thing is free on the servers, here, and for others at once."""
         # Less than a lease: a hold that only the end of its lease frees was not released.
-        await until(lambda: sum(party.held for party in parties) == 0, 5)
-        await until_async(self.free, 5)
+        clients = [client for party in parties for client in party.clients]
+        shortest = min((each._context.options.lease_time for each in clients), default=30.0)
+        soon = max(5.0, min(15.0, shortest / 2))
+        await until(lambda: sum(party.held for party in parties) == 0, soon)
+        await until_async(self.free, soon)
         lease = await self.rival().thing.acquire(timeout=10)
         await lease.release()
 

@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-from redisson_py.testing import RespFramer
+from redisson_py.testing import FaultProxy, RespFramer
 
 
 class Stragglers:
@@ -42,3 +42,17 @@ class Stragglers:
             while missing:
                 missing -= len(framer.feed(await self._reader.read(65536)))
         self.delivered += len(late)
+
+
+def lose_and_keep(link: FaultProxy) -> list[bytes]:
+    """Have the next script's reply lost; its bytes will be in the list returned."""
+    sent: list[bytes] = []
+
+    def is_script(command: bytes) -> bool:
+        found = b"EVALSHA" in command
+        if found:
+            sent.append(command)
+        return found
+
+    link.cut_after_execution(is_script)
+    return sent

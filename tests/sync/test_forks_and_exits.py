@@ -14,7 +14,7 @@ import redis as redis_py
 from tests.support import repository
 from tests.sync.threads import until
 
-pytestmark = pytest.mark.heart
+pytestmark = [pytest.mark.also("newest"), pytest.mark.heart]
 
 START = """
 import atexit, os, signal, sys, threading, time

@@ -7,7 +7,7 @@ import pytest
 from tests.support import fork_beside_first_use
 from tests.sync.test_forks_and_exits import run
 
-pytestmark = pytest.mark.more
+pytestmark = [pytest.mark.also("newest"), pytest.mark.more]
 
 #: How many forks, each during another import.
 FORKS = 30

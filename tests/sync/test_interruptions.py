@@ -14,6 +14,8 @@ from redisson_py.sync import Redisson
 from tests.sync.interrupting import Interrupted, interrupted_at, raising_handler, signal_when
 from tests.sync.threads import ClientFactory, Running, in_thread, until, until_waiting
 
+pytestmark = pytest.mark.also("newest")
+
 WAITS: dict[str, Callable[[Redisson], object]] = {
     "lock": lambda client: client.get_lock("k").acquire(),
     "fair_lock": lambda client: client.get_fair_lock("fair").acquire(),

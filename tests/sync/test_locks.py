@@ -28,7 +28,7 @@ from tests.sync.threads import (
     until_waiting,
 )
 
-pytestmark = pytest.mark.heart
+pytestmark = [pytest.mark.also("newest", "floor"), pytest.mark.heart]
 
 KINDS = {
     "lock": lambda client: client.get_lock("k"),

@@ -24,6 +24,8 @@ from tests.sync.threads import (
     until_waiting,
 )
 
+pytestmark = pytest.mark.also("newest")
+
 
 def test_semaphore(client: Redisson) -> None:
     semaphore = client.get_semaphore("semaphore", 2)

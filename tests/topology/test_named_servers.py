@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+import pytest
 from redis.asyncio import Redis, RedisCluster, Sentinel
 
 from redisson_py import Redisson
@@ -14,6 +15,8 @@ from redisson_py._addresses import Address, write_address
 from redisson_py.testing import EmbeddedCluster, EmbeddedReplicas, EmbeddedServer
 from tests.fixtures.client import SYNC_TIMEOUT
 from tests.fixtures.topologies import ReplicasFactory, SentinelFactory
+
+pytestmark = pytest.mark.also("floor")
 
 #: Locks of several slots, and so of several nodes.
 NAMES = ("a", "b", "c", "d")

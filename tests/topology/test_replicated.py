@@ -14,6 +14,8 @@ from tests.fixtures.client import ClientFactory
 from tests.support.waiting import until_async, until_listening
 from tests.topology.sentinels import has
 
+pytestmark = pytest.mark.also("floor")
+
 
 async def test_a_server_that_hands_over_is_followed(
     own_replicas: EmbeddedReplicas, clients: ClientFactory

@@ -10,6 +10,8 @@ from tests.support.fake_peer import Command, error
 from tests.support.waiting import until
 from tests.topology.fakes import FakeSentinel, Scene, Seeker, address_of
 
+pytestmark = pytest.mark.also("floor")
+
 SECRET = "d3adb33f-secret"
 
 

@@ -24,6 +24,8 @@ from tests.support.streams import stream_of
 from tests.support.waiting import set_safety_poll, until, until_async, until_waiting
 from tests.topology.conftest import Pair, PairFactory
 
+pytestmark = pytest.mark.also("floor")
+
 MANY = 64
 
 

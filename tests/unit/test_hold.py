@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from redisson_py._engine.hold import DRIFT_FLOOR, Hold, Reason, lease_end, lease_for
-from redisson_py.errors import ConnectionLostError, LeaseLostError, NotHeldError
+from redisson_py.errors import ConnectionLostError, LeaseLostError
 from tests.unit.fakes import (
     LEASE,
     FakeClock,
@@ -102,14 +102,6 @@ class TestLeases:
         hold.reviewed()
         lease._set_limit(clock.present + 5, clock.present + 50)
         assert hold.lease_needed(LEASE, clock.present) > 50
-
-    def test_leases_that_are_over_end_alone(self, hold: Hold, clock: FakeClock) -> None:
-        outer, inner = make_lease(hold), make_lease(hold, limit=clock.present + 5)
-        assert hold.end_overdue(clock.present + 4.9) == []
-        assert hold.end_overdue(clock.present + 5) == [inner]
-        assert (outer._state, inner._state, inner._reason) == ("held", "lost", "ended")
-        assert [*hold.known_leases()] == [outer, inner], "its loss was not reported yet"
-        hold.check()
 
     def test_passed_it_has_another_task_and_no_lease(
         self, hold: Hold, ownership: FakeOwnership
@@ -219,24 +211,6 @@ class TestTheEnd:
             leases[0].check()
         assert (caught.value.reason, caught.value.held_for) == (reason, 1.5)
         hold.check()
-
-    async def test_a_lost_lease_is_reported_once(self, hold: Hold) -> None:
-        lease = make_lease(hold)
-        hold.lose("taken")
-        with pytest.raises(LeaseLostError):
-            await lease.release()
-        with pytest.raises(NotHeldError):
-            await lease.release()
-        assert not hold.known_leases()
-
-    async def test_released_it_stays_released(self, hold: Hold, ownership: FakeOwnership) -> None:
-        lease = make_lease(hold)
-        await lease.release()
-        assert (hold.state, lease._state) == ("released", "released")
-        hold.check()
-        assert hold.lose("taken") == []
-        assert hold.state == "released"
-        assert ownership.ended == []
 
     def test_of_no_units_the_watchdog_knows_nothing(self, clock: FakeClock) -> None:
         nothing = make_hold(units=0)

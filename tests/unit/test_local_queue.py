@@ -65,44 +65,12 @@ async def test_only_the_head_asks_and_the_next_when_it_left(queue: LocalQueue[Ho
     assert not queue.needed(0.0)
 
 
-async def test_a_hold_here_keeps_everybody_waiting(queue: LocalQueue[Hold], hold: Hold) -> None:
-    (waiter,) = await wait_in(queue, 1)
-    assert waiter.got is None
-    queue.hold = None
-    queue.advance()
-    await turns()
-    assert waiter.got is True
-
-
-async def test_a_release_under_way_keeps_everybody_waiting(queue: LocalQueue[Hold]) -> None:
-    queue.releasing = True
-    (waiter,) = await wait_in(queue, 1)
-    assert waiter.got is None
-    assert queue.needed(0.0)
-    queue.releasing = False
-    queue.advance()
-    await turns()
-    assert waiter.got is True
-
-
 async def test_a_hold_that_is_over_keeps_nobody_waiting(
     queue: LocalQueue[Hold], hold: Hold, clock: FakeClock
 ) -> None:
     clock.sleep(LEASE)
     (waiter,) = await wait_in(queue, 1)
     assert waiter.got is True
-
-
-async def test_a_granted_head_makes_the_others_wait_for_its_hold(
-    queue: LocalQueue[Hold], lock: QueueOwnership
-) -> None:
-    _, second = await wait_in(queue, 2)
-    lock.new_hold()
-    queue.asked()
-    await turns()
-    assert second.got is None
-    assert len(queue.waiters) == 1
-    await send_away(queue, second)
 
 
 async def test_a_hold_is_passed_in_order_of_arrival(queue: LocalQueue[Hold], hold: Hold) -> None:
@@ -229,46 +197,6 @@ async def test_cancelled_in_the_turn_it_was_passed_to_passes_on(
     assert waiter.task.cancelled()
     assert isinstance(hold.ownership, QueueOwnership)
     assert hold.ownership.given_back == [hold]
-
-
-async def test_cancelled_in_the_turn_it_was_told_to_ask_lets_the_next_ask(
-    queue: LocalQueue[Hold],
-) -> None:
-    queue.releasing = True
-    first, second = await wait_in(queue, 2)
-    queue.releasing = False
-    queue.advance()
-    first.task.cancel()
-    await turns()
-    assert first.task.cancelled()
-    assert second.got is True
-    await send_away(queue, second)
-    assert not queue.needed(0.0)
-
-
-async def test_a_cancelled_waiter_leaves(queue: LocalQueue[Hold], hold: Hold) -> None:
-    first, second, third = await wait_in(queue, 3)
-    second.task.cancel()
-    await turns()
-    assert [waiter is second.waiter for waiter in queue.waiters] == [False, False]
-    assert pass_on(queue, hold)
-    assert pass_on(queue, hold)
-    await turns()
-    assert (first.got, third.got) == (hold, hold)
-
-
-async def test_a_cancelled_head_does_not_hold_up_the_others(
-    queue: LocalQueue[Hold], hold: Hold
-) -> None:
-    first, second = await wait_in(queue, 2)
-    first.task.cancel()
-    queue.hold = None
-    queue.advance()
-    await turns()
-    assert first.task.cancelled()
-    assert second.got is True
-    await send_away(queue, second)
-    assert not queue.needed(0.0)
 
 
 async def test_a_hold_is_passed_over_a_task_that_was_just_cancelled(

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from redisson_py._commands.lock import LockCommands
-from redisson_py._engine.context import Parts, Registry, TaskHolds
+from redisson_py._engine.context import Registry, TaskHolds
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.local_queue import LocalQueue
 from redisson_py._engine.waiting import Turn
@@ -73,21 +73,64 @@ async def test_a_queue_lives_as_long_as_somebody_refers_to_it() -> None:
     assert open_queue(registry, b"mine") is mine
 
 
-async def test_many_queues_in_use_are_not_swept_at_every_step(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    registry, sweeps = Registry(), 0
-    sweep = registry.queues._sweep
+async def test_a_new_name_never_walks_through_all_others() -> None:
+    registry, looks = Registry(), 0
 
-    def counted() -> None:
-        nonlocal sweeps
-        sweeps += 1
-        sweep()
+    class Looked(LocalQueue[Any]):
+        __slots__ = ()
 
-    monkeypatch.setattr(Parts, "_sweep", lambda _: counted())
-    for number in range(10_000):
-        open_queue(registry, b"%d" % number).releasing = True
-    assert 0 < sweeps < 20
+        def needed(self, present: float) -> bool:
+            nonlocal looks
+            looks += 1
+            return super().needed(present)
+
+    in_use, most = 3_000, 0
+    for number in range(10 * in_use):
+        before = looks
+        registry.queues.get(b"%d" % number, Looked).releasing = number < in_use
+        assert looks - before <= 2
+        most = max(most, len(registry.queues._kept))
+    assert in_use < most < 3 * in_use
+    for number in range(in_use):
+        registry.queues.get(b"%d" % number, Looked).releasing = False
+    for number in range(10 * in_use):
+        registry.queues.get(b"later %d" % number, Looked)
+    assert len(registry.queues._kept) < 300
+
+
+def test_a_part_that_anybody_refers_to_is_never_made_twice() -> None:
+    for seed in range(20):
+        dice, registry = random.Random(seed), Registry()
+        mine: dict[bytes, LocalQueue[Any]] = {}
+        for step in range(3_000):
+            key = b"%d" % dice.randrange(600)
+            queue = open_queue(registry, key)
+            assert mine.get(key, queue) is queue, (seed, step)
+            if dice.random() < 0.5:
+                mine[key] = queue
+                queue.releasing = dice.random() < 0.5
+            elif mine.pop(key, None) is not None:
+                queue.releasing = False
+        registry.queues.check()
+        for key, queue in mine.items():
+            assert open_queue(registry, key) is queue, seed
+
+
+async def test_what_a_waiting_task_stands_in_is_never_made_twice() -> None:
+    """Its queue was looked at, and dropped, before the task came: it would wait for itself."""
+    registry = Registry()
+    queue = open_queue(registry, b"k")
+    for number in range(1_000):
+        open_queue(registry, b"%d" % number)
+    assert b"k" not in registry.queues._kept, "nobody needed it"
+    queue.releasing = True
+    waiters = await wait_in(queue, 1)
+    for number in range(1_000):
+        open_queue(registry, b"other %d" % number)
+        assert open_queue(registry, b"k") is queue
+        assert registry.waiting == 1
+    registry.check()
+    await send_away(queue, *waiters)
 
 
 async def test_closing_sends_everybody_away() -> None:

@@ -89,20 +89,6 @@ def schedule() -> Schedule:
     return Schedule()
 
 
-def test_nothing_to_do(schedule: Schedule) -> None:
-    assert schedule.real.next_event() is None
-    assert schedule.due(1e9) == schedule.ended(1e9) == []
-
-
-def test_a_hold_is_due_once_a_period(schedule: Schedule) -> None:
-    hold = schedule.keep()
-    assert schedule.due(PERIOD - BUCKET - 0.001) == []
-    assert schedule.due(PERIOD) == [hold]
-    assert schedule.due(PERIOD) == schedule.due(2 * PERIOD - BUCKET - 0.001) == []
-    assert schedule.due(2 * PERIOD) == [hold]
-    schedule.check()
-
-
 def test_a_renewed_hold_comes_up_once_a_period_for_ever(schedule: Schedule) -> None:
     holds = [schedule.keep(at=number * 0.37) for number in range(50)]
     taken = dict.fromkeys(holds, PERIOD / 2)
@@ -132,27 +118,6 @@ def test_a_hold_that_is_dropped_or_over_is_not_due(schedule: Schedule) -> None:
     schedule.check()
     assert schedule.due(PERIOD) == [kept]
     assert schedule.ended(LEASE) == [dropped, kept]
-
-
-def test_a_hold_put_elsewhere_is_due_there_only(schedule: Schedule) -> None:
-    hold, other = schedule.keep(), schedule.keep()
-    schedule.put(hold, 1.0)
-    assert schedule.real.next_event() == pytest.approx(1.0, abs=BUCKET)
-    assert schedule.due(1.0, most=1) == [hold]
-    schedule.put(hold, 2 * PERIOD)
-    assert schedule.due(PERIOD) == [other]
-
-
-def test_a_failed_renewal_is_repeated_until_the_end(schedule: Schedule) -> None:
-    hold = schedule.keep()
-    asked, moment = 0, PERIOD
-    while moment < LEASE:
-        assert schedule.ended(moment) == []
-        asked += len(schedule.due(moment))
-        moment += 1.0
-        schedule.put(hold, moment)
-    assert asked == LEASE - PERIOD
-    assert schedule.ended(LEASE) == [hold]
 
 
 @pytest.mark.parametrize(
@@ -201,28 +166,6 @@ def test_ten_thousand_holds_cost_a_hundred_full_batches_a_period(schedule: Sched
     schedule.check()
 
 
-def test_an_end_comes_up_at_its_moment_and_once(schedule: Schedule) -> None:
-    late, early = schedule.limited(9.0), schedule.limited(3.0)
-    assert schedule.real.next_event() == 3.0
-    assert schedule.ended(2.999) == []
-    assert schedule.ended(3.0) == [early]
-    assert schedule.ended(8.0) == []
-    assert schedule.ended(100.0) == [late]
-    assert schedule.real.next_event() is None
-
-
-@pytest.mark.parametrize(("before", "after"), [(3.0, 9.0), (9.0, 3.0)])
-def test_an_end_that_moved_comes_up_at_its_new_moment_only(
-    schedule: Schedule, before: float, after: float
-) -> None:
-    hold = schedule.limited(before)
-    hold.ends_at = after
-    schedule.mind_end(hold)
-    assert schedule.ended(after - 0.001) == []
-    assert schedule.ended(after) == [hold]
-    assert schedule.ended(10.0) == []
-
-
 def test_ten_thousand_ended_ones_cost_nothing_afterwards(schedule: Schedule) -> None:
     kept = schedule.keep()
     holds = [schedule.limited(1.0 + number / 10_000) for number in range(10_000)]
@@ -237,15 +180,6 @@ def test_ten_thousand_ended_ones_cost_nothing_afterwards(schedule: Schedule) -> 
     assert [hold.asked for hold in holds] == asked
     assert len(schedule.real._ends) <= 1
     assert schedule.ended(kept.ends_at) == [kept]
-
-
-@pytest.mark.parametrize("beyond", [0.0, BUCKET / 2, BUCKET, 2 * BUCKET])
-def test_an_end_long_after_the_renewal_is_seen_after_a_blocked_loop(
-    schedule: Schedule, beyond: float
-) -> None:
-    """Nobody took the renewal, at which the end would have been minded."""
-    hold = schedule.keep(ends_at=2 * PERIOD + beyond)
-    assert schedule.ended(2 * PERIOD + beyond) == [hold]
 
 
 def test_rows_of_what_was_released_do_not_pile_up(schedule: Schedule) -> None:

@@ -21,6 +21,8 @@ from redis.asyncio.sentinel import (
 from redisson_py import Redisson
 from redisson_py._redis import Servers, servers_from_client, servers_from_url
 
+pytestmark = pytest.mark.also("floor")
+
 
 @pytest.fixture(autouse=True)
 def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,8 @@ from redisson_py._redis import (
 )
 from redisson_py._url import read_url
 
+pytestmark = pytest.mark.also("floor")
+
 
 @pytest.mark.parametrize(
     ("url", "kind", "settings"),

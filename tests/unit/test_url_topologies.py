@@ -14,6 +14,8 @@ from redisson_py._addresses import Address, Topology, write_address
 from redisson_py._redis import Servers, servers_from_url
 from redisson_py._url import Target, read_url
 
+pytestmark = pytest.mark.also("floor")
+
 SCHEMES = ("redis", "rediss", "valkey", "valkeys")
 
 

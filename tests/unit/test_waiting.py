@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-import anyio
 import pytest
 
 from redisson_py._answers import Busy
@@ -54,18 +53,6 @@ async def test_who_would_listen_first_and_has_no_time_left_asks(
     with pytest.raises(ConnectionLostError):
         await acquire(request, bus, clock.time())
     assert len(request.asked) == 1
-
-
-async def test_a_wake_up_between_request_and_sleep_is_not_lost(bus: FakeBus) -> None:
-    request = FakeRequest(BUSY, BUSY, YES)
-    bus.sleeps_for_ever = True
-
-    def wake_while_the_request_is_under_way() -> None:
-        if bus.sleeper is not None:
-            bus.wake()
-
-    request.on_ask = wake_while_the_request_is_under_way
-    assert await acquire(request, bus, None) == "yes"
 
 
 async def test_a_sleep_ends_when_the_server_said(bus: FakeBus) -> None:
@@ -176,38 +163,13 @@ async def test_way_is_given_again_after_each_wake_up(bus: FakeBus) -> None:
     assert bus.log == ["listen", first, "arm", "ask", again, "arm", "ask", "leave"]
 
 
-CancelledHow = Callable[[FakeRequest, FakeBus], "asyncio.Task[object]"]
-
-
-def by_task(request: FakeRequest, bus: FakeBus) -> asyncio.Task[object]:
+def cancelled(request: FakeRequest, bus: FakeBus) -> asyncio.Task[object]:
     async def work() -> object:
         return await acquire(request, bus, None)
 
     task = asyncio.create_task(work())
     once_it_waits(request, bus, task.cancel)
     return task
-
-
-def by_scope(request: FakeRequest, bus: FakeBus) -> asyncio.Task[object]:
-    async def work() -> object:
-        with anyio.CancelScope() as scope:
-            once_it_waits(request, bus, scope.cancel)
-            return await acquire(request, bus, None)
-        raise asyncio.CancelledError
-
-    return asyncio.create_task(work())
-
-
-def by_timeout(request: FakeRequest, bus: FakeBus) -> asyncio.Task[object]:
-    async def work() -> object:
-        try:
-            async with asyncio.timeout(None) as limit:
-                once_it_waits(request, bus, lambda: limit.reschedule(0))
-                return await acquire(request, bus, None)
-        except TimeoutError:
-            raise asyncio.CancelledError from None
-
-    return asyncio.create_task(work())
 
 
 def once_it_waits(request: FakeRequest, bus: FakeBus, cancel: Callable[[], object]) -> None:
@@ -225,31 +187,21 @@ def once_it_waits(request: FakeRequest, bus: FakeBus, cancel: Callable[[], objec
     bus.watcher = asyncio.create_task(watch())  # type: ignore[attr-defined]  # kept alive
 
 
-ways_out = pytest.mark.parametrize("cancelled", [by_task, by_scope, by_timeout])
-
-
-@ways_out
-async def test_cancelled_with_the_first_reply_in_flight_is_undone_once(
-    bus: FakeBus, cancelled: CancelledHow
-) -> None:
+async def test_cancelled_with_the_first_reply_in_flight_is_undone_once(bus: FakeBus) -> None:
     request = FakeRequest(asyncio.Event())
     await expect_cancelled(cancelled(request, bus))
     assert request.undone == 1
     assert bus.log == []
 
 
-@ways_out
-async def test_cancelled_with_a_later_reply_in_flight_is_undone_once(
-    bus: FakeBus, cancelled: CancelledHow
-) -> None:
+async def test_cancelled_with_a_later_reply_in_flight_is_undone_once(bus: FakeBus) -> None:
     request = FakeRequest(BUSY, asyncio.Event())
     await expect_cancelled(cancelled(request, bus))
     assert request.undone == 1
     assert bus.log == ["listen", "arm", "leave"]
 
 
-@ways_out
-async def test_cancelled_asleep_is_undone_once(bus: FakeBus, cancelled: CancelledHow) -> None:
+async def test_cancelled_asleep_is_undone_once(bus: FakeBus) -> None:
     bus.sleeps_for_ever = True
     request = FakeRequest(BUSY, BUSY)
     await expect_cancelled(cancelled(request, bus))
@@ -257,10 +209,7 @@ async def test_cancelled_asleep_is_undone_once(bus: FakeBus, cancelled: Cancelle
     assert bus.log[-1] == "leave"
 
 
-@ways_out
-async def test_cancelled_in_the_turn_of_others_has_asked_nothing(
-    bus: FakeBus, cancelled: CancelledHow
-) -> None:
+async def test_cancelled_in_the_turn_of_others_has_asked_nothing(bus: FakeBus) -> None:
     bus.sleeps_for_ever = True
     request = FakeRequest(turn=Turn(0, bus.clock.present + 1, 0.003))
     await expect_cancelled(cancelled(request, bus))

@@ -1,9 +1,9 @@
 """No wake-up is lost, whatever the schedule: the wait loop itself against a model of the server.
 
-As test_wakeup_schedules.py, but here the real `waiting.acquire` runs in tasks, over the real
-bus. The schedule also says how many turns the event loop gets between two things, so a message
-can arrive in one read with the answer before it, and a task can be cancelled when it is woken
-but has not run yet. Time passes only by the schedule, and the safety poll never comes.
+The real `waiting.acquire` runs in tasks, over the real bus and the real table. The schedule also
+says how many turns the event loop gets between two things, so a message can arrive in one read
+with the answer before it, and a task can be cancelled when it is woken but has not run yet. Time
+passes only by the schedule, and the safety poll never comes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ from redisson_py._engine import waiting
 from redisson_py._engine.bus import LINGER, Bus, Sleeper
 from redisson_py._engine.local_queue import YIELD_WAIT
 from redisson_py._engine.waiting import Request, Turn
-from redisson_py._engine.wakeups import Table
-from tests.unit.test_wakeup_schedules import SABOTAGED
+from redisson_py._engine.wakeups import Channel, Seat, Table
 from tests.unit.wakeup_model import CHANNEL, SCHEDULES, Link, Server, random_schedule
 
 Move = Callable[[], object]
@@ -254,6 +253,40 @@ def forgets(schedule: list[int], new_table: Callable[[], Table] = Table) -> bool
         patch.setattr(bus_module, "loop_time", clock.time)
         patch.setattr(bus_module, "call_later", clock.call_later)
         return asyncio.run(run(schedule, new_table, clock))
+
+
+class KeepsWakeUps(Table):
+    """Sabotaged: a woken seat that leaves takes its wake-up with it."""
+
+    def leave(self, seat: Seat, now: float) -> None:
+        seat.woken = False
+        super().leave(seat, now)
+
+
+class SleepsThroughReconnections(Table):
+    """Sabotaged: a new connection wakes nobody."""
+
+    def wake(self, channel: Channel) -> None:
+        pass
+
+
+class DropsBusyChannels(Table):
+    """Sabotaged: a channel is dropped although somebody has taken a seat again."""
+
+    def join(
+        self,
+        name: bytes,
+        wakes: Callable[[int], int],
+        on_wake: Callable[[], object] = lambda: None,
+    ) -> tuple[Seat, bool]:
+        known = self.channel(name)
+        empty_since = None if known is None else known.empty_since
+        seat, subscribe = super().join(name, wakes, on_wake)
+        seat.channel.empty_since = empty_since
+        return seat, subscribe
+
+
+SABOTAGED = [KeepsWakeUps, SleepsThroughReconnections, DropsBusyChannels]
 
 
 async def arm_after_asking(

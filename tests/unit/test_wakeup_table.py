@@ -1,4 +1,4 @@
-"""The rules of the table of waiters, one by one. Random schedules: test_wakeup_schedules.py."""
+"""The rules of the table of waiters, one by one. Random schedules: test_waiting_schedules.py."""
 
 from __future__ import annotations
 
@@ -27,13 +27,6 @@ def test_the_first_seat_of_a_channel_subscribes_and_no_other() -> None:
     assert table.seats == 4
 
 
-def test_one_release_wakes_one_seat_the_first() -> None:
-    table = Table()
-    seats = join(table, 3)
-    table.message(b"c", b"0")
-    assert woken(seats) == [True, False, False]
-
-
 def test_the_next_release_wakes_the_next_seat() -> None:
     table = Table()
     seats = join(table, 3)
@@ -41,13 +34,6 @@ def test_the_next_release_wakes_the_next_seat() -> None:
     table.message(b"c", b"0")
     assert woken(seats) == [True, True, False]
     assert table.wakeups == 2
-
-
-def test_a_message_for_all_wakes_all() -> None:
-    table = Table()
-    seats = join(table, 3)
-    table.message(b"c", b"1")
-    assert woken(seats) == [True, True, True]
 
 
 @pytest.mark.parametrize(("value", "count"), [(b"2", 2), (b"0", 0), (b"100", 3)])
@@ -60,53 +46,6 @@ def test_a_message_wakes_as_many_seats_as_it_is_worth(value: bytes, count: int) 
     seats = [table.join(b"c", wakes)[0] for _ in range(3)]
     table.message(b"c", value)
     assert sum(woken(seats)) == count
-
-
-def test_seats_are_woken_in_order_of_arrival_after_one_left() -> None:
-    table = Table()
-    first, second, third = join(table, 3)
-    table.leave(first, now=0.0)
-    (fourth,) = join(table, 1)
-    table.message(b"c", b"0")
-    table.message(b"c", b"0")
-    assert woken([second, third, fourth]) == [True, True, False]
-
-
-def test_a_wake_up_tells_the_waiting_task() -> None:
-    table = Table()
-    calls: list[str] = []
-    table.join(b"c", lock_wakes, lambda: calls.append("first"))
-    table.join(b"c", lock_wakes, lambda: calls.append("second"))
-    table.message(b"c", b"0")
-    assert calls == ["first"]
-
-
-def test_a_seat_that_asks_again_forgets_its_wake_up() -> None:
-    table = Table()
-    first, second = join(table, 2)
-    table.message(b"c", b"0")
-    first.arm()
-    table.message(b"c", b"0")
-    assert woken([first, second]) == [True, False]
-
-
-def test_a_woken_seat_that_leaves_passes_the_wake_up_on() -> None:
-    table = Table()
-    first, second, third = join(table, 3)
-    table.message(b"c", b"0")
-    table.leave(first, now=0.0)
-    assert woken([second, third]) == [True, False]
-    table.leave(second, now=0.0)
-    assert woken([third]) == [True]
-
-
-def test_a_wake_up_is_passed_to_the_first_seat_without_one() -> None:
-    table = Table()
-    first, second, third = join(table, 3)
-    table.message(b"c", b"0")
-    table.message(b"c", b"0")
-    table.leave(first, now=0.0)
-    assert woken([second, third]) == [True, True]
 
 
 def test_a_seat_that_was_not_woken_leaves_without_a_trace() -> None:
@@ -124,23 +63,6 @@ def test_a_seat_that_asked_leaves_without_waking_anybody() -> None:
     first.arm()
     table.leave(first, now=0.0)
     assert not second.woken
-
-
-def test_leaving_twice_is_leaving_once() -> None:
-    table = Table()
-    first, second, third = join(table, 3)
-    table.message(b"c", b"0")
-    table.leave(first, now=0.0)
-    table.leave(first, now=0.0)
-    assert woken([second, third]) == [True, False]
-    assert table.seats == 2
-
-
-def test_a_new_connection_wakes_everybody() -> None:
-    table = Table()
-    seats = join(table, 2) + join(table, 1, b"d")
-    table.wake_all()
-    assert woken(seats) == [True, True, True]
 
 
 def test_messages_are_counted_new_connections_too() -> None:
@@ -165,63 +87,6 @@ def test_what_is_no_number_is_ignored(payload: bytes) -> None:
 @pytest.mark.parametrize(("message", "count"), [(0, 1), (1, ALL), (2, 0), (-1, 0), (2**70, 0)])
 def test_a_lock_knows_two_messages(message: int, count: int) -> None:
     assert lock_wakes(message) == count
-
-
-def test_a_message_on_another_channel_wakes_nobody() -> None:
-    table = Table()
-    seats = join(table, 1)
-    table.message(b"d", b"0")
-    assert woken(seats) == [False]
-    assert list(table.channels) == [b"c"]
-
-
-def test_a_channel_lingers_after_its_last_seat() -> None:
-    table = Table()
-    (seat,) = join(table, 1)
-    table.leave(seat, now=10.0)
-    assert table.lingering
-    assert table.expired(before=9.9) == []
-    assert table.join(b"c", lock_wakes)[1] is False, "it was subscribed still"
-    assert not table.lingering
-
-
-def test_an_idle_channel_is_dropped_and_subscribed_anew() -> None:
-    table = Table()
-    (seat,) = join(table, 1)
-    table.leave(seat, now=10.0)
-    assert [each.name for each in table.expired(before=10.0)] == [b"c"]
-    assert list(table.channels) == []
-    assert table.channel(b"c") is None
-    assert table.join(b"c", lock_wakes)[1] is True
-
-
-def test_a_channel_with_a_seat_is_never_dropped() -> None:
-    table = Table()
-    first, _ = join(table, 2)
-    table.leave(first, now=10.0)
-    assert table.expired(before=1e9) == []
-    assert not table.lingering
-
-
-def test_only_idle_channels_are_dropped() -> None:
-    table = Table()
-    (first,) = join(table, 1, b"c")
-    (second,) = join(table, 1, b"d")
-    join(table, 1, b"e")
-    table.leave(first, now=1.0)
-    table.leave(second, now=5.0)
-    assert [each.name for each in table.expired(before=2.0)] == [b"c"]
-    assert list(table.channels) == [b"d", b"e"]
-    assert table.lingering
-
-
-def test_a_wake_up_on_an_empty_channel_is_nobodys() -> None:
-    table = Table()
-    (seat,) = join(table, 1)
-    table.message(b"c", b"0")
-    table.leave(seat, now=0.0)
-    (late,) = join(table, 1)
-    assert not late.woken, "it has not asked yet, and will"
 
 
 def test_an_early_end_wakes_all_that_wait_for_the_lock_in_its_queue_too_and_no_others() -> None:

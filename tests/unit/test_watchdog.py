@@ -66,19 +66,6 @@ async def test_a_store_may_keep_a_hold_for_less_than_its_lease(setup: Setup) -> 
     assert ends_at < hold.ends_at == lease_end(counts_from, LEASE)
 
 
-async def test_a_hold_is_renewed_for_as_long_as_it_is_kept(setup: Setup) -> None:
-    hold = setup.hold()
-    lease = make_lease(hold)
-    for _ in range(1000):
-        setup.clock.sleep(LEASE / 30)
-        await setup.executor.answer_all()
-        hold.check()
-        setup.watchdog.check()
-    assert 100 <= len(setup.executor.renewals) <= 110
-    assert hold.valid
-    assert not lease.lost
-
-
 async def test_a_late_grant_is_renewed_a_third_of_its_lease_after_the_request(
     setup: Setup,
 ) -> None:
@@ -89,16 +76,6 @@ async def test_a_late_grant_is_renewed_a_third_of_its_lease_after_the_request(
     await setup.last.answer(1)
     setup.clock.sleep(LEASE * 0.4)
     assert hold.valid
-
-
-async def test_batches_are_full(setup: Setup) -> None:
-    holds = [setup.hold(number) for number in range(250)]
-    for hold in holds:
-        make_lease(hold)
-    setup.clock.sleep(LEASE / 3 + SPREAD * LEASE / 3)
-    assert [len(renewal.keys) for renewal in setup.executor.renewals] == [BATCH, BATCH, 50]
-    owners = [owner for renewal in setup.executor.renewals for owner in renewal.owners]
-    assert owners == [hold.field for hold in holds]
 
 
 @pytest.mark.parametrize(
@@ -298,18 +275,6 @@ async def test_redis_may_keep_what_a_renewal_asked_for(setup: Setup, answered: b
         await setup.last.answer(1)
     # It may have been executed as late as its deadline.
     assert hold.may_last_until == pytest.approx(setup.clock.present + LEASE / 6 + LEASE)
-
-
-async def test_a_late_answer_does_not_raise_the_dead(setup: Setup) -> None:
-    hold = setup.hold()
-    lease = make_lease(hold)
-    setup.clock.sleep(LEASE)
-    assert lease.lost
-    for renewal in setup.executor.renewals:
-        await renewal.answer(1)
-    assert lease.lost
-    assert hold.state == "lost"
-    assert not setup.watchdog.holds
 
 
 async def test_nothing_is_renewed_after_it_was_removed(setup: Setup) -> None:

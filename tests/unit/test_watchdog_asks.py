@@ -9,11 +9,8 @@ from redisson_py._engine.watchdog import _AT_ONCE as AT_ONCE
 from redisson_py._engine.watchdog import _PAUSE as PAUSE
 from redisson_py._engine.watchdog import BATCH
 from redisson_py._stream.call import ReplyError
-from redisson_py.errors import ConnectionLostError
 from tests.unit.fakes import LEASE, make_lease
 from tests.unit.watchdog_setup import Renewal, Setup
-
-NO_ANSWER = ConnectionLostError("no answer", maybe_held=True)
 
 
 def everything(key: bytes) -> bool:
@@ -127,16 +124,6 @@ async def test_what_was_released_before_its_turn_is_not_asked_after(setup: Setup
     assert asked(setup.executor.renewals) == [kept.field]
     suspended.resume()
     setup.watchdog.check()
-
-
-async def test_an_outage_while_asking_is_asked_about_again(setup: Setup) -> None:
-    (hold,) = held(setup, 1)
-    setup.watchdog.ask_now(everything)
-    setup.clock.sleep(0)
-    await setup.last.fail(NO_ANSWER)
-    assert hold.state == "held"
-    setup.clock.sleep(LEASE / 30 + 0.01)
-    assert asked(setup.executor.renewals) == [hold.field] * 2
 
 
 async def test_a_closed_client_asks_nothing_any_more(setup: Setup) -> None:

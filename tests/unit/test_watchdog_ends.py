@@ -10,7 +10,6 @@ import pytest
 
 from redisson_py._engine.hold import Hold, lease_end
 from redisson_py._engine.lease import Lease
-from redisson_py.errors import ConnectionLostError
 from tests.unit.fakes import LEASE, fake_task, make_hold, make_lease
 from tests.unit.watchdog_setup import Setup
 
@@ -89,21 +88,6 @@ async def test_an_end_that_moved_nearer_is_noticed_at_its_moment(setup: Setup) -
     assert lease._state == "lost"
 
 
-async def test_an_end_that_moves_to_and_fro_keeps_no_other_from_renewal(setup: Setup) -> None:
-    """A task that re-enters its lock with a long lease, and releases that, again and again."""
-    busy, other = setup.hold(1), setup.hold(2)
-    make_lease(busy)
-    lease = make_lease(other)
-    for _ in range(40):
-        busy.lease_set(setup.clock.present, 3600)
-        busy.lease_set(setup.clock.present, LEASE)
-        setup.clock.sleep(LEASE / 20)
-        await setup.executor.answer_all()
-        setup.watchdog.check()
-    assert lease._state == "held"
-    assert setup.executor.renewals
-
-
 async def test_a_hold_that_ends_far_off_does_not_hide_the_loss_of_another(setup: Setup) -> None:
     far = setup.hold(1, lease_time=3600)
     make_lease(far)
@@ -137,23 +121,6 @@ class TestAbandoned:
         ]
         hold.check()
 
-    async def test_a_lease_that_somebody_keeps_is_renewed_though_its_task_ended(
-        self, setup: Setup
-    ) -> None:
-        task = fake_task()
-        hold = setup.hold(task=task)
-        lease = make_lease(hold)
-        task.ended = True
-        setup.clock.sleep(LEASE / 3)
-        await setup.last.answer(1)
-        assert not lease.lost
-        assert hold.known_leases() == [lease]
-        hold.check()
-        del lease
-        gc.collect()
-        setup.clock.sleep(LEASE / 3)
-        assert hold.state == "lost"
-
     async def test_a_lease_that_somebody_keeps_and_gives_an_end_is_not_renewed(
         self, setup: Setup
     ) -> None:
@@ -182,22 +149,6 @@ class TestAbandoned:
         assert hold.known_leases() == [limited]
         assert not hold.renewed
         hold.check()
-
-    async def test_a_permit_whose_id_was_read_can_be_released_with_it(self, setup: Setup) -> None:
-        task = fake_task()
-        hold = setup.hold(task=task)
-        make_lease(hold)
-        hold.id_read()
-        task.ended = True
-        gc.collect()
-        setup.clock.sleep(LEASE / 3)
-        assert setup.last.owners == [b"c:1"]
-
-    async def test_a_hold_whose_task_goes_on_is_not_abandoned(self, setup: Setup) -> None:
-        make_lease(setup.hold())
-        gc.collect()
-        setup.clock.sleep(LEASE / 3)
-        assert setup.last.owners == [b"c:1"]
 
     async def test_a_re_entry_under_way_keeps_a_hold(self, setup: Setup) -> None:
         task = fake_task()
@@ -253,13 +204,6 @@ class TestSharedLeases:
         assert (hold.ends_at, lease._state) == (ends_at, "held")
         assert setup.watchdog.renewals == 0
 
-    async def test_it_is_lost_when_redis_does_not_know_it_any_more(self, setup: Setup) -> None:
-        hold = setup.shared(1, LEASE)
-        lease = make_lease(hold, limit=hold.ends_at)
-        setup.clock.sleep(LEASE / 3)
-        await setup.last.answer(0)
-        assert (lease._state, lease._reason) == ("lost", "taken")
-
     async def test_it_ends_at_its_own_end_whatever_redis_says(self, setup: Setup) -> None:
         hold = setup.shared(1, LEASE)
         lease = make_lease(hold, limit=hold.ends_at)
@@ -282,15 +226,6 @@ class TestSharedLeases:
         setup.clock.sleep(LEASE / 3)
         asked = {each.owners[0]: each.values["lease_ms"] for each in setup.executor.renewals}
         assert asked == {b"c:1": 0, b"c:2": 30_000}
-
-    async def test_no_answer_is_no_loss_and_it_is_asked_after_again(self, setup: Setup) -> None:
-        hold = setup.shared(1, LEASE)
-        lease = make_lease(hold, limit=hold.ends_at)
-        setup.clock.sleep(LEASE / 3)
-        await setup.last.fail(ConnectionLostError("no answer", maybe_held=False))
-        assert lease._state == "held"
-        setup.clock.sleep(LEASE / 30 + 0.01)
-        assert len(setup.executor.renewals) == 2
 
     async def test_a_read_is_renewed_no_longer_than_the_write_hold_it_is_under(
         self, setup: Setup

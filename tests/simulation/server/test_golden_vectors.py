@@ -19,10 +19,10 @@ from tests.lua import (
     test_golden_vectors,
     test_permit_golden_vectors,
 )
+from tests.lua.conftest import rw as rw
 from tests.lua.conftest import scripts as scripts
 from tests.lua.test_fair_golden_vectors import fk as fk
 from tests.lua.test_golden_read_write import TestWithRedisson as TestWithRedisson
-from tests.lua.test_golden_read_write import rw as rw
 from tests.simulation.server import Server
 from tests.simulation.server.replies import encode
 

@@ -23,7 +23,7 @@ HOLDER = owner_of("client-h")
 JAVA = "0a1b2c3d-4e5f-4071-8293-a4b5c6d7e8f9:31"
 #: Milliseconds that are over, or not, however slow the machine is.
 LONG, NOT_YET = 10_000, -10_000
-#: Milliseconds for which one that is called now, or so soon, may be silent.
+#: Milliseconds for which one that is called may be silent: 50, and this is less.
 MOMENT = 45
 #: A lease that takes the short way of a script, and one that takes the rest of it.
 BOTH_WAYS = [LEASE, f"00{LEASE}"]
@@ -105,9 +105,8 @@ class QueueScripts(LockScripts):
         return notes[0] if notes else None
 
     async def now(self) -> int:
-        """Return the server's time in microseconds."""
-        seconds, microseconds = await ask(self.redis, "TIME")
-        return int(seconds) * 1_000_000 + int(microseconds)
+        """Return what scripts take for the server's time, in microseconds."""
+        return await self.scripts.now()
 
     async def joined_ago(self, client: str, milliseconds: float) -> None:
         """Have a client wait for so long already."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from redis.asyncio import Redis
 
 from redisson_py import _keys
@@ -13,6 +14,8 @@ from tests.support.scripts.lock import LockScripts
 
 #: What Redisson takes for the wait of a caller without one.
 WAIT = 300_000
+#: How far apart two looks at the server's clock may be, in milliseconds.
+SLACK = 4000
 
 _PURGE = """
 while true do
@@ -68,6 +71,11 @@ redis.call('del', KEYS[1])
 return tell()
 """
 )
+
+
+def about(score: float) -> object:
+    """Return what equals a moment, but for the time between two looks at the clock."""
+    return pytest.approx(score, abs=SLACK)
 
 
 class FairScripts(LockScripts):

@@ -109,9 +109,8 @@ class UnitQueue:
         return {each[1:] for each in await self.entries() if each.startswith(">")}
 
     async def now(self) -> int:
-        """Return the server's time in microseconds."""
-        seconds, microseconds = await ask(self.redis, "TIME")
-        return int(seconds) * 1_000_000 + int(microseconds)
+        """Return what scripts take for the server's time, in microseconds."""
+        return await self.scripts.now()
 
     async def joined_ago(self, client: str, milliseconds: float) -> None:
         """Have a client wait for so long already."""

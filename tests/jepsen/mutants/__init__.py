@@ -1,1 +1,0 @@
-"""Sabotages of the package, each of which a named checker must catch within a named time."""
