@@ -28,18 +28,22 @@ HEART_FILE = "test_acquire_release.py"
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Leave what is about other stores to `make test-more`, but for what is basic.
-
-    Where `--server` or `--user` choose a Redis, there is nothing to repeat.
-    """
+    """Mark what is about other stores, and leave all but what is basic to `make test-more`."""
     store, kind = _about(item)
     if store == "redis":
         return
     if kind not in HEART_KINDS or item.path.name != HEART_FILE:
         item.add_marker("more")
-    chosen = (item.config.getoption("--server"), item.config.getoption("--user"))
-    if chosen != ("valkey", "default"):
-        item.add_marker(pytest.mark.skip("is about another store than Redis"))
+    item.add_marker("other_store")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out other stores where `--server` or `--user` choose a Redis: nothing differs there."""
+    if (config.getoption("--server"), config.getoption("--user")) == ("valkey", "default"):
+        return
+    others = {item for item in items if item.get_closest_marker("other_store")}
+    config.hook.pytest_deselected(items=list(others))
+    items[:] = [item for item in items if item not in others]
 
 
 def _about(item: pytest.Item) -> tuple[str, Kind | None]:

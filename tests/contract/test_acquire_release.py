@@ -34,7 +34,7 @@ from tests.support.kinds import Kind, MakeLock, member_names
 from tests.support.leases import assert_left, renewed_at_once
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.also("cluster", "sentinel", "floor")
+pytestmark = pytest.mark.also("cluster", "sentinel", "stores-uvloop", "floor")
 
 
 async def test_block_holds_and_releases(lock: LockLike, client: Redisson, servers: Servers) -> None:
@@ -144,6 +144,18 @@ async def test_release_after_loss_says_lost_once(lock: LockLike) -> None:
     assert caught.value.held_for >= 0
     with pytest.raises(NotHeldError):
         await lock.release()
+
+
+async def test_names_do_not_disturb_each_other(
+    make_lock: MakeLock, client: Redisson, servers: Servers
+) -> None:
+    # In a semaphore's name, tests find what may last.
+    named = [make_lock(client, f"semaphore-{number}") for number in range(20)]
+    leases = await asyncio.gather(*[lock.acquire() for lock in named])
+    assert client.statistics().held_leases == 20 * servers.kind.members
+    await asyncio.gather(*[lease.release() for lease in leases])
+    for lock in named:
+        assert not await lock.locked()
 
 
 async def test_lease_as_a_block(lock: LockLike) -> None:

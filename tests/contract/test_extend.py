@@ -11,6 +11,7 @@ from redisson_py import LeaseLostError, Redisson, ScriptError
 from redisson_py._time import now
 from redisson_py.locks.lock_like import LockLike
 from tests.contract.conftest import (
+    Every,
     central_locks_of_redis,
     single,
     single_reentrant,
@@ -21,7 +22,7 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import Permit, ProxyFactory
 from tests.support.kinds import MakeLock
 from tests.support.leases import assert_left, renewed_at_once
-from tests.support.waiting import until_waiting
+from tests.support.waiting import until, until_waiting
 
 pytestmark = pytest.mark.also("cluster")
 
@@ -42,6 +43,22 @@ async def test_extend_sets_a_lease_from_now(lock: LockLike, servers: Servers) ->
             await lease.extend(seconds)
             assert lease.remaining < seconds
             servers.assert_left(lease.remaining, seconds, began)
+
+
+@pytest.mark.more
+async def test_an_extension_may_be_longer_than_the_lease_before(
+    every: Every, client: Redisson
+) -> None:
+    kinds = every(lambda kind: kind.timed)
+    leases = [await each.lock.acquire(lease_time=3) for each in kinds]
+    granted = now()
+    await asyncio.gather(*[lease.extend(60) for lease in leases])
+    await until(lambda: now() > granted + 3.1)
+    for each, lease in zip(kinds, leases, strict=True):
+        lease.check()
+        assert await each.rival(client).try_acquire() is None, each.name
+        await lease.release()
+        assert not await each.lock.locked(), each.name
 
 
 async def test_extend_ends_renewal(make_lock: MakeLock, clients: ClientFactory) -> None:

@@ -28,7 +28,7 @@ from tests.support.last_look import answered_in_time
 from tests.support.leases import granted_in_time
 from tests.support.waiting import set_safety_poll
 
-pytestmark = pytest.mark.also("cluster", "sentinel")
+pytestmark = pytest.mark.also("cluster", "sentinel", "stores-uvloop")
 
 
 async def test_try_acquire_is_none_when_busy(
@@ -105,6 +105,27 @@ async def test_sections_of_many_clients_are_all_counted(
     made = [make_lock(clients()) for _ in range(4)]
     await asyncio.gather(*[work(lock) for lock in made for _ in range(3)])
     assert count == 60
+
+
+@exclusive
+async def test_a_busy_client_lets_others_in(make_lock: MakeLock, clients: ClientFactory) -> None:
+    busy, other = make_lock(clients()), make_lock(clients())
+    done = asyncio.Event()
+
+    async def work() -> None:
+        while not done.is_set():
+            async with busy:
+                await asyncio.sleep(0)
+
+    greedy = [asyncio.create_task(work()) for _ in range(4)]
+    try:
+        async with asyncio.timeout(60):
+            for _ in range(3):
+                async with other:
+                    pass
+    finally:
+        done.set()
+        await asyncio.gather(*greedy)
 
 
 @exclusive
