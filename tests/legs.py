@@ -163,7 +163,7 @@ MORE = {
         about="on the oldest releases of other packages that pyproject.toml allows",
         folders="tests/stream",
         marked="tests/cli tests/contract tests/faults tests/integrations tests/primitives "
-        "tests/stores tests/sync tests/topology tests/unit",
+        "tests/sync tests/topology tests/unit",
         environment="floor",
     ),
     "redis7": Leg(
