@@ -68,6 +68,7 @@ async def test_a_fork_of_a_client_that_waits_neither_asks_nor_leaves(
 
 
 @one_by_one_queues
+@pytest.mark.usefixtures("nobody_is_passed_over")
 async def test_512_clients_of_one_process_come_in_order(
     clients: ClientFactory, client: Redisson, redis: Redis, kind: str
 ) -> None:

@@ -48,8 +48,8 @@ async def latch(client: Redisson) -> AsyncIterator[CountDownLatch]:
 
 @pytest_asyncio.fixture
 async def waiter(clients: ClientFactory) -> Redisson:
-    """Another client, connected, which waits."""
-    client = clients()
+    """Another client, connected, which waits; its connection outlives a busy minute."""
+    client = clients(lease_time=300)
     await answered(client)
     return client
 
@@ -211,7 +211,7 @@ class TestOneForAll:
         redis: Redis,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        set_safety_poll(monkeypatch, 60)
+        set_safety_poll(monkeypatch, 1000)
         async with Counted(redis) as waits:
             waiting = start(10_000, far, 300)
             await until_waiting(waiter, 10_000)
