@@ -106,7 +106,7 @@ class Etcd(StoreClient):
         It shares its keys with Go's `RWMutex`. Its leases have no fencing token, and a `lease_time`
         of theirs is ended by this client.
         """
-        return StoreReadWriteLock(self._context, self._executor, name)
+        return StoreReadWriteLock(self._context, name)
 
     @explained
     def get_election(self, name: Name) -> Election:

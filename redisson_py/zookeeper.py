@@ -100,7 +100,7 @@ class ZooKeeper(StoreClient):
         It shares its path with Curator's `InterProcessSemaphoreMutex`, and costs three round trips
         for an acquire. Its leases have no fencing token.
         """
-        make = partial(semaphore_mutex_ownership, self._context, self._executor)
+        make = partial(semaphore_mutex_ownership, self._context)
         return StoreSemaphoreMutex(make, name)
 
     @explained
@@ -110,4 +110,4 @@ class ZooKeeper(StoreClient):
         It shares its path with Curator's `InterProcessReadWriteLock`. Its leases have no fencing
         token.
         """
-        return StoreReadWriteLock(self._context, self._executor, name)
+        return StoreReadWriteLock(self._context, name)

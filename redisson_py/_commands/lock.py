@@ -53,6 +53,8 @@ class LockCommands:
     __slots__ = ("key",)
 
     kind = "lock"
+    hold_kind = "lock"
+    """The kind of what has the same holds under one key: a lock and its fenced lock."""
     channel_prefix = b"redisson_lock__channel"
     acquire_script: Script = ACQUIRE
     release_script: Script = RELEASE
@@ -78,11 +80,6 @@ class LockCommands:
 
     def __init__(self, key: bytes) -> None:
         self.key: bytes = key
-
-    @property
-    def hold_key(self) -> bytes:
-        """The key that names with shared holds have in common: a lock and its fenced lock."""
-        return b"lock:" + self.key
 
     @property
     def channel(self) -> bytes:

@@ -64,11 +64,6 @@ class _SideCommands(LockCommands):
         """Return how many waiters a message is for."""
         return read_write_wakes(message)
 
-    @property
-    def hold_key(self) -> bytes:
-        """The key that names with shared holds have in common."""
-        return self.kind.encode() + b":" + self.key
-
     def _acquire(self, wish: Wish, **how: Any) -> bytes:
         field = wish.field
         return self.acquire_script.bind(
@@ -94,7 +89,7 @@ class ReadLockCommands(_SideCommands):
 
     __slots__ = ()
 
-    kind = "read lock"
+    kind = hold_kind = "read lock"
     client_suffix: bytes | None = b":read"
     acquire_script = ACQUIRE_READ
     release_script = RELEASE_READ
@@ -133,7 +128,7 @@ class WriteLockCommands(_SideCommands):
 
     __slots__ = ()
 
-    kind = "write lock"
+    kind = hold_kind = "write lock"
     client_suffix: bytes | None = b":write"
     acquire_script = ACQUIRE_WRITE
     release_script = RELEASE_WRITE

@@ -215,38 +215,44 @@ class Registry:
     """What all lock objects of one name share.
 
     Attributes:
-        queues: The tasks that wait. Each key is used with one kind of queue only.
-        holds: The holds of tasks.
+        queues: The tasks that wait, by kind; those of one kind have one class.
+        holds: The holds of tasks, by kind.
     """
 
     def __init__(self) -> None:
-        self.queues: Parts[LocalQueue[Any]] = Parts()
-        self.holds: Parts[TaskHolds[Any]] = Parts()
+        self.queues: defaultdict[str, Parts[LocalQueue[Any]]] = defaultdict(Parts)
+        self.holds: defaultdict[str, Parts[TaskHolds[Any]]] = defaultdict(Parts)
+
+    def all_queues(self) -> list[LocalQueue[Any]]:
+        """Return the queues of all kinds."""
+        return [queue for parts in self.queues.values() for queue in parts.values()]
 
     @property
     def waiting(self) -> int:
         """The number of tasks that wait in queues, including those that ask the server."""
-        return sum(queue.waiting for queue in self.queues.values())
+        return sum(queue.waiting for queue in self.all_queues())
 
     def start_over(self) -> None:
         """Reset the queues after the event loop was closed."""
-        for queue in self.queues.values():
+        for queue in self.all_queues():
             queue.start_over()
 
     def close(self, error: BaseException) -> None:
         """Raise `error` in all tasks that wait in queues."""
-        for queue in self.queues.values():
+        for queue in self.all_queues():
             queue.close(error)
 
     def check(self) -> None:
         """Raise `AssertionError` if an invariant does not hold; for tests."""
-        self.queues.check()
-        self.holds.check()
-        for queue in self.queues.values():
+        for parts in self.queues.values():
+            parts.check()
+        for queue in self.all_queues():
             queue.check()
-        for holds in self.holds.values():
-            for hold in holds.all():
-                hold.check()
+        for holds_of_kind in self.holds.values():
+            holds_of_kind.check()
+            for holds in holds_of_kind.values():
+                for hold in holds.all():
+                    hold.check()
 
 
 K = TypeVar("K", bound=Hashable)

@@ -1,6 +1,6 @@
 """A hold: what the server records for one owner on one name, and which task has it here.
 
-Only this file writes a hold's fields, except `place` and `ends_row`, which `schedule.py` keeps.
+Only this file writes a hold's fields, except `bucket` and `ends_row`, which `schedule.py` keeps.
 Other parts refer to holds: the queue may offer one to the next task, the schedule says when one is
 due, `Holds` finds the holds on a key, `TaskHolds` the hold of a task.
 
@@ -115,7 +115,7 @@ class Hold:
         reads: The number of reads under its owner, unanswered requests included.
         next_token: The fencing token of its next holder; `last_token` is the last it can give.
         reason: Why it was lost, if it was.
-        place: Its bucket in the schedule, or None.
+        bucket: Where it is in the schedule, or None.
         ends_row: The moment in the schedule's row for its end, or None.
     """
 
@@ -127,6 +127,7 @@ class Hold:
         "_units_there",
         "asked_at",
         "batch",
+        "bucket",
         "ends_at",
         "ends_row",
         "field",
@@ -141,7 +142,6 @@ class Hold:
         "next_token",
         "ownership",
         "parent",
-        "place",
         "reads",
         "reason",
         "reentries",
@@ -192,7 +192,7 @@ class Hold:
         self.id_known: bool = False
         self.suspended: bool = False
         self.reason: Reason = "expired"
-        self.place: int | None = None
+        self.bucket: dict[Hold, None] | None = None
         self.ends_row: float | None = None
         self.reentries: int = 0
         self._changes = 0
@@ -676,7 +676,7 @@ class Hold:
         assert not any(lease._told for lease in known), self
         if self.state != "held":
             assert not held, f"{self} has leases that hold"
-            assert self.place is None, self
+            assert self.bucket is None, self
             assert self.ends_row is None, self
             return
         if held and self._forgotten is None:
@@ -684,7 +684,7 @@ class Hold:
             assert self.max_held or not any(
                 lease._is_renewed and lease._limit is not None for lease in held
             ), self
-        assert (self.place is not None) == (self.units > 0 and self.asked_after), self
+        assert (self.bucket is not None) == (self.units > 0 and self.asked_after), self
         assert self.reentries >= 0, self
         assert self._changes >= 0, self
         assert self.reads >= 0, self

@@ -9,8 +9,8 @@ itself, or its renewal failed or is late. A row that comes up before the hold's 
 back at that end, so a renewal does not touch the heap. Rows of holds that are over are skipped
 when they come up, and removed when they are more than half of the heap.
 
-Invariants: a hold with `asked_after` is in exactly one bucket, which its `place` names; no other
-hold is in a bucket. The row in force of a hold has its moment in `ends_row`.
+Invariants: a hold with `asked_after` is in exactly one bucket, which is its `bucket`; no other hold
+is in a bucket. The row in force of a hold has its moment in `ends_row`.
 """
 
 from __future__ import annotations
@@ -53,29 +53,30 @@ class LeaseSchedule:
     def put(self, hold: Hold, due: float) -> None:
         """Schedule the only renewal of a hold at a moment."""
         number = int(due / self._width)
-        if hold.place == number:
-            return
-        if hold.place is not None:
-            del self._buckets[hold.place][hold]
         try:
-            self._buckets[number][hold] = None
+            bucket = self._buckets[number]
         except KeyError:
-            self._bucket(number)[hold] = None
-        hold.place = number
+            bucket = self._bucket(number)
+        if hold.bucket is bucket:
+            return
+        if hold.bucket is not None:
+            del hold.bucket[hold]
+        bucket[hold] = None
+        hold.bucket = bucket
         if number < self._late:
             self.mind_end(hold, hold.earliest_end)
 
     def drop(self, hold: Hold) -> None:
         """Remove the renewal of a hold."""
-        if hold.place is not None:
-            del self._buckets[hold.place][hold]
-            hold.place = None
+        if hold.bucket is not None:
+            del hold.bucket[hold]
+            hold.bucket = None
 
     def forget(self, hold: Hold) -> None:
         """Remove a hold that is over."""
-        if hold.place is not None:
-            del self._buckets[hold.place][hold]
-            hold.place = None
+        if hold.bucket is not None:
+            del hold.bucket[hold]
+            hold.bucket = None
         if hold.ends_row is not None:
             hold.ends_row = None
             self._rows -= 1
@@ -140,11 +141,10 @@ class LeaseSchedule:
         due = now + self.period
         # A bucket begins up to one width before its holds are due; rounding may add another.
         soon = due + (_LATE + 2) * self._width
-        number = int(due / self._width)
-        bucket = self._bucket(number)
+        bucket = self._bucket(int(due / self._width))
         for hold in taken:
             bucket[hold] = None
-            hold.place = number
+            hold.bucket = bucket
             if hold.ends_at < soon:
                 self.mind_end(hold, hold.earliest_end)
 
@@ -195,13 +195,13 @@ class LeaseSchedule:
     def check(self, holds: Iterable[Hold]) -> None:
         """Raise `AssertionError` if an invariant does not hold; for tests."""
         kept = set(holds)
-        for number, bucket in self._buckets.items():
-            assert all(hold.place == number for hold in bucket)
+        for bucket in self._buckets.values():
+            assert all(hold.bucket is bucket for hold in bucket)
             assert kept.issuperset(bucket), "a hold that is over is to be renewed"
         rows = {hold for moment, _, hold in self._ends if hold.ends_row == moment}
         assert kept >= rows, "a hold that is over has an end"
         assert len(rows) == self._rows
         for hold in kept:
             assert hold.ends_row is None or hold in rows
-            assert hold.place is None or hold in self._buckets[hold.place]
-            assert hold.place is not None or hold.ends_row is not None, "nothing minds a hold"
+            assert hold.bucket is None or hold in hold.bucket
+            assert hold.bucket is not None or hold.ends_row is not None, "nothing minds a hold"

@@ -338,8 +338,8 @@ class LockCommands(Commands, Protocol):
     tokens: int
 
     @property
-    def hold_key(self) -> bytes:
-        """The key that names with shared holds have in common: a lock and its fenced lock."""
+    def hold_kind(self) -> str:
+        """The kind of what has the same holds under one key: a lock and its fenced lock."""
         ...
 
 

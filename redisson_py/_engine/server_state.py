@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
-from redisson_py._engine.context import TaskHolds
+from redisson_py._engine.context import Context, TaskHolds
 from redisson_py._engine.hold import Hold, Reason, lost_error
 from redisson_py._engine.hold_watch import HoldWatch
 from redisson_py._engine.lease import Lease
@@ -26,29 +28,34 @@ class ServerState(Ownership):
     __slots__ = (
         "holds",
         "lease_kind",
+        "make_view",
         "reads",
-        "reads_waiting_key",
         "reentrant",
-        "view",
-        "waiting_key",
         "writes",
     )
 
     commands: LockCommands  # type: ignore[mutable-override]
     holds: TaskHolds[Hold]
-    #: Looks at it on the server.
-    view: View
+    #: Makes a view of it: not kept, because there may be very many names.
+    make_view: Callable[[Context, Any], View]
     #: The class of its leases.
     lease_kind: type[Lease]
     #: The holds of the read side, where this is the write side: they share owners.
     reads: TaskHolds[Hold] | None
-    #: The key under which tasks that wait outside a queue are counted.
-    waiting_key: bytes
-    reads_waiting_key: bytes
     #: The holds of the write side, where this is the read side.
     writes: TaskHolds[Hold] | None
     #: Whether a task may acquire it again.
     reentrant: bool
+
+    @property
+    def view(self) -> View:
+        """Looks at it on the server."""
+        return self.make_view(self.context, self.commands)
+
+    @property
+    def waiting_key(self) -> bytes:
+        """The key under which tasks that wait outside a queue are counted."""
+        return self.commands.kind.encode() + b":" + self.commands.key
 
     async def locked(self) -> bool:
         """Return whether anybody holds it now."""
@@ -165,7 +172,9 @@ class ServerState(Ownership):
     @property
     def readers_wait(self) -> bool:
         """Whether tasks of this client wait to read, where this is the write side."""
-        return self.reads is not None and self.context.waiters[self.reads_waiting_key] > 0
+        return (
+            self.reads is not None and self.context.waiters[b"read lock:" + self.commands.key] > 0
+        )
 
     def can_enter_again(self, hold: Hold) -> bool:
         """Return whether the task of a hold can acquire it again.

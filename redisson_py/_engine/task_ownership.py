@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import Any
 
 from redisson_py._answers import Disagrees, Granted
@@ -35,7 +36,7 @@ class TaskOwnership(ServerState):
         context: The parts of the client.
         name: The name, as given.
         commands: The commands of this kind of lock.
-        view: Looks at it on the server.
+        make_view: Makes, of these, what looks at it on the server.
         plain: The calls of an uncontended pair, if they are packed in advance.
         passes: Tasks wait in a local queue, and holds are passed among them.
         reentrant: A task may acquire it again.
@@ -48,28 +49,24 @@ class TaskOwnership(ServerState):
         context: Context,
         name: Name,
         commands: LockCommands,
-        view: View,
+        make_view: Callable[[Context, Any], View],
         plain: PlainCalls | None = None,
         *,
         passes: bool = True,
         reentrant: bool = True,
     ) -> None:
-        registry, hold_key = context.registry, commands.hold_key
-        # A hold can only be passed to a task that wants the same: fenced to fenced.
-        waiting_key = commands.kind.encode() + b":" + commands.key
-        # Share one object if they are equal: there may be very many names.
-        self.waiting_key: bytes = hold_key if waiting_key == hold_key else waiting_key
+        registry, key = context.registry, commands.key
         queue: LocalQueue[Hold] | None = None
         if passes:
-            queue = registry.queues.get(self.waiting_key, LocalQueue)
+            # A hold can only be passed to a task that wants the same: fenced to fenced.
+            queue = registry.queues[commands.kind].get(key, LocalQueue)
         super().__init__(context, name, commands, queue)
         self.plain: PlainCalls | None = plain
-        self.view: View = view
-        self.holds: TaskHolds[Hold] = registry.holds.get(hold_key, TaskHolds)
+        self.make_view = make_view
+        self.holds: TaskHolds[Hold] = registry.holds[commands.hold_kind].get(key, TaskHolds)
         self.reentrant = reentrant
         self.lease_kind: type[Lease] = FencedLease if commands.tokens else Lease
         self.reads: TaskHolds[Hold] | None = None
-        self.reads_waiting_key = b""
         self.writes: TaskHolds[Hold] | None = None
 
     def disagrees(self, answer: Disagrees) -> None:
@@ -87,12 +84,13 @@ class TaskOwnership(ServerState):
     def begin(self, loop: object, task: Task) -> tuple[Begun, Future[Any]] | None:
         """Begin an acquisition without a timeout: send its request, or join the queue."""
         context, holds, queue = self.context, self.holds, self.queue
+        other_side = self.reads if self.writes is None else self.writes
         if (
             loop is not context.executor.loop
             or ((holds.first is not None or holds.more) and holds.of(task) is not None)
-            # A task that writes reads under that hold, and one that reads must not ask to write.
-            or self.writes
-            or self.reads
+            # A task that writes reads under that hold, and one that reads must not ask to write. As
+            # `len`, without the cost of a call.
+            or (other_side is not None and (other_side.first is not None or other_side.more))
             or context.options.acquire_timeout is not None
         ):
             return None

@@ -144,7 +144,7 @@ class Watchdog:
             # It has no units.
             return
         if hold.asked_after:
-            if hold.place is None:
+            if hold.bucket is None:
                 due = now() + self._schedule.period
                 self._schedule.put(hold, due)
                 self._arm(due)
@@ -269,7 +269,7 @@ class Watchdog:
                 break
         for hold in taken:
             del self._at_once[hold]
-        self._schedule.asked([hold for hold in taken if hold.place is not None], moment)
+        self._schedule.asked([hold for hold in taken if hold.bucket is not None], moment)
         # A suspended hold may be released by now.
         self._ask([hold for hold in taken if not hold.suspended], moment)
 

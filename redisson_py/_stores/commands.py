@@ -57,9 +57,9 @@ class StoreLockCommands:
         self.tokens: int = TOKENS if fenced else 0
 
     @property
-    def hold_key(self) -> bytes:
-        """The key that a lock and its fenced lock have in common."""
-        return _NAMES[self.held].encode() + b":" + self.key
+    def hold_kind(self) -> str:
+        """The kind of what has the same holds under one name: a lock and its fenced lock."""
+        return _NAMES[self.held]
 
     @property
     def channel(self) -> bytes:

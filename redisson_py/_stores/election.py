@@ -143,14 +143,11 @@ class Leadership(FencedLease):
             raise self._over()
 
 
-def _candidacy(
-    context: Context, executor: StoreExecutor, store: ElectionStore, value: bytes, name: Name
-) -> TaskOwnership:
+def _candidacy(context: Context, store: ElectionStore, value: bytes, name: Name) -> TaskOwnership:
     """Return the leaderships of a client's tasks that campaign with one value."""
     text = name_of(context, name)
     commands = _CandidateCommands(text, value, store)
-    view = StoreView(executor, text, "election")
-    ownership = TaskOwnership(context, name, commands, view, passes=False, reentrant=False)
+    ownership = TaskOwnership(context, name, commands, StoreView, passes=False, reentrant=False)
     ownership.lease_kind = Leadership
     return ownership
 
@@ -278,7 +275,7 @@ class Election(ProcessBound):
         return await self._candidate(b"").inspect()
 
     def _candidate(self, value: bytes) -> _Candidate:
-        make = partial(_candidacy, self._context, self._executor, self._store, value)
+        make = partial(_candidacy, self._context, self._store, value)
         return _Candidate(make, self._name)
 
 

@@ -12,7 +12,7 @@ from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
 from redisson_py._stores.commands import StoreLockCommands
-from redisson_py._stores.contract import HolderState, Kind, State
+from redisson_py._stores.contract import HolderState, State
 from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.ownership import EndedHere
 from redisson_py._stores.requests import ForceRelease, Look
@@ -41,10 +41,11 @@ class StoreView:
 
     __slots__ = ("_executor", "_kind", "_name")
 
-    def __init__(self, executor: StoreExecutor, name: str, kind: Kind = "lock") -> None:
-        self._executor = executor
-        self._name = name
-        self._kind: Kind = kind
+    def __init__(self, context: Context, commands: StoreLockCommands) -> None:
+        assert isinstance(context.executor, StoreExecutor)
+        self._executor = context.executor
+        self._name = commands.name
+        self._kind = commands.held
 
     @property
     def keys(self) -> tuple[bytes, ...]:
@@ -130,7 +131,7 @@ def lock_ownership(
     text = name_of(context, name)
     commands = StoreLockCommands(text, fenced=issubclass(lease_kind, FencedLease))
     kind = TaskOwnership if executor.carrier.store.ends_leases else EndedHere
-    ownership = kind(context, name, commands, StoreView(executor, text), reentrant=reentrant)
+    ownership = kind(context, name, commands, StoreView, reentrant=reentrant)
     ownership.lease_kind = lease_kind
     return ownership
 

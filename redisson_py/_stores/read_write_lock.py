@@ -21,7 +21,6 @@ from redisson_py._keys import Name
 from redisson_py._loop import Task
 from redisson_py._stores.commands import StoreLockCommands, UnqueuedCommands
 from redisson_py._stores.contract import Wish
-from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.locks import StoreLock, StoreView, described, name_of
 from redisson_py._stores.ownership import EndedHere
 from redisson_py.locks.two_sides import TwoSides
@@ -57,12 +56,12 @@ class _ReadSide(EndedHere):
 
     __slots__ = ()
 
-    def __init__(self, context: Context, executor: StoreExecutor, name: Name) -> None:
+    def __init__(self, context: Context, name: Name) -> None:
         text = name_of(context, name)
         commands = _ReadCommands(text, held="read")
         # Readers do not wait for each other, so nothing is passed on among them.
-        super().__init__(context, name, commands, StoreView(executor, text, "read"), passes=False)
-        self.writes = context.registry.holds.get(b"write lock:" + commands.key, TaskHolds)
+        super().__init__(context, name, commands, StoreView, passes=False)
+        self.writes = context.registry.holds["write lock"].get(commands.key, TaskHolds)
 
     def new_request(
         self,
@@ -99,12 +98,11 @@ class _WriteSide(EndedHere):
 
     __slots__ = ()
 
-    def __init__(self, context: Context, executor: StoreExecutor, name: Name) -> None:
+    def __init__(self, context: Context, name: Name) -> None:
         text = name_of(context, name)
         commands = StoreLockCommands(text, held="write")
-        super().__init__(context, name, commands, StoreView(executor, text, "write"))
-        self.reads_waiting_key = b"read lock:" + commands.key
-        self.reads = context.registry.holds.get(self.reads_waiting_key, TaskHolds)
+        super().__init__(context, name, commands, StoreView)
+        self.reads = context.registry.holds["read lock"].get(commands.key, TaskHolds)
 
     def pass_on(self, hold: Hold) -> bool:
         """Pass a hold to the next waiting task, unless its own task reads under it."""
@@ -179,10 +177,10 @@ class StoreReadWriteLock(TwoSides[StoreReadLock, StoreWriteLock]):
     A lock of the same name is another lock.
     """
 
-    def __init__(self, context: Context, executor: StoreExecutor, name: Name) -> None:
+    def __init__(self, context: Context, name: Name) -> None:
         super().__init__(
-            StoreReadLock(partial(_ReadSide, context, executor), name),
-            StoreWriteLock(partial(_WriteSide, context, executor), name),
+            StoreReadLock(partial(_ReadSide, context), name),
+            StoreWriteLock(partial(_WriteSide, context), name),
         )
 
     async def inspect(self) -> ReadWriteSnapshot:

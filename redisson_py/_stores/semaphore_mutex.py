@@ -7,17 +7,15 @@ from typing import final
 from redisson_py._engine.context import Context
 from redisson_py._keys import Name
 from redisson_py._stores.commands import StoreLockCommands
-from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.locks import StoreLock, StoreView, name_of
 from redisson_py._stores.ownership import EndedHere
 
 
-def semaphore_mutex_ownership(context: Context, executor: StoreExecutor, name: Name) -> EndedHere:
+def semaphore_mutex_ownership(context: Context, name: Name) -> EndedHere:
     """Return the holds of a client's tasks on one semaphore mutex; errors as for a lock."""
     text = name_of(context, name)
     commands = StoreLockCommands(text, held="semaphore")
-    view = StoreView(executor, text, "semaphore")
-    return EndedHere(context, name, commands, view, reentrant=False)
+    return EndedHere(context, name, commands, StoreView, reentrant=False)
 
 
 @final

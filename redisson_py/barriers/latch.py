@@ -88,7 +88,7 @@ class CountDownLatch(ProcessBound):
         self._started_by = ""
         self._commands = LatchCommands(self._key, b"", latch_channel(self._key))
         self._first_count = 0 if count is None else check_whole(count, "count")
-        self._queue: LocalQueue[Any] = context.registry.queues.get(self._waiters_key, LocalQueue)
+        self._queue: LocalQueue[Any] = context.registry.queues[self.kind].get(self._key, LocalQueue)
         self._receipts = Receipts(context, self._key)
 
     def __repr__(self) -> str:

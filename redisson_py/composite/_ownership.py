@@ -69,7 +69,7 @@ class CompositeOwnership:
         keys = [_hold_key(member) for member in members]
         kinds = b"".join(b"%d:" % len(key) + key for key in keys)
         self.hold_key: bytes = kind.encode() + b":" + self.key + b"\0" + kinds
-        self.holds: TaskHolds[CompositeHold] = self.context.registry.holds.get(
+        self.holds: TaskHolds[CompositeHold] = self.context.registry.holds["composite"].get(
             self.hold_key, TaskHolds
         )
 
@@ -354,7 +354,8 @@ def _hold_key(member: LockLike) -> bytes:
     if isinstance(ownership, CompositeOwnership):
         return ownership.hold_key
     assert isinstance(ownership, TaskOwnership)
-    return ownership.commands.hold_key
+    commands = ownership.commands
+    return commands.hold_kind.encode() + b":" + commands.key
 
 
 class CompositeLock(LockLike):

@@ -375,12 +375,13 @@ def _owners(member: LockLike) -> Sequence[TaskOwnership]:
 
 def _sort_key(
     member: LockLike, servers: Mapping[TaskOwnership, str] | None = None
-) -> tuple[bytes, str, bytes]:
+) -> tuple[bytes, str, str, bytes]:
     """Return by what to sort a member: name, server as far as it is known, and kind."""
     owners = _owners(member)
     first = owners[0]
     server = (servers or {}).get(first) or database_of(first)
-    return min(owner.commands.key for owner in owners), server, first.commands.hold_key
+    least = min(owner.commands.key for owner in owners)
+    return least, server, first.commands.hold_kind, first.commands.key
 
 
 def _passed(deadline: float | None) -> bool:

@@ -134,7 +134,7 @@ class QuorumOwnership(CompositeOwnership):
     def __init__(self, members: Sequence[ServerLock]) -> None:
         owners = [member._ownership for member in members]
         super().__init__("red lock", members, owners, len(members) // 2 + 1)
-        self.queue: LocalQueue[CompositeHold] = self.context.registry.queues.get(
+        self.queue: LocalQueue[CompositeHold] = self.context.registry.queues[self.kind].get(
             self.hold_key, LocalQueue
         )
         self.servers: Servers = Servers(owners)

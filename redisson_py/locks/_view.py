@@ -8,6 +8,7 @@ from redisson_py import _keys
 from redisson_py._commands.lock import LockCommands
 from redisson_py._commands.plain import plain_calls
 from redisson_py._commands.replies import stored_number
+from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
@@ -27,7 +28,7 @@ def ownership_of(
         context,
         name,
         commands,
-        RedisView(context, commands),
+        RedisView,
         plain_calls(commands, context.options.lease_time),
         passes=passes,
         reentrant=reentrant,
@@ -39,7 +40,8 @@ class RedisView:
 
     __slots__ = ("_commands", "_context")
 
-    def __init__(self, context: RedisContext, commands: LockCommands) -> None:
+    def __init__(self, context: Context, commands: LockCommands) -> None:
+        assert isinstance(context, RedisContext)
         self._context = context
         self._commands = commands
 

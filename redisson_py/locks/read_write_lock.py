@@ -62,7 +62,7 @@ class ReadLock(ServerLock):
         self._prefer: Prefer = prefer
         ownership = ownership_of(context, name, commands, passes=False)
         ownership.compares = prefer == "readers"
-        ownership.writes = context.registry.holds.get(b"write lock:" + commands.key, TaskHolds)
+        ownership.writes = context.registry.holds["write lock"].get(commands.key, TaskHolds)
         super().__init__(context, commands, ownership)
 
     def _named(self, name: Name) -> Self:
@@ -106,8 +106,7 @@ class WriteLock(ServerLock):
         commands = kind(context.options.names.key(name, read_write_channel))
         self._prefer: Prefer = prefer
         ownership = ownership_of(context, name, commands)
-        ownership.reads_waiting_key = b"read lock:" + commands.key
-        ownership.reads = context.registry.holds.get(ownership.reads_waiting_key, TaskHolds)
+        ownership.reads = context.registry.holds["read lock"].get(commands.key, TaskHolds)
         super().__init__(context, commands, ownership)
 
     def _named(self, name: Name) -> Self:

@@ -55,8 +55,7 @@ class PermitOwnership(Ownership):
         name: Name,
         commands: SemaphoreCommands | PermitExpirableSemaphoreCommands,
     ) -> None:
-        key = commands.kind.encode() + b":" + commands.key
-        self.permit_queue = context.registry.queues.get(key, PermitQueue)
+        self.permit_queue = context.registry.queues[commands.kind].get(commands.key, PermitQueue)
         super().__init__(context, name, commands, self.permit_queue)
         if isinstance(commands, SemaphoreCommands):
             self.plain = plain_calls(commands, context.options.lease_time)

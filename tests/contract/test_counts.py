@@ -10,7 +10,7 @@ from operator import gt
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import Lease, Redisson, RLock, Semaphore
+from redisson_py import Lease, ReadLock, Redisson, RLock, Semaphore, WriteLock
 from redisson_py._engine import bus, client_queue
 from redisson_py._topology.synced import SyncedStream
 from redisson_py.locks.lock_like import LockLike
@@ -51,7 +51,7 @@ async def test_uncontended_pair_is_two_scripts_and_two_writes(
 
 
 @pytest.mark.usefixtures("unsynced")
-@pytest.mark.parametrize("primitive", ["lock", "semaphore"])
+@pytest.mark.parametrize("primitive", ["lock", "semaphore", "read side", "write side"])
 async def test_uncontended_pair_makes_few_function_calls(client: Redisson, primitive: str) -> None:
     """All calls of the thread by cProfile, built-in ones and resumed coroutines included.
 
@@ -64,11 +64,14 @@ async def test_uncontended_pair_makes_few_function_calls(client: Redisson, primi
             async with made(number):
                 pass
 
-    def made(number: int) -> RLock | Semaphore:
+    def made(number: int) -> RLock | Semaphore | ReadLock | WriteLock:
         name = f"k{number}"
         if primitive == "lock":
             return client.get_lock(name)
-        return client.get_semaphore(name, 1)
+        if primitive == "semaphore":
+            return client.get_semaphore(name, 1)
+        sides = client.get_read_write_lock(name)
+        return sides.read_lock() if primitive == "read side" else sides.write_lock()
 
     async def work_of_all() -> None:
         await asyncio.gather(*[work(number) for number in range(tasks)])
@@ -84,8 +87,8 @@ async def test_uncontended_pair_makes_few_function_calls(client: Redisson, primi
     await work_of_all()
     # A cluster: the slot of each key, and streams of several nodes.
     most = 90 if is_single(client) else 110
-    if primitive == "semaphore":
-        # A new object each time, and a request that can be passed a hold.
+    if primitive != "lock":
+        # A new semaphore each time, and a request that can be passed a hold; a look for the side.
         most += 3
     # The lowest of up to fifty runs: a busy server answers in more pieces, each a turn of the loop.
     pair = await counted()

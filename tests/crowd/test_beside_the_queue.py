@@ -76,6 +76,7 @@ async def test_who_does_not_wait_takes_it_once_a_silent_client_is_passed_over(
     await until_nobody_is_left(redis)
 
 
+@pytest.mark.usefixtures("nobody_is_passed_over")
 @pytest.mark.parametrize("kind", ["lock", "write", "read"])
 async def test_who_does_not_wait_lets_the_first_client_go_first(
     clients: ClientFactory, client: Redisson, redis: Redis, kind: str

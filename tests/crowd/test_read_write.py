@@ -108,6 +108,7 @@ async def test_storms_of_timeouts_and_cancellations_leave_nothing_and_starve_nob
     await until_nobody_is_left(redis)
 
 
+@pytest.mark.usefixtures("nobody_is_passed_over")
 async def test_a_writer_that_is_the_first_is_called_alone(
     clients: ClientFactory, client: Redisson, redis: Redis
 ) -> None:
@@ -123,6 +124,7 @@ async def test_a_writer_that_is_the_first_is_called_alone(
     await until_nobody_is_left(redis)
 
 
+@pytest.mark.usefixtures("nobody_is_passed_over")
 async def test_a_reader_that_is_the_first_is_called_with_all_readers(
     clients: ClientFactory, client: Redisson, redis: Redis
 ) -> None:
@@ -195,6 +197,7 @@ async def test_readers_of_one_client_go_on_waiting_when_some_leave(
     await until_nobody_is_left(redis)
 
 
+@pytest.mark.usefixtures("nobody_is_passed_over")
 async def test_a_writer_that_goes_first_stands_before_readers(
     clients: ClientFactory, client: Redisson, redis: Redis
 ) -> None:

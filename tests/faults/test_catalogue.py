@@ -1,4 +1,4 @@
-"""Rows of the fault catalogue that no other test covers (see `tests/FAULTS.md`), one test each.
+"""What goes wrong that no other test covers, one test each.
 
 Here those of requests, of the server and of the network; the others in `test_catalogue_clients`.
 """

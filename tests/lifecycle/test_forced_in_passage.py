@@ -65,7 +65,8 @@ class Gate:
         members = getattr(party.thing._ownership, "owners", None) or [party.thing._ownership]
         self.number = len(members)
         for member in members:
-            member.view = _Gated(member.view, self)
+            view = _Gated(member.view, self)
+            member.make_view = lambda *_, view=view: view
 
     def open(self) -> None:
         """Let the caller have the answer."""

@@ -74,7 +74,7 @@ COMPOSITE = (
         "a release gives back only what its own lock acquired",
         "redisson_py/composite/_ownership.py",
         "keys = [_hold_key(member) for member in members]",
-        "keys = [owner.commands.hold_key for owner in owners]",
+        "keys = [owner.commands.hold_kind.encode() + owner.commands.key for owner in owners]",
         (_HELD,),
     ),
     Mutant(

@@ -116,7 +116,7 @@ async def waiting(client: Redisson, what: Any) -> asyncio.Task[None]:
     count = client.statistics().waiters
     task = asyncio.create_task(use(what))
     await until_waiting(client, count + 1)
-    queues = client._context.registry.queues.values()
+    queues = client._context.registry.all_queues()
     await until(
         lambda: any(queue.waiters for queue in queues) or listens(client._table, client._router)
     )

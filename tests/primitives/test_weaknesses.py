@@ -1,7 +1,4 @@
-"""Weaknesses of Redisson's plain locks that are none here, where no other test shows it already.
-
-The table in tests/PARITY.md names, for each known weakness, the tests that would fail on it.
-"""
+"""Weaknesses of Redisson's plain locks that are none here, where no other test shows it already."""
 
 from __future__ import annotations
 

@@ -9,11 +9,13 @@ import sys
 import tracemalloc
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
+from redisson_py._engine.context import Parts
 from redisson_py._keys import lock_channel
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.measured import Measured
@@ -49,10 +51,11 @@ def swept(client: Redisson) -> bool:
     assert len(locks) + len(locks._old) <= 2 * MOST_QUEUES
     locks.clear()
     locks._old.clear()
-    for parts in (registry.queues, registry.holds):
+    every: list[Parts[Any]] = [*registry.queues.values(), *registry.holds.values()]
+    for parts in every:
         for _ in range(len(parts._keys)):
             parts._look_at_some()
-    return not registry.queues.values()
+    return not registry.all_queues()
 
 
 async def settle(clients: list[Redisson]) -> None:
@@ -61,7 +64,7 @@ async def settle(clients: list[Redisson]) -> None:
         await until(lambda each=client: not each._table.channels)  # type: ignore[misc]
         assert_idle(client)
         # Queues nobody needs are forgotten when there are more; now, so that counts compare.
-        assert len(client._context.registry.queues.values()) <= 3 * MOST_QUEUES
+        assert len(client._context.registry.all_queues()) <= 3 * MOST_QUEUES
         await until(lambda each=client: swept(each))  # type: ignore[misc]
     gc.collect()
 

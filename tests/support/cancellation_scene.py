@@ -113,7 +113,7 @@ class Scene:
         await self.side.assert_free(self.lock, self.permits)
         assert_idle(client)
         # A queue may still know that it is another client's turn, and nothing else.
-        queues = client._context.registry.queues.values()
+        queues = client._context.registry.all_queues()
         assert not any(queue.needed(float("inf")) for queue in queues)
         for lock in (self.make_lock(client), self.others_lock):
             async with lock.hold(timeout=SOON):

@@ -114,15 +114,15 @@ class FakeWatchdog:
 
     def add(self, hold: Hold, due: float) -> None:
         self.holds[hold] = None
-        hold.place = 0 if hold.asked_after else None
+        hold.bucket = {} if hold.asked_after else None
 
     def remove(self, hold: Hold) -> None:
         self.holds.pop(hold, None)
-        hold.place = hold.ends_row = None
+        hold.bucket = hold.ends_row = None
 
     def reconsider(self, hold: Hold) -> None:
         self.log.append("reconsider")
-        hold.place = 0 if hold.asked_after else None
+        hold.bucket = {} if hold.asked_after else None
 
     def mind_end(self, hold: Hold) -> None:
         self.log.append(f"mind end {hold.earliest_end:g}")

@@ -235,7 +235,7 @@ def a_lease_holds_although_it_is_over(hold: Hold) -> None:
 
 def due_although_it_is_over(hold: Hold) -> None:
     hold.lose("taken")
-    hold.place = 7
+    hold.bucket = {}
 
 
 def an_end_although_it_is_over(hold: Hold) -> None:
@@ -260,7 +260,7 @@ def not_renewed(hold: Hold) -> None:
 
 
 def not_in_the_schedule(hold: Hold) -> None:
-    hold.place = None
+    hold.bucket = None
 
 
 def a_re_entry_too_few(hold: Hold) -> None:

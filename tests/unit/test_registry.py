@@ -25,16 +25,16 @@ async def ended() -> None:
 
 
 def open_queue(registry: Registry, key: bytes) -> LocalQueue[Hold]:
-    return registry.queues.get(key, LocalQueue)
+    return registry.queues["lock"].get(key, LocalQueue)
 
 
 async def test_objects_of_one_name_share_queue_and_holds() -> None:
     registry = Registry()
-    queue, holds = open_queue(registry, b"k"), registry.holds.get(b"k", TaskHolds[Hold])
+    queue, holds = open_queue(registry, b"k"), registry.holds["lock"].get(b"k", TaskHolds[Hold])
     assert open_queue(registry, b"k") is queue
-    assert registry.holds.get(b"k", TaskHolds) is holds
+    assert registry.holds["lock"].get(b"k", TaskHolds) is holds
     assert open_queue(registry, b"other") is not queue
-    assert registry.holds.get(b"other", TaskHolds) is not holds
+    assert registry.holds["lock"].get(b"other", TaskHolds) is not holds
 
 
 async def test_asking_and_queued_waiters_both_count_as_waiting() -> None:
@@ -59,7 +59,7 @@ async def test_queues_nobody_needs_are_forgotten_and_the_others_kept() -> None:
     for number in range(10_000):
         open_queue(registry, b"%d" % number)
     gc.collect()
-    assert len(registry.queues.values()) < 300
+    assert len(registry.all_queues()) < 300
     assert {key: id(open_queue(registry, key)) for key in known} == known
     await send_away(stood_in, *waiters)
 
@@ -69,7 +69,7 @@ async def test_a_queue_lives_as_long_as_somebody_refers_to_it() -> None:
     mine = open_queue(registry, b"mine")
     for number in range(1000):
         open_queue(registry, b"%d" % number)
-    assert b"mine" not in registry.queues._kept
+    assert b"mine" not in registry.queues["lock"]._kept
     assert open_queue(registry, b"mine") is mine
 
 
@@ -87,15 +87,15 @@ async def test_a_new_name_never_walks_through_all_others() -> None:
     in_use, most = 3_000, 0
     for number in range(10 * in_use):
         before = looks
-        registry.queues.get(b"%d" % number, Looked).releasing = number < in_use
+        registry.queues["lock"].get(b"%d" % number, Looked).releasing = number < in_use
         assert looks - before <= 2
-        most = max(most, len(registry.queues._kept))
+        most = max(most, len(registry.queues["lock"]._kept))
     assert in_use < most < 3 * in_use
     for number in range(in_use):
-        registry.queues.get(b"%d" % number, Looked).releasing = False
+        registry.queues["lock"].get(b"%d" % number, Looked).releasing = False
     for number in range(10 * in_use):
-        registry.queues.get(b"later %d" % number, Looked)
-    assert len(registry.queues._kept) < 300
+        registry.queues["lock"].get(b"later %d" % number, Looked)
+    assert len(registry.queues["lock"]._kept) < 300
 
 
 def test_a_part_that_anybody_refers_to_is_never_made_twice() -> None:
@@ -111,7 +111,7 @@ def test_a_part_that_anybody_refers_to_is_never_made_twice() -> None:
                 queue.releasing = dice.random() < 0.5
             elif mine.pop(key, None) is not None:
                 queue.releasing = False
-        registry.queues.check()
+        registry.check()
         for key, queue in mine.items():
             assert open_queue(registry, key) is queue, seed
 
@@ -122,7 +122,7 @@ async def test_what_a_waiting_task_stands_in_is_never_made_twice() -> None:
     queue = open_queue(registry, b"k")
     for number in range(1_000):
         open_queue(registry, b"%d" % number)
-    assert b"k" not in registry.queues._kept, "nobody needed it"
+    assert b"k" not in registry.queues["lock"]._kept, "nobody needed it"
     queue.releasing = True
     waiters = await wait_in(queue, 1)
     for number in range(1_000):
@@ -225,11 +225,11 @@ class TestTaskHolds:
         registry = Registry()
         task = asyncio.create_task(ended())
         hold = make_hold()
-        registry.holds.get(b"k", TaskHolds[Hold]).put(task, hold)
+        registry.holds["lock"].get(b"k", TaskHolds[Hold]).put(task, hold)
         hold.end("released")
         del hold
         for number in range(1000):
-            registry.holds.get(b"%d" % number, TaskHolds)
+            registry.holds["lock"].get(b"%d" % number, TaskHolds)
         gc.collect()
-        assert not registry.holds.get(b"k", TaskHolds), "only a lock or a hold keeps it"
+        assert not registry.holds["lock"].get(b"k", TaskHolds), "only a lock or a hold keeps it"
         await task

@@ -27,7 +27,7 @@ class FakeHold:
     """What the schedule knows of a hold, and how often it was asked for its end."""
 
     def __init__(self, ends_at: float = LEASE) -> None:
-        self.place: int | None = None
+        self.bucket: dict[FakeHold, None] | None = None
         self.ends_row: float | None = None
         self.ends_at = ends_at
         self.asked = 0
