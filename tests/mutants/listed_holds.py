@@ -16,7 +16,7 @@ _PARTIAL = "tests/lifecycle/test_partial_changes.py"
 _AS_ASKED = "test_each_lease_lasts_as_asked_for_and_no_longer_than_redis_has_it"
 _UNANSWERED = "tests/lifecycle/test_changes_without_answers.py"
 _ANSWER_TOO_OLD = "test_the_answer_to_a_change_does_not_count_after_the_next_was_sent"
-_REENTRY = "tests/lifecycle/test_reentry_trouble.py"
+_REENTRY = "tests/lifecycle/test_reentry_beside_release.py"
 
 _REGISTRY = "tests/unit/test_registry.py"
 
