@@ -16,7 +16,7 @@ _PARTIAL = "tests/lifecycle/test_partial_changes.py"
 _AS_ASKED = "test_each_lease_lasts_as_asked_for_and_no_longer_than_redis_has_it"
 _UNANSWERED = "tests/lifecycle/test_changes_without_answers.py"
 _ANSWER_TOO_OLD = "test_the_answer_to_a_change_does_not_count_after_the_next_was_sent"
-_REENTRY = "tests/lifecycle/test_reentry_trouble.py"
+_REENTRY = "tests/lifecycle/test_reentry_beside_release.py"
 
 _REGISTRY = "tests/unit/test_registry.py"
 
@@ -53,7 +53,7 @@ HOLDS = (
         _HOLD,
         "                return self.reentries\n            self._review()",
         "                return self.reentries",
-        ("tests/primitives/test_lock.py::test_watchdog_of_an_inner_hold_ends_with_it",),
+        ("tests/unit/test_hold.py",),
     ),
     Mutant(
         "the end of an inner lease does not reach Redis",

@@ -13,7 +13,7 @@ _CONFIRMING = "redisson_py/_topology/confirming.py"
 
 _DISCOVERS = "tests/topology/test_discovery.py"
 _DOUBTS = "tests/stream/test_cluster_doubts.py"
-_FAULTS = "tests/faults/test_catalogue_topologies.py"
+_FAULTS = "tests/faults/test_moving_slots_and_promotion.py"
 _REPEATS = "tests/topology/test_repeats_write.py"
 _SENTINEL = "tests/topology/test_sentinel_fakes.py"
 _SYNC = "tests/topology/test_sync.py"

@@ -1,4 +1,4 @@
-"""Rows of the fault catalogue about several servers that are shown nowhere else."""
+"""A slot that moves, key by key; a promoted replica with another clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def sent_away(node: EmbeddedServer) -> int:
     return sum(int(count.removeprefix("count=")) for count in counts)
 
 
-async def test_ask_and_tryagain_of_a_moving_slot(  # D2, D3
+async def test_ask_and_tryagain_of_a_moving_slot(
     cluster: EmbeddedCluster, clients: ClientFactory
 ) -> None:
     """A lock is followed key by key; a reader whose lease is still behind waits, and is kept."""
@@ -51,7 +51,7 @@ async def more_than(node: EmbeddedServer, count: int) -> bool:
     return await sent_away(node) > count
 
 
-async def test_clock_of_the_promoted_replica_differs(  # C7
+async def test_clock_of_the_promoted_replica_differs(
     cluster: EmbeddedCluster, clients: ClientFactory
 ) -> None:
     """All that is held is asked after at once there; what had little time left gets a lease."""

@@ -1,4 +1,4 @@
-"""As `test_catalogue`: latches and barriers that open while somebody begins to wait."""
+"""Latches and barriers that open while somebody begins to wait."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ USES: dict[str, tuple[Use, Use]] = {
 
 @pytest.mark.parametrize(("wait", "let_go"), USES.values(), ids=USES)
 @pytest.mark.parametrize("asked", [False, True], ids=["before the question", "before subscribing"])
-async def test_opening_while_somebody_begins_to_wait_is_not_missed(  # F17
+async def test_opening_while_somebody_begins_to_wait_is_not_missed(
     asked: bool,
     wait: Use,
     let_go: Use,

@@ -1,4 +1,4 @@
-"""Rows of the fault catalogue about machines: clocks that are stepped, full disks, starved CPUs."""
+"""Machines: clocks that are stepped, full disks, starved CPUs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def stepped(clock: SteppedClock, server_factory: ServerFactory) -> Embedde
 # The server's clock.
 
 
-async def test_server_clock_stepped_forward_is_told_and_tokens_grow(  # G4
+async def test_server_clock_stepped_forward_is_told_and_tokens_grow(
     clients: ClientFactory,
     stepped: EmbeddedServer,
     clock: SteppedClock,
@@ -73,7 +73,7 @@ async def test_server_clock_stepped_forward_is_told_and_tokens_grow(  # G4
 
 
 @pytest.mark.usefixtures("old_busy_counts")
-async def test_server_clock_stepped_back_ends_no_wait_late(  # G5
+async def test_server_clock_stepped_back_ends_no_wait_late(
     clients: ClientFactory,
     stepped: EmbeddedServer,
     clock: SteppedClock,
@@ -112,7 +112,7 @@ async def lasts(server: EmbeddedServer, seconds: float) -> bool:
 # The server's disk.
 
 
-async def test_server_that_ends_on_a_full_disk_is_a_loss_in_time(  # B9
+async def test_server_that_ends_on_a_full_disk_is_a_loss_in_time(
     clients: ClientFactory, server_choice: str, server_factory: ServerFactory, tmp_path: Path
 ) -> None:
     """With `appendfsync always` Redis ends itself; the holder is told before its lease ends."""
@@ -150,7 +150,7 @@ LEASE = 6.0
 NICE = 10
 
 
-async def test_holder_on_a_starved_processor_keeps_its_lock(  # G9
+async def test_holder_on_a_starved_processor_keeps_its_lock(
     server_url: str, clients: ClientFactory, redis: Redis, measured: Measured
 ) -> None:
     """It shares one processor with eight busy loops for longer than its lease, and renews."""

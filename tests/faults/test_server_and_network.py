@@ -1,7 +1,4 @@
-"""What goes wrong that no other test covers, one test each.
-
-Here those of requests, of the server and of the network; the others in `test_catalogue_clients`.
-"""
+"""What goes wrong with requests, with the server and with the network, one test each."""
 
 from __future__ import annotations
 
@@ -47,7 +44,7 @@ async def do(redis: Redis, *command: str | int) -> Any:
 # Requests.
 
 
-async def test_question_that_never_arrived_is_asked_again_within_its_time(  # A9
+async def test_question_that_never_arrived_is_asked_again_within_its_time(
     clients: ClientFactory, link: FaultProxy, redis: Redis
 ) -> None:
     client = clients(link.url)
@@ -66,7 +63,7 @@ async def test_question_that_never_arrived_is_asked_again_within_its_time(  # A9
     assert not await redis.exists("late")
 
 
-async def test_duplicate_later_than_anything_is_repeated_ends_with_its_lease(  # A11
+async def test_duplicate_later_than_anything_is_repeated_ends_with_its_lease(
     clients: ClientFactory, link: FaultProxy, redis: Redis, server_url: str
 ) -> None:
     client = clients(link.url)
@@ -96,7 +93,7 @@ async def test_duplicate_later_than_anything_is_repeated_ends_with_its_lease(  #
     await redis.delete("k")
 
 
-def test_pauses_before_another_attempt_grow_are_bounded_and_differ() -> None:  # A13, E6
+def test_pauses_before_another_attempt_grow_are_bounded_and_differ() -> None:
     pauses = [pause_before(attempt) for attempt in range(1000)]
     assert all(0 < pause <= 1 for pause in pauses)
     assert len(set(pauses)) > 900
@@ -148,7 +145,7 @@ def scopes(script: Script) -> list[tuple[str, set[str]]]:
     return [(body, keys[name]) for name, body in bodies.items()]
 
 
-def test_scripts_touch_no_key_but_those_declared() -> None:  # D5
+def test_scripts_touch_no_key_but_those_declared() -> None:
     for script in source.load_all():
         for body, keys in scopes(script):
             if script.name.startswith(("read_", "write_")):
@@ -165,7 +162,7 @@ def test_scripts_touch_no_key_but_those_declared() -> None:  # D5
 # The server.
 
 
-async def test_killed_server_that_syncs_its_log_keeps_the_lease(  # B2
+async def test_killed_server_that_syncs_its_log_keeps_the_lease(
     clients: ClientFactory, server_factory: ServerFactory
 ) -> None:
     server = await server_factory(appendonly=True, config={"appendfsync": "always"})
@@ -182,7 +179,7 @@ async def test_killed_server_that_syncs_its_log_keeps_the_lease(  # B2
     assert not await lock.locked()
 
 
-async def test_writes_that_are_paused_are_waited_for(  # B8
+async def test_writes_that_are_paused_are_waited_for(
     clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
 ) -> None:
     client = clients(own_server.url)
@@ -203,7 +200,7 @@ async def gone(redis: Redis, name: str) -> bool:
     return not await redis.exists(name)
 
 
-async def test_server_that_cannot_save_grants_nothing_and_the_holder_is_told(  # B9
+async def test_server_that_cannot_save_grants_nothing_and_the_holder_is_told(
     clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
 ) -> None:
     client = clients(own_server.url, lease_time=6)
@@ -221,7 +218,7 @@ async def test_server_that_cannot_save_grants_nothing_and_the_holder_is_told(  #
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
-async def test_evicted_lock_is_a_loss(  # B11
+async def test_evicted_lock_is_a_loss(
     policy: str, clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
 ) -> None:
     client = clients(own_server.url)
@@ -236,7 +233,7 @@ async def test_evicted_lock_is_a_loss(  # B11
     assert client.statistics().losses == 1
 
 
-async def test_release_in_another_database_calls_nobody_and_grants_nothing(  # B15
+async def test_release_in_another_database_calls_nobody_and_grants_nothing(
     clients: ClientFactory, own_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_safety_poll(monkeypatch, 60)
@@ -258,7 +255,7 @@ async def test_release_in_another_database_calls_nobody_and_grants_nothing(  # B
 
 
 @pytest.mark.parametrize("command", ["RENAME k other", "MOVE k 1", "SWAPDB 0 1", "PEXPIRE k 1"])
-async def test_what_third_parties_do_to_the_key_is_a_loss(  # B16
+async def test_what_third_parties_do_to_the_key_is_a_loss(
     command: str, clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
 ) -> None:
     client = clients(own_server.url)
@@ -271,7 +268,7 @@ async def test_what_third_parties_do_to_the_key_is_a_loss(  # B16
     assert client.statistics().losses == 1
 
 
-async def test_server_without_its_replicas_is_waited_for(  # B17
+async def test_server_without_its_replicas_is_waited_for(
     clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
 ) -> None:
     if int((await admin.info("server"))["redis_version"].partition(".")[0]) < 7:
@@ -301,7 +298,7 @@ async def test_server_without_its_replicas_is_waited_for(  # B17
 # The network.
 
 
-async def test_waiter_on_a_dead_connection_is_soon_on_another(  # E2
+async def test_waiter_on_a_dead_connection_is_soon_on_another(
     clients: ClientFactory, link: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_safety_poll(monkeypatch, 60)  # which would find it too, later
@@ -318,7 +315,7 @@ async def test_waiter_on_a_dead_connection_is_soon_on_another(  # E2
     assert waiter.statistics().connections == 2
 
 
-async def test_name_of_the_server_is_looked_up_at_every_connection(  # E7
+async def test_name_of_the_server_is_looked_up_at_every_connection(
     clients: ClientFactory, proxy: ProxyFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     links = [await proxy(), await proxy()]
@@ -349,7 +346,7 @@ def make_expired(made: Certificates) -> None:
     subprocess.run(command, cwd=made.key.parent, check=True, capture_output=True, timeout=30)
 
 
-async def test_certificate_that_has_expired_is_an_error_at_once(  # E8
+async def test_certificate_that_has_expired_is_an_error_at_once(
     clients: ClientFactory, tmp_path: Path
 ) -> None:
     made = make_certificates(tmp_path / "old", "IP:127.0.0.1")
@@ -368,7 +365,7 @@ async def test_certificate_that_has_expired_is_an_error_at_once(  # E8
     assert client.statistics().connections == 0
 
 
-async def test_idle_connection_that_the_server_closes_costs_no_lease(  # E9
+async def test_idle_connection_that_the_server_closes_costs_no_lease(
     clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
 ) -> None:
     client, waiter = clients(own_server.url), clients(own_server.url)

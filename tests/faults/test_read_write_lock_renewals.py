@@ -1,4 +1,4 @@
-"""As `test_catalogue`: what a read-write lock keeps alive, and what no more."""
+"""What a read-write lock keeps alive, and what no more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def renewed(client: Redisson) -> None:
     await until(lambda: client.statistics().renewals > before)
 
 
-async def test_nested_reads_of_a_writer_leave_it_writing(  # L30
+async def test_nested_reads_of_a_writer_leave_it_writing(
     client: Redisson, clients: ClientFactory
 ) -> None:
     lock, other = client.get_read_write_lock("k"), clients().get_read_write_lock("k")
@@ -35,7 +35,7 @@ async def test_nested_reads_of_a_writer_leave_it_writing(  # L30
         pass
 
 
-async def test_what_was_released_is_not_renewed_any_more(  # L2
+async def test_what_was_released_is_not_renewed_any_more(
     clients: ClientFactory, redis: Redis
 ) -> None:
     client, other = clients(lease_time=SHORT_LEASE), clients()

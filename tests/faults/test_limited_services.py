@@ -1,4 +1,4 @@
-"""Rows of the fault catalogue about servers that lack commands, or that move a slot differently."""
+"""Servers that lack commands, or that move a slot differently."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.waiting import set_safety_poll, until, until_async, until_wai
 MISSING = ("CONFIG", "DEBUG", "LATENCY", "MONITOR", "SAVE", "SHUTDOWN", "SLOWLOG", "WAIT")
 
 
-async def test_service_without_wait_says_so_and_serves_without_it(  # B13
+async def test_service_without_wait_says_so_and_serves_without_it(
     cluster_factory: ClusterFactory, clients: ClientFactory
 ) -> None:
     """What needs WAIT is refused by name and leaves nothing; all else works without it."""
@@ -85,7 +85,7 @@ async def enter(block: AbstractAsyncContextManager[object]) -> None:
         pass
 
 
-async def test_slot_that_is_handed_over_while_calls_are_held_back(  # D9
+async def test_slot_that_is_handed_over_while_calls_are_held_back(
     own_cluster: EmbeddedCluster, clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Redis 8.4's way: no ASK; the old master answers nothing until the new one has the slot.

@@ -1,4 +1,4 @@
-"""As `test_catalogue`: this process, its clocks and blocks, messages, and credentials."""
+"""This process, its clocks and blocks, messages, and credentials."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def renewed(client: Redisson, times: int) -> None:
 
 
 @pytest.mark.parametrize("step", [-86_400, 86_400], ids=["back", "forward"])
-async def test_step_of_the_wall_clock_changes_nothing(  # G7
+async def test_step_of_the_wall_clock_changes_nothing(
     step: float, clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = clients(lease_time=6)
@@ -58,7 +58,7 @@ async def test_step_of_the_wall_clock_changes_nothing(  # G7
     assert client.statistics().losses == 0
 
 
-async def test_watchdog_that_fails_is_loud_and_the_lease_is_lost_in_time(  # G10
+async def test_watchdog_that_fails_is_loud_and_the_lease_is_lost_in_time(
     clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = clients(lease_time=6)
@@ -78,7 +78,7 @@ async def test_watchdog_that_fails_is_loud_and_the_lease_is_lost_in_time(  # G10
     assert errors
 
 
-async def test_interrupted_process_gives_its_lock_back(  # G16
+async def test_interrupted_process_gives_its_lock_back(
     clients: ClientFactory, server_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_safety_poll(monkeypatch, 60)
@@ -102,7 +102,7 @@ async def test_interrupted_process_gives_its_lock_back(  # G16
         await process.communicate()
 
 
-def test_without_an_event_loop_of_asyncio_it_is_refused() -> None:  # G17
+def test_without_an_event_loop_of_asyncio_it_is_refused() -> None:
     client = Redisson.from_url("redis://127.0.0.1:1")
     calls: list[Callable[[], object]] = [client.ping, client.get_lock("k").acquire]
     for call in calls:
@@ -115,7 +115,7 @@ def test_without_an_event_loop_of_asyncio_it_is_refused() -> None:  # G17
 # Blocks and leases.
 
 
-async def test_error_of_the_body_is_not_masked_by_a_release_that_fails(  # H8
+async def test_error_of_the_body_is_not_masked_by_a_release_that_fails(
     clients: ClientFactory, proxy: ProxyFactory
 ) -> None:
     link = await proxy()
@@ -130,7 +130,7 @@ async def test_error_of_the_body_is_not_masked_by_a_release_that_fails(  # H8
     assert note.startswith(ReleaseFailedError.__name__)
 
 
-async def test_hold_is_renewed_during_and_after_a_re_entry(clients: ClientFactory) -> None:  # L9
+async def test_hold_is_renewed_during_and_after_a_re_entry(clients: ClientFactory) -> None:
     client = clients(lease_time=6)
     lock = client.get_lock("k")
     async with lock as outer:
@@ -144,7 +144,7 @@ async def test_hold_is_renewed_during_and_after_a_re_entry(clients: ClientFactor
 # Messages.
 
 
-async def test_forged_messages_wake_and_grant_nothing(  # F4
+async def test_forged_messages_wake_and_grant_nothing(
     clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_safety_poll(monkeypatch, 60)
@@ -164,7 +164,7 @@ async def test_forged_messages_wake_and_grant_nothing(  # F4
     assert waiter.statistics().connections == 1
 
 
-async def test_listener_that_the_server_cuts_off_for_being_slow_listens_again(  # F5
+async def test_listener_that_the_server_cuts_off_for_being_slow_listens_again(
     clients: ClientFactory, own_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_safety_poll(monkeypatch, 60)
@@ -187,7 +187,7 @@ async def listened_to(redis: Redis, channel: str) -> bool:
     return bool(await redis.pubsub_numsub(channel) == [(channel.encode(), 1)])
 
 
-async def test_confirmation_that_never_comes_gives_nobody_the_answer_of_another() -> None:  # F16
+async def test_confirmation_that_never_comes_gives_nobody_the_answer_of_another() -> None:
     async with FakePeer() as peer, Talk(peer.url, reply_timeout=1) as talk:
         await talk.ask("PING")
         peer.plan.append(SILENCE)
@@ -201,7 +201,7 @@ async def test_confirmation_that_never_comes_gives_nobody_the_answer_of_another(
 # Credentials.
 
 
-async def test_user_that_is_switched_off_is_refused_at_once_and_let_in_later(  # J2
+async def test_user_that_is_switched_off_is_refused_at_once_and_let_in_later(
     clients: ClientFactory, own_server: EmbeddedServer
 ) -> None:
     async with Redis.from_url(own_server.url) as admin:
@@ -217,7 +217,7 @@ async def test_user_that_is_switched_off_is_refused_at_once_and_let_in_later(  #
             pass
 
 
-async def test_new_password_is_asked_of_the_provider_and_the_lease_is_kept(  # J6
+async def test_new_password_is_asked_of_the_provider_and_the_lease_is_kept(
     own_server: EmbeddedServer,
 ) -> None:
     class Vault(CredentialProvider):

@@ -1,4 +1,4 @@
-"""As `test_catalogue`: permits of both kinds of semaphores."""
+"""Permits of both kinds of semaphores."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def give_back(permits: list[Any]) -> None:
 
 
 @both_kinds
-async def test_waiters_for_several_permits_are_woken_as_long_as_one_can_go_on(  # F6
+async def test_waiters_for_several_permits_are_woken_as_long_as_one_can_go_on(
     make: Make, client: Redisson, clients: ClientFactory
 ) -> None:
     waiter = clients()
@@ -75,7 +75,7 @@ async def test_waiters_for_several_permits_are_woken_as_long_as_one_can_go_on(  
 
 
 @both_kinds
-async def test_several_permits_that_come_at_once_let_several_in(  # F6, L7
+async def test_several_permits_that_come_at_once_let_several_in(
     make: Make, client: Redisson, clients: ClientFactory
 ) -> None:
     waiter = clients()
@@ -98,9 +98,7 @@ async def test_several_permits_that_come_at_once_let_several_in(  # F6, L7
 
 @both_kinds
 @pytest.mark.parametrize("n", [-1, 2**63])
-async def test_numbers_of_permits_out_of_range(  # I3
-    make: Make, n: int, client: Redisson
-) -> None:
+async def test_numbers_of_permits_out_of_range(make: Make, n: int, client: Redisson) -> None:
     semaphore = make(client)
     with pytest.raises(ValueError, match="must be"):
         await take(semaphore, n)
@@ -113,9 +111,7 @@ async def test_numbers_of_permits_out_of_range(  # I3
 
 @both_kinds
 @pytest.mark.parametrize("n", [True, 1.0, "1"])
-async def test_numbers_of_permits_of_another_type(  # I3
-    make: Make, n: object, client: Redisson
-) -> None:
+async def test_numbers_of_permits_of_another_type(make: Make, n: object, client: Redisson) -> None:
     semaphore: Any = make(client)
     with pytest.raises(TypeError):
         await take(semaphore, n)  # type: ignore[arg-type]  # what is tested
@@ -126,7 +122,7 @@ async def test_numbers_of_permits_of_another_type(  # I3
 
 
 @both_kinds
-async def test_more_permits_than_there_are_can_come(  # I3
+async def test_more_permits_than_there_are_can_come(
     make: Make, client: Redisson, clients: ClientFactory
 ) -> None:
     waiter = clients()
@@ -145,7 +141,7 @@ async def test_more_permits_than_there_are_can_come(  # I3
 
 
 @both_kinds
-async def test_fewer_permits_than_are_taken_are_a_debt(  # I18
+async def test_fewer_permits_than_are_taken_are_a_debt(
     make: Make, client: Redisson, clients: ClientFactory, redis: Redis
 ) -> None:
     semaphore, far = make(client), make(clients())
@@ -165,7 +161,7 @@ async def test_fewer_permits_than_are_taken_are_a_debt(  # I18
 
 @both_kinds
 @pytest.mark.parametrize("how", ["add", "set"])
-async def test_added_permits_wake_waiters(  # L19
+async def test_added_permits_wake_waiters(
     make: Make, how: str, client: Redisson, clients: ClientFactory
 ) -> None:
     waiter = clients()

@@ -1,4 +1,4 @@
-"""A re-entry that fails while another task gives back the first lease (issue 12, item 6).
+"""A re-entry that fails while another task gives back the first lease.
 
 Each is sent without knowing of the other. In the end nothing is held, on the server or here.
 """

@@ -1,4 +1,4 @@
-"""As `test_catalogue`: waiters of a fair lock that are stopped, or are told of an error."""
+"""Waiters of a fair lock that are stopped, or are told of an error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def state_of(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-async def test_waiter_that_is_stopped_at_the_head_loses_its_place(  # G18
+async def test_waiter_that_is_stopped_at_the_head_loses_its_place(
     client: Redisson, redis: Redis, server_url: str
 ) -> None:
     fair = await server_side(redis)
@@ -58,7 +58,7 @@ async def test_waiter_that_is_stopped_at_the_head_loses_its_place(  # G18
     assert await nothing_left(fair)
 
 
-async def test_place_of_a_waiter_that_was_refused_is_in_nobodys_way(  # L39
+async def test_place_of_a_waiter_that_was_refused_is_in_nobodys_way(
     clients: ClientFactory, redis: Redis
 ) -> None:
     far, near = clients(lease_time=LEASE), clients()

@@ -1,4 +1,4 @@
-"""As `test_catalogue`: locks made of locks, on one server and on several."""
+"""Locks made of locks, on one server and on several."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def renewals(lock: RedLock) -> list[int]:
     return [member.context.watchdog.renewals for member in lock._ownership.owners]
 
 
-async def test_server_that_forgets_a_red_lock_lets_nobody_else_in(  # C11
+async def test_server_that_forgets_a_red_lock_lets_nobody_else_in(
     fleet: Fleet,
 ) -> None:
     lock, rival = fleet.red_lock(3, lease_time=SHORT_LEASE), fleet.red_lock(3)
@@ -42,7 +42,7 @@ async def test_server_that_forgets_a_red_lock_lets_nobody_else_in(  # C11
         assert await lock.try_acquire() is None
 
 
-async def test_clock_that_jumps_on_one_server_lets_nobody_else_in(  # C14
+async def test_clock_that_jumps_on_one_server_lets_nobody_else_in(
     fleet: Fleet,
 ) -> None:
     lock, rival = fleet.red_lock(3), fleet.red_lock(3)
@@ -64,7 +64,7 @@ async def two_hold(fleet: Fleet) -> bool:
     return await fleet.held() == 2
 
 
-async def test_multi_lock_whose_third_member_does_not_answer_holds_none(  # C15
+async def test_multi_lock_whose_third_member_does_not_answer_holds_none(
     client: Redisson, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
 ) -> None:
     link = await proxy()
@@ -84,7 +84,7 @@ async def test_multi_lock_whose_third_member_does_not_answer_holds_none(  # C15
     assert await redis.exists("k3") == 0
 
 
-async def test_multi_lock_is_held_by_one_at_a_time(  # L25
+async def test_multi_lock_is_held_by_one_at_a_time(
     clients: ClientFactory,
 ) -> None:
     inside: set[str] = set()
@@ -107,7 +107,7 @@ async def test_multi_lock_is_held_by_one_at_a_time(  # L25
     assert len(visits) == 40
 
 
-async def test_multi_lock_with_a_busy_member_gives_up_in_time_and_asks_little(  # L29
+async def test_multi_lock_with_a_busy_member_gives_up_in_time_and_asks_little(
     client: Redisson, redis: Redis
 ) -> None:
     lock = client.get_multi_lock(*map(client.get_lock, ("k1", "k2", "k3")))
@@ -125,7 +125,7 @@ async def test_multi_lock_with_a_busy_member_gives_up_in_time_and_asks_little(  
     await redis.delete("k2")
 
 
-async def test_red_lock_without_a_quorum_gives_up_in_time_and_sends_few_commands(  # L29
+async def test_red_lock_without_a_quorum_gives_up_in_time_and_sends_few_commands(
     fleet: Fleet,
 ) -> None:
     lock = fleet.red_lock(3)

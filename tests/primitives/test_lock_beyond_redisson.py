@@ -35,7 +35,7 @@ async def taken_by_a_stranger(redis: Redis, name: str, milliseconds: int) -> Non
 # Correctness.
 
 
-async def test_no_renewal_outlives_a_release(clients: ClientFactory, redis: Redis) -> None:  # A2
+async def test_no_renewal_outlives_a_release(clients: ClientFactory, redis: Redis) -> None:
     client = clients()
 
     async def come_and_go(number: int) -> None:
@@ -63,7 +63,7 @@ async def test_no_renewal_outlives_a_release(clients: ClientFactory, redis: Redi
     assert client.statistics().renewals == renewals
 
 
-async def test_lease_times_of_one_object_do_not_mix(client: Redisson) -> None:  # A4
+async def test_lease_times_of_one_object_do_not_mix(client: Redisson) -> None:
     lock = client.get_lock("k")
     lease = await lock.acquire(lease_time=20)
     watched = asyncio.create_task(lock.acquire())
@@ -112,7 +112,7 @@ async def test_a_token_is_its_holders_in_every_way_to_acquire(
 # Wake-ups.
 
 
-async def test_a_release_does_not_wake_a_herd(clients: ClientFactory, redis: Redis) -> None:  # C27
+async def test_a_release_does_not_wake_a_herd(clients: ClientFactory, redis: Redis) -> None:
     holder, crowd = clients(), [clients(turn=60) for _ in range(3)]
     entered = 0
 
@@ -136,7 +136,7 @@ async def test_a_release_does_not_wake_a_herd(clients: ClientFactory, redis: Red
     assert counted.calls["evalsha"] <= 20
 
 
-async def test_a_release_that_nobody_was_told_of_is_noticed(  # C28
+async def test_a_release_that_nobody_was_told_of_is_noticed(
     client: Redisson, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_safety_poll(monkeypatch, 0.2)
@@ -150,7 +150,7 @@ async def test_a_release_that_nobody_was_told_of_is_noticed(  # C28
     await lease.release()
 
 
-async def test_hundreds_of_names_are_waited_for_on_one_connection(  # C31
+async def test_hundreds_of_names_are_waited_for_on_one_connection(
     clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_safety_poll(monkeypatch, 60)

@@ -1,4 +1,4 @@
-"""Faults that a review of the finished engine found (issue 12)."""
+"""Leases and permits that end beside a re-entry, a loss, a deletion or a shutdown."""
 
 from __future__ import annotations
 
