@@ -27,6 +27,7 @@ pytest_plugins = [
     "tests.fixtures.fleet",
     "tests.fixtures.measured",
     "tests.fixtures.java",
+    "tests.fixtures.backends",
 ]
 
 

@@ -84,6 +84,11 @@ MORE = {
         options="-s",
         final=True,
     ),
+    "contract-stores": Leg(
+        about="each kind of the other stores",
+        folders="tests/contract",
+        options="-m 'not heart and other_store'",
+    ),
     "rest-stores": Leg(
         about="the other stores",
         folders="tests/stores",
@@ -99,7 +104,7 @@ MORE = {
     "uvloop": Leg(
         about="on uvloop",
         folders="tests/stream tests/contract tests/primitives",
-        options="--loop=uvloop",
+        options="--loop=uvloop -m 'not other_store'",
     ),
     "rest-topology": Leg(
         about="clusters, Sentinel, replicas",
@@ -131,7 +136,7 @@ MORE = {
     "rest-kinds": Leg(
         about="what is long about each kind",
         folders="tests/contract tests/primitives tests/lua tests/stream tests/fuzz",
-        options="-m 'not heart'",
+        options="-m 'not heart and not other_store'",
     ),
     "lifecycle-uvloop": Leg(
         about="whole lives on uvloop", folders="tests/lifecycle", options="--loop=uvloop -m heart"
@@ -158,7 +163,7 @@ MORE = {
         about="on the oldest releases of other packages that pyproject.toml allows",
         folders="tests/stream",
         marked="tests/cli tests/contract tests/faults tests/integrations tests/primitives "
-        "tests/stores tests/sync tests/topology tests/unit",
+        "tests/sync tests/topology tests/unit",
         environment="floor",
     ),
     "redis7": Leg(
@@ -185,7 +190,9 @@ MORE = {
         options="--ignore=tests/jepsen/test_a_round.py --ignore=tests/jepsen/test_mutants.py",
     ),
     "stores-uvloop": Leg(
-        about="the other stores on uvloop", marked="tests/stores", options="--loop=uvloop"
+        about="the other stores on uvloop",
+        marked="tests/contract tests/stores",
+        options="--loop=uvloop -m 'other_store or not heart'",
     ),
     # Where replicas confirm grants, a release takes another connection than what it gives back:
     # what may come late, twice or not at all.

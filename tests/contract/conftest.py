@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -12,86 +12,100 @@ from redis.asyncio import Redis
 
 from redisson_py import Redisson
 from redisson_py.locks.lock_like import LockLike
+from redisson_py.testing import FaultProxy
+from tests.contract.servers import RedisServers, Servers, Site, StoreServers
+from tests.fixtures.backends import Running
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
-from tests.support.kinds import KINDS, SEMAPHORES, Kind, Make, MakeLock, as_lock
-from tests.support.leases import renew_now
-from tests.support.streams import answered
-from tests.support.waiting import until, until_async
+from tests.fixtures.redis_server import ProxyFactory
+from tests.stores.backends import Backend
+from tests.support.kinds import KINDS, SEMAPHORES, STORE_KINDS, STORES, Kind, MakeLock
+
+EVERY_KIND = KINDS | STORE_KINDS
+#: Of each other store, the kind of the heart, and the file: `test-more` runs the rest.
+HEART_KINDS = [STORE_KINDS[f"fenced_lock_in_{store}"] for store in STORES if store != "redis"]
+HEART_FILE = "test_acquire_release.py"
 
 
-class Servers:
-    """The servers that things of one kind live on: the session's, and others beside it.
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what is about other stores, and leave all but what is basic to `make test-more`."""
+    store, kind = _about(item)
+    if store == "redis":
+        return
+    if kind not in HEART_KINDS or item.path.name != HEART_FILE:
+        item.add_marker("more")
+    item.add_marker("other_store")
 
-    Attributes:
-        all: A plain client of each.
-    """
 
-    def __init__(self, kind: Kind, redis: Redis, fleet: Fleet | None) -> None:
-        self.all = [redis]
-        self._kind = kind
-        self._fleet = fleet
-        self._beside: dict[Redisson, list[Redisson]] = {}
-        if fleet is not None:
-            self.all += fleet.redis[: kind.servers - 1]
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out other stores where `--server` or `--user` choose a Redis: nothing differs there."""
+    if (config.getoption("--server"), config.getoption("--user")) == ("valkey", "default"):
+        return
+    others = {item for item in items if item.get_closest_marker("other_store")}
+    config.hook.pytest_deselected(items=list(others))
+    items[:] = [item for item in items if item not in others]
 
-    def clients(self, client: Redisson) -> list[Redisson]:
-        """Return a client and those of the servers beside, which have its options."""
-        if self._fleet is None:
-            return [client]
-        if client not in self._beside:
-            options = client._options
-            self._beside[client] = self._fleet.clients(
-                self._kind.servers - 1,
-                lease_time=options.lease_time,
-                on_lost=options.on_lost,
-                turn=options.turn,
-            )
-        return [client, *self._beside[client]]
 
-    def make(self, make: Make, client: Redisson, name: Any) -> LockLike:
-        """Make something of this kind."""
-        return as_lock(make(self.clients(client), name, self._kind.units), self._kind)
+def _about(item: pytest.Item) -> tuple[str, Kind | None]:
+    """Return the store that a test is about, and its kind, if it is about one."""
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    if "kind" in params:
+        kind = _kind(params["kind"])
+        return kind.store, kind
+    return params.get("store", "redis"), None
 
-    async def forget(self, *names: str) -> None:
-        """Have every server forget what is held under these names.
 
-        The loss may cancel the task that calls this, and the `wait_for` of Python 3.11, which
-        redis-py uses, can swallow that. So a task of its own does it, to its end.
-        """
-        task = asyncio.create_task(self._forget(names))
-        try:
-            await asyncio.shield(task)
-        finally:
-            await task
+def _kind(found: str | Kind) -> Kind:
+    return EVERY_KIND[found] if isinstance(found, str) else found
 
-    async def _forget(self, names: tuple[str, ...]) -> None:
-        for name in names:
-            for redis in self.all:
-                for key in (name, f"{{{name}}}:redisson_py:permits", f"{{{name}}}:timeout"):
-                    await redis.delete(key)
 
-    def renew_now(self, client: Redisson) -> None:
-        """Have a client, and those beside it, renew what they hold at once."""
-        for each in self.clients(client):
-            renew_now(each)
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest) -> str:
+    """Each store, for tests of all its kinds beside each other."""
+    found: str = request.param
+    return found
 
-    async def until_waiting(self, client: Redisson, count: int) -> None:
-        """Return when `count` tasks of a client wait, which one of those beside it may count."""
-        clients = self.clients(client)
-        await until(lambda: max(each.statistics().waiters for each in clients) == count)
 
-    async def answered(self, client: Redisson) -> None:
-        """Return when every server has executed what was sent to it."""
-        await asyncio.gather(*[answered(each) for each in self.clients(client)])
+@pytest.fixture
+def backend(request: pytest.FixtureRequest) -> Backend | None:
+    """The store that the test is about, if that is not Redis; its server runs."""
+    store, _ = _about(request.node)
+    if store == "redis":
+        return None
+    running: Running = request.getfixturevalue("running_backend")
+    return running(store)
 
-    async def until_gone(self) -> None:
-        """Return when no server has the key any more."""
 
-        async def gone() -> bool:
-            return not any([await redis.exists("k") for redis in self.all])
+@pytest_asyncio.fixture
+async def site(backend: Backend | None) -> AsyncIterator[Site | None]:
+    """The store that the test is about, if that is not Redis."""
+    if backend is None:
+        yield None
+        return
+    site = Site(backend)
+    try:
+        yield site
+        await site.assert_idle()
+    finally:
+        await site.aclose()
 
-        await until_async(gone)
+
+@pytest_asyncio.fixture
+async def clients(site: Site | None, clients: ClientFactory) -> Callable[..., Any]:
+    """Make clients of the store that the test is about, as the fixture of all tests for Redis."""
+    return clients if site is None else site.client
+
+
+@pytest_asyncio.fixture
+async def proxy(site: Site | None, proxy: ProxyFactory) -> AsyncIterator[ProxyFactory]:
+    """Put fresh proxies in front of its server, as the fixture of all tests for Redis."""
+    async with AsyncExitStack() as stack:
+
+        async def start() -> FaultProxy:
+            assert site is not None
+            return await stack.enter_async_context(site.proxy())
+
+        yield proxy if site is None else start
 
 
 class Each:
@@ -113,7 +127,9 @@ Every = Callable[..., list[Each]]
 
 
 @pytest_asyncio.fixture
-async def every(clients: ClientFactory, redis: Redis, fleet: Fleet) -> AsyncIterator[Every]:
+async def every(
+    store: str, site: Site | None, clients: ClientFactory, redis: Redis, fleet: Fleet
+) -> AsyncIterator[Every]:
     """Return the kinds to which a claim applies, for what takes long: all wait at the same time.
 
     `every(is_lock, lease_time=3)`: options are those of the clients.
@@ -123,9 +139,9 @@ async def every(clients: ClientFactory, redis: Redis, fleet: Fleet) -> AsyncIter
         # In a cluster, all in the slot before which a proxy stands.
         return [
             Each(kind, f"{{k}}{name}", clients(**options), servers)
-            for name, kind in KINDS.items()
-            for servers in [Servers(kind, redis, fleet if kind.servers > 1 else None)]
-            if applies(kind)
+            for name, kind in EVERY_KIND.items()
+            if kind.store == store and applies(kind)
+            for servers in [_servers(kind, site, redis, fleet if kind.servers > 1 else None)]
         ]
 
     yield chosen
@@ -133,10 +149,14 @@ async def every(clients: ClientFactory, redis: Redis, fleet: Fleet) -> AsyncIter
     await redis.delete(*[f"{{k}}{name}" for name in SEMAPHORES])
 
 
-@pytest.fixture(params=KINDS)
+def _servers(kind: Kind, site: Site | None, redis: Redis, beside: Fleet | None) -> Servers:
+    return RedisServers(kind, redis, beside) if site is None else StoreServers(kind, site)
+
+
+@pytest.fixture(params=EVERY_KIND)
 def kind(request: pytest.FixtureRequest) -> Kind:
     """A kind of thing that can be held."""
-    return KINDS[request.param]
+    return _kind(request.param)
 
 
 @pytest.fixture
@@ -146,9 +166,11 @@ def beside(kind: Kind, request: pytest.FixtureRequest) -> Fleet | None:
 
 
 @pytest_asyncio.fixture
-async def servers(kind: Kind, redis: Redis, beside: Fleet | None) -> AsyncIterator[Servers]:
+async def servers(
+    kind: Kind, site: Site | None, redis: Redis, beside: Fleet | None
+) -> AsyncIterator[Servers]:
     """The servers of this kind."""
-    yield Servers(kind, redis, beside)
+    yield _servers(kind, site, redis, beside)
     if kind.semaphore:
         # Counters last for ever, and with them the leases that ended since their last use.
         await redis.flushdb()
@@ -167,19 +189,24 @@ def make_rival(kind: Kind, servers: Servers) -> MakeLock:
 
 
 @pytest.fixture
-def lock(client: Redisson, make_lock: MakeLock) -> LockLike:
+def lock(client: Any, make_lock: MakeLock) -> LockLike:
     """One of this kind."""
     return make_lock(client)
 
 
 def over(applies: Callable[[Kind], object]) -> pytest.MarkDecorator:
     """Run a test over the kinds to which its claim applies."""
-    names = [name for name, kind in KINDS.items() if applies(kind)]
-    return pytest.mark.parametrize("kind", [KINDS[name] for name in names], ids=names)
+    names = [name for name, kind in EVERY_KIND.items() if applies(kind)]
+    return pytest.mark.parametrize("kind", names, indirect=True)
+
+
+def in_redis(kind: Kind) -> bool:
+    """Whether it lives in Redis."""
+    return kind.store == "redis"
 
 
 def is_single(kind: Kind) -> bool:
-    """Whether it is a single lock, with an owner of its own in Redis."""
+    """Whether it is a single lock, with an owner of its own on the server."""
     return not kind.semaphore and not kind.composite
 
 
@@ -214,11 +241,17 @@ timed = over(lambda kind: kind.timed)
 """For tests of a `lease_time`."""
 
 central = over(is_central)
-central_locks = over(lambda kind: kind.servers == 1 and not kind.semaphore)
-"""For tests of what happens to the one server that has it, and of its key there."""
+"""For tests of what happens to the one server that has it."""
 
 single = over(is_single)
-"""For tests that look at the owner in Redis."""
+"""For tests that look at the owner on the server."""
+
+of_redis = over(in_redis)
+central_of_redis = over(lambda kind: in_redis(kind) and is_central(kind))
+central_locks_of_redis = over(lambda kind: in_redis(kind) and is_central(kind) and is_lock(kind))
+single_of_redis = over(lambda kind: in_redis(kind) and is_single(kind))
+passing_of_redis = over(lambda kind: in_redis(kind) and is_passing(kind))
+"""For tests of Redis's keys, scripts and writes."""
 
 reentrant = over(is_reentrant)
 single_reentrant = over(lambda kind: kind.reentrant and is_single(kind))

@@ -7,9 +7,10 @@ import asyncio
 import anyio
 import pytest
 
-from redisson_py import LeaseLostError
+from redisson_py import LeaseLostError, Redisson
 from redisson_py.locks.lock_like import LockLike
-from tests.contract.conftest import Servers, timed
+from tests.contract.conftest import timed
+from tests.contract.servers import Servers
 from tests.fixtures.client import ClientFactory
 from tests.support.kinds import Kind, MakeLock
 
@@ -22,7 +23,9 @@ def not_cancelled() -> bool:
     return task.cancelling() == 0
 
 
-async def test_asyncio_timeout_inside_and_outside(lock: LockLike) -> None:
+async def test_asyncio_timeout_inside_and_outside(
+    lock: LockLike, client: Redisson, servers: Servers
+) -> None:
     async with lock:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):
@@ -31,11 +34,14 @@ async def test_asyncio_timeout_inside_and_outside(lock: LockLike) -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0.01), lock:
             await asyncio.sleep(30)
+    await servers.settled(client)
     assert not await lock.locked()
     assert not_cancelled()
 
 
-async def test_anyio_scopes_inside_and_outside(lock: LockLike) -> None:
+async def test_anyio_scopes_inside_and_outside(
+    lock: LockLike, client: Redisson, servers: Servers
+) -> None:
     async with lock:
         with anyio.move_on_after(0.01) as scope:
             await anyio.sleep(30)
@@ -46,6 +52,7 @@ async def test_anyio_scopes_inside_and_outside(lock: LockLike) -> None:
             await anyio.sleep(30)
     assert scope.cancelled_caught
     with anyio.fail_after(30):
+        await servers.settled(client)
         assert not await lock.locked()
     assert not_cancelled()
 

@@ -15,7 +15,16 @@ from redisson_py._engine import bus, client_queue
 from redisson_py._topology.synced import SyncedStream
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.testing import EmbeddedSentinel
-from tests.contract.conftest import central, over, passing, single
+from tests.contract.conftest import (
+    central_of_redis,
+    in_redis,
+    of_redis,
+    over,
+    passing,
+    single,
+    single_of_redis,
+)
+from tests.contract.servers import Servers
 from tests.fixtures.client import ClientFactory
 from tests.support.counting import Counted
 from tests.support.kinds import Kind, MakeLock
@@ -27,7 +36,7 @@ pytestmark = pytest.mark.also("cluster")
 
 
 @pytest.mark.usefixtures("unsynced")
-@over(lambda kind: not kind.composite)
+@over(lambda kind: in_redis(kind) and not kind.composite)
 async def test_uncontended_pair_is_two_scripts_and_two_writes(
     lock: LockLike, client: Redisson, redis: Redis
 ) -> None:
@@ -102,7 +111,7 @@ async def test_uncontended_pair_makes_few_function_calls(client: Redisson, primi
 
 
 @pytest.mark.usefixtures("unsynced")
-@single
+@single_of_redis
 @pytest.mark.parametrize(("calls", "writes"), [(2, 1), (32, 1), (50, 2), (500, 3)])
 async def test_calls_of_one_turn_leave_together(
     make_lock: MakeLock, clients: ClientFactory, calls: int, writes: int
@@ -125,7 +134,7 @@ async def test_calls_of_one_turn_leave_together(
 
 @passing
 async def test_contended_hand_off_in_one_process_sends_nothing(
-    make_lock: MakeLock, clients: ClientFactory, redis: Redis
+    make_lock: MakeLock, clients: ClientFactory, servers: Servers, redis: Redis
 ) -> None:
     client = clients(turn=60)
     lock = make_lock(client)
@@ -141,21 +150,21 @@ async def test_contended_hand_off_in_one_process_sends_nothing(
         for number in range(50):
             group.create_task(work(number))
         await until_waiting(client, 50)
-        await answered(client)
-        before = stream_of(client).whole_traffic.commands
+        await servers.answered(client)
+        before = client.statistics().commands_sent
         async with Counted(redis) as counted:
             await first.release()
             while len(served) < 40:
                 await asyncio.sleep(0)
-            assert stream_of(client).whole_traffic.commands == before
+            assert client.statistics().commands_sent == before
     assert "evalsha" not in counted.calls
     assert served == list(range(50))
     # Fifty hand-offs, and in the end one release: the script, loaded at its first use.
-    assert stream_of(client).whole_traffic.commands <= before + 2
+    assert client.statistics().commands_sent <= before + 2
 
 
 @single
-async def test_without_turns_every_hand_off_goes_through_redis(
+async def test_without_turns_every_hand_off_goes_through_the_server(
     make_lock: MakeLock, clients: ClientFactory
 ) -> None:
     client = clients(turn=0)
@@ -233,7 +242,7 @@ async def wait_once(held: LockLike, waited_for: LockLike, waiter: Redisson) -> N
     await (await task).release()
 
 
-@central
+@central_of_redis
 async def test_waiting_subscribes_once(
     kind: Kind,
     make_lock: MakeLock,
@@ -256,6 +265,7 @@ async def test_waiting_subscribes_once(
     assert counted.calls["subscribe"] <= (2 if kind.shared or kind.passes else 3)
 
 
+@of_redis
 async def test_the_channel_is_let_go_of_after_a_wait(
     make_lock: MakeLock, make_rival: MakeLock, clients: ClientFactory, redis: Redis
 ) -> None:

@@ -12,10 +12,10 @@ import pytest
 from redisson_py import AcquireTimeoutError, LeaseLostError, Redisson
 from redisson_py._time import now
 from redisson_py.locks.lock_like import LockLike
-from tests.contract.conftest import Servers, exclusive, exclusive_locks, locks
+from tests.contract.conftest import exclusive, exclusive_locks, locks
+from tests.contract.servers import Servers
 from tests.fixtures.client import ClientFactory
 from tests.support.kinds import Kind, MakeLock
-from tests.support.leases import assert_left
 
 TEMPLATE = "report:{day}"
 
@@ -81,7 +81,9 @@ async def test_a_name_without_fields_is_held_as_it_is(lock: LockLike) -> None:
 
 @pytest.mark.usefixtures("old_busy_counts")
 @exclusive_locks
-async def test_options_are_those_of_every_call(make_lock: MakeLock, clients: ClientFactory) -> None:
+async def test_options_are_those_of_every_call(
+    make_lock: MakeLock, clients: ClientFactory, servers: Servers
+) -> None:
     client = clients()
     calls = 0
 
@@ -96,12 +98,12 @@ async def test_options_are_those_of_every_call(make_lock: MakeLock, clients: Cli
     hasty = lock.hold(timeout=0.5, lease_time=5)(report)
     for day in ("monday", "sunday"):
         began = now()
-        assert_left(await patient(day), 5, began)
+        servers.assert_left(await patient(day), 5, began)
         async with make_lock(clients(), f"report:{day}"):
             with pytest.raises(AcquireTimeoutError):
                 await hasty(day)
         began = now()
-        assert_left(await patient(day), 5, began)
+        servers.assert_left(await patient(day), 5, began)
     assert calls == 4
 
 
@@ -210,9 +212,8 @@ async def test_methods_are_named_by_their_object(make_lock: MakeLock, client: Re
     assert await Account.close_all()
 
 
-async def test_misuse_is_told_when_decorating(make_lock: MakeLock) -> None:
-    # Nothing listens there: any command would fail with another error.
-    lock = make_lock(Redisson.from_url("redis://127.0.0.1:1"), TEMPLATE)
+async def test_misuse_is_told_when_decorating(make_lock: MakeLock, servers: Servers) -> None:
+    lock = make_lock(servers.unconnected(), TEMPLATE)
 
     async def report(night: str) -> None: ...
 

@@ -15,12 +15,12 @@ from typing import Any
 
 import anyio
 import pytest
-from redis.asyncio import Redis
 
 from redisson_py import Lease, Redisson
 from redisson_py._arguments import RENAMED, WITHOUT
 from redisson_py.locks.lock_like import LockLike
-from tests.contract.conftest import locks
+from tests.contract.conftest import locks, of_redis
+from tests.contract.servers import Servers
 from tests.support.kinds import MakeLock
 from tests.support.waiting import until_waiting
 
@@ -70,8 +70,8 @@ def refusal(call: Callable[..., Any], *args: Any, **given: Any) -> str:
     return str(raised.value)
 
 
-async def test_an_argument_of_another_library(make_lock: MakeLock) -> None:
-    client = Redisson.from_url(NOWHERE)
+async def test_an_argument_of_another_library(make_lock: MakeLock, servers: Servers) -> None:
+    client = servers.unconnected()
     lock = make_lock(client)
     for call in (lock.acquire, lock.try_acquire, lock.hold, lock):
         for word, ours in FOREIGN.items():
@@ -80,7 +80,7 @@ async def test_an_argument_of_another_library(make_lock: MakeLock) -> None:
             assert ours in text
         every = refusal(call, **dict.fromkeys([*RENAMED, *WITHOUT], 5))
         assert all(f"{word!r}: " in every for word in [*RENAMED, *WITHOUT])
-    assert client._root is None, "something was about to be sent"
+    assert client.statistics().commands_sent == 0
 
 
 @getters
@@ -92,8 +92,7 @@ async def test_an_argument_of_another_library_for_what_is_made(get: Callable[...
         assert ours in text
 
 
-@locks
-async def test_times_given_to_the_lock(make_lock: MakeLock) -> None:
+async def test_times_given_to_the_lock() -> None:
     client = Redisson.from_url(NOWHERE)
     for get in (client.get_lock, client.get_fair_lock, client.get_fenced_lock):
         # As redis-py's `lock(name, timeout)`.
@@ -160,8 +159,8 @@ async def test_a_time_by_position_after_a_number() -> None:
     assert "write timeout=" in refusal(client.get_barrier("b", 2).wait, blocking_timeout=5)
 
 
-async def test_a_decorator_with_arguments(make_lock: MakeLock) -> None:
-    lock = make_lock(Redisson.from_url(NOWHERE))
+async def test_a_decorator_with_arguments(make_lock: MakeLock, servers: Servers) -> None:
+    lock = make_lock(servers.unconnected())
     for text in (refusal(lock), refusal(lock, timeout=5)):
         assert "`@lock.hold(timeout=5)`" in text
 
@@ -205,6 +204,7 @@ async def test_acquire_without_options_names_the_block_itself() -> None:
             pass
 
 
+@of_redis
 async def test_with_without_async(make_lock: MakeLock, client: Redisson) -> None:
     lock: Any = make_lock(client)
     lock = getattr(lock, "_semaphore", lock)
@@ -296,8 +296,10 @@ async def test_an_acquire_in_a_task_of_anyio(client: Redisson) -> None:
     assert not await lock.locked()
 
 
-async def test_an_acquire_that_nobody_awaits_is_warned_about(make_lock: MakeLock) -> None:
-    lock = make_lock(Redisson.from_url(NOWHERE))
+async def test_an_acquire_that_nobody_awaits_is_warned_about(
+    make_lock: MakeLock, servers: Servers
+) -> None:
+    lock = make_lock(servers.unconnected())
 
     def forget() -> None:
         del acquiring[:]
@@ -310,7 +312,7 @@ async def test_an_acquire_that_nobody_awaits_is_warned_about(make_lock: MakeLock
 
 @locks
 async def test_a_cancelled_acquire_in_a_task_leaves_nothing(
-    make_lock: MakeLock, client: Redisson, redis: Redis
+    make_lock: MakeLock, client: Redisson
 ) -> None:
     lock = make_lock(client)
     async with lock:

@@ -5,31 +5,35 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from redis.asyncio import Redis
 
 from redisson_py import LeaseLostError, NotHeldError, Redisson
 from redisson_py._time import now
 from redisson_py.locks.lock_like import LockLike
-from tests.contract.conftest import Servers, over, reentrant, single_reentrant
+from tests.contract.conftest import (
+    EVERY_KIND,
+    is_reentrant,
+    is_single,
+    over,
+    reentrant,
+    single_reentrant,
+)
+from tests.contract.servers import Servers
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support.kinds import KINDS, Kind, MakeLock, reason_of
-from tests.support.leases import assert_left
+from tests.support.kinds import Kind, MakeLock, reason_of
 
 pytestmark = pytest.mark.also("cluster")
 
 #: The fair lock brings its own; for it too, the option is all there is.
 REFUSING = {
-    "lock": KINDS["non_reentrant_lock"],
+    **{name: kind for name, kind in EVERY_KIND.items() if not (kind.reentrant or kind.semaphore)},
     "fair_lock": Kind(lambda clients, name, _: clients[0].get_fair_lock(name, reentrant=False)),
 }
-refusing = pytest.mark.parametrize("kind", REFUSING.values(), ids=REFUSING)
+refusing = pytest.mark.parametrize("kind", REFUSING.values(), ids=REFUSING, indirect=True)
 
 
 @reentrant
-async def test_reentry_counts(
-    kind: Kind, make_lock: MakeLock, client: Redisson, servers: Servers
-) -> None:
+async def test_reentry_counts(make_lock: MakeLock, client: Redisson, servers: Servers) -> None:
     lock = make_lock(client)
     async with lock as outer:
         async with make_lock(client) as inner:
@@ -37,8 +41,7 @@ async def test_reentry_counts(
             assert inner.owner == outer.owner
             assert await lock.hold_count() == 2
             await servers.answered(client)
-            for redis in servers.all:
-                assert list((await kind.owners(redis)).values()) == [2]
+            await servers.assert_held(outer.owner, count=2)
         assert inner.remaining == 0.0
         assert outer.remaining > 0
         assert await lock.hold_count() == 1
@@ -113,18 +116,18 @@ async def test_reentry_of_a_lost_hold_is_lost(lock: LockLike, servers: Servers) 
 
 
 @reentrant
-async def test_reentry_never_shortens_the_outer_lease(lock: LockLike) -> None:
+async def test_reentry_never_shortens_the_outer_lease(lock: LockLike, servers: Servers) -> None:
     began = now()
     async with lock:
         async with lock.hold(lease_time=5) as inner:
             assert inner.remaining <= 5
-            assert_left(await lock.remaining(), 30, began)
-        assert_left(await lock.remaining(), 30, began)
+            servers.assert_left(await lock.remaining(), 30, began)
+        servers.assert_left(await lock.remaining(), 30, began)
 
 
 @reentrant
 async def test_inner_lease_time_ends_the_inner_block_only(
-    kind: Kind, lock: LockLike, servers: Servers, client: Redisson
+    lock: LockLike, servers: Servers, client: Redisson
 ) -> None:
     async with lock as outer:
         with pytest.raises(LeaseLostError):
@@ -132,19 +135,20 @@ async def test_inner_lease_time_ends_the_inner_block_only(
                 await asyncio.sleep(30)
         assert not outer.lost
         await servers.answered(client)
-        for redis in servers.all:
-            assert list((await kind.owners(redis)).values()) == [1]
+        await servers.assert_held(outer.owner)
     assert not await lock.locked()
 
 
 @reentrant
-async def test_partial_release_goes_back_to_the_explicit_lease(lock: LockLike) -> None:
+async def test_partial_release_goes_back_to_the_explicit_lease(
+    lock: LockLike, servers: Servers
+) -> None:
     began = now()
     for _ in range(3):
         await lock.acquire(lease_time=10)
     for _ in range(2):
         await lock.release()
-    assert_left(await lock.remaining(), 10, began)
+    servers.assert_left(await lock.remaining(), 10, began)
     await lock.release()
 
 
@@ -162,9 +166,9 @@ async def test_reentry_counts_from_before_it_was_asked_for(
         await inner.release()
 
 
-@single_reentrant
+@over(lambda kind: is_reentrant(kind) and is_single(kind) and kind.ends_leases)
 async def test_a_lease_that_was_over_before_it_came_is_not_returned(
-    kind: Kind, make_lock: MakeLock, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+    make_lock: MakeLock, clients: ClientFactory, proxy: ProxyFactory, servers: Servers
 ) -> None:
     link = await proxy()
     lock = make_lock(clients(link.url))
@@ -179,14 +183,14 @@ async def test_a_lease_that_was_over_before_it_came_is_not_returned(
         link.pass_through()
         # What the server had granted was given back.
         await lock.locked()
-        assert list((await kind.owners(redis)).values()) == [1]
+        await servers.assert_held(outer.owner)
         assert lock.statistics().held_leases == 1
         assert reason_of(first.value) == reason_of(inner.value) == "ended"
 
 
 @refusing
 async def test_every_way_to_acquire_again_is_refused_and_changes_nothing(
-    lock: LockLike, make_lock: MakeLock, client: Redisson
+    lock: LockLike, make_lock: MakeLock, client: Redisson, servers: Servers
 ) -> None:
     same = make_lock(client)
     began = now()
@@ -205,7 +209,7 @@ async def test_every_way_to_acquire_again_is_refused_and_changes_nothing(
     for handle in (lock, same):
         assert await handle.owned()
         assert await handle.hold_count() == 1
-    assert_left(await lock.remaining(), 30, began)
+    servers.assert_left(await lock.remaining(), 30, began)
     assert not lease.lost
     await lock.release()
     assert not await same.locked()

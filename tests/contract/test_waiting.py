@@ -13,7 +13,6 @@ from redisson_py import (
 )
 from redisson_py.locks.lock_like import LockLike
 from tests.contract.conftest import (
-    Servers,
     central,
     exclusive,
     exclusive_locks,
@@ -21,14 +20,15 @@ from tests.contract.conftest import (
     over,
     timed,
 )
+from tests.contract.servers import Servers
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.kinds import MakeLock
 from tests.support.last_look import answered_in_time
 from tests.support.leases import granted_in_time
-from tests.support.waiting import set_safety_poll, until_listening
+from tests.support.waiting import set_safety_poll
 
-pytestmark = pytest.mark.also("cluster", "sentinel")
+pytestmark = pytest.mark.also("cluster", "sentinel", "stores-uvloop")
 
 
 async def test_try_acquire_is_none_when_busy(
@@ -108,6 +108,27 @@ async def test_sections_of_many_clients_are_all_counted(
 
 
 @exclusive
+async def test_a_busy_client_lets_others_in(make_lock: MakeLock, clients: ClientFactory) -> None:
+    busy, other = make_lock(clients()), make_lock(clients())
+    done = asyncio.Event()
+
+    async def work() -> None:
+        while not done.is_set():
+            async with busy:
+                await asyncio.sleep(0)
+
+    greedy = [asyncio.create_task(work()) for _ in range(4)]
+    try:
+        async with asyncio.timeout(60):
+            for _ in range(3):
+                async with other:
+                    pass
+    finally:
+        done.set()
+        await asyncio.gather(*greedy)
+
+
+@exclusive
 async def test_local_waiters_are_served_in_order(
     lock: LockLike, client: Redisson, servers: Servers
 ) -> None:
@@ -144,12 +165,12 @@ async def test_after_the_release_it_is_the_next_tasks(
 
 @locks
 async def test_force_release_wakes_waiters(
-    lock: LockLike, make_rival: MakeLock, clients: ClientFactory
+    lock: LockLike, make_rival: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
     other = clients()
     lease = await lock.acquire()
     waiting = asyncio.create_task(make_rival(other).acquire())
-    await until_listening(other)
+    await servers.until_listening(other)
     assert await lock.force_release()
     async with await waiting:
         pass
@@ -160,13 +181,14 @@ async def test_release_wakes_a_waiter_of_another_client(
     lock: LockLike,
     make_rival: MakeLock,
     clients: ClientFactory,
+    servers: Servers,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     set_safety_poll(monkeypatch, 600)  # which would find it too, and so would the end of the lease
     other = clients()
     async with lock:
         waiting = asyncio.create_task(make_rival(other).acquire())
-        await until_listening(other)
+        await servers.until_listening(other)
     async with asyncio.timeout(25):
         lease = await waiting
     await lease.release()
@@ -208,6 +230,7 @@ async def test_release_while_the_waiter_was_cut_off_is_not_missed(
     make_rival: MakeLock,
     clients: ClientFactory,
     proxy: ProxyFactory,
+    servers: Servers,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     set_safety_poll(monkeypatch, 60)
@@ -215,7 +238,7 @@ async def test_release_while_the_waiter_was_cut_off_is_not_missed(
     waiter = clients(link.url)
     lease = await make_rival(clients()).acquire()
     waiting = asyncio.create_task(make_lock(waiter).acquire(timeout=50))
-    await until_listening(waiter)
+    await servers.until_listening(waiter)
     link.refuse()
     link.cut()
     await lease.release()

@@ -160,12 +160,16 @@ class Scene:
             assert not any(holder.believes for holder in self.holders), "two holders"
             await lease.release()
 
-    async def outcomes(self) -> list[Any]:
-        """Let all go on; return what became of each."""
+    async def assert_all_told(self, order: Order, *also: type[BaseException]) -> None:
+        """Let all go on; each must end undisturbed, or because it was told of the loss."""
         for holder in self.holders:
             holder.may_leave.set()
         tasks = [each.task for each in self.holders]
-        return await asyncio.gather(*tasks, return_exceptions=True)
+        first, second, third = await asyncio.gather(*tasks, return_exceptions=True)
+        for outcome in (first, third):
+            assert outcome is None or isinstance(outcome, (LeaseLostError, *also)), order
+        cancelled = (LeaseLostError, asyncio.CancelledError, *also)
+        assert second is None or isinstance(second, cancelled), order
 
 
 async def scenes(stage: Stage, party: Party, short: bool) -> AsyncIterator[tuple[Order, Scene]]:
@@ -174,11 +178,6 @@ async def scenes(stage: Stage, party: Party, short: bool) -> AsyncIterator[tuple
         scene = Scene(stage, party, short)
         await scene.begin()
         yield order, scene
-
-
-def told(outcome: Any, *also: type[BaseException]) -> bool:
-    """Whether a task ended as it should: undisturbed, or because it was told of the loss."""
-    return outcome is None or isinstance(outcome, (LeaseLostError, *also))
 
 
 @both_ways
@@ -193,10 +192,7 @@ async def test_nobody_believes_in_a_hold_that_was_forced(stage: Stage, short: bo
         scene.play(order, gate.open)
         await forcing
         await scene.assert_one_holder(rival.thing)
-        first, second, third = await scene.outcomes()
-        assert told(first), order
-        assert told(second, asyncio.CancelledError), order
-        assert told(third), order
+        await scene.assert_all_told(order)
     await stage.assert_nothing_held(party)
 
 
@@ -218,10 +214,7 @@ async def test_nobody_believes_in_a_hold_that_the_server_has_lost(
         scene.play(order, lose)
         await turns()
         await scene.assert_one_holder(rival.thing)
-        first, second, third = await scene.outcomes()
-        assert told(first), order
-        assert told(second, asyncio.CancelledError), order
-        assert told(third), order
+        await scene.assert_all_told(order)
     await stage.assert_nothing_held(party)
 
 
@@ -230,7 +223,6 @@ async def test_nobody_believes_in_a_hold_that_the_server_has_lost(
 @pytest.mark.parametrize("stage", PASSED_ON, indirect=True)
 async def test_closing_the_client_ends_a_hold_that_is_passed_on(stage: Stage, short: bool) -> None:
     rival = await stage.rival().connected()
-    closed = ClientClosedError
     for order in orders():
         party = await stage.party(turn=60).connected()
         scene = Scene(stage, party, short)
@@ -243,10 +235,7 @@ async def test_closing_the_client_ends_a_hold_that_is_passed_on(stage: Stage, sh
         scene.play(order, close)
         await turns()
         await asyncio.gather(*closing)
-        first, second, third = await scene.outcomes()
-        assert told(first, closed), order
-        assert told(second, closed, asyncio.CancelledError), order
-        assert told(third, closed), order
+        await scene.assert_all_told(order, ClientClosedError)
         assert party.held == 0, order
         # Nothing is left that only the end of a lease would free.
         lease = await rival.thing.acquire(timeout=10)

@@ -9,6 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import ClientClosedError, Redisson
+from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.streams import answered
@@ -67,10 +68,10 @@ async def test_second_close_that_returns_finds_everything_released(
     await until_async(lambda: gone(redis))
 
 
-async def test_cancelled_close_does_not_leave_the_second_hanging(
-    clients: ClientFactory, proxy: ProxyFactory, redis: Redis
-) -> None:
-    link = await proxy()
+async def closed_twice(
+    clients: ClientFactory, link: FaultProxy
+) -> tuple[Redisson, asyncio.Task[None], asyncio.Task[None]]:
+    """Return a client that holds the lock `k`, and two closes that wait for its release."""
     client = clients(link.url, client_name=NAME)
     await client.get_lock("k").acquire()
     link.hold()
@@ -78,6 +79,13 @@ async def test_cancelled_close_does_not_leave_the_second_hanging(
     await link.wait_until(lambda link: link.held > 0)
     await turns()
     assert not second.done()
+    return client, first, second
+
+
+async def test_cancelled_close_does_not_leave_the_second_hanging(
+    clients: ClientFactory, link: FaultProxy, redis: Redis
+) -> None:
+    client, first, second = await closed_twice(clients, link)
     first.cancel()
     link.release_held()
     async with asyncio.timeout(30):
@@ -91,16 +99,9 @@ async def test_cancelled_close_does_not_leave_the_second_hanging(
 
 
 async def test_cancelled_second_close_leaves_the_first_alone(
-    clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+    clients: ClientFactory, link: FaultProxy, redis: Redis
 ) -> None:
-    link = await proxy()
-    client = clients(link.url, client_name=NAME)
-    await client.get_lock("k").acquire()
-    link.hold()
-    first, second = (asyncio.create_task(client.aclose()) for _ in range(2))
-    await link.wait_until(lambda link: link.held > 0)
-    await turns()
-    assert not second.done()
+    _, first, second = await closed_twice(clients, link)
     second.cancel()
     with pytest.raises(asyncio.CancelledError):
         await second

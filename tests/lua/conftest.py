@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
+from tests.fixtures.redis_server import url_of_user
 from tests.lua.test_golden_vectors import Listener, listening
 from tests.support.scripts.any_lock import LOCKS, AnyLock
 from tests.support.scripts.barrier import BarrierScripts
-from tests.support.scripts.calls import Scripts
+from tests.support.scripts.calls import Scripts, ask
 from tests.support.scripts.client_queue import Hearing, QueueScripts, WriteQueueScripts, X, Y, Z
 from tests.support.scripts.fair import FairScripts
 from tests.support.scripts.latch import LatchScripts
@@ -24,6 +25,37 @@ from tests.support.scripts.read_write import ReadWriteScripts
 async def scripts(redis: Redis) -> Scripts:
     """Every script, by name."""
     return await Scripts.on(redis)
+
+
+#: Takes a command, or all channels, from the user `poor`; `listens` is a channel that it keeps.
+Forbid = Callable[..., Awaitable[None]]
+
+
+@pytest_asyncio.fixture
+async def poor_redis(redis: Redis, server_url: str) -> AsyncIterator[Redis]:
+    """A client of a user that lacks what `forbid` names."""
+    await ask(redis, "ACL", "SETUSER", "poor", "on", "nopass", "~*", "&*", "+@all")
+    async with Redis.from_url(url_of_user(server_url, "poor")) as client:
+        yield client
+    await ask(redis, "ACL", "DELUSER", "poor")
+    await redis.flushdb()
+
+
+@pytest_asyncio.fixture
+async def poor_scripts(poor_redis: Redis) -> Scripts:
+    """Every script, as that user."""
+    return await Scripts.on(poor_redis)
+
+
+@pytest.fixture
+def forbid(poor_redis: Redis, redis: Redis) -> Forbid:
+    """Take something away from that user."""
+
+    async def forbid(rule: str, listens: bytes = b"") -> None:
+        rules = ["resetchannels", b"&" + listens] if rule == "own channels" else [rule]
+        await ask(redis, "ACL", "SETUSER", "poor", *rules)
+
+    return forbid
 
 
 @pytest.fixture

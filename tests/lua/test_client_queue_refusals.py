@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
-import pytest_asyncio
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.fixtures.redis_server import url_of_user
-from tests.support.scripts.calls import LEASE, TOMBSTONE, Scripts, ask, everything
+from tests.lua.conftest import Forbid
+from tests.support.scripts.calls import LEASE, TOMBSTONE, Scripts, everything
 from tests.support.scripts.client_queue import (
     BOTH_WAYS,
     HOLDER,
@@ -34,28 +33,11 @@ QUEUE_NEEDS = ["-zrange", "-zcard", "-zrem", "-zadd", "-time", "own channels"]
 
 REFUSED = re.compile(r"(?i)permission|NOPERM|can't (run|publish)")
 
-Forbid = Callable[[str], Awaitable[None]]
-
-
-@pytest_asyncio.fixture
-async def poor(queue: QueueScripts, redis: Redis, server_url: str) -> AsyncIterator[QueueScripts]:
-    """The same lock, as a user that lacks what `forbid` names."""
-    await ask(redis, "ACL", "SETUSER", "poor", "on", "nopass", "~*", "&*", "+@all")
-    async with Redis.from_url(url_of_user(server_url, "poor")) as client:
-        yield type(queue)(await Scripts.on(client), fenced=queue.fenced)
-    await ask(redis, "ACL", "DELUSER", "poor")
-    await redis.flushdb()
-
 
 @pytest.fixture
-def forbid(queue: QueueScripts, redis: Redis) -> Forbid:
-    """Take a command away, or all channels but the one of all releases."""
-
-    async def forbid(rule: str) -> None:
-        rules = ["resetchannels", b"&" + queue.channel] if rule == "own channels" else [rule]
-        await ask(redis, "ACL", "SETUSER", "poor", *rules)
-
-    return forbid
+def poor(queue: QueueScripts, poor_scripts: Scripts) -> QueueScripts:
+    """The same lock, as a user that lacks what `forbid` names."""
+    return type(queue)(poor_scripts, fenced=queue.fenced)
 
 
 @each_way
@@ -71,7 +53,7 @@ async def test_a_holder_releases_all_the_same(
     first: str,
 ) -> None:
     await in_line(queue, first, Y, Z)
-    await forbid(rule)
+    await forbid(rule, queue.channel)
     for tombstone_ms in (0, TOMBSTONE, None):
         await heard("all")
         if tombstone_ms is None:
@@ -117,7 +99,7 @@ async def test_an_acquire_holds_with_a_lease_or_not_at_all(
     await queue.joined_ago(X, LONG)
     if called:
         await queue.called_ago(X, LONG)
-    await forbid(rule)
+    await forbid(rule, queue.channel)
     result = await attempt(poor.asks(asks, lease_ms=lease_ms))
     assert result in ("granted", "busy", "refused")
     assert await queue.holds() == ({owner_of(asks): 1} if result == "granted" else {})
@@ -142,7 +124,7 @@ async def test_a_refused_ask_for_a_held_lock_leaves_the_hold(
     queue: QueueScripts, poor: QueueScripts, redis: Redis, forbid: Forbid, rule: str
 ) -> None:
     await in_line(queue, Y)
-    await forbid(rule)
+    await forbid(rule, queue.channel)
     assert await attempt(poor.asks(X)) in ("busy", "refused")
     assert await queue.holds() == {HOLDER: 1}
     assert await queue.release(HOLDER) is not None

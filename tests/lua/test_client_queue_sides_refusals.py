@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from tests.fixtures.redis_server import url_of_user
+from tests.lua.conftest import Forbid
 from tests.lua.test_client_queue_model import PatientScripts
 from tests.lua.test_client_queue_refusals import QUEUE_NEEDS, attempt
 from tests.lua.test_client_queue_sides import ALIVE, NEW, R1, R2, R3, W1, Sides
@@ -22,28 +21,11 @@ each_way = pytest.mark.parametrize("lease_ms", BOTH_WAYS)
 #: What else an acquire uses.
 MORE = ["-zcount", "-zrank", "-zrangebyscore", "-hkeys", "-hlen", "-hset", "-set", "-pexpire"]
 
-Forbid = Callable[[str], Awaitable[None]]
-
 
 @pytest_asyncio.fixture
-async def poor(sides: Sides, redis: Redis, server_url: str) -> AsyncIterator[Sides]:
+async def poor(poor_redis: Redis) -> Sides:
     """The same lock, as a user that lacks what `forbid` names."""
-    await ask(redis, "ACL", "SETUSER", "poor", "on", "nopass", "~*", "&*", "+@all")
-    async with Redis.from_url(url_of_user(server_url, "poor")) as client:
-        yield Sides(await PatientScripts.on(client), client)
-    await ask(redis, "ACL", "DELUSER", "poor")
-    await redis.flushdb()
-
-
-@pytest.fixture
-def forbid(sides: Sides, redis: Redis) -> Forbid:
-    """Take a command away, or all channels but the one of all releases."""
-
-    async def forbid(rule: str) -> None:
-        rules = ["resetchannels", b"&" + sides.rw.channel] if rule == "own channels" else [rule]
-        await ask(redis, "ACL", "SETUSER", "poor", *rules)
-
-    return forbid
+    return Sides(await PatientScripts.on(poor_redis), poor_redis)
 
 
 @each_way
@@ -56,7 +38,7 @@ async def test_a_holder_releases_all_the_same(
     for tombstone_ms in (0, TOMBSTONE, None):
         await ask(sides.redis, "FLUSHDB")
         await sides.in_line(*((W1,) if held == "read" else (R1, R2, W1)), held=held)
-        await forbid(rule)
+        await forbid(rule, sides.rw.channel)
         side = poor.side("", held)
         if tombstone_ms is None:
             assert await side.force_release() == 1
@@ -89,7 +71,7 @@ async def test_a_reader_holds_with_a_lease_or_not_at_all(
         await sides.rw.write.release(HOLDER)
     else:
         await ask(sides.redis, "DEL", sides.rw.key)
-    await forbid(rule)
+    await forbid(rule, sides.rw.channel)
     if asks == NEW:
         result = await attempt(poor.comes("read", lease_ms=lease_ms, waits=waits))
     else:
@@ -118,7 +100,7 @@ async def test_a_writer_that_goes_first_holds_with_a_lease_or_not_at_all(
 ) -> None:
     await sides.in_line(W1, held="read", waits=ALIVE)
     await sides.rw.read.release(HOLDER)
-    await forbid(rule)
+    await forbid(rule, sides.rw.channel)
     result = await attempt(poor.asks(W1, lease_ms=lease_ms, waits=ALIVE))
     held = {"mode": "write", owner_of(W1) + ":write": "1"}
     assert await sides.rw.fields() == (held if result == "granted" else {})

@@ -2,35 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.fixtures.redis_server import PASSWORD, url_of_user
+from tests.lua.conftest import Forbid
 from tests.support.scripts.barrier import BarrierScripts
-from tests.support.scripts.calls import Scripts, ask, everything
+from tests.support.scripts.calls import Scripts, everything
 from tests.support.scripts.latch import LatchScripts
 
-USER = "silent"
-
 
 @pytest_asyncio.fixture
-async def silent(redis: Redis, server_url: str) -> AsyncIterator[Redis]:
-    """A client that may run every command and publish nothing."""
-    rules = ("reset", "on", f">{PASSWORD}", "+@all", "~*", "resetchannels")
-    await ask(redis, "ACL", "SETUSER", USER, *rules)
-    async with Redis.from_url(url_of_user(server_url, USER)) as client:
-        yield client
-    await ask(redis, "ACL", "DELUSER", USER)
-
-
-@pytest_asyncio.fixture
-async def refused(silent: Redis) -> Scripts:
-    """The scripts, run by that client."""
-    return await Scripts.on(silent)
+async def refused(poor_scripts: Scripts, forbid: Forbid) -> Scripts:
+    """The scripts, run by a user that may publish nothing."""
+    await forbid("resetchannels")
+    return poor_scripts
 
 
 async def assert_nothing_changed(call: Awaitable[object], redis: Redis) -> None:

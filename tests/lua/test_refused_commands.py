@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable
 from typing import Any
 
 import pytest
@@ -10,36 +10,15 @@ import pytest_asyncio
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.fixtures.redis_server import url_of_user
+from tests.lua.conftest import Forbid
 from tests.support.scripts.any_lock import LOCKS
-from tests.support.scripts.calls import TOMBSTONE, A, B, C, Scripts, ask, everything
+from tests.support.scripts.calls import TOMBSTONE, A, B, C, Scripts, everything
 from tests.support.scripts.expirable import ExpirableScripts
 from tests.support.scripts.fair import FairScripts
 from tests.support.scripts.permits import SemaphoreScripts
 from tests.support.scripts.read_write import ReadWriteScripts
 
-Forbid = Callable[..., Awaitable[None]]
 P, Q, R = (bytes([n]) * 16 for n in b"pqr")
-
-
-@pytest_asyncio.fixture
-async def poor(redis: Redis, server_url: str) -> AsyncIterator[Scripts]:
-    """The scripts as a user that lacks what `forbid` names."""
-    await ask(redis, "ACL", "SETUSER", "poor", "on", "nopass", "~*", "&*", "+@all")
-    async with Redis.from_url(url_of_user(server_url, "poor")) as client:
-        yield await Scripts.on(client)
-    await ask(redis, "ACL", "DELUSER", "poor")
-    await redis.flushdb()
-
-
-@pytest.fixture
-def forbid(redis: Redis) -> Forbid:
-    """Take a command or all channels away."""
-
-    async def forbid(*rules: str) -> None:
-        await ask(redis, "ACL", "SETUSER", "poor", *rules)
-
-    return forbid
 
 
 async def refused(redis: Redis, call: Awaitable[Any]) -> None:
@@ -57,9 +36,9 @@ class TestLocks:
     @each_lock
     @pytest.mark.parametrize("tombstone_ms", [0, TOMBSTONE])
     async def test_a_release_nobody_may_be_told_of(
-        self, poor: Scripts, redis: Redis, forbid: Forbid, kind: str, tombstone_ms: int
+        self, poor_scripts: Scripts, redis: Redis, forbid: Forbid, kind: str, tombstone_ms: int
     ) -> None:
-        lock = LOCKS[kind](poor)
+        lock = LOCKS[kind](poor_scripts)
         await lock.acquire(A)
         if kind == "fair":
             await lock.acquire(B)
@@ -70,9 +49,9 @@ class TestLocks:
     @each_lock
     @pytest.mark.parametrize("command", ["-del", "-set"])
     async def test_an_undo_without_a_command(
-        self, poor: Scripts, redis: Redis, forbid: Forbid, kind: str, command: str
+        self, poor_scripts: Scripts, redis: Redis, forbid: Forbid, kind: str, command: str
     ) -> None:
-        lock = LOCKS[kind](poor)
+        lock = LOCKS[kind](poor_scripts)
         await lock.acquire(A)
         await forbid(command)
         if command == "-set":
@@ -90,9 +69,9 @@ class TestLocks:
         ],
     )
     async def test_a_re_entry_and_a_partial_release_without_a_command(
-        self, poor: Scripts, redis: Redis, forbid: Forbid, kind: str, command: str
+        self, poor_scripts: Scripts, redis: Redis, forbid: Forbid, kind: str, command: str
     ) -> None:
-        lock = LOCKS[kind](poor)
+        lock = LOCKS[kind](poor_scripts)
         await lock.acquire(A)
         await lock.acquire(A, 2)
         await forbid(command)
@@ -102,9 +81,9 @@ class TestLocks:
 
     @pytest.mark.parametrize("tombstone_ms", [0, TOMBSTONE])
     async def test_a_reader_that_is_not_the_last_needs_no_channel(
-        self, poor: Scripts, redis: Redis, forbid: Forbid, tombstone_ms: int
+        self, poor_scripts: Scripts, redis: Redis, forbid: Forbid, tombstone_ms: int
     ) -> None:
-        rw = ReadWriteScripts(poor, b"k")
+        rw = ReadWriteScripts(poor_scripts, b"k")
         await rw.read.acquire(A)
         await rw.read.acquire(B)
         await forbid("resetchannels")
@@ -124,31 +103,31 @@ class TestLocks:
     )
     async def test_a_first_acquire_without_a_command(
         self,
-        poor: Scripts,
+        poor_scripts: Scripts,
         redis: Redis,
         forbid: Forbid,
         kind: str,
         command: str,
         tombstone_ms: int,
     ) -> None:
-        lock = LOCKS[kind](poor)
+        lock = LOCKS[kind](poor_scripts)
         await lock.release(B, tombstone_ms=tombstone_ms)
         await forbid(command)
         await refused(redis, lock.acquire(A))
 
     async def test_a_downgrade_nobody_may_be_told_of(
-        self, poor: Scripts, redis: Redis, forbid: Forbid
+        self, poor_scripts: Scripts, redis: Redis, forbid: Forbid
     ) -> None:
-        rw = ReadWriteScripts(poor, b"k")
+        rw = ReadWriteScripts(poor_scripts, b"k")
         await rw.write.acquire(A)
         await rw.read.acquire(A)
         await forbid("resetchannels")
         await refused(redis, rw.write.release(A, tombstone_ms=TOMBSTONE))
 
     async def test_a_dead_head_whose_heir_may_not_be_told(
-        self, poor: Scripts, redis: Redis, forbid: Forbid
+        self, poor_scripts: Scripts, redis: Redis, forbid: Forbid
     ) -> None:
-        fair = FairScripts(poor)
+        fair = FairScripts(poor_scripts)
         await fair.acquire(A)
         await fair.acquire(B)
         await fair.acquire(C)
@@ -164,8 +143,8 @@ class TestSemaphores:
     """Five permits, of which three went to holders whose leases are over."""
 
     @pytest_asyncio.fixture
-    async def plain(self, poor: Scripts) -> SemaphoreScripts:
-        semaphore = SemaphoreScripts(poor)
+    async def plain(self, poor_scripts: Scripts) -> SemaphoreScripts:
+        semaphore = SemaphoreScripts(poor_scripts)
         await semaphore.start(5)
         await semaphore.acquire(A, 3)
         await semaphore.acquire(C, 2)
@@ -173,8 +152,8 @@ class TestSemaphores:
         return semaphore
 
     @pytest_asyncio.fixture
-    async def permits(self, poor: Scripts) -> ExpirableScripts:
-        semaphore = ExpirableScripts(poor)
+    async def permits(self, poor_scripts: Scripts) -> ExpirableScripts:
+        semaphore = ExpirableScripts(poor_scripts)
         await semaphore.start(5)
         await semaphore.acquire(P + Q)
         await semaphore.acquire(R)
@@ -183,9 +162,9 @@ class TestSemaphores:
     COMMANDS = ("resetchannels", "-incrby", "-zadd", "-hset", "-zrem", "-hdel")
 
     @pytest_asyncio.fixture
-    async def alone(self, poor: Scripts) -> SemaphoreScripts:
+    async def alone(self, poor_scripts: Scripts) -> SemaphoreScripts:
         """A semaphore of which one owner has units."""
-        semaphore = SemaphoreScripts(poor)
+        semaphore = SemaphoreScripts(poor_scripts)
         await semaphore.start(5)
         await semaphore.acquire(A, 2)
         return semaphore
@@ -219,9 +198,9 @@ class TestSemaphores:
 
     @pytest.mark.parametrize("rule", ["-incrby", "-zadd", "-hset", "-time", "-pttl"])
     async def test_the_first_owner_gets_nothing(
-        self, poor: Scripts, redis: Redis, forbid: Forbid, rule: str
+        self, poor_scripts: Scripts, redis: Redis, forbid: Forbid, rule: str
     ) -> None:
-        semaphore = SemaphoreScripts(poor)
+        semaphore = SemaphoreScripts(poor_scripts)
         await semaphore.start(5)
         await forbid(rule)
         await refused(redis, semaphore.acquire(A, 2))
@@ -273,13 +252,13 @@ class TestSemaphores:
             await refused(redis, plain.drain())
 
     async def test_making_one_nobody_may_be_told_of(
-        self, poor: Scripts, redis: Redis, forbid: Forbid
+        self, poor_scripts: Scripts, redis: Redis, forbid: Forbid
     ) -> None:
         await forbid("resetchannels")
-        await refused(redis, SemaphoreScripts(poor).set(3))
-        await refused(redis, SemaphoreScripts(poor).acquire(start_units=3))
-        await refused(redis, ExpirableScripts(poor).set(3))
-        await refused(redis, ExpirableScripts(poor).acquire(P, start_units=3))
+        await refused(redis, SemaphoreScripts(poor_scripts).set(3))
+        await refused(redis, SemaphoreScripts(poor_scripts).acquire(start_units=3))
+        await refused(redis, ExpirableScripts(poor_scripts).set(3))
+        await refused(redis, ExpirableScripts(poor_scripts).acquire(P, start_units=3))
 
     @pytest.mark.parametrize("rule", ["resetchannels", "-incrby", "-zrem", "-zadd"])
     async def test_permits_with_ids(

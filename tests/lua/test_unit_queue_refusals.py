@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 
 import pytest
@@ -10,9 +10,9 @@ import pytest_asyncio
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.fixtures.redis_server import url_of_user
+from tests.lua.conftest import Forbid
 from tests.lua.test_golden_vectors import listening
-from tests.support.scripts.calls import Scripts, ask
+from tests.support.scripts.calls import Scripts
 from tests.support.scripts.client_queue import NEWCOMER, X, Y
 from tests.support.scripts.unit_queue import FULL, UnitQueue, in_line
 
@@ -21,8 +21,6 @@ KINDS = ["plain", "with ids"]
 QUEUE_NEEDS = ["-zrange", "-zcard", "-zrangebyscore", "-zadd", "-exists", "own channels"]
 #: What an acquire uses of the queue and of the semaphore.
 ACQUIRE_USES = [*QUEUE_NEEDS, "-zrem", "-hset", "-incrby", "-pexpire", "-time", "-hgetall", "-get"]
-
-Forbid = Callable[[str], Awaitable[UnitQueue]]
 
 
 @pytest_asyncio.fixture(params=KINDS)
@@ -38,30 +36,21 @@ async def queue(
     await redis.flushdb()
 
 
-@pytest_asyncio.fixture
-async def forbid(queue: UnitQueue, redis: Redis, server_url: str) -> AsyncIterator[Forbid]:
-    """Return the same semaphore, as a user that lacks a command, or all but the common channel."""
-    await ask(redis, "ACL", "SETUSER", "poor", "on", "nopass", "~*", "&*", "+@all")
-    async with Redis.from_url(url_of_user(server_url, "poor")) as client:
-
-        async def forbid(rule: str) -> UnitQueue:
-            rules = ["resetchannels", b"&" + queue.channel] if rule == "own channels" else [rule]
-            await ask(redis, "ACL", "SETUSER", "poor", *rules)
-            return UnitQueue(await Scripts.on(client), queue.kind)
-
-        yield forbid
-    await ask(redis, "ACL", "DELUSER", "poor")
+@pytest.fixture
+def poor(queue: UnitQueue, poor_scripts: Scripts) -> UnitQueue:
+    """The same semaphore, as a user that lacks what `forbid` names."""
+    return UnitQueue(poor_scripts, queue.kind)
 
 
 @pytest.mark.parametrize("rule", [*QUEUE_NEEDS, "-time"])
 @pytest.mark.parametrize("first", [X, "dead"])
 async def test_a_holder_releases_all_the_same(
-    queue: UnitQueue, forbid: Forbid, rule: str, first: str
+    queue: UnitQueue, poor: UnitQueue, forbid: Forbid, rule: str, first: str
 ) -> None:
     if rule == "-time" and queue.kind == "with ids":
         pytest.skip("a permit with an id is looked at with the time")
     await in_line(queue, first, Y)
-    poor = await forbid(rule)
+    await forbid(rule, queue.channel)
     assert await poor.release(FULL) is not None
     assert await queue.semaphore.value() == 1
     assert await queue.total() == 3
@@ -71,12 +60,12 @@ async def test_a_holder_releases_all_the_same(
 @pytest.mark.parametrize("client", [X, NEWCOMER])
 @pytest.mark.parametrize("called", [False, True])
 async def test_an_acquire_takes_all_or_nothing(
-    queue: UnitQueue, forbid: Forbid, rule: str, client: str, called: bool
+    queue: UnitQueue, poor: UnitQueue, forbid: Forbid, rule: str, client: str, called: bool
 ) -> None:
     await in_line(queue, X, Y)
     await queue.release(FULL) if called else await queue.gives(1)
     before = await queue.semaphore.value(), await queue.total()
-    poor = await forbid(rule)
+    await forbid(rule, queue.channel)
     try:
         reply = await poor.asks(client, number=2)
     except ResponseError:

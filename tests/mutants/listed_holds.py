@@ -53,7 +53,7 @@ HOLDS = (
         _HOLD,
         "                return self.reentries\n            self._review()",
         "                return self.reentries",
-        ("tests/primitives/test_lock.py::test_watchdog_of_an_inner_hold_ends_with_it",),
+        ("tests/unit/test_hold.py",),
     ),
     Mutant(
         "the end of an inner lease does not reach Redis",

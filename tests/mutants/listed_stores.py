@@ -15,7 +15,7 @@ _POSTGRES = "redisson_py/_stores/postgres/store.py"
 _POSTGRES_SQL = "redisson_py/_stores/postgres/sql.py"
 
 _CARRIED = "tests/unit/test_carrier.py"
-_CONTRACT = "tests/stores/test_contract.py"
+_CANCELLATION = "tests/contract/test_cancellation.py"
 _LATE_LEASES = "tests/stores/test_late_leases.py"
 _ETCD_TESTS = "tests/stores/etcd/test_store.py"
 _ETCD_TRAPS = "tests/stores/etcd/test_traps.py"
@@ -37,7 +37,7 @@ STORES = (
         _CARRIER,
         "line is not None and not (line.kept or line.unsure):",
         "line is not None:",
-        (f"{_CONTRACT}::test_a_cancelled_acquire_leaves_nothing",),
+        (f"{_CANCELLATION}::test_ask_in_flight_is_undone",),
     ),
     Mutant(
         "a release that failed oddly is not repeated",

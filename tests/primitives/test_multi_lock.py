@@ -21,7 +21,6 @@ from redisson_py.composite.red_lock import RedLock
 from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
 from tests.support.counting import Counted
-from tests.support.kinds import in_a_task
 from tests.support.leases import assert_left, renew_now
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import until, until_async, until_listening
@@ -190,26 +189,6 @@ async def test_timeout_is_for_the_whole_and_leaves_nothing(
         assert await held(redis) == [True] * 3
 
 
-async def test_one_of_ten_wins_and_the_others_hear_at_once(client: Redisson) -> None:
-    lock = multi(client)
-    leases = await asyncio.gather(*(in_a_task(lock.try_acquire(lease_time=10)) for _ in range(10)))
-    (lease,) = [each for each in leases if each is not None]
-    await lease.release()
-
-
-async def test_reentry_counts(client: Redisson, redis: Redis) -> None:
-    lock = multi(client)
-    async with lock:
-        async with lock, lock._members[0]:
-            assert await lock.hold_count() == 2
-            assert await lock._members[0].hold_count() == 3
-            assert await in_a_task(lock.try_acquire()) is None
-            assert await in_a_task(lock.owned()) is False
-        assert await lock.hold_count() == 1
-        assert await held(redis) == [True] * 3
-    assert await held(redis) == [False] * 3
-
-
 async def test_member_that_is_held_is_kept_after_the_release(client: Redisson) -> None:
     lock = multi(client)
     async with lock._members[1]:
@@ -254,15 +233,6 @@ async def test_red_lock_that_is_busy_keeps_nothing_of_the_others(
         assert lease.remaining < 5
         assert_left(lease.remaining, 5, began)
         assert await lock.hold_count() == 1
-
-
-async def test_members_are_named_by_the_arguments_of_a_call(client: Redisson, redis: Redis) -> None:
-    @MultiLock(client.get_lock("{one}"), client.get_lock("{other}"))
-    async def transfer(one: str, other: str) -> list[bool]:
-        return await held(redis)
-
-    assert await transfer("c", "a") == [True, False, True]
-    assert await held(redis) == [False] * 3
 
 
 # Against deadlock.

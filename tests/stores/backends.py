@@ -33,12 +33,14 @@ class Backend(ABC):
             rely on no more than one renewal.
         forks: Its client works in a process that was forked after one was used.
         session: Seconds after which it frees what a client held that died.
+        precision: By how many seconds what it says of a lease may differ.
     """
 
     polls = False
     ends_leases = True
     forks = True
     session = CLIENT_LEASE
+    precision = 0.0
 
     def __init__(self) -> None:
         self.running = ExitStack()
@@ -143,6 +145,7 @@ class EtcdBackend(Backend):
     """One member of etcd."""
 
     forks = False
+    precision = 1.0
 
     def __init__(self) -> None:
         from tests.stores.etcd.server import EtcdServer

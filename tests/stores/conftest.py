@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from subprocess import CalledProcessError
 from typing import Any
@@ -13,8 +13,9 @@ import pytest_asyncio
 
 from redisson_py import Redisson
 from redisson_py._engine.context import Context
+from tests.fixtures.backends import Running
 from tests.stores import builds
-from tests.stores.backends import BACKENDS, Backend, started
+from tests.stores.backends import BACKENDS, Backend
 from tests.stores.traces import Loops
 from tests.support.any_client import Client
 from tests.support.waiting import set_safety_poll, until
@@ -32,26 +33,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
                 build()
 
 
-@pytest.fixture(scope="session")
-def servers() -> Iterator[dict[str, Backend]]:
-    """The stores whose servers run."""
-    found: dict[str, Backend] = {}
-    yield found
-    for backend in found.values():
-        backend.close()
-
-
 @pytest.fixture(params=BACKENDS)
-def backend(request: pytest.FixtureRequest, servers: dict[str, Backend]) -> Backend:
+def backend(request: pytest.FixtureRequest, running_backend: Running) -> Backend:
     """One store after the other."""
-    return running(servers, request.param)
-
-
-def running(servers: dict[str, Backend], name: str) -> Backend:
-    """Return a store, whose server is started if it does not run yet."""
-    if name not in servers:
-        servers[name] = started(name)
-    return servers[name]
+    return running_backend(request.param)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from redisson_py import Lease
 from redisson_py.etcd import Etcd
 from redisson_py.zookeeper import StoreReadLock, StoreReadWriteLock, StoreWriteLock, ZooKeeper
-from tests.stores.test_contract import SOON
+from tests.stores.faults_scene import SOON
 from tests.support.waiting import until_async
 
 #: The stores that have it, and their clients.

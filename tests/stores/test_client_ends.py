@@ -17,9 +17,10 @@ import pytest
 
 from redisson_py import ClientClosedError, ConnectionLostError
 from tests.stores.backends import Backend, Client
+from tests.stores.conftest import NewClient
 from tests.stores.traces import SOON, Loops, nothing_left
 from tests.support import repository
-from tests.support.waiting import until
+from tests.support.waiting import until, until_waiting
 
 #: Has no default, as many have that a filter of log records reads.
 who: ContextVar[str] = ContextVar("who")
@@ -313,3 +314,35 @@ def test_background_tasks_have_the_context_of_where_it_was_made(
     ours = {name: each for name, each in seen.items() if "test_" not in name}
     assert ours
     assert all(each == {"maker"} for each in ours.values()), ours
+
+
+async def test_a_closing_client_gives_everything_back(
+    new_client: NewClient, other: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = new_client()
+    lease = await client.get_lock("k").acquire()
+    waiter = asyncio.create_task(client.get_lock("k").acquire())
+    await until_waiting(client, 1)
+    await client.aclose()
+    await client.aclose()
+    with pytest.raises(ClientClosedError):
+        await waiter
+    with pytest.raises(ClientClosedError):
+        await client.get_lock("k").acquire()
+    assert lease.lost
+    assert "closing while still holding lock 'k'" in caplog.text
+    async with asyncio.timeout(SOON):
+        async with other.get_lock("k"):
+            pass
+
+
+async def test_a_closed_client_opens_again_with_a_new_id(new_client: NewClient) -> None:
+    client = new_client()
+    async with client:
+        before = client.id
+        async with client.get_lock("k"):
+            pass
+    async with client:
+        assert client.id != before
+        async with client.get_lock("k") as lease:
+            assert lease.owner.startswith(client.id)

@@ -1,4 +1,4 @@
-"""Forced releases in a database that are sent twice, or arrive late, on real servers."""
+"""Forced releases that are sent twice, arrive late or overtake an answer, on real servers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,16 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from redisson_py import Redisson
 from redisson_py._stores.contract import State
 from redisson_py._stores.mysql import MySQLStore
 from redisson_py._stores.mysql.connections import Answer as MySQLAnswer
 from redisson_py._stores.mysql.connections import Connections as MySQLConnections
 from redisson_py._stores.postgres import PostgresStore, sql
 from tests.fixtures.redis_server import unavailable
+from tests.stores.backends import Client
+from tests.stores.conftest import NewClient
+from tests.stores.faults_scene import SOON
 from tests.stores.mysql import scene as mysql_scene
 from tests.stores.mysql.server import MariaDB, MariaDBNotFoundError, running_mariadb
 from tests.stores.postgres import scene as postgres_scene
@@ -121,3 +125,35 @@ async def test_mysql_tells_that_it_was_held_though_sent_twice(
     assert await in_mysql.force_release("twice", soon())
     monkeypatch.undo()
     assert not await in_mysql.force_release("twice", soon())
+
+
+async def test_a_forced_release_finds_a_grant_whose_answer_is_under_way(
+    new_client: NewClient, other: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With several connections answers come in another order than the requests were served."""
+    # No renewal is due before the end of the test.
+    client = new_client(lease_time=4 * SOON)
+    granted, may_come = asyncio.Event(), asyncio.Event()
+    if isinstance(client, Redisson):
+        pytest.skip("one connection: the answers keep their order")
+    store = client._executor.carrier.store
+    ask = store.ask
+
+    async def ask_slowly(*arguments: Any, **options: Any) -> Any:
+        answer = await ask(*arguments, **options)
+        granted.set()
+        await may_come.wait()
+        return answer
+
+    async with client.get_lock("first"):
+        pass
+    monkeypatch.setattr(store, "ask", ask_slowly)
+    acquiring = asyncio.create_task(client.get_lock("k").acquire())
+    await granted.wait()
+    assert await client.get_lock("k").force_release()
+    taken = await other.get_lock("k").acquire(timeout=SOON)
+    may_come.set()
+    lease = await acquiring
+    async with asyncio.timeout(SOON):
+        await lease.wait_lost()
+    await taken.release()

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
+from tests.fixtures.backends import Running
 from tests.stores.backends import Backend
-from tests.stores.conftest import running
 from tests.support import fork_beside_first_use
 
 #: How many forks, each during another import.
@@ -100,9 +100,9 @@ def store(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def its_backend(store: str, servers: dict[str, Backend]) -> Backend:
+def its_backend(store: str, running_backend: Running) -> Backend:
     """Its server."""
-    return running(servers, store)
+    return running_backend(store)
 
 
 def test_a_child_that_was_forked_during_any_import_makes_a_client_and_locks(

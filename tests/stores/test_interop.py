@@ -17,9 +17,10 @@ import pytest
 
 from redisson_py import AcquireTimeoutError, LeaseLostError
 from redisson_py._stores.locks import StoreLock
+from tests.fixtures.backends import Running
 from tests.fixtures.redis_server import unavailable
 from tests.stores import workers
-from tests.stores.backends import LEASE, Backend, started
+from tests.stores.backends import LEASE, Backend
 from tests.stores.builds import ProgramNotFoundError
 from tests.stores.conftest import NewClient
 from tests.stores.workers import Worker, WorkerError
@@ -42,10 +43,8 @@ def store(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def backend(store: str, servers: dict[str, Backend]) -> Backend:
-    if store not in servers:
-        servers[store] = started(store)
-    return servers[store]
+def backend(store: str, running_backend: Running) -> Backend:
+    return running_backend(store)
 
 
 @pytest.fixture(scope="module")

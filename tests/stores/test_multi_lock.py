@@ -21,8 +21,9 @@ from redisson_py import (
     RedLock,
 )
 from redisson_py._engine.invariants import check_client
+from tests.fixtures.backends import Running
 from tests.stores.backends import BACKENDS, CLIENT_LEASE, Backend, Client
-from tests.stores.conftest import assert_idle, running
+from tests.stores.conftest import assert_idle
 from tests.support.cancellation_sweep import Probe, Swept, sweep
 from tests.support.waiting import until, until_async
 
@@ -88,9 +89,9 @@ class Mix:
 
 
 @pytest.fixture(params=MIXES, ids="-".join)
-def backends(request: pytest.FixtureRequest, servers: dict[str, Backend]) -> list[Backend]:
+def backends(request: pytest.FixtureRequest, running_backend: Running) -> list[Backend]:
     """Some stores."""
-    return [running(servers, name) for name in request.param]
+    return [running_backend(name) for name in request.param]
 
 
 @pytest_asyncio.fixture
@@ -121,11 +122,11 @@ async def test_it_holds_all_or_nothing(mix: Mix) -> None:
 
 
 async def test_a_client_of_redis_makes_one_with_members_elsewhere(
-    servers: dict[str, Backend],
+    running_backend: Running,
 ) -> None:
     async with contextlib.AsyncExitStack() as stack:
         clients: list[Any] = [
-            await stack.enter_async_context(running(servers, name).client())
+            await stack.enter_async_context(running_backend(name).client())
             for name in ("redis", "postgres", "etcd")
         ]
         redis, postgres, etcd = clients

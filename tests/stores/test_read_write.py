@@ -10,18 +10,19 @@ import pytest
 
 from redisson_py import AcquireTimeoutError, LeaseLostError
 from redisson_py.zookeeper import StoreReadWriteLock
+from tests.fixtures.backends import Running
 from tests.stores.backends import Backend
-from tests.stores.conftest import NewClient, running
+from tests.stores.conftest import NewClient
+from tests.stores.faults_scene import SOON
 from tests.stores.read_write_support import STORES, Client, Side, enter, held, waits
-from tests.stores.test_contract import SOON, is_waiting
-from tests.support.waiting import until
+from tests.support.waiting import until, until_waiting
 
 pytestmark = pytest.mark.usefixtures("no_polls")
 
 
 @pytest.fixture(params=STORES)
-def backend(request: pytest.FixtureRequest, servers: dict[str, Backend]) -> Backend:
-    return running(servers, request.param)
+def backend(request: pytest.FixtureRequest, running_backend: Running) -> Backend:
+    return running_backend(request.param)
 
 
 @pytest.fixture
@@ -178,7 +179,7 @@ async def test_a_downgrade_passes_nothing_on(passing: Client) -> None:
     reading = await lock.read_lock().acquire()
     # A task of this client, to which the write hold would be passed.
     writer = asyncio.create_task(lock.write_lock().acquire())
-    await is_waiting(passing, 1)
+    await until_waiting(passing, 1)
     await writing.release()
     await waits(lock, 1)
     seen = await lock.inspect()
@@ -194,7 +195,7 @@ async def test_a_write_hold_is_passed_on(passing: Client) -> None:
     lock = passing.get_read_write_lock("k")
     first = await lock.write_lock().acquire()
     writer = asyncio.create_task(lock.write_lock().acquire())
-    await is_waiting(passing, 1)
+    await until_waiting(passing, 1)
     await first.release()
     async with asyncio.timeout(SOON):
         second = await writer

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from redisson_py.zookeeper import StoreReadWriteLock
+from tests.fixtures.backends import Running
 from tests.fixtures.redis_server import unavailable
 from tests.stores import workers
 from tests.stores.backends import Backend
 from tests.stores.builds import ProgramNotFoundError
-from tests.stores.conftest import running
 from tests.stores.read_write_support import STORES, Client
 from tests.stores.test_interop import LONG
 from tests.stores.workers import Worker
@@ -35,8 +35,8 @@ def store(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def backend(store: str, servers: dict[str, Backend]) -> Backend:
-    return running(servers, store)
+def backend(store: str, running_backend: Running) -> Backend:
+    return running_backend(store)
 
 
 @pytest.fixture(scope="module")

@@ -9,17 +9,18 @@ import pytest
 
 from redisson_py import FencedLease, LeaseLostError
 from redisson_py.zookeeper import StoreReadWriteLock
+from tests.fixtures.backends import Running
 from tests.stores.backends import Backend, EtcdBackend
-from tests.stores.conftest import NewClient, running
+from tests.stores.conftest import NewClient
+from tests.stores.faults_scene import SOON
 from tests.stores.read_write_support import STORES, Client, held, waits
-from tests.stores.test_contract import SOON
 
 pytestmark = pytest.mark.usefixtures("no_polls")
 
 
 @pytest.fixture(params=STORES)
-def backend(request: pytest.FixtureRequest, servers: dict[str, Backend]) -> Backend:
-    return running(servers, request.param)
+def backend(request: pytest.FixtureRequest, running_backend: Running) -> Backend:
+    return running_backend(request.param)
 
 
 @pytest.fixture

@@ -12,8 +12,9 @@ import pytest_asyncio
 from redisson_py import Lease, LeaseLostError
 from redisson_py.testing import FaultProxy
 from redisson_py.zookeeper import StoreReadWriteLock
+from tests.fixtures.backends import Running
 from tests.stores.backends import LEASE, Backend
-from tests.stores.conftest import NewClient, running
+from tests.stores.conftest import NewClient
 from tests.stores.faults_scene import proxied
 from tests.stores.read_write_support import STORES, Client, waits
 from tests.support.waiting import until, until_async
@@ -23,8 +24,8 @@ LONG = 20.0
 
 
 @pytest.fixture(params=STORES)
-def backend(request: pytest.FixtureRequest, servers: dict[str, Backend]) -> Backend:
-    return running(servers, request.param)
+def backend(request: pytest.FixtureRequest, running_backend: Running) -> Backend:
+    return running_backend(request.param)
 
 
 @pytest_asyncio.fixture

@@ -1,13 +1,16 @@
-"""Spans of locks in other stores say which store it is."""
+"""What listeners hear of locks in other stores, and spans, which say which store it is."""
 
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
 from redisson_py import Listener, Listeners, WaitStartedEvent
-from tests.stores.backends import Backend
+from tests.stores.backends import Backend, Client
+from tests.stores.conftest import NewClient
+from tests.support.waiting import until
 
 SYSTEMS = {
     "RedisBackend": "redis",
@@ -51,3 +54,21 @@ async def test_spans_name_the_store(backend: Backend) -> None:
     for span in spans:
         assert span.attributes is not None
         assert span.attributes["db.system.name"] == SYSTEMS[type(backend).__name__]
+
+
+async def test_listeners_and_statistics(new_client: NewClient, other: Client) -> None:
+    heard: list[str] = []
+
+    told = [name for name in vars(Listener) if not name.startswith("_")]
+    notes = {name: lambda event, name=name: heard.append(name) for name in told}
+    client = new_client(listener=SimpleNamespace(**notes))
+    lease = await other.get_lock("k").acquire()
+    waiter = asyncio.create_task(client.get_lock("k").acquire())
+    await until(lambda: heard)
+    await lease.release()
+    await (await waiter).release()
+    assert heard == ["wait_started", "wait_ended", "acquired", "released"]
+    statistics = client.statistics()
+    assert (statistics.acquires, statistics.waits, statistics.held_leases) == (1, 1, 0)
+    assert statistics.commands_sent >= 2
+    await client.ping()

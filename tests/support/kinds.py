@@ -22,7 +22,8 @@ from tests.support.leases import renew_now, renewed_at_once
 from tests.support.waiting import until, until_async
 
 T = TypeVar("T")
-Clients = Sequence[Redisson]
+#: Clients of Redis, or of one other store.
+Clients = Sequence[Any]
 #: Makes a lock or a semaphore: clients (one for each server), name, permits.
 Make = Callable[[Clients, str, int], Any]
 #: Makes one for one client, on the key `k`: `make(client)`, or another with `make(client, "name")`.
@@ -46,6 +47,10 @@ class Kind:
         servers: The number of servers that it uses.
         members: The number of single-server locks that it consists of.
         composite: Whether it is made of other locks, and keeps nothing of its own in Redis.
+        store: The backend that keeps it.
+        ends_leases: Whether the server ends a lease by time. If not, the client renews the hold
+            until then, and can rely on no more than one renewal.
+        fenced: Whether its leases have a fencing token.
     """
 
     make: Make
@@ -60,6 +65,9 @@ class Kind:
     servers: int = 1
     members: int = 1
     composite: bool = False
+    store: str = "redis"
+    ends_leases: bool = True
+    fenced: bool = False
 
     def one(self, client: Redisson, name: str = "") -> Any:
         """Return one of this kind, of one permit if it has permits, on the server of a client."""
@@ -139,7 +147,7 @@ KINDS: dict[str, Kind] = {
         lambda clients, name, _: clients[0].get_lock(name, reentrant=False), reentrant=False
     ),
     "fair_lock": Kind(lambda clients, name, _: clients[0].get_fair_lock(name), passes=False),
-    "fenced_lock": Kind(lambda clients, name, _: clients[0].get_fenced_lock(name)),
+    "fenced_lock": Kind(lambda clients, name, _: clients[0].get_fenced_lock(name), fenced=True),
     "read_lock": Kind(
         lambda clients, name, _: clients[0].get_read_write_lock(name).read_lock(),
         rival=lambda clients, name, _: clients[0].get_read_write_lock(name).write_lock(),
@@ -169,6 +177,48 @@ KINDS: dict[str, Kind] = {
         shared=True,
     ),
 }
+
+
+def _kinds_of(
+    store: str, *, ends_leases: bool = True, many_tokens: bool = True, two_sides: bool = False
+) -> dict[str, Kind]:
+    """Return the kinds of a store that others have as well."""
+    made = {
+        name: replace(KINDS[name], store=store, ends_leases=ends_leases)
+        for name in ("lock", "non_reentrant_lock", "fenced_lock")
+    }
+    if not many_tokens:
+        # A grant has one token, and each holder needs its own.
+        made["fenced_lock"] = replace(made["fenced_lock"], passes=False)
+    if two_sides:
+        # The client ends what it holds of them, in every store.
+        for name in ("read_lock", "write_lock"):
+            made[name] = replace(KINDS[name], store=store, ends_leases=False)
+    return {f"{name}_in_{store}": kind for name, kind in made.items()}
+
+
+#: Those of other stores.
+STORE_KINDS: dict[str, Kind] = {
+    **_kinds_of("postgres"),
+    **_kinds_of("mysql"),
+    **_kinds_of("etcd", many_tokens=False, two_sides=True),
+    "candidate_in_etcd": Kind(
+        lambda clients, name, _: clients[0].get_election(name)._candidate(b"value"),
+        reentrant=False,
+        # Each has a key of its own, with its value.
+        passes=False,
+        store="etcd",
+        fenced=True,
+    ),
+    **_kinds_of("zookeeper", ends_leases=False, many_tokens=False, two_sides=True),
+    "semaphore_mutex_in_zookeeper": Kind(
+        lambda clients, name, _: clients[0].get_semaphore_mutex(name),
+        reentrant=False,
+        store="zookeeper",
+        ends_leases=False,
+    ),
+}
+STORES = ["redis", *dict.fromkeys(kind.store for kind in STORE_KINDS.values())]
 
 #: Both permits at once: the number of permits that a call takes is not that of their holders.
 TWO_AT_ONCE = replace(KINDS["semaphore"], units=2)
@@ -209,17 +259,17 @@ class Party:
     @property
     def held(self) -> int:
         """How many leases it holds, members of composite locks included."""
-        return sum(each.statistics().held_leases for each in self.clients)
+        return sum([each.statistics().held_leases for each in self.clients])
 
     @property
     def waiters(self) -> int:
         """How many of its tasks wait."""
-        return max(each.statistics().waiters for each in self.clients)
+        return max([int(each.statistics().waiters) for each in self.clients])
 
     @property
     def renewals(self) -> int:
         """The lowest number of renewals of any of its clients."""
-        return min(each.statistics().renewals for each in self.clients)
+        return min([int(each.statistics().renewals) for each in self.clients])
 
     def renew_now(self) -> None:
         """Have every client renew what it holds at once: a loss is found now."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import functools
 import inspect
@@ -251,35 +250,6 @@ class TestManners:
             return await report(*args, **kwargs)
 
         assert await name_for("{day}:{part}", logged, part=2, day="monday") == "'monday:2'"
-
-    async def test_result_and_error_go_through_the_block(self) -> None:
-        lock = FakeLock("{day}")
-        assert await lock(report)("monday", fast=True) == "monday/1/True"
-
-        @lock
-        async def fail(day: str) -> None:
-            raise ZeroDivisionError(day)
-
-        with pytest.raises(ZeroDivisionError, match="friday"):
-            await fail("friday")
-        assert lock.notes == [
-            "enter 'monday'",
-            "leave 'monday' NoneType",
-            "enter 'friday'",
-            "leave 'friday' ZeroDivisionError",
-        ]
-
-    async def test_calls_at_once_have_blocks_of_their_own(self) -> None:
-        made: list[FakeLock] = []
-
-        def make_block(fill: Fill) -> FakeLock:
-            made.append(FakeLock(fill("{day}")))
-            return made[-1]
-
-        work = decorate(["{day}"], report, make_block)
-        assert made == []
-        await asyncio.gather(work("a"), work("b"), work("b"))
-        assert sorted(block.notes[0] for block in made) == ["enter 'a'", "enter 'b'", "enter 'b'"]
 
     async def test_annotations_are_not_evaluated(self) -> None:
         text = "async def work(day: Missing) -> Missing: return day"

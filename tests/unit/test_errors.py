@@ -74,16 +74,6 @@ def test_each_is_what_the_api_says_and_says_when(error: type[Exception]) -> None
     assert error.__doc__.startswith("Base of" if error is RedissonError else "Raised when")
 
 
-def test_a_timeout_is_caught_as_the_builtin_one() -> None:
-    with pytest.raises(TimeoutError):
-        raise AcquireTimeoutError("busy")
-
-
-def test_a_lost_connection_is_no_oserror() -> None:
-    # `except OSError` around a block must not take the loss of Redis for its own trouble.
-    assert not issubclass(ConnectionLostError, OSError)
-
-
 def test_attributes_are_for_machines() -> None:
     quorum = QuorumError("too few", {"a": "busy"})
     lost = LeaseLostError("lock 'orders' was lost", "orders", "c:1", 1.5, "expired")

@@ -9,11 +9,11 @@ import pytest
 import pytest_asyncio
 
 from redisson_py.etcd import Election
+from tests.fixtures.backends import Running
 from tests.fixtures.redis_server import unavailable
 from tests.stores import workers
 from tests.stores.backends import Backend
 from tests.stores.builds import ProgramNotFoundError
-from tests.stores.conftest import running
 from tests.stores.election_support import election_of
 from tests.stores.etcd.client import (
     Client,
@@ -39,8 +39,8 @@ def go(backend: Backend) -> Iterator[Worker]:
 
 
 @pytest.fixture
-def backend(servers: dict[str, Backend]) -> Backend:
-    return running(servers, "etcd")
+def backend(running_backend: Running) -> Backend:
+    return running_backend("etcd")
 
 
 @pytest_asyncio.fixture

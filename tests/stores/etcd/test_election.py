@@ -1,12 +1,11 @@
-"""An election in etcd: it is a lock, and its leader says something."""
+"""An election in etcd: its leader says something. tests/contract says that it is a lock."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import inspect
 import itertools
-from typing import Any, Self
+from typing import Any
 
 import pytest
 
@@ -19,7 +18,6 @@ from redisson_py import (
 )
 from redisson_py._stores.etcd import messages
 from redisson_py.etcd import Election, Leader, Leadership
-from tests.stores import test_contract as contract
 from tests.stores.backends import CLIENT_LEASE, Backend
 from tests.stores.conftest import NewClient
 from tests.stores.election_support import election_of, leading, queued
@@ -28,19 +26,6 @@ from tests.stores.etcd.server import EtcdServer
 from tests.support.waiting import until, until_async
 
 _numbers = itertools.count(1)
-
-#: Of the names of kinds and classes, of a reentrant lock, and of one in several event loops.
-NOT_OF_ELECTIONS = {
-    "test_a_block_holds_it_and_its_end_frees_it",
-    "test_a_closing_client_gives_everything_back",
-    "test_the_holder_may_enter_again",
-    "test_a_client_moves_to_the_next_event_loop",
-}
-CONTRACT = [
-    each
-    for name, each in vars(contract).items()
-    if name.startswith("test_") and name not in NOT_OF_ELECTIONS
-]
 
 
 @pytest.fixture
@@ -52,39 +37,6 @@ def server(backend: Backend) -> EtcdServer:
 @pytest.fixture
 def name() -> str:
     return f"/leaders/{next(_numbers)}"
-
-
-class Campaigning:
-    """A client whose locks are what campaigns acquire."""
-
-    def __init__(self, client: Any) -> None:
-        self._campaigning = client
-
-    def get_lock(self, name: str, *, reentrant: bool = True) -> Any:
-        return self._campaigning.get_election(name)._candidate(b"value")
-
-    get_fenced_lock = get_lock
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._campaigning, name)
-
-    async def __aenter__(self) -> Self:
-        await self._campaigning.__aenter__()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._campaigning.aclose()
-
-
-@pytest.mark.usefixtures("old_busy_counts")
-@pytest.mark.parametrize("each", CONTRACT, ids=lambda each: each.__name__)
-async def test_what_a_lock_promises(each: Any, new_client: NewClient, backend: Backend) -> None:
-    def campaigning(**options: Any) -> Campaigning:
-        return Campaigning(new_client(**options))
-
-    made: dict[str, Any] = {"new_client": campaigning, "backend": backend}
-    wanted = inspect.signature(each).parameters
-    await each(**{name: made[name] if name in made else campaigning() for name in wanted})
 
 
 def value_of(server: EtcdServer, key: str) -> str:

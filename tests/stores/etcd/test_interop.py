@@ -11,7 +11,8 @@ import pytest
 
 from redisson_py import LeaseLostError
 from redisson_py._stores.locks import FencedStoreLock
-from tests.stores.backends import Backend, started
+from tests.fixtures.backends import Running
+from tests.stores.backends import Backend
 from tests.stores.etcd.client import PATIENCE
 from tests.stores.etcd.server import EtcdServer, environment
 from tests.stores.test_interop import LONG, lock_of, queued
@@ -24,10 +25,8 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture
-def backend(servers: dict[str, Backend]) -> Backend:
-    if "etcd" not in servers:
-        servers["etcd"] = started("etcd")
-    return servers["etcd"]
+def backend(running_backend: Running) -> Backend:
+    return running_backend("etcd")
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest_asyncio
 from kazoo.client import KazooClient
 
 from redisson_py._stores.zookeeper import ZooKeeperStore
+from tests.fixtures.backends import Running
 from tests.stores.backends import Backend
-from tests.stores.conftest import running
 from tests.stores.zookeeper.proxy import ZooKeeperProxy
 from tests.stores.zookeeper.server import ZooKeeperServer
 from tests.stores.zookeeper.support import (
@@ -27,8 +27,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer
 
 
 @pytest.fixture
-def backend(servers: dict[str, Backend]) -> Backend:
-    return running(servers, "zookeeper")
+def backend(running_backend: Running) -> Backend:
+    return running_backend("zookeeper")
 
 
 @pytest_asyncio.fixture
