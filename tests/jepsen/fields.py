@@ -16,6 +16,7 @@ from tests.jepsen.history import Op, Recorder, read_history
 from tests.jepsen.nemeses import NEMESES
 from tests.jepsen.topologies import TOPOLOGIES
 from tests.jepsen.worker import WorkerSpec
+from tests.jepsen.workloads import WORKLOADS
 
 #: Seconds of a lease in these tests.
 LEASE = 0.3
@@ -29,16 +30,14 @@ async def field_for(folder: Path, *names: str, topology: str = "single") -> Asyn
     async with TOPOLOGIES[topology](record, needs, folder) as field:
         field.lease_time = LEASE
         way = await field.way("w0")
-        spec = WorkerSpec(
-            name="w0",
-            folder=str(folder),
-            workload="mutex",
+        spec = WorkerSpec.of(
+            WORKLOADS["mutex"],
+            "w0",
+            folder,
             urls=way.urls,
             options={"lease_time": LEASE, **way.options},
             objects=["plain-1"],
             tasks=1,
-            resource=0,
-            seed=1,
             source=way.source,
         )
         field.workers.append(WorkerProcess(spec))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.jepsen.checkers import written
 from tests.jepsen.checkers.verdict import Violation
 from tests.jepsen.history import Op, Outcome
 from tests.jepsen.plan import Plan
@@ -16,8 +17,8 @@ PLAN = Plan("mutex", ("kill", "pause"), "single", 5, 7)
 
 def op(name: str, rid: str, start: int, end: int | None, out: Outcome = "ok", **facts: Any) -> Op:
     """Return an operation of the section `rid` of task `rid`, with times in milliseconds."""
-    until = None if end is None else end * MS
-    return Op(rid, f"{rid}.0", name, "plain-1", start * MS, until, out, rid, **facts)
+    facts = {"process": rid, "handle": f"{rid}.0", "obj": "plain-1", "out": out, **facts}
+    return written.op(name, start * MS, None if end is None else end * MS, rid, **facts)
 
 
 OVERLAP = (

@@ -48,17 +48,14 @@ async def record(plan: Plan, folder: Path) -> None:
     ):
         for number in range(workload.processes):
             way = await field.way(f"w{number}")
-            spec = WorkerSpec(
-                name=f"w{number}",
-                folder=str(folder),
-                workload=plan.workload,
+            spec = WorkerSpec.of(
+                workload,
+                f"w{number}",
+                folder,
                 urls=way.urls,
                 options={**workload.options, **way.options},
-                objects=list(workload.objects),
-                tasks=workload.tasks,
                 resource=port,
                 seed=chance.randrange(1 << 30),
-                settings=workload.facts.settings,
                 source=way.source,
             )
             field.workers.append(WorkerProcess(spec))

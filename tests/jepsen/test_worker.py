@@ -21,7 +21,6 @@ from tests.jepsen.resource import Resource
 from tests.jepsen.threads import drive
 from tests.jepsen.worker import Manner, WorkerSpec
 from tests.jepsen.workloads import WORKLOADS
-from tests.jepsen.workloads.workload import OPTIONS
 from tests.support.waiting import until
 
 
@@ -43,16 +42,12 @@ async def started(folder: Path, workload: str, mode: str) -> AsyncIterator[Worke
     port = await asyncio.start_server(resource.serve, "127.0.0.1", 0)
     chosen = WORKLOADS[workload]
     async with servers(chosen.topology) as url, port:
-        spec = WorkerSpec(
-            name="w1",
-            folder=str(folder),
-            workload=workload,
+        spec = WorkerSpec.of(
+            chosen,
+            "w1",
+            folder,
             urls=[url],
-            options=dict(chosen.options),
-            objects=list(chosen.objects),
-            tasks=chosen.tasks,
             resource=port.sockets[0].getsockname()[1],
-            seed=1,
             settings={**chosen.facts.settings, "mode": mode},
         )
         worker = WorkerProcess(spec)
@@ -138,7 +133,7 @@ async def test_each_workload_works(tmp_path: Path, name: str) -> None:
 
 def test_seeds_choose_each_manner() -> None:
     def manner(seed: int, threads: bool, source: str = "") -> Manner:
-        spec = WorkerSpec("w1", "", "mutex", [], {}, [], 1, 0, seed, source=source)
+        spec = WorkerSpec.of(WORKLOADS["mutex"], "w1", Path(), seed=seed, source=source)
         return Manner.of(spec, threads)
 
     chosen = {(each.mode, each.on_lost) for each in (manner(n, True) for n in range(100))}
@@ -163,9 +158,15 @@ async def test_a_worker_that_died_is_noticed_by_its_killer(
         async with port:
             where = port.sockets[0].getsockname()[1]
             worker = WorkerProcess(
-                WorkerSpec("w1", str(tmp_path), "mutex", [server.url], dict(OPTIONS), ["plain-1"],
-                           1, where, 1, {"mode": "asyncio"})
-            )  # fmt: skip
+                WorkerSpec.of(
+                    WORKLOADS["mutex"],
+                    "w1",
+                    tmp_path,
+                    urls=[server.url],
+                    resource=where,
+                    settings={"mode": "asyncio"},
+                )
+            )
             await worker.start()
             if ended_by_itself:
                 os.kill(worker.process.pid, signal.SIGABRT)
@@ -185,6 +186,6 @@ async def test_a_worker_that_died_is_noticed_by_its_killer(
 )
 def test_what_python_logged_is_noticed(tmp_path: Path, said: str, noted: bool) -> None:
     (tmp_path / "w1.log").write_text(said, "utf-8")
-    worker = WorkerProcess(WorkerSpec("w1", str(tmp_path), "mutex", [], {}, [], 1, 0, 1))
+    worker = WorkerProcess(WorkerSpec.of(WORKLOADS["mutex"], "w1", tmp_path))
     worker.look_at_log()
     assert bool(worker.trouble) is noted

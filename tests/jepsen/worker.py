@@ -29,13 +29,16 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from redisson_py import Redisson, RedissonError
 from tests.jepsen import older
 from tests.jepsen.history import Recorder, now, say
 from tests.jepsen.resource_client import SharedConnection, ThreadConnections
 from tests.jepsen.working import Told, Work, Worker, record_sleep
+
+if TYPE_CHECKING:
+    from tests.jepsen.workloads.workload import Workload
 
 Mode = Literal["asyncio", "uvloop", "threads"]
 #: Visits an object for the last time: see `Workload.last`.
@@ -72,6 +75,20 @@ class WorkerSpec:
     seed: int
     settings: dict[str, Any] = field(default_factory=dict)
     source: str = ""
+
+    @classmethod
+    def of(cls, workload: Workload, name: str, folder: Path, **facts: Any) -> Self:
+        """Return that of a worker that runs a workload, with what is not said by the workload."""
+        usual: dict[str, Any] = {
+            "urls": [],
+            "options": dict(workload.options),
+            "objects": list(workload.objects),
+            "tasks": workload.tasks,
+            "resource": 0,
+            "seed": 1,
+            "settings": dict(workload.facts.settings),
+        }
+        return cls(name=name, folder=str(folder), workload=workload.name, **(usual | facts))
 
     def to_json(self) -> str:
         """Return it as one argument of a command line."""

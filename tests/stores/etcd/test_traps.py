@@ -262,7 +262,7 @@ async def test_a_late_move_does_not_undo_a_later_one(
     assert not late.reply.succeeded
     state = await one.store.look(name, soon())
     assert state.holder is not None
-    assert 50 < state.holder.remaining <= 60
+    assert 30 < state.holder.remaining <= 60
 
 
 async def test_a_move_without_an_answer_is_done_again(

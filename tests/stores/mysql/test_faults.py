@@ -140,7 +140,7 @@ async def test_a_renewal_whose_reply_is_lost_is_made_again(
 
     renewal = victim.renew([Renewal(name, who, got.token, 60)], soon())
     (until,) = await _lose_reply(proxy, renewal, is_renewed)
-    assert until == pytest.approx(_time.now() + 60, abs=5)
+    assert until == pytest.approx(_time.now() + 60, abs=15)
 
 
 async def _let_it_come_late(

@@ -42,7 +42,7 @@ async def test_a_second_request_answers_as_the_first(store: MySQLStore) -> None:
     first = await granted(store, name, who, tokens=3)
     second = await granted(store, name, who, lease=300, tokens=9)
     assert (second.token, second.tokens) == (first.token, 3)
-    assert second.until == pytest.approx(first.until, abs=5)
+    assert second.until == pytest.approx(first.until, abs=15)
 
 
 async def test_until_never_lies_after_the_servers_moment(
@@ -137,8 +137,8 @@ async def test_a_batch_renews_what_is_there_and_tells_the_rest(store: MySQLStore
     ]
     ends = await store.renew(batch, soon())
     assert [end is None for end in ends] == [False, True, True, True, False]
-    assert ends[0] == pytest.approx(_time.now() + 60, abs=5)
-    assert ends[4] == pytest.approx(_time.now() + 90, abs=5)
+    assert ends[0] == pytest.approx(_time.now() + 60, abs=15)
+    assert ends[4] == pytest.approx(_time.now() + 90, abs=15)
     assert await store.renew([], soon()) == []
 
 
@@ -151,11 +151,11 @@ async def test_a_renewal_shortens_only_if_it_is_exact(store: MySQLStore) -> None
         assert end is not None
         return end - _time.now()
 
-    assert await left(10) == pytest.approx(100, abs=5)
-    assert await left(0) == pytest.approx(100, abs=5)
-    assert await left(0, exact=True) == pytest.approx(100, abs=5)
-    assert await left(10, exact=True) == pytest.approx(10, abs=2)
-    assert await left(50) == pytest.approx(50, abs=5)
+    assert await left(10) == pytest.approx(100, abs=15)
+    assert await left(0) == pytest.approx(100, abs=15)
+    assert await left(0, exact=True) == pytest.approx(100, abs=15)
+    assert await left(10, exact=True) == pytest.approx(10, abs=8)
+    assert await left(50) == pytest.approx(50, abs=15)
 
 
 async def test_a_renewal_of_another_hold_changes_nothing(store: MySQLStore) -> None:
@@ -171,7 +171,7 @@ async def test_a_renewal_of_another_hold_changes_nothing(store: MySQLStore) -> N
         assert await store.renew(some, soon()) == [None] * len(some)
     holder = (await store.look(name, soon())).holder
     assert holder is not None
-    assert holder.remaining == pytest.approx(50, abs=5)
+    assert holder.remaining == pytest.approx(50, abs=15)
 
 
 async def test_five_hundred_holds_are_renewed(store: MySQLStore) -> None:
@@ -190,7 +190,7 @@ async def test_a_look_tells_the_holder_and_the_row(store: MySQLStore) -> None:
     state = await store.look(name, soon())
     assert state.holder is not None
     assert state.holder == HolderState(who, state.holder.remaining, got.token)
-    assert state.holder.remaining == pytest.approx(30, abs=5)
+    assert state.holder.remaining == pytest.approx(30, abs=15)
     assert state.waiters == ()
     assert sql.TABLE in state.keys[0]
 

