@@ -83,7 +83,7 @@ class PermitOwnership(Ownership):
             # As `is_ahead`, without the cost of a call.
             or queue.waiters
             or queue.asking
-            or queue.turn is not None
+            or (queue.turn is not None and queue.is_ahead)
             or queue.yields_until
             or context.options.acquire_timeout is not None
             or not stream.can_begin

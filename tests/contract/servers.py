@@ -113,6 +113,10 @@ class Servers(ABC):
         """Return when what abandoned operations left was carried out."""
         await asyncio.gather(*[self.side.settled(each) for each in self.clients(client)])
 
+    @abstractmethod
+    async def assert_nobody_waits(self) -> None:
+        """Fail if the server knows of somebody who waits."""
+
     async def gone(self) -> bool:
         """Return whether no server has the lock any more."""
         return not any(await self.holds())
@@ -158,6 +162,9 @@ class RedisServers(Servers):
 
     async def holds(self, name: str = "k") -> list[dict[str, int]]:
         return [await self.kind.owners(redis, name) for redis in self.all]
+
+    async def assert_nobody_waits(self) -> None:
+        """Return: what is left in the queues of clients is looked for after each test."""
 
     async def gone(self) -> bool:
         return not any([await redis.exists("k") for redis in self.all])
@@ -230,6 +237,9 @@ class StoreServers(Servers):
     async def _forget(self, names: tuple[str, ...]) -> None:
         for name in names:
             assert await self.kind.one(self._site.operator, name).force_release()
+
+    async def assert_nobody_waits(self) -> None:
+        assert not (await self.kind.one(self._site.operator).inspect()).waiters
 
     async def holds(self, name: str = "k") -> list[dict[str, int]]:
         seen = await self.kind.one(self._site.operator, name).inspect()

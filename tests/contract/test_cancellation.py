@@ -38,6 +38,8 @@ async def test_waiter_for_another_client_leaves_nothing(
             # An undo in another store is not behind what follows.
             await until(lambda each=each: not each._context.pending)  # type: ignore[misc]
             assert_idle(each)
+        await servers.settled(waiter)
+        await servers.assert_nobody_waits()
     async with make_lock(waiter).hold(timeout=30):
         pass
 

@@ -107,6 +107,14 @@ PLAIN = (
         ("tests/lifecycle/test_no_overtaking.py",),
     ),
     Mutant(
+        "a turn that is over keeps a semaphore from its short way",
+        "a turn is over when its time is up",
+        "redisson_py/semaphores/_ownership.py",
+        "(queue.turn is not None and queue.is_ahead)",
+        "queue.turn is not None",
+        ("tests/primitives/test_turns.py",),
+    ),
+    Mutant(
         "ends that come before the next renewal are not minded",
         "a loss is told in time",
         "redisson_py/_engine/schedule.py",

@@ -37,7 +37,7 @@ STORES = (
         _CARRIER,
         "line is not None and not (line.kept or line.unsure):",
         "line is not None:",
-        (f"{_CANCELLATION}::test_ask_in_flight_is_undone",),
+        (f"{_CANCELLATION}::test_waiter_for_another_client_leaves_nothing",),
     ),
     Mutant(
         "a release that failed oddly is not repeated",

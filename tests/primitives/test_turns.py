@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from redis.asyncio import Redis
 
 from redisson_py._engine import local_queue
-from redisson_py._keys import read_write_channel
+from redisson_py._keys import permit_channel, read_write_channel
 from tests.fixtures.client import ClientFactory
 from tests.lua.test_golden_vectors import listening
 
@@ -27,3 +29,23 @@ async def test_a_turn_that_nobody_took_is_not_offered_again_for_a_while(
                 pass
             offered += queue.turn is not None
     assert offered == turns
+
+
+async def test_a_turn_that_is_over_does_not_keep_a_semaphore_from_its_short_way(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    """The others heard of the release, and left; nobody may ever take that turn away."""
+    semaphore = clients().get_semaphore("s", 2)
+    ownership, loop, task = semaphore._ownership, asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    async with listening(redis, permit_channel(b"s")):
+        async with semaphore:
+            pass
+    assert ownership.permit_queue.turn is not None
+    while ownership.permit_queue.is_ahead:
+        await asyncio.sleep(0.001)
+    begun = ownership.begin(loop, task)
+    assert begun is not None
+    ownership.abandon(begun[0])
+    assert await semaphore.available() == 2
+    assert await semaphore.delete()

@@ -33,7 +33,9 @@ from tests.support.cancellation_scene import (
     once,
 )
 from tests.support.cancellation_sides import StoreSide
-from tests.support.cancellation_sweep import KINDS, Probe, Swept, sweep_one_way
+from tests.support.cancellation_sweep import KINDS as CANCELLATIONS
+from tests.support.cancellation_sweep import Probe, Swept, sweep_one_way
+from tests.support.kinds import KINDS, STORE_KINDS
 from tests.support.waiting import set_safety_poll
 
 #: Of the stream to Redis; and of its messages, which come also where nobody is known to wait.
@@ -43,7 +45,7 @@ STORES = [name for name in BACKENDS if name != "redis"]
 OF_STORES = [each for each, kinds in TRIALS.items() if "lock" in kinds and each not in OF_REDIS]
 #: Seconds: nothing ends by itself, and nothing is renewed.
 LEASE = 30
-WAYS = [*itertools.product(KINDS, (False, True))]
+WAYS = [*itertools.product(CANCELLATIONS, (False, True))]
 
 
 @pytest.fixture(autouse=True)
@@ -52,42 +54,22 @@ def no_safety_poll(monkeypatch: pytest.MonkeyPatch) -> None:
     set_safety_poll(monkeypatch, 6 * SOON)
 
 
-def lock_of(client: StoreClient, name: str, number: int) -> Any:
-    """Return a lock, or a fenced lock."""
-    return client.get_fenced_lock(name) if number % 4 in (1, 2) else client.get_lock(name)
-
-
-def write_side_of(client: Any, name: str, number: int) -> Any:
-    """Return the write side of a read-write lock."""
-    return client.get_read_write_lock(name).write_lock()
-
-
-def read_side_of(client: Any, name: str, number: int) -> Any:
-    """Return the read side of a read-write lock."""
-    return client.get_read_write_lock(name).read_lock()
-
-
-def semaphore_mutex_of(client: Any, name: str, number: int) -> Any:
-    """Return a semaphore mutex."""
-    return client.get_semaphore_mutex(name)
-
-
 async def swept_in(
     backend: Backend,
     each: Trial,
     number: int,
-    made_by: Any = lock_of,
-    others_made_by: Any = None,
+    swept: str,
 ) -> Swept:
-    """Sweep a trial in one way, on a lock of its own; the other client may have another one."""
-    kind, answered = WAYS[number]
+    """Sweep a trial in one way, on a lock of its own; the other client has what excludes it."""
+    kind = STORE_KINDS[f"fenced_{swept}" if swept in LOCKS and number % 4 in (1, 2) else swept]
+    way, answered = WAYS[number]
     name = f"k-{number}"
     made: list[Any] = []
 
     def make_lock(client: StoreClient, other: str = "") -> Any:
         # The scene makes its client first, and then the other one.
-        make = others_made_by if others_made_by and client is made[1] else made_by
-        return make(client, f"{name}-{other}" if other else name, number)
+        make = kind.rival_of if client is made[1] else kind.one
+        return make(client, f"{name}-{other}" if other else name)
 
     async with RawProxy(backend.server.port) as proxy:
 
@@ -95,7 +77,7 @@ async def swept_in(
             made.append(backend.client(backend.url_at(proxy.port), lease_time=LEASE, **options))
             return made[-1]
 
-        side = StoreSide(proxy.cut, ends_leases=backend.ends_leases and made_by is lock_of)
+        side = StoreSide(proxy.cut, ends_leases=kind.ends_leases)
         scene = Scene(make_lock, new_client, side, name)
 
         async def run(cut: Probe) -> None:
@@ -103,7 +85,7 @@ async def swept_in(
             await scene.check(scene.client)
 
         try:
-            return await sweep_one_way(run, kind, answered=answered)
+            return await sweep_one_way(run, way, answered=answered)
         except BaseException as error:
             error.add_note(f"on a {scene.lock.kind}")
             raise
@@ -115,25 +97,15 @@ async def swept_in(
 _swept: dict[str, Swept] = {}
 
 
-@pytest.mark.parametrize("backend", STORES, indirect=True)
-@pytest.mark.parametrize("each", OF_STORES, ids=lambda each: each.__name__)
-async def test_sweep(each: Trial, backend: Backend, request: pytest.FixtureRequest) -> None:
-    ways = range(len(WAYS))
-    found = await asyncio.gather(*[swept_in(backend, each, number) for number in ways])
-    store = request.node.callspec.params["backend"]
-    for one in found:
-        _swept.setdefault(store, Swept()).add(one)
-
-
 async def read_under_a_write(scene: Scene, cut: Probe) -> None:
-    async with write_side_of(scene.client, scene.name, 0) as lease:
+    async with KINDS["write_lock"].one(scene.client, scene.name) as lease:
         await finish(await cut(scene.lock.acquire()))
         assert not lease.lost
 
 
 async def release_of_a_write_over_a_read(scene: Scene, cut: Probe) -> None:
     """The read stays, and another client that waits to write waits for it."""
-    write = await write_side_of(scene.client, scene.name, 0).acquire()
+    write = await KINDS["write_lock"].one(scene.client, scene.name).acquire()
     read = await scene.lock.acquire()
     following = asyncio.create_task(acquired_by_next(scene.others_lock))
     await scene.side.until_listening(scene.other)
@@ -151,34 +123,6 @@ OF_READS = [
     read_under_a_write,
     release_of_a_write_over_a_read,
 ]
-OF_SIDES = [
-    *[(each, write_side_of, None) for each in OF_STORES],
-    *[(each, read_side_of, write_side_of) for each in OF_READS],
-]
-OF_KINDS = [
-    *[("etcd", *row) for row in OF_SIDES],
-    *[("zookeeper", *row) for row in OF_SIDES],
-    *[("zookeeper", each, semaphore_mutex_of, None) for each in OF_STORES],
-]
-
-
-@pytest.mark.parametrize(
-    ("backend", "each", "made_by", "others_made_by"),
-    [pytest.param(*row, id=f"{row[0]}-{row[1].__name__}-{row[2].__name__}") for row in OF_KINDS],
-    indirect=["backend"],
-)
-async def test_sweep_of_other_kinds(
-    each: Trial, backend: Backend, made_by: Any, others_made_by: Any
-) -> None:
-    ways = range(len(WAYS))
-    await asyncio.gather(
-        *[swept_in(backend, each, number, made_by, others_made_by) for number in ways]
-    )
-
-
-def campaign_of(client: Any, name: str, number: int) -> Any:
-    """Return what the campaigns of one value acquire."""
-    return client.get_election(name)._candidate(b"host-1")
 
 
 def observed(scene: Scene) -> Any:
@@ -203,7 +147,7 @@ async def next_look_of_an_observer(scene: Scene, cut: Probe) -> None:
     elect = once(scene.others_lock.acquire)
     watched = scene.when_asleep(lambda: client._table.seats and elect())
     seen = await cut(anext(states), watched)
-    assert seen is None or seen.text == "host-1"
+    assert seen is None or seen.text == "value"
     await states.aclose()
     await scene.executed()
     assert not observed(scene)
@@ -231,12 +175,30 @@ OF_CAMPAIGNS = [
     proclaim,
 ]
 
+#: A fenced lock is swept beside the plain one.
+LOCKS = [f"lock_in_{store}" for store in STORES]
+OF_KINDS = {
+    **dict.fromkeys(LOCKS, OF_STORES),
+    **{name: OF_STORES for name in STORE_KINDS if name.startswith(("write_lock", "semaphore"))},
+    **{name: OF_READS for name, kind in STORE_KINDS.items() if kind.shared},
+    "candidate_in_etcd": OF_CAMPAIGNS,
+}
 
-@pytest.mark.parametrize("backend", ["etcd"], indirect=True)
-@pytest.mark.parametrize("each", OF_CAMPAIGNS, ids=lambda each: each.__name__)
-async def test_sweep_of_elections(each: Trial, backend: Backend) -> None:
+
+@pytest.mark.parametrize(
+    ("backend", "each", "swept"),
+    [
+        pytest.param(STORE_KINDS[swept].store, each, swept, id=f"{swept}-{each.__name__}")
+        for swept, trials in OF_KINDS.items()
+        for each in trials
+    ],
+    indirect=["backend"],
+)
+async def test_sweep(each: Trial, backend: Backend, swept: str) -> None:
     ways = range(len(WAYS))
-    await asyncio.gather(*[swept_in(backend, each, number, campaign_of) for number in ways])
+    found = await asyncio.gather(*[swept_in(backend, each, number, swept) for number in ways])
+    for one in found:
+        _swept.setdefault(STORE_KINDS[swept].store, Swept()).add(one)
 
 
 @pytest.mark.parametrize("store", STORES)

@@ -47,15 +47,6 @@ async def test_any_name_is_a_lock_of_its_own(client: Client, other: Client) -> N
     await also.release()
 
 
-@pytest.mark.parametrize(
-    ("name", "error"), [("", ValueError), ("x" * 4097, ValueError), (7, TypeError)]
-)
-async def test_bad_names_are_refused(client: Client, name: object, error: type[Exception]) -> None:
-    with pytest.raises(error):
-        client.get_lock(name)  # type: ignore[arg-type]
-    assert client.statistics().commands_sent == 0
-
-
 def test_bad_options_are_refused(backend: Backend) -> None:
     with pytest.raises(TypeError, match="there is no option 'lease'"):
         backend.client(lease=3)

@@ -54,22 +54,3 @@ async def test_an_extension_goes_beyond_the_end_before(before: str, new_client: 
     # Before a next renewal is due.
     await until(lambda: lease._ends_at >= began + LONG - ALLOWED, seconds=5.0)
     await lease.release()
-
-
-@pytest.mark.parametrize("cancelled", [False, True])
-async def test_an_extension_is_carried_out_though_its_caller_is_cancelled(
-    cancelled: bool, new_client: NewClient
-) -> None:
-    client = new_client(lease_time=LEASE)
-    lease = await client.get_lock("k").acquire()
-    extending = asyncio.create_task(lease.extend(LONG))
-    if cancelled:
-        await asyncio.sleep(0)
-        extending.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await extending
-    else:
-        await extending
-    # The server may have to say so first. Its watchdog would keep it for longer.
-    await until(lambda: lease.remaining <= LONG, seconds=5.0)
-    await lease.release()

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from redisson_py import AcquireTimeoutError, LeaseLostError
+from redisson_py import AcquireTimeoutError
 from redisson_py.zookeeper import StoreReadWriteLock
 from tests.fixtures.backends import Running
 from tests.stores.backends import Backend
 from tests.stores.conftest import NewClient
 from tests.stores.faults_scene import SOON
-from tests.stores.read_write_support import STORES, Client, Side, enter, held, waits
+from tests.stores.read_write_support import STORES, Client, enter, held, waits
 from tests.support.waiting import until, until_waiting
 
 pytestmark = pytest.mark.usefixtures("no_polls")
@@ -191,18 +191,6 @@ async def test_a_downgrade_passes_nothing_on(passing: Client) -> None:
         await (await writer).release()
 
 
-async def test_a_write_hold_is_passed_on(passing: Client) -> None:
-    lock = passing.get_read_write_lock("k")
-    first = await lock.write_lock().acquire()
-    writer = asyncio.create_task(lock.write_lock().acquire())
-    await until_waiting(passing, 1)
-    await first.release()
-    async with asyncio.timeout(SOON):
-        second = await writer
-    assert second.owner == first.owner
-    await second.release()
-
-
 async def test_a_reader_that_asks_to_write_is_refused(
     client: Client, lock: StoreReadWriteLock
 ) -> None:
@@ -285,25 +273,6 @@ async def test_a_reader_enters_again_past_a_waiting_writer(
             assert not writer.done()
     async with asyncio.timeout(SOON):
         await (await writer).release()
-
-
-@pytest.mark.parametrize("writes", [False, True], ids=["read", "write"])
-@pytest.mark.parametrize("times", [{"lease_time": 2}, {"max_hold": 2}], ids=str)
-async def test_a_hold_ends_in_time(
-    lock: StoreReadWriteLock,
-    theirs: StoreReadWriteLock,
-    client: Client,
-    times: dict[str, float],
-    writes: bool,
-) -> None:
-    await client.ping()
-    side: Side = lock.write_lock() if writes else lock.read_lock()
-    with pytest.raises(LeaseLostError) as caught:
-        async with side.hold(**times):
-            await asyncio.sleep(SOON)
-    assert caught.value.reason == "ended"
-    async with asyncio.timeout(SOON), theirs.write_lock():
-        pass
 
 
 async def test_readers_and_writers_of_three_clients(new_client: NewClient) -> None:

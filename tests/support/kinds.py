@@ -18,6 +18,7 @@ from redisson_py import Redisson
 from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
+from tests.support.any_client import Client
 from tests.support.leases import renew_now, renewed_at_once
 from tests.support.waiting import until, until_async
 
@@ -69,7 +70,7 @@ class Kind:
     ends_leases: bool = True
     fenced: bool = False
 
-    def one(self, client: Redisson, name: str = "") -> Any:
+    def one(self, client: Client, name: str = "") -> Any:
         """Return one of this kind, of one permit if it has permits, on the server of a client."""
         return self.make([client], name or self.name, 1)
 
@@ -81,7 +82,7 @@ class Kind:
         """
         return "semaphore" if self.semaphore else "k"
 
-    def rival_of(self, client: Redisson, name: str = "") -> Any:
+    def rival_of(self, client: Client, name: str = "") -> Any:
         """Return what cannot be acquired while one of this kind is held."""
         return (self.rival or self.make)([client], name or self.name, 1)
 

@@ -209,28 +209,6 @@ async def test_asking_twice_is_answered_once(backend: Backend, path: str) -> Non
         assert (await store.look(path, soon(), "semaphore")).holder is None
 
 
-async def test_the_body_is_told_that_it_was_freed_by_force(
-    zoo: ZooKeeper, zoo2: ZooKeeper, path: str
-) -> None:
-    reached = False
-    with pytest.raises(LeaseLostError):
-        async with zoo.get_semaphore_mutex(path) as lease:
-            assert await zoo2.get_semaphore_mutex(path).force_release()
-            await asyncio.sleep(LONG)
-            reached = True
-    assert not reached
-    assert lease.lost
-    assert not await zoo2.get_semaphore_mutex(path).force_release()
-
-
-async def test_the_end_of_a_lease_time_lets_the_next_in(
-    zoo: ZooKeeper, zoo2: ZooKeeper, path: str
-) -> None:
-    lease = await zoo.get_semaphore_mutex(path).acquire(lease_time=LEASE)
-    async with asyncio.timeout(LONG), zoo2.get_semaphore_mutex(path):
-        assert lease.lost
-
-
 async def test_a_cut_connection_is_no_loss(
     backend: Backend, zoo: ZooKeeper, kazoo: KazooClient, path: str
 ) -> None:
