@@ -192,7 +192,8 @@ async def test_pairs_leave_nothing_to_the_garbage_collector(fleet: Fleet) -> Non
             type(each).__name__ for each in gc.get_objects()
         )
 
-    lock = await warm(fleet.red_lock(5))
+    # The error of a connection that seems dead would keep what was under way.
+    lock = await warm(fleet.red_lock(5, lease_time=600))
     gc.collect()
     gc.disable()
     try:
