@@ -163,7 +163,8 @@ class Parts(Generic[S]):
     def __init__(self) -> None:
         self._kept: dict[bytes, S] = {}
         self._weak: weakref.WeakValueDictionary[bytes, S] = weakref.WeakValueDictionary()
-        #: The keys in `_kept`, in any order, and which of them is looked at next.
+        #: The keys in `_kept`, in any order, and which of them is looked at next. After an
+        #: interruption there may be another, or one twice, until it is looked at.
         self._keys: list[bytes] = []
         self._next = 0
 
@@ -171,13 +172,15 @@ class Parts(Generic[S]):
         """Return the part of a key, which is always of this kind; if there is none, make it."""
         part = self._kept.get(key)
         if part is None:
-            part = self._weak.pop(key, None)
-            if part is None:
-                part = kind()  # type: ignore[assignment]
+            known = self._weak.get(key)
+            made = kind() if known is None else known
             if len(self._keys) >= _FEW_PARTS:
                 self._look_at_some()
-            self._kept[key] = part  # type: ignore[assignment]
+            # In this order: a signal handler may raise an error between any two calls here.
             self._keys.append(key)
+            part = self._kept.setdefault(key, made)  # type: ignore[arg-type]
+            if known is not None:
+                self._weak.pop(key, None)
         return part  # type: ignore[return-value]
 
     def _look_at_some(self) -> None:
@@ -192,18 +195,21 @@ class Parts(Generic[S]):
             if self._next >= len(keys):
                 self._next = 0
             key = keys[self._next]
-            if not self._kept[key].needed(present):
-                self._weak[key] = self._kept.pop(key)
-                last = keys.pop()
-                if self._next < len(keys):
-                    # The newest, which may be about to be needed: it is looked at the next time
-                    # round.
-                    keys[self._next] = last
+            part = self._kept.get(key)
+            if part is None or not part.needed(present):
+                if part is not None:
+                    self._weak[key] = part
+                    del self._kept[key]
+                # The newest comes here, and may be about to be needed: it is looked at the next
+                # time round.
+                keys[self._next] = keys[-1]
+                del keys[-1]
             self._next += 1
 
     def values(self) -> list[S]:
         """Return all parts."""
-        return [*self._kept.values(), *self._weak.values()]
+        kept = self._kept
+        return [*kept.values(), *(part for key, part in self._weak.items() if key not in kept)]
 
     def check(self) -> None:
         """Raise `AssertionError` if an invariant does not hold; for tests."""

@@ -23,19 +23,43 @@ _REGISTRY = "tests/unit/test_registry.py"
 HOLDS = (
     # What the locks of one name share.
     Mutant(
+        "what is dropped leaves the table before it is referred to weakly",
+        "an interruption spoils nothing for later calls",
+        _CONTEXT,
+        "                    self._weak[key] = part\n                    del self._kept[key]\n",
+        "                    self._weak[key] = self._kept.pop(key)\n",
+        (_REGISTRY,),
+    ),
+    Mutant(
+        "a key without a part is an error for whoever looks at it next",
+        "an interruption spoils nothing for later calls",
+        _CONTEXT,
+        "            part = self._kept.get(key)\n            if part is None or not",
+        "            part = self._kept[key]\n            if part is None or not",
+        (_REGISTRY,),
+    ),
+    Mutant(
+        "a part that was made meanwhile is made again",
+        "what waits for one name waits in one queue",
+        _CONTEXT,
+        "part = self._kept.setdefault(key, made)",
+        "part = self._kept[key] = made",
+        (_REGISTRY,),
+    ),
+    Mutant(
         "a queue that nobody needs now is dropped, although a lock refers to it",
         "the locks of one name have one queue, or a task waits for itself",
         _CONTEXT,
-        "self._weak[key] = self._kept.pop(key)",
-        "del self._kept[key]",
+        "                    self._weak[key] = part\n",
+        "",
         (f"{_REGISTRY}::test_what_a_waiting_task_stands_in_is_never_made_twice",),
     ),
     Mutant(
         "a queue is made again beside one that a lock refers to",
         "the locks of one name have one queue, or a task waits for itself",
         _CONTEXT,
-        "part = self._weak.pop(key, None)",
-        "part = None",
+        "known = self._weak.get(key)",
+        "known = None",
         (f"{_REGISTRY}::test_a_part_that_anybody_refers_to_is_never_made_twice",),
     ),
     Mutant(

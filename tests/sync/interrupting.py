@@ -69,12 +69,13 @@ def _points(code: CodeType) -> frozenset[int]:
     )
 
 
-def interrupted_at(step: int, func: Callable[[], object]) -> bool:
+def interrupted_at(step: int, func: Callable[[], object], where: str = str(SYNC)) -> bool:
     """Run a function, and raise `Interrupted` before one instruction of `redisson_py.sync`.
 
     Args:
         step: The number of the instruction among those that this thread executes.
         func: The function.
+        where: What the paths of the files begin with, if they are others.
 
     Returns:
         Whether there are so many.
@@ -83,7 +84,7 @@ def interrupted_at(step: int, func: Callable[[], object]) -> bool:
 
     def trace(frame: FrameType, event: str, argument: Any) -> Any:
         nonlocal left
-        if not frame.f_code.co_filename.startswith(str(SYNC)):
+        if not frame.f_code.co_filename.startswith(where):
             return None
         frame.f_trace_opcodes = True
         if event in ("call", "opcode") and (

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import random
 from typing import Any, cast
 
 import pytest
 
 from redisson_py._commands.lock import LockCommands
+from redisson_py._engine import context
 from redisson_py._engine.context import Registry, TaskHolds
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.local_queue import LocalQueue
 from redisson_py._engine.waiting import Turn
 from redisson_py.errors import ClientClosedError
 from redisson_py.locks._view import ownership_of
+from tests.sync.interrupting import interrupted_at
 from tests.unit.fakes import FakeContext, FakeTask, make_hold
 from tests.unit.waiting_tasks import send_away, turns, wait_in
 
@@ -114,6 +117,53 @@ def test_a_part_that_anybody_refers_to_is_never_made_twice() -> None:
         registry.check()
         for key, queue in mine.items():
             assert open_queue(registry, key) is queue, seed
+
+
+def test_a_signal_handler_that_raises_at_any_instruction_spoils_no_table() -> None:
+    """Ctrl-C, or Celery's soft time limit, while a thread makes a lock of a new name."""
+    for step in itertools.count():
+        registry = Registry()
+        dropped = open_queue(registry, b"dropped")
+        others = [open_queue(registry, b"%d" % number) for number in range(200)]
+        needed = [open_queue(registry, b"needed %d" % number) for number in range(2)]
+        for queue in needed:
+            queue.releasing = True
+        registry.check()
+
+        def work(registry: Registry = registry) -> None:
+            open_queue(registry, b"new")
+            open_queue(registry, b"dropped")
+
+        interrupted = interrupted_at(step, work, context.__file__)
+        everything = registry.all_queues()
+        assert len(everything) == len(set(map(id, everything))), step
+        for number in range(1_000):
+            open_queue(registry, b"later %d" % number)
+        assert open_queue(registry, b"dropped") is dropped, step
+        assert [open_queue(registry, b"%d" % number) for number in range(200)] == others, step
+        assert [open_queue(registry, b"needed %d" % number) for number in range(2)] == needed, step
+        registry.check()
+        if not interrupted:
+            break
+    assert step > 10
+
+
+def test_a_finalizer_that_makes_a_lock_gets_the_same_part() -> None:
+    """The collector may run it while another lock of that name is made."""
+    registry = Registry()
+    early: list[LocalQueue[Hold]] = []
+
+    def make() -> LocalQueue[Hold]:
+        if not early:
+            early.append(LocalQueue())
+            early[0] = open_queue(registry, b"k")
+        return LocalQueue()
+
+    assert registry.queues["lock"].get(b"k", make) is early[0]
+    for number in range(1_000):
+        open_queue(registry, b"%d" % number)
+    assert open_queue(registry, b"k") is early[0]
+    registry.check()
 
 
 async def test_what_a_waiting_task_stands_in_is_never_made_twice() -> None:
