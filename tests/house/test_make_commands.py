@@ -83,7 +83,7 @@ COMMANDS = dict(named())
 @functools.cache
 def runs(command: str, environment: Path) -> list[str]:
     """Return what a command would run in an environment that has everything, line by line."""
-    for stamp in (".runtime", ".tests", ".docs", ".checks"):
+    for stamp in (".runtime", ".checks"):
         (environment / stamp).touch()
     bench = environment.with_name(f"{environment.name}-bench")
     bench.mkdir(exist_ok=True)
