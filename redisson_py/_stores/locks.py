@@ -12,7 +12,7 @@ from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
 from redisson_py._stores.commands import StoreLockCommands
-from redisson_py._stores.contract import HolderState, State
+from redisson_py._stores.contract import HolderState, Kind, State
 from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.ownership import EndedHere
 from redisson_py._stores.requests import ForceRelease, Look
@@ -45,7 +45,7 @@ class StoreView:
         assert isinstance(context.executor, StoreExecutor)
         self._executor = context.executor
         self._name = commands.name
-        self._kind = commands.held
+        self._kind: Kind = commands.held
 
     @property
     def keys(self) -> tuple[bytes, ...]:
