@@ -235,12 +235,18 @@ PARTS = {
     "client-queue": "-m heart tests/lua tests/crowd -k 'client_queue or crowd'",
     "stream": "tests/stream",
     "lost-replies": "-m heart tests/faults -k 'lost_replies or late_duplicates'",
-    "cluster": "-m heart tests/topology tests/stream -k cluster",
-    "sentinel": "-m heart tests/topology -k sentinel",
-    "postgres": "-m heart tests/stores tests/contract -k postgres",
-    "mysql": "-m heart tests/stores tests/contract -k 'mysql or mariadb'",
-    "etcd": "-m heart tests/stores tests/contract -k etcd",
-    "zookeeper": "-m heart tests/stores tests/contract -k zookeeper",
+    "cluster": "tests/stream tests/topology/test_cluster_counts.py"
+    " tests/topology/test_cluster_replies.py tests/topology/test_cluster_lifecycle.py -k cluster",
+    "sentinel": "tests/topology/test_sentinel_choice.py tests/topology/test_sentinel_errors.py"
+    " tests/topology/test_sentinel_lifecycle.py",
+    "postgres": "tests/contract/test_acquire_release.py tests/contract/test_waiting.py"
+    " tests/stores/postgres/test_store.py tests/stores/test_client_ends.py -k postgres",
+    "mysql": "tests/contract/test_acquire_release.py tests/contract/test_waiting.py"
+    " tests/stores/mysql/test_store.py tests/stores/test_client_ends.py -k mysql",
+    "etcd": "tests/contract/test_acquire_release.py tests/contract/test_waiting.py"
+    " tests/stores/etcd/test_store.py tests/stores/test_client_ends.py -k etcd",
+    "zookeeper": "tests/contract/test_acquire_release.py tests/contract/test_waiting.py"
+    " tests/stores/zookeeper/test_store.py tests/stores/test_client_ends.py -k zookeeper",
     "java": "tests/interop/test_same_steps.py tests/interop/test_exclusion.py"
     " tests/interop/test_same_counts.py",
     "sync": "tests/sync/test_same_api.py tests/sync/test_locks.py tests/sync/test_others.py",
