@@ -248,7 +248,9 @@ class Permits(Model):
             return 0
         alive = mark in self.held and mark not in self.over
         back, sooner = self.reclaim(100), int(alive and self.ends_sooner(mark))
-        self.tell(max(self.value, sooner) if back else sooner)
+        if back:
+            self.tell(self.value)
+        self.tell(sooner)
         return int(alive)
 
 
