@@ -1,4 +1,4 @@
-"""What a store answers to a request, and how many waiters its messages wake."""
+"""What crosses the seam between engine and server, as values: changes, answers, wake-ups."""
 
 from __future__ import annotations
 
@@ -59,6 +59,19 @@ class Busy:
     missing: bool = False
     place: int | None = None
     calls: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Which of the changes of a hold a request is: a re-entry, a new lease, a smaller count.
+
+    Attributes:
+        number: Greater than that of every earlier change of this hold.
+        remembered: The server must remember it, because an older one may still arrive.
+    """
+
+    number: int
+    remembered: bool
 
 
 @dataclass(frozen=True, slots=True)

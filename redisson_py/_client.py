@@ -43,10 +43,10 @@ from redisson_py._loop import (
     wake,
 )
 from redisson_py._on_redis.context import RedisContext
+from redisson_py._on_redis.executor import Executor
 from redisson_py._on_redis.inspecting import own_description
 from redisson_py._options import Options, RedissonOptions, check_command_timeout, check_options
 from redisson_py._owner import Owners
-from redisson_py._scripts.executor import Executor
 from redisson_py._scripts.source import script_root
 from redisson_py._statistics import ClientStatistics, Counts
 from redisson_py._stream.callbacks import Callbacks
@@ -303,7 +303,9 @@ class Redisson(AsyncOnly):
         self._replicas: Literal["auto"] | int = options.replicas_where(servers.topology)
         self._router: Router = new_router(servers, options, self._new_stream, self._followers)
         self._bus.attach(self._router)
-        self._executor = Executor(self._router, self._begin, options.command_timeout)
+        self._executor = Executor(
+            self._router, self._begin, options.command_timeout, options.lease_time
+        )
         self._executor.confirms = self._replicas != 0
         _executors.add(self._executor)
         self._watchdog = Watchdog(self._executor, options.lease_time, self._describe, counts)

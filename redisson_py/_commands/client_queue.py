@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from redisson_py import _keys
 from redisson_py._scripts import source
@@ -61,6 +61,12 @@ def client_of(member: bytes) -> str:
     return member.partition(b":")[0].decode(errors="replace")
 
 
+class Leaves(Protocol):
+    """Sends the script that takes a client out of a queue."""
+
+    def leave(self, clients: ClientQueue, client_id: str, *, closing: bool) -> None: ...
+
+
 class ClientQueue:
     """The queue of the clients that wait for what is at one key.
 
@@ -71,13 +77,13 @@ class ClientQueue:
         leave_script: Takes a client out of it.
     """
 
-    __slots__ = ("_channel", "_key", "_suffix", "leave_script")
+    __slots__ = ("_channel", "_suffix", "key", "leave_script")
 
     def __init__(
         self, key: bytes, channel: bytes, suffix: bytes = b"", leave_script: Script = LEAVE
     ) -> None:
         self.leave_script: Script = leave_script
-        self._key = key
+        self.key: bytes = key
         self._channel = channel
         self._suffix = suffix
 
@@ -89,11 +95,15 @@ class ClientQueue:
         """Return the channel on which a client hears that it is called."""
         return self._channel + b":" + self.member(client_id)
 
-    def leave(self, client_id: str) -> bytes:
+    def leave(self, server: Leaves, client_id: str, *, closing: bool) -> None:
+        """Take a client out of the queue, without waiting."""
+        server.leave(self, client_id, closing=closing)
+
+    def left(self, client_id: str) -> bytes:
         """Return the arguments of the script that takes a client out of the queue."""
         return self.leave_script.bind(
-            lock=self._key,
-            clients=_keys.waiting_clients(self._key),
+            lock=self.key,
+            clients=_keys.waiting_clients(self.key),
             client=self.member(client_id),
             channel=self._channel,
         )
@@ -115,11 +125,11 @@ class UnitQueue(ClientQueue):
         own = suffix if units == 1 else b"%s:%d" % (suffix, units)
         super().__init__(key, channel, own, LEAVE_UNITS)
 
-    def leave(self, client_id: str) -> bytes:
+    def left(self, client_id: str) -> bytes:
         """Return the arguments of the script that takes a client out of the queue."""
         return LEAVE_UNITS.bind(
-            counter=self._key,
-            clients=_keys.waiting_clients(self._key),
+            counter=self.key,
+            clients=_keys.waiting_clients(self.key),
             client=self.member(client_id),
             channel=self._channel,
         )

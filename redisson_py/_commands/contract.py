@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from redisson_py._answers import Answer
+from redisson_py._answers import Answer, Change
 from redisson_py._commands.client_queue import ClientQueue
 from redisson_py._commands.request import Field, Wish
 from redisson_py._scripts.source import Script
+
+if TYPE_CHECKING:
+    from redisson_py._commands.plain import PlainCalls
 
 
 class Commands(Protocol):
@@ -43,6 +46,11 @@ class Commands(Protocol):
         ...
 
     @property
+    def plain(self) -> PlainCalls | None:
+        """The calls of an uncontended pair, if they are packed in advance."""
+        ...
+
+    @property
     def options(self) -> tuple[float, ...]:
         """The arguments of the constructor after the key."""
         ...
@@ -65,13 +73,12 @@ class Commands(Protocol):
         hold: Field,
         target: int,
         lease_ms: int,
-        tombstone_ms: int,
-        version: int,
-        version_ms: int,
+        late: bool,
+        change: Change | None,
     ) -> bytes: ...
-    def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes: ...
+    def undo(self, wish: Wish, late: bool, change: Change | None) -> bytes: ...
     def was_lost(self, reply: int | None) -> bool:
         """Return whether a final release did not find its hold in force."""
         ...
 
-    def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes: ...
+    def set_lease(self, hold: Field, lease_ms: int, change: Change | None) -> bytes: ...

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from redisson_py import _keys
-from redisson_py._answers import GIVEN_UP, GRANTED, LOST, UNKNOWN_WAIT, Answer, Busy, Granted
+from redisson_py._answers import (
+    GIVEN_UP,
+    GRANTED,
+    LOST,
+    UNKNOWN_WAIT,
+    Answer,
+    Busy,
+    Change,
+    Granted,
+)
 from redisson_py._commands.client_queue import LEAVE, ClientQueue, Waits, look, waits
 from redisson_py._commands.needs import needs
 from redisson_py._commands.replies import decode, in_queue, seconds_left
-from redisson_py._commands.request import REDISSON_WAIT_MS, Field, Wish
+from redisson_py._commands.request import RECEIPT_MS, REDISSON_WAIT_MS, Field, Wish, changed
 from redisson_py._commands.wakes import lock_wakes
-from redisson_py._options import TOMBSTONE
 from redisson_py._scripts import source
 from redisson_py._scripts.shapes import array, text, whole
 from redisson_py._scripts.source import Script
 from redisson_py._time import milliseconds
+
+if TYPE_CHECKING:
+    from redisson_py._commands.plain import PlainCalls
 
 #: The busy reply to a client in the queue of clients: see `in_queue`.
 IN_QUEUE = (whole(-1), whole(0), whole(0, 1))
@@ -44,13 +55,11 @@ SET_LEASE_FAIR = source.load("fair_lock.set_lease")
 #: Fencing tokens taken with each grant: a hold can be passed on this often in this process.
 TOKENS = 64
 
-_RECEIPT_MS = milliseconds(TOMBSTONE)
-
 
 class LockCommands:
     """A reentrant lock. Its subclasses replace single scripts."""
 
-    __slots__ = ("key",)
+    __slots__ = ("key", "plain")
 
     kind = "lock"
     hold_kind = "lock"
@@ -80,6 +89,7 @@ class LockCommands:
 
     def __init__(self, key: bytes) -> None:
         self.key: bytes = key
+        self.plain: PlainCalls | None = None
 
     @property
     def channel(self) -> bytes:
@@ -139,8 +149,7 @@ class LockCommands:
             owner=field,
             holds=wish.target,
             lease_ms=wish.lease_ms,
-            version=wish.version,
-            version_ms=wish.version_ms,
+            **changed(wish.change),
             needs=needs(self, wish),
             channel=self.channel,
             client=wish.client,
@@ -156,29 +165,27 @@ class LockCommands:
         hold: Field,
         target: int,
         lease_ms: int,
-        tombstone_ms: int,
-        version: int,
-        version_ms: int,
+        late: bool,
+        change: Change | None,
     ) -> bytes:
         """Return the arguments of the script that lowers a hold count, to 0 in the end."""
-        return self._release(hold.field, target, lease_ms, tombstone_ms, version, version_ms)
+        return self._release(hold.field, target, lease_ms, late, change)
 
     def was_lost(self, reply: int | None) -> bool:
         """Return whether a final release did not find its hold in force."""
         return reply is None
 
-    def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
+    def undo(self, wish: Wish, late: bool, change: Change | None) -> bytes:
         """Return the arguments of the script that gives back what a request may have acquired."""
-        return self._release(wish.field, 0, wish.lease_ms, tombstone_ms, version, version_ms)
+        return self._release(wish.field, 0, wish.lease_ms, late, change)
 
     def _release(
         self,
         field: bytes,
         target: int,
         lease_ms: int,
-        tombstone_ms: int,
-        version: int,
-        version_ms: int,
+        late: bool,
+        change: Change | None,
     ) -> bytes:
         return self.release_script.bind(
             lock=self.key,
@@ -189,12 +196,11 @@ class LockCommands:
             holds=target,
             lease_ms=lease_ms,
             channel=self.channel,
-            tombstone_ms=tombstone_ms,
-            version=version,
-            version_ms=version_ms,
+            tombstone_ms=RECEIPT_MS if late else 0,
+            **changed(change),
         )
 
-    def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes:
+    def set_lease(self, hold: Field, lease_ms: int, change: Change | None) -> bytes:
         """Return the arguments of the script that sets the lease of a hold."""
         field = hold.field
         return self.set_lease_script.bind(
@@ -203,8 +209,7 @@ class LockCommands:
             **self._queue_keys,
             owner=field,
             lease_ms=lease_ms,
-            version=version,
-            version_ms=version_ms,
+            **changed(change),
             channel=self.channel,
         )
 
@@ -215,7 +220,7 @@ class LockCommands:
             receipt=receipt,
             **self._queue_keys,
             channel=self.channel,
-            receipt_ms=_RECEIPT_MS,
+            receipt_ms=RECEIPT_MS,
         )
 
     def inspect(self) -> bytes:
@@ -282,8 +287,7 @@ class FencedLockCommands(LockCommands):
             holds=wish.target,
             lease_ms=wish.lease_ms,
             tokens=TOKENS,
-            version=wish.version,
-            version_ms=wish.version_ms,
+            **changed(wish.change),
             idle_ms=self.idle_ms,
             needs=needs(self, wish),
             channel=self.channel,
@@ -291,10 +295,10 @@ class FencedLockCommands(LockCommands):
             yields=wish.yields,
         )
 
-    def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes:
+    def set_lease(self, hold: Field, lease_ms: int, change: Change | None) -> bytes:
         """Return the arguments of the script that sets the lease of a hold."""
         if not self.idle_ms:
-            return super().set_lease(hold, lease_ms, version, version_ms)
+            return super().set_lease(hold, lease_ms, change)
         field = hold.field
         return SET_LEASE_FENCED.bind(
             lock=self.key,
@@ -303,8 +307,7 @@ class FencedLockCommands(LockCommands):
             **self._queue_keys,
             owner=field,
             lease_ms=lease_ms,
-            version=version,
-            version_ms=version_ms,
+            **changed(change),
             idle_ms=self.idle_ms,
             channel=self.channel,
         )
@@ -377,8 +380,7 @@ class FairLockCommands(LockCommands):
             alive_ms=milliseconds(self.alive),
             place=b"0" if wish.once else wish.client or b"1",
             channel=self.channel,
-            version=wish.version,
-            version_ms=wish.version_ms,
+            **changed(wish.change),
             needs=needs(self, wish),
         )
 
@@ -396,30 +398,26 @@ class FairLockCommands(LockCommands):
         hold: Field,
         target: int,
         lease_ms: int,
-        tombstone_ms: int,
-        version: int,
-        version_ms: int,
+        late: bool,
+        change: Change | None,
     ) -> bytes:
         """Return the arguments of the script that lowers a hold count, to 0 in the end."""
-        late = hold.batch if tombstone_ms else None
-        place = b"0" if late is None else late.encode()
-        return self._leave(hold.field, target, lease_ms, tombstone_ms, version, version_ms, place)
+        entry = hold.batch if late else None
+        place = b"0" if entry is None else entry.encode()
+        return self._leave(hold.field, target, lease_ms, late, change, place)
 
-    def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
+    def undo(self, wish: Wish, late: bool, change: Change | None) -> bytes:
         """Return the arguments of the script that gives back a hold, or a place in the queue."""
         field, place, wait_ms = wish.field, wish.client or b"1", wish.wait_ms or REDISSON_WAIT_MS
-        return self._leave(
-            field, 0, wish.lease_ms, tombstone_ms, version, version_ms, place, wait_ms
-        )
+        return self._leave(field, 0, wish.lease_ms, late, change, place, wait_ms)
 
     def _leave(
         self,
         field: bytes,
         target: int,
         lease_ms: int,
-        tombstone_ms: int,
-        version: int,
-        version_ms: int,
+        late: bool,
+        change: Change | None,
         place: bytes,
         wait_ms: int = REDISSON_WAIT_MS,
     ) -> bytes:
@@ -434,9 +432,8 @@ class FairLockCommands(LockCommands):
             wait_ms=wait_ms,
             place=place,
             channel=self.channel,
-            tombstone_ms=tombstone_ms,
-            version=version,
-            version_ms=version_ms,
+            tombstone_ms=RECEIPT_MS if late else 0,
+            **changed(change),
         )
 
     @staticmethod

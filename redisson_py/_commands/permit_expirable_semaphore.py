@@ -11,19 +11,17 @@ import uuid
 from typing import Any
 
 from redisson_py import _keys
-from redisson_py._answers import Answer
+from redisson_py._answers import Answer, Change
 from redisson_py._commands.client_queue import UnitQueue, look
 from redisson_py._commands.needs import needs
 from redisson_py._commands.replies import decode
-from redisson_py._commands.request import Field, Wish
+from redisson_py._commands.request import RECEIPT_MS, Field, Wish, changed
 from redisson_py._commands.semaphore import RECLAIMS, RENEW, SET_LEASE, UNITS_IN_QUEUE
 from redisson_py._commands.wakes import permit_wakes
-from redisson_py._options import TOMBSTONE
 from redisson_py._owner import client_id_of, numbered
 from redisson_py._scripts import source
 from redisson_py._scripts.shapes import array, text, whole
 from redisson_py._scripts.source import Arg, Script
-from redisson_py._time import milliseconds
 
 ACQUIRE = source.load("expirable_semaphore.acquire", UNITS_IN_QUEUE)
 ADD = source.load("expirable_semaphore.add")
@@ -40,7 +38,6 @@ MOST_AT_ONCE = 10_000
 
 _CLIENT_BYTES = 10
 _NUMBER_BYTES = 6
-_RECEIPT_MS = milliseconds(TOMBSTONE)
 
 
 def permit_id(owner: str) -> bytes:
@@ -79,6 +76,7 @@ class PermitExpirableSemaphoreCommands:
     queues = False
     shares_lease = False
     leaves_traces = False
+    plain = None
     passes = False
     """An id is for one acquisition only."""
     records_all = True
@@ -177,18 +175,17 @@ class PermitExpirableSemaphoreCommands:
         hold: Field,
         target: int,
         lease_ms: int,
-        tombstone_ms: int,
-        version: int,
-        version_ms: int,
+        late: bool,
+        change: Change | None,
     ) -> bytes:
         """Return the arguments of the script that gives a permit back."""
-        return self._release([hold.owner], hold.batch or hold.owner, tombstone_ms)
+        return self._release([hold.owner], hold.batch or hold.owner, late)
 
-    def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
+    def undo(self, wish: Wish, late: bool, change: Change | None) -> bytes:
         """Return the arguments of the script that gives back what a request may have acquired."""
-        return self._release(batch_of(wish.owner, wish.target), wish.owner, tombstone_ms)
+        return self._release(batch_of(wish.owner, wish.target), wish.owner, late)
 
-    def _release(self, owners: list[str], batch: str, tombstone_ms: int) -> bytes:
+    def _release(self, owners: list[str], batch: str, late: bool) -> bytes:
         tombstone = self._tombstones + batch.encode()
         return RELEASE.bind(
             counter=self.key,
@@ -200,16 +197,16 @@ class PermitExpirableSemaphoreCommands:
             ids=b"".join(map(permit_id, owners)),
             units=len(owners),
             channel=self.channel,
-            tombstone_ms=tombstone_ms,
+            tombstone_ms=RECEIPT_MS if late else 0,
             calls=0,
-            receipt_ms=_RECEIPT_MS,
+            receipt_ms=RECEIPT_MS,
         )
 
     def was_lost(self, reply: int | None) -> bool:
         """Return whether a final release did not find its hold in force."""
         return not reply
 
-    def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes:
+    def set_lease(self, hold: Field, lease_ms: int, change: Change | None) -> bytes:
         """Return the arguments of the script that sets the lease of a permit of ours."""
         return SET_LEASE.bind(
             permits=self._permits,
@@ -219,8 +216,7 @@ class PermitExpirableSemaphoreCommands:
             clients=self._clients,
             field=hold.field,
             lease_ms=lease_ms,
-            version=version,
-            version_ms=version_ms,
+            **changed(change),
             idle_ms=self.idle_ms,
             channel=self.channel,
         )
@@ -264,7 +260,7 @@ class PermitExpirableSemaphoreCommands:
             reclaims=RECLAIMS,
             channel=self.channel,
             version=version,
-            version_ms=_RECEIPT_MS,
+            version_ms=RECEIPT_MS,
             idle_ms=self.idle_ms,
         )
 

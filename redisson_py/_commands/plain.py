@@ -40,8 +40,7 @@ class _PlainWish:
     target: int = 1
     units: int = 1
     once: bool = False
-    version: int = 0
-    version_ms: int = 0
+    change: None = None
     checks: bool = False
     compares: bool = False
     client: bytes = b""
@@ -77,7 +76,7 @@ def _plain_calls(
 
     def release(key: bytes, field: bytes) -> bytes:
         commands, hold = kind(key, *options), _PlainWish(field, lease_ms)
-        return commands.release_script.head + commands.release(hold, 0, lease_ms, 0, 0, 0)
+        return commands.release_script.head + commands.release(hold, 0, lease_ms, False, None)
 
     return PlainCalls(
         CallForm(acquire, key_length, tagged),

@@ -6,11 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from redisson_py import _keys
-from redisson_py._answers import Answer, Busy
+from redisson_py._answers import Answer, Busy, Change
 from redisson_py._commands.client_queue import look
 from redisson_py._commands.lock import IN_QUEUE, LockCommands
 from redisson_py._commands.needs import needs
-from redisson_py._commands.request import Wish
+from redisson_py._commands.request import RECEIPT_MS, Wish, changed
 from redisson_py._commands.wakes import read_write_wakes, yielding_reader_wakes
 from redisson_py._scripts import source
 from redisson_py._scripts.shapes import array, text, whole
@@ -75,8 +75,7 @@ class _SideCommands(LockCommands):
             owner=field,
             holds=wish.target,
             lease_ms=wish.lease_ms,
-            version=wish.version,
-            version_ms=wish.version_ms,
+            **changed(wish.change),
             needs=needs(self, wish),
             channel=self.channel,
             client=wish.client,
@@ -147,9 +146,8 @@ class WriteLockCommands(_SideCommands):
         field: bytes,
         target: int,
         lease_ms: int,
-        tombstone_ms: int,
-        version: int,
-        version_ms: int,
+        late: bool,
+        change: Change | None,
         waits: int = 0,
     ) -> bytes:
         return RELEASE_WRITE.bind(
@@ -162,9 +160,8 @@ class WriteLockCommands(_SideCommands):
             holds=target,
             lease_ms=lease_ms,
             channel=self.channel,
-            tombstone_ms=tombstone_ms,
-            version=version,
-            version_ms=version_ms,
+            tombstone_ms=RECEIPT_MS if late else 0,
+            **changed(change),
             waits=waits,
         )
 
@@ -195,8 +192,6 @@ class PreferredWriteLockCommands(WriteLockCommands):
         soon = stay_alive if retry_in is None else min(stay_alive, retry_in)
         return replace(answer, retry_in=soon, queued=True)
 
-    def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
+    def undo(self, wish: Wish, late: bool, change: Change | None) -> bytes:
         """Return the arguments of the script that gives back a hold, or stops waiting."""
-        return self._release(
-            wish.field, 0, wish.lease_ms, tombstone_ms, version, version_ms, waits=1
-        )
+        return self._release(wish.field, 0, wish.lease_ms, late, change, waits=1)

@@ -4,8 +4,24 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from redisson_py._answers import Change
+from redisson_py._options import TOMBSTONE
+from redisson_py._time import milliseconds
+
 #: Milliseconds that Redisson assumes for the wait of a caller that gave no timeout.
 REDISSON_WAIT_MS = 300_000
+
+#: How long Redis remembers a request that may be repeated: tombstones, versions, receipts.
+RECEIPT_MS = milliseconds(TOMBSTONE)
+
+_NEW = {"version": 0, "version_ms": 0}
+
+
+def changed(change: Change | None) -> dict[str, int]:
+    """Return the arguments that say which change of a live hold a request is."""
+    if change is None:
+        return _NEW
+    return {"version": change.number, "version_ms": RECEIPT_MS if change.remembered else 0}
 
 
 class Wish(Protocol):
@@ -17,8 +33,7 @@ class Wish(Protocol):
         target: The hold count to reach, or the number of units.
         lease_ms: The lease in milliseconds.
         once: It does not wait, so Redis need not remember it.
-        version: The version of this change to a live hold; 0 for the request of a new owner.
-        version_ms: Milliseconds for which Redis remembers the version; 0: not at all.
+        change: Which change of a live hold it is; None for the request of a new owner.
         checks: It is refused if the user may not do what a release needs.
         client: Its client's name in the queue of clients, which it joins if it has to wait; for a
             fair lock the name under which it waits, if that is not its owner; or nothing.
@@ -39,9 +54,7 @@ class Wish(Protocol):
     @property
     def once(self) -> bool: ...
     @property
-    def version(self) -> int: ...
-    @property
-    def version_ms(self) -> int: ...
+    def change(self) -> Change | None: ...
     @property
     def checks(self) -> bool: ...
     @property

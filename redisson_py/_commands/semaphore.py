@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from redisson_py import _keys
-from redisson_py._answers import Answer
+from redisson_py._answers import Answer, Change
 from redisson_py._commands.client_queue import UnitQueue, look
 from redisson_py._commands.needs import needs
 from redisson_py._commands.replies import decode
-from redisson_py._commands.request import Field, Wish
+from redisson_py._commands.request import RECEIPT_MS, Field, Wish, changed
 from redisson_py._commands.wakes import permit_wakes
 from redisson_py._scripts import source
 from redisson_py._scripts.shapes import array, text, whole
 from redisson_py._scripts.source import Arg, Script
+
+if TYPE_CHECKING:
+    from redisson_py._commands.plain import PlainCalls
 
 #: The busy reply to a client in the queue of clients: see `in_queue`.
 UNITS_IN_QUEUE = array(whole(-1), whole(0, 2), whole(0, 1), whole(-5, 0))
@@ -66,6 +69,7 @@ class SemaphoreCommands:
         self.key = key
         self.start_units = start_units
         self.idle_ms = idle_ms
+        self.plain: PlainCalls | None = None
 
     @property
     def options(self) -> tuple[int, int]:
@@ -173,20 +177,19 @@ class SemaphoreCommands:
         hold: Field,
         target: int,
         lease_ms: int,
-        tombstone_ms: int,
-        version: int,
-        version_ms: int,
+        late: bool,
+        change: Change | None,
     ) -> bytes:
         """Return the arguments of the script that lowers the units of an owner, to 0 in the end."""
-        return self._release(hold.field, target, hold.units, tombstone_ms, version, version_ms)
+        return self._release(hold.field, target, hold.units, late, change)
 
-    def undo(self, wish: Wish, tombstone_ms: int, version: int, version_ms: int) -> bytes:
+    def undo(self, wish: Wish, late: bool, change: Change | None) -> bytes:
         """Return the arguments of the script that gives back what a request may have acquired."""
         field = wish.owner.encode()
-        return self._release(field, 0, wish.target, tombstone_ms, version, version_ms)
+        return self._release(field, 0, wish.target, late, change)
 
     def _release(
-        self, field: bytes, units: int, had: int, tombstone_ms: int, version: int, version_ms: int
+        self, field: bytes, units: int, had: int, late: bool, change: Change | None
     ) -> bytes:
         return RELEASE.bind(
             counter=self.key,
@@ -199,16 +202,15 @@ class SemaphoreCommands:
             units=units,
             had_units=had,
             channel=self.channel,
-            tombstone_ms=tombstone_ms,
-            version=version,
-            version_ms=version_ms,
+            tombstone_ms=RECEIPT_MS if late else 0,
+            **changed(change),
         )
 
     def was_lost(self, reply: int | None) -> bool:
         """Return whether a final release did not find its hold in force."""
         return reply is None
 
-    def set_lease(self, hold: Field, lease_ms: int, version: int, version_ms: int) -> bytes:
+    def set_lease(self, hold: Field, lease_ms: int, change: Change | None) -> bytes:
         """Return the arguments of the script that sets the lease of a permit."""
         field = hold.field
         return SET_LEASE.bind(
@@ -219,8 +221,7 @@ class SemaphoreCommands:
             clients=self._clients,
             field=field,
             lease_ms=lease_ms,
-            version=version,
-            version_ms=version_ms,
+            **changed(change),
             idle_ms=self.idle_ms,
             channel=self.channel,
         )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from redisson_py._engine.bus import Bus
 from redisson_py._engine.client_queue import Together
 from redisson_py._engine.local_queue import H, LocalQueue
-from redisson_py._engine.server import Executor
+from redisson_py._engine.server import Server
 from redisson_py._engine.watchdog import Watchdog
 from redisson_py._listener import Teller
 from redisson_py._loop import Task, loop_time
@@ -302,7 +302,7 @@ class Context:
     """The parts of one client that synchronizers are built on."""
 
     options: Options
-    executor: Executor
+    executor: Server
     bus: Bus
     watchdog: Watchdog
     owners: Owners

@@ -33,6 +33,7 @@ import weakref
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, Self, TypeVar, final
 
+from redisson_py._answers import Change
 from redisson_py._listener import LossReason, LostEvent, Teller
 from redisson_py._owner import TaskRef
 from redisson_py._time import KEPT_LESS, now
@@ -350,20 +351,21 @@ class Hold:
         """Make this task its holder."""
         self.task = task
 
-    def begin_reentry(self, lease_time: float) -> tuple[int, int, bool]:
-        """Begin a re-entry; return its hold count, version, and whether to keep the version."""
+    def begin_reentry(self, lease_time: float) -> tuple[int, Change]:
+        """Begin a re-entry; return the hold count that it asks for."""
         self.reentries += 1
-        keep = self._begin(lease_time)
-        return self.count, self.ownership.context.owners.new_number(), keep
+        remembered = self._begin(lease_time)
+        number = self.ownership.context.owners.new_number()
+        return self.count, Change(number, remembered)
 
-    def reentered(self, asked_at: float, sent_at: float, lease_time: float, version: int) -> bool:
+    def reentered(self, asked_at: float, sent_at: float, lease_time: float, change: Change) -> bool:
         """Record that a re-entry was granted, with a lease that counts from `sent_at`.
 
         Return whether that lease counts. It does not if a later change, as of a release beside it,
         has set another lease.
         """
         self.asked_at = asked_at
-        if self.changed_since(version):
+        if self.changed_since(change):
             return False
         self.renewal_confirmed(lease_end(sent_at, lease_time), sent_at + lease_time)
         return True
@@ -512,15 +514,11 @@ class Hold:
         self.lease_until = min(self.lease_until, sent_at + lease_time)
         self.ownership.context.watchdog.mind_end(self)
 
-    def begin_change(self, lease_time: float = 0.0) -> tuple[int, bool]:
-        """Begin a change; return its version, and whether the server must keep the version.
-
-        The server must keep it if an older change may still arrive. `lease_time` is the lease that
-        the change sets, if it sets one.
-        """
-        keep = self._begin(lease_time)
-        self._last_change = version = self.ownership.context.owners.new_number()
-        return version, keep
+    def begin_change(self, lease_time: float = 0.0) -> Change:
+        """Begin a change; `lease_time` is the lease that it sets, if it sets one."""
+        remembered = self._begin(lease_time)
+        self._last_change = number = self.ownership.context.owners.new_number()
+        return Change(number, remembered)
 
     def _begin(self, lease_time: float) -> bool:
         keep = self.uncertain or self._changes > 0
@@ -531,23 +529,23 @@ class Hold:
             self.may_last_until = end
         return keep
 
-    def begin_read_change(self) -> int:
-        """Begin the release of a read under this write hold; return the version of the release."""
+    def begin_read_change(self) -> Change:
+        """Begin the release of a read under this write hold."""
         self._changes += 1
-        return self.ownership.context.owners.new_number()
+        return Change(self.ownership.context.owners.new_number(), remembered=True)
 
     @property
     def unsettled(self) -> bool:
         """Whether an older request under its owner may still arrive."""
         return self.uncertain or self._changes > 0 or self.reads > 0
 
-    def changed_since(self, version: int) -> bool:
+    def changed_since(self, change: Change) -> bool:
         """Return whether a change of its lease was sent after this one."""
-        return version < self._last_change
+        return change.number < self._last_change
 
-    def is_last_change(self, version: int) -> bool:
+    def is_last_change(self, change: Change) -> bool:
         """Return whether no other change of its lease was sent after this one."""
-        return version == self._last_change
+        return change.number == self._last_change
 
     def end_change(self, call: Call) -> None:
         """Record that a change was answered, or that its answer is no longer awaited."""
@@ -594,12 +592,12 @@ class Hold:
         """Record that the server has this number of its units now."""
         self._units_there = units
 
-    def units_refused(self, version: int) -> None:
+    def units_refused(self, change: Change) -> None:
         """Record that the server has refused this change, and has the units that it had before.
 
         If another change is under way, its answer decides.
         """
-        if self.is_last_change(version) or not self.is_changing:
+        if self.is_last_change(change) or not self.is_changing:
             self.units = self._units_there
 
     # Its end.

@@ -9,8 +9,7 @@ from redisson_py._engine.hold import Hold, lease_end
 from redisson_py._engine.lease import Lease
 from redisson_py._engine.server import Call, lease_from
 from redisson_py._loop import Future, fail, new_future, wake
-from redisson_py._options import TOMBSTONE
-from redisson_py._time import milliseconds, now
+from redisson_py._time import now
 from redisson_py.errors import ReplicationError
 
 if TYPE_CHECKING:
@@ -21,8 +20,8 @@ def set_needed_lease(ownership: Ownership, hold: Hold) -> None:
     """Set the lease on the server to what the hold's leases need, without waiting."""
     present = now()
     seconds = hold.lease_needed(ownership.context.options.lease_time, present)
-    version, keep = hold.begin_change(seconds)
-    call = ownership.send_set_lease(hold, seconds, version, milliseconds(TOMBSTONE) if keep else 0)
+    change = hold.begin_change(seconds)
+    call = ownership.send_set_lease(hold, seconds, change)
 
     def answered(done: Future[int]) -> None:
         ownership.context.watchdog.end_overdue(hold)
@@ -31,7 +30,7 @@ def set_needed_lease(ownership: Ownership, hold: Hold) -> None:
             return
         if not done.result():
             ownership.context.watchdog.lose(hold, "taken")
-        elif hold.is_last_change(version):
+        elif hold.is_last_change(change):
             hold.lease_set(lease_from(call, present), seconds)
 
     call.future.add_done_callback(answered)
@@ -59,10 +58,8 @@ class LeaseExtension:
         self._sent_at = now()
         self._ends_at = lease_end(self._sent_at, self._lease_time)
         self._needed = self._needed_by_all()
-        self._version, keep = hold.begin_change(self._needed)
-        self._call = self._ownership.send_set_lease(
-            hold, self._needed, self._version, milliseconds(TOMBSTONE) if keep else 0
-        )
+        self._change = hold.begin_change(self._needed)
+        self._call = self._ownership.send_set_lease(hold, self._needed, self._change)
         lease._set_limit(min(lease._ends_at, self._ends_at), self._ends_at)
         if len(hold.live) > 1:
             # The other leases get no limit from this, but may rely on the shorter lease only.
@@ -103,7 +100,7 @@ class LeaseExtension:
         if not call.future.result():
             self._ownership.context.watchdog.lose(hold, "taken")
         elif hold.state == "held":
-            if hold.is_last_change(self._version):
+            if hold.is_last_change(self._change):
                 hold.lease_set(self._sent_at, self._needed)
             if counts:
                 lease._set_limit(self._ends_at)

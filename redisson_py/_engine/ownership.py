@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from redisson_py._answers import Disagrees, RefusedError
+from redisson_py._answers import Change, Disagrees, RefusedError
 from redisson_py._engine.client_queue import Together
 from redisson_py._engine.context import Context
 from redisson_py._engine.hold import Hold
@@ -19,16 +19,13 @@ from redisson_py._engine.lease_extension import LeaseExtension, set_needed_lease
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.partial_release import judge_of_lowered, lower
 from redisson_py._engine.releasing import Release, hear, judge_of_release
-from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
-from redisson_py._engine.server import Call, ClientQueue, Commands, PlainCalls, Stream
+from redisson_py._engine.request import AcquireRequest
+from redisson_py._engine.server import Call, ClientQueue, Commands, Way
 from redisson_py._keys import Name
 from redisson_py._loop import Future
 from redisson_py._options import OnLost, OnReleaseError
-from redisson_py._time import milliseconds, now
+from redisson_py._time import now
 from redisson_py.errors import ClientClosedError, ConnectionLostError
-
-#: Shortest time in seconds for which a release is repeated, however short its lease is.
-RELEASE_LEAST = 1.0
 
 Begun = AcquireRequest | Waiter
 """An acquisition under way: its request, or its place in the queue."""
@@ -54,7 +51,7 @@ class Ownership:
         compares: The next request asks whether what this client names is what the server has.
     """
 
-    __slots__ = ("commands", "compares", "context", "name", "plain", "queue")
+    __slots__ = ("commands", "compares", "context", "name", "queue")
 
     def __init__(
         self, context: Context, name: Name, commands: Commands, queue: LocalQueue[Hold] | None
@@ -63,7 +60,6 @@ class Ownership:
         self.name: Name = name
         self.commands: Commands = commands
         self.queue: LocalQueue[Hold] | None = queue
-        self.plain: PlainCalls | None = None
         self.compares: bool = False
 
     def __repr__(self) -> str:
@@ -96,13 +92,13 @@ class Ownership:
     # Asking.
 
     @property
-    def stream(self) -> Stream:
-        """The stream to the node that serves the key."""
-        return self.context.executor.router.stream_for(self.commands.key)
+    def way(self) -> Way:
+        """The way to the server of its key."""
+        return self.context.executor.way_to(self.commands.key)
 
     def no_answer(self) -> ConnectionLostError:
         """Return the error of a task whose time ran out while the server did not answer."""
-        return self.stream.no_answer(maybe_held=False)
+        return self.way.no_answer(maybe_held=False)
 
     def fail_together(self) -> None:
         """Fail the waiters without a timeout, because the server did not answer the head."""
@@ -125,11 +121,10 @@ class Ownership:
         `future` gets the reply if one is given.
         Return None if that is not possible in one step: then `release` must follow.
         """
-        hold, plain, queue = lease._hold, self.plain, self.queue
+        hold, queue = lease._hold, self.queue
         commands, executor = self.commands, self.context.executor
         if (
-            plain is None
-            or hold.state != "held"
+            hold.state != "held"
             or lease._state != "held"
             or hold.leases != (lease,)
             or hold.reentries
@@ -145,13 +140,13 @@ class Ownership:
         if queue is not None and queue.waiters and self.pass_on(hold):
             lease._settle()
             return self, hold, None
-        stream = executor.router.stream_for(commands.key)
-        if not stream.ready:
+        way = executor.way_to(commands.key)
+        if not way.ready:
             return None
         lease._settle()
-        bus, field = self.context.bus, hold.field
+        bus = self.context.bus
         own_message = bus.own_message(commands.channel) if bus.table.channels else 0
-        present, sent_at = now(), executor.time()
+        present = now()
         was_valid = present < hold.ends_at
         self.forget(hold)
         hold.end_with_last_lease()
@@ -159,16 +154,9 @@ class Ownership:
             if queue.hold is hold:
                 queue.hold = None
             queue.releasing = True
-            queue.released_at = sent_at
-        packed = plain.release[len(field)](commands.key, field)
+            queue.released_at = executor.time()
         keep = hold.may_last_until - present
-        deadline = sent_at + executor.command_timeout
-        until = sent_at + (max(RELEASE_LEAST, keep))
-        if until < deadline:
-            deadline = until
-        script, key = commands.release_script, commands.key
-        call: Call = executor.new_call(packed, deadline, script, True, key, until, future)
-        stream.send(call)
+        call = executor.give_back(commands, hold, keep, way=way, future=future)
         return self, hold, (call, own_message, was_valid, present)
 
     async def release(self, lease: Lease) -> None:
@@ -282,52 +270,15 @@ class Ownership:
 
     def _send_release(self, hold: Hold) -> Call:
         """Send the release of a whole hold, whatever its count."""
-        lease_time, parent = self.context.options.lease_time, hold.parent
-        keep = max(lease_time, hold.may_last_until - now())
-        tombstone_ms = version = 0
-        if parent is not None:
-            # The owner remains in use, and a tombstone would refuse its next read too.
-            version = parent.begin_read_change()
-        elif hold.uncertain:
-            tombstone_ms = TOMBSTONE_MS
-        elif self.plain is not None and hold.units == 1:
-            return self.start_plain_release(hold.field, keep)
-        args = self.commands.release(
-            hold,
-            0,
-            milliseconds(lease_time),
-            tombstone_ms,
-            version,
-            TOMBSTONE_MS if version else 0,
-        )
-        call = self.start_release(args, keep, in_line=parent is not None)
+        options, parent = self.context.options, hold.parent
+        keep = max(options.lease_time, hold.may_last_until - now())
+        # Under a write hold the owner remains in use: its next read must not be refused as late.
+        change = None if parent is None else parent.begin_read_change()
+        late = parent is None and hold.uncertain
+        call = self.context.executor.give_back(self.commands, hold, keep, late=late, change=change)
         if parent is not None:
             call.future.add_done_callback(lambda _: parent.end_change(call))
         return call
-
-    def start_plain_release(self, field: bytes, keep: float) -> Call:
-        """Do as `start_release`, with the prepared bytes for a plain hold."""
-        assert self.plain is not None
-        packed = self.plain.release[len(field)](self.commands.key, field)
-        return self._start_packed_release(packed, keep)
-
-    def start_release(self, args: Any, keep: float, *, in_line: bool = False) -> Call:
-        """Send a release, and repeat it until it is answered or `keep` seconds have passed.
-
-        Its future fails after `command_timeout` at the latest. With `in_line` it uses the stream of
-        grants, for an owner that remains in use.
-        """
-        packed = self.context.executor.pack(self.commands.release_script, args)
-        return self._start_packed_release(packed, keep, in_line)
-
-    def _start_packed_release(self, packed: Any, keep: float, in_line: bool = False) -> Call:
-        commands, executor = self.commands, self.context.executor
-        until = executor.time() + max(keep, RELEASE_LEAST)
-        deadline = min(executor.limit(), until)
-        start = executor.start_in_line if in_line else executor.start_packed
-        return start(
-            commands.release_script, commands.key, packed, deadline, must=True, until=until
-        )
 
     def may_have_joined(self, name: bytes, clients: ClientQueue) -> None:
         """Note that this client is in the queue of clients under this name, or may be."""
@@ -343,18 +294,10 @@ class Ownership:
         return None
 
     def leave_clients(self, clients: ClientQueue, *, closing: bool = False) -> None:
-        """Take this client out of a queue of clients, without waiting.
-
-        It may join again at once, so this is in order with its requests, but not when it closes:
-        replicas may be slow to confirm what it was granted, and the connection is closed.
-        """
-        context, key = self.context, self.commands.key
-        executor = context.executor
-        until = executor.time() + RELEASE_LEAST
-        packed = executor.pack(clients.leave_script, clients.leave(context.owners.client_id))
-        start = executor.start_packed if closing else executor.start_in_line
+        """Take this client out of a queue of clients, without waiting."""
+        context = self.context
         with suppress(ClientClosedError):
-            start(clients.leave_script, key, packed, until, must=True, until=until)
+            clients.leave(context.executor, context.owners.client_id, closing=closing)
 
     # While it is held.
 
@@ -376,12 +319,9 @@ class Ownership:
         """Set the lease on the server to what the hold's leases need, without waiting."""
         set_needed_lease(self, hold)
 
-    def send_set_lease(self, hold: Hold, lease_time: float, version: int, version_ms: int) -> Call:
+    def send_set_lease(self, hold: Hold, lease_time: float, change: Change) -> Call:
         """Set the lease of a hold on the server; the reply is 0 if it is not there any more."""
-        args = self.commands.set_lease(hold, milliseconds(lease_time), version, version_ms)
-        script, executor = self.commands.set_lease_script, self.context.executor
-        packed = executor.pack(script, args)
-        return executor.start_grant(script, self.commands.key, packed, bool, must=True)
+        return self.context.executor.set_lease(self.commands, hold, lease_time, change)
 
     # Its end.
 

@@ -9,8 +9,8 @@ from redisson_py._engine.hold import Hold
 from redisson_py._engine.releasing import Judge, caused_by, release_failed, when_answered
 from redisson_py._engine.server import Call, lease_from
 from redisson_py._loop import Future
-from redisson_py._options import TOMBSTONE
-from redisson_py._time import milliseconds, now
+from redisson_py._options import TOMBSTONE as REMEMBERED
+from redisson_py._time import now
 from redisson_py.errors import ConnectionLostError
 
 if TYPE_CHECKING:
@@ -22,14 +22,13 @@ def lower(ownership: Ownership, hold: Hold) -> Call:
     """Lower the hold count on the server to ours; shorten the lease to what is needed."""
     present = now()
     seconds = hold.lease_needed(ownership.context.options.lease_time, present)
-    version, keep = hold.begin_change(seconds)
+    change = hold.begin_change(seconds)
     hold.lease_maybe_set(present, seconds)
-    version_ms = milliseconds(TOMBSTONE) if keep else 0
-    args = ownership.commands.release(
-        hold, hold.count, milliseconds(seconds), 0, version, version_ms
+    # Repeated for less time than the server remembers a later change.
+    keep = min(seconds, REMEMBERED / 2)
+    call = ownership.context.executor.lower(
+        ownership.commands, hold, hold.count, seconds, keep, change
     )
-    # The server can forget a later change once a tombstone has ended.
-    call = ownership.start_release(args, min(seconds, TOMBSTONE / 2), in_line=True)
 
     def lowered(done: Future[int | None]) -> None:
         ownership.context.watchdog.end_overdue(hold)
@@ -38,7 +37,7 @@ def lower(ownership: Ownership, hold: Hold) -> Call:
             return
         if done.result() is None:
             ownership.context.watchdog.lose(hold, "taken")
-        elif hold.state == "held" and hold.is_last_change(version):
+        elif hold.state == "held" and hold.is_last_change(change):
             hold.lease_set(lease_from(call, present), seconds)
 
     when_answered(call, lowered)

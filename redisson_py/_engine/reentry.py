@@ -8,7 +8,7 @@ from redisson_py._answers import Granted
 from redisson_py._engine import waiting
 from redisson_py._engine.hold import Hold, lease_end, lost_error
 from redisson_py._engine.lease import Lease, tell_acquired
-from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
+from redisson_py._engine.request import AcquireRequest
 from redisson_py._time import now
 
 if TYPE_CHECKING:
@@ -49,18 +49,17 @@ async def _ask(
     lease = context.options.lease_time if lease_time is None else lease_time
     if hold.capped and hold.parent is not None:
         lease = min(lease, max(0.001, hold.parent.lease_until - now()))
-    target, version, keep = hold.begin_reentry(lease)
+    target, change = hold.begin_reentry(lease)
     request = AcquireRequest(
         ownership, hold.owner, target, lease, once=True, deadline=deadline, reentry=hold
     )
-    request.version, request.version_ms = version, TOMBSTONE_MS if keep else 0
-    request.fails_fast = fails_fast
+    request.change, request.fails_fast = change, fails_fast
     try:
         answer = await waiting.acquire(request, context.bus, deadline, once=True)
     except BaseException:
         unsure = request.uncertain or request.undone
         hold.end_reentry(unsure)
-        _give_up(ownership, hold, unsure or hold.changed_since(request.version))
+        _give_up(ownership, hold, unsure or hold.changed_since(request.change))
         raise
     hold.end_reentry(request.uncertain)
     if not isinstance(answer, Granted) or hold.state != "held":
@@ -70,7 +69,7 @@ async def _ask(
         context.watchdog.lose(hold, "taken")
         ownership.forget(hold)
         raise ownership.loss(hold)
-    leased = hold.reentered(request.asked_at, request.sent_at, lease, request.version)
+    leased = hold.reentered(request.asked_at, request.sent_at, lease, request.change)
     limit = None if lease_time is None else lease_end(request.asked_at, lease_time)
     present = now()
     if limit is not None and limit <= present:
@@ -79,7 +78,7 @@ async def _ask(
     again = ownership.lease_kind(hold, limit, hold.token, present)
     was_renewed = hold.renewed
     hold.add_lease(again)
-    if request.version != version:
+    if request.change is not change:
         ownership.lower(hold)  # Granted behind that release, it took the count of before.
     elif not leased or (was_renewed and not hold.renewed):
         # The outer lease was released meanwhile, which left the lease of a renewed hold.

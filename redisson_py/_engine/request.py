@@ -14,6 +14,7 @@ from redisson_py._answers import (
     LOST,
     Answer,
     Busy,
+    Change,
     Disagrees,
     Granted,
     RefusedError,
@@ -23,16 +24,13 @@ from redisson_py._engine.bus import Sleeper
 from redisson_py._engine.client_queue import QueueSleeper
 from redisson_py._engine.waiting import Turn
 from redisson_py._loop import Future, call_later, loop_time
-from redisson_py._options import TOMBSTONE
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import BackendError, ClientClosedError
 
 if TYPE_CHECKING:
     from redisson_py._engine.hold import Hold
     from redisson_py._engine.ownership import Ownership
-    from redisson_py._engine.server import Call, ClientQueue, Stream
-
-TOMBSTONE_MS = milliseconds(TOMBSTONE)
+    from redisson_py._engine.server import Call, ClientQueue, Way
 
 #: Longest wait in seconds that is sent to a queue on the server; the caller may wait longer.
 _LONGEST_WAIT = 366 * 24 * 3600.0
@@ -70,6 +68,7 @@ class AcquireRequest:
             0, neither.
         checks: The server must say whether this client may also release it.
         compares: The server must say if it has something else than this client names.
+        change: Which change of a live hold it is; None: it asks for a new owner.
     """
 
     __slots__ = (
@@ -79,6 +78,7 @@ class AcquireRequest:
         "_wait_ms",
         "asked_at",
         "call",
+        "change",
         "checks",
         "client",
         "compares",
@@ -99,8 +99,6 @@ class AcquireRequest:
         "turn",
         "uncertain",
         "undone",
-        "version",
-        "version_ms",
         "yields",
     )
 
@@ -137,8 +135,7 @@ class AcquireRequest:
         self.heard_busy_at: float = 0.0
         self.checks: bool = False
         self.compares: bool = False
-        self.version: int = 0
-        self.version_ms: int = 0
+        self.change: Change | None = None
         self.call: Call | None = None
         self.client: bytes = b""
         self.yields: int = 0
@@ -304,67 +301,37 @@ class AcquireRequest:
         return answer
 
     def _renumbered(self, hold: Hold) -> bool:
-        """Take a new version if this re-entry came again behind a later change of its hold.
+        """Take a new number if this re-entry came again behind a later change of its hold.
 
         That change, as the release of an outer acquisition, knew of the re-entry: it is not void.
         """
-        if not hold.changed_since(self.version):
+        if self.change is None or not hold.changed_since(self.change):
             return False
-        self.version = self.ownership.context.owners.new_number()
-        self.version_ms = TOMBSTONE_MS
+        self.change = Change(self.ownership.context.owners.new_number(), remembered=True)
         return True
 
     def send(
         self,
         deadline: float | None,
-        stream: Stream | None = None,
+        way: Way | None = None,
         future: Future[Any] | None = None,
     ) -> Call:
         """Send the request; the caller must await `run` or call `undo`.
 
-        A `stream` must have room; `future` gets the reply then.
+        A `way` must have room; `future` gets the reply then.
         """
-        ownership, field = self.ownership, self.field
-        commands, context, plain = ownership.commands, ownership.context, ownership.plain
+        ownership = self.ownership
+        commands, context = ownership.commands, ownership.context
         self.asked_at = self.sent_at = now()
         self.overtaken = False
         self.checks = commands.kind not in context.permitted
         self.compares = ownership.compares
-        if (
-            plain is not None
-            and not (self.checks or self.compares or self.client or self.yields)
-            and self.target == 1
-            and not self.version
-            and self.lease_time == plain.lease_time
-            and (not commands.queues or (self.deadline is None and not self.once))
-        ):
-            packed = plain.acquire[len(field)](commands.key, field)
-        else:
-            packed = context.executor.pack(commands.acquire_script, commands.acquire(self))
-        script, executor = commands.acquire_script, context.executor
-        if stream is not None:
-            if deadline is None:
-                deadline = executor.time() + executor.command_timeout
-            key = commands.key
-            call: Call = executor.new_call(packed, deadline, script, False, key, 0.0, future)
-            if executor.confirms:
-                call.future = executor.unconfirmed(self._gives)
-            stream.send(call)
-        elif executor.confirms:
-            call = executor.start_grant(script, commands.key, packed, self._gives, deadline)
-            call.fails_fast = self.fails_fast
-        else:
-            call = executor.start_packed(script, commands.key, packed, deadline)
-            call.fails_fast = self.fails_fast
+        call = context.executor.ask(commands, self, deadline, way, future)
         if self.client and (own := self.clients) is not None:
             ownership.may_have_joined(self.client, own)
         self.call = call
         context.pending[self] = None
         return call
-
-    def _gives(self, reply: object) -> bool:
-        """Return whether a reply is a grant: replicas must confirm those."""
-        return reply is None or type(self.ownership.commands.answer(reply, self)) is Granted
 
     def plain_grant(self, reply: object, present: float) -> Granted | None:
         """Return the answer to a plain request if it is a grant that needs no other handling.
@@ -417,32 +384,29 @@ class AcquireRequest:
         if self.reentry is not None:
             self.reentry.became_uncertain()
             return
-        tombstone_ms, version = TOMBSTONE_MS, 0
+        change, context = None, ownership.context
         if parent is not None:
             parent.became_uncertain()
-            tombstone_ms, version = 0, ownership.context.owners.new_number()
-        version_ms = TOMBSTONE_MS if version else 0
-        args = ownership.commands.undo(self, tombstone_ms, version, version_ms)
+            change = Change(context.owners.new_number(), remembered=True)
         # Repeated for as long as there can be anything to release.
-        ownership.start_release(args, self._longest_lease, in_line=parent is not None)
+        context.executor.undo(
+            ownership.commands, self, self._longest_lease, late=parent is None, change=change
+        )
 
     def release_unanswered(self) -> None:
         """Send the release behind the unanswered request; a late duplicate is not refused."""
-        ownership = self.ownership
+        ownership, executor = self.ownership, self.ownership.context.executor
         if (
             self.reentry is not None
             or self.parent is not None
             or self.maybe_repeated
             # Grants have a stream of their own there, so a release may overtake the request.
-            or ownership.context.executor.confirms
+            or executor.confirms
         ):
             self.send_undo()
             return
         with suppress(ClientClosedError):
-            if ownership.plain is not None and not ownership.commands.queues:
-                ownership.start_plain_release(self.field, self._longest_lease)
-            else:
-                ownership.start_release(ownership.commands.undo(self, 0, 0, 0), self._longest_lease)
+            executor.undo(ownership.commands, self, self._longest_lease)
 
     @property
     def _longest_lease(self) -> float:

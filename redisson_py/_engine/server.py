@@ -6,15 +6,19 @@ imports none of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from redisson_py._answers import Answer, RefusedError
+from redisson_py._answers import Answer, Change, RefusedError
 from redisson_py._loop import Future
 from redisson_py.errors import BackendError, ConnectionLostError
 
 if TYPE_CHECKING:
     from redisson_py._engine.hold import Hold
+    from redisson_py._engine.request import AcquireRequest
+
+#: Shortest time in seconds for which a release is repeated, however short its lease is.
+RELEASE_LEAST = 1.0
 
 
 class Call(Protocol):
@@ -106,7 +110,7 @@ class Sources(Protocol):
     def stream_for(self, channel: bytes, /) -> Source: ...
 
 
-class Stream(Protocol):
+class Way(Protocol):
     """The way to the server of a key."""
 
     @property
@@ -143,25 +147,16 @@ class Stream(Protocol):
         ...
 
 
-class Router(Protocol):
-    """The ways to the servers."""
-
-    def stream_for(self, key: bytes, /) -> Stream: ...
-    def group(self, key: bytes, /) -> int:
-        """Return a number that is the same for keys one request may be about."""
-        ...
-
-
-class Executor(Protocol):
-    """Sends requests.
+class Server(Protocol):
+    """What the engine asks of a server, in values; each call's future gets the answer.
 
     Attributes:
         command_timeout: Seconds to wait for the server while it does not answer.
-        confirms: Whether grants count only when replicas have confirmed them.
+        confirms: Grants count only when replicas have confirmed them: an answer may come later
+            than what it tells of, and a release may overtake a request.
         loop: The event loop to which the client belongs, or None.
         time: The clock of that loop.
-        new_call: Makes a call of what is packed: its arguments are those of `_stream.call.Call`.
-        unconfirmed: Makes the future of a call that may grant something.
+        way_to: Returns the way to the server of a key.
     """
 
     command_timeout: float
@@ -170,12 +165,7 @@ class Executor(Protocol):
     time: Callable[[], float]
 
     @property
-    def new_call(self) -> Callable[..., Any]: ...
-    @property
-    def unconfirmed(self) -> Callable[[Callable[[Any], bool]], Future[Any]]: ...
-    @property
-    def router(self) -> Router: ...
-
+    def way_to(self) -> Callable[[bytes], Way]: ...
     def limit(self, deadline: float | None = None, /) -> float:
         """Return until when a call waits while the server does not answer, in loop time."""
         ...
@@ -184,51 +174,73 @@ class Executor(Protocol):
         """Return the error for the caller of a refused call, with what the server can add to it."""
         ...
 
-    def pack(self, script: Any, args: Any, /) -> Any:
-        """Return a call of a script with these arguments, ready to be sent."""
+    def ask(
+        self,
+        commands: Any,
+        request: AcquireRequest,
+        deadline: float | None = None,
+        way: Any = None,
+        future: Future[Any] | None = None,
+        /,
+    ) -> Call:
+        """Ask for a hold. A `way` must have room; `future` gets the answer if there is one."""
         ...
 
-    def start_packed(
+    def give_back(
         self,
-        script: Any,
-        key: bytes,
-        call: Any,
-        deadline: float | None = None,
-        must: bool = False,
-        until: float = 0.0,
+        commands: Any,
+        hold: Hold,
+        keep: float,
+        *,
+        late: bool = False,
+        change: Change | None = None,
+        way: Any = None,
+        future: Future[Any] | None = None,
     ) -> Call:
-        """Send what was packed; with `must` it has to arrive even if nobody waits for it."""
+        """End a hold, whatever its count; the answer is for `Commands.was_lost`.
+
+        Args:
+            commands: The commands of its kind.
+            hold: The hold.
+            keep: For how many seconds it is repeated while there is no answer, at least
+                `RELEASE_LEAST`.
+            late: What of its owner arrives later must be refused.
+            change: Which change of its owner it is, where the owner remains in use.
+            way: The way to take, which must have room.
+            future: Gets the answer.
+        """
         ...
 
-    def start_grant(
-        self,
-        script: Any,
-        key: bytes,
-        call: Any,
-        gives: Callable[[Any], bool],
-        deadline: float | None = None,
-        must: bool = False,
-        until: float = 0.0,
+    def lower(
+        self, commands: Any, hold: Hold, target: int, lease_time: float, keep: float, change: Change
     ) -> Call:
-        """As `start_packed`, in order with all grants; what it `gives` must be confirmed."""
+        """Lower the count of a hold to `target`, and its lease if that is longer than needed."""
         ...
 
-    def start_in_line(
+    def undo(
         self,
-        script: Any,
-        key: bytes,
-        call: Any,
-        deadline: float | None = None,
-        must: bool = False,
-        until: float = 0.0,
+        commands: Any,
+        request: AcquireRequest,
+        keep: float,
+        *,
+        late: bool = False,
+        change: Change | None = None,
     ) -> Call:
-        """As `start_packed`, in order with all grants, although it grants nothing itself."""
+        """Give back what a request may have been granted, and its place in a queue."""
+        ...
+
+    def set_lease(self, commands: Any, hold: Hold, lease_time: float, change: Change) -> Call:
+        """Set the lease of a hold; the answer is 0 or None if it is not there."""
+        ...
+
+    def group(self, commands: Any, /) -> Hashable:
+        """Return what is the same for names whose holds one renewal may be about."""
         ...
 
     def renew(
         self, holds: Sequence[Hold], lease_time: float, seconds: float, *, splits: bool
     ) -> Call:
-        """Renew holds of one kind and group to a lease; 0 only checks that they are there.
+        """Renew holds of one group to a lease; 0 only checks that they are there.
 
         The answer says for each hold whether it is there. The call is given up after `seconds`.
         """
@@ -239,27 +251,8 @@ class Executor(Protocol):
         ...
 
 
-class Packed(Protocol):
-    """A call that was packed in advance, except for a key and a field."""
-
-    def __getitem__(self, length: int, /) -> Callable[[bytes, bytes], Any]: ...
-
-
-class PlainCalls(Protocol):
-    """The two calls of an uncontended pair, packed in advance."""
-
-    @property
-    def acquire(self) -> Packed: ...
-    @property
-    def release(self) -> Packed: ...
-    @property
-    def lease_time(self) -> float: ...
-
-
 class ClientQueue(Protocol):
     """The queue of the clients that wait for one thing, on its server."""
-
-    leave_script: Any
 
     def member(self, client_id: str, /) -> bytes:
         """Return the name of a client in the queue."""
@@ -269,13 +262,12 @@ class ClientQueue(Protocol):
         """Return the channel on which a client hears that it is called."""
         ...
 
-    def leave(self, client_id: str, /) -> Any:
-        """Return the arguments of the request that takes a client out of the queue."""
-        ...
+    def leave(self, server: Any, client_id: str, *, closing: bool) -> None:
+        """Take a client out of the queue, without waiting; it may join again unless it closes."""
 
 
 class Commands(Protocol):
-    """The requests about one name: arguments in, answers out.
+    """One name of one kind on its server.
 
     Attributes:
         kind: Its name for people.
@@ -285,10 +277,6 @@ class Commands(Protocol):
     """
 
     kind: str
-    acquire_script: Any
-    release_script: Any
-    set_lease_script: Any
-    renew_script: Any
     queues: bool
     shares_lease: bool
     leaves_traces: bool
@@ -309,20 +297,7 @@ class Commands(Protocol):
     def field(self, owner: str, /) -> bytes: ...
     def owner(self, field: bytes, /) -> str: ...
     def request_channel(self, owner: str, /) -> bytes: ...
-    def acquire(self, wish: Any, /) -> Any: ...
     def answer(self, reply: Any, wish: Any, /) -> Answer: ...
-    def release(
-        self,
-        hold: Any,
-        target: int,
-        lease_ms: int,
-        tombstone_ms: int,
-        version: int,
-        version_ms: int,
-        /,
-    ) -> Any: ...
-    def undo(self, wish: Any, tombstone_ms: int, version: int, version_ms: int, /) -> Any: ...
-    def set_lease(self, hold: Any, lease_ms: int, version: int, version_ms: int, /) -> Any: ...
     def was_lost(self, reply: Any, /) -> bool:
         """Return whether a final release did not find its hold in force."""
         ...

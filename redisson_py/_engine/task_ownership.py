@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import Any
 
-from redisson_py._answers import Disagrees, Granted
+from redisson_py._answers import Change, Disagrees, Granted
 from redisson_py._engine import waiting
 from redisson_py._engine.client_queue import Together
 from redisson_py._engine.context import Context, TaskHolds
@@ -15,8 +15,8 @@ from redisson_py._engine.lease import FencedLease, Lease, tell_acquired
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.ownership import Begun
 from redisson_py._engine.reentry import STALE_GRANTS, reenter
-from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
-from redisson_py._engine.server import LockCommands, PlainCalls, View
+from redisson_py._engine.request import AcquireRequest
+from redisson_py._engine.server import LockCommands, View
 from redisson_py._engine.server_state import ServerState
 from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import Turn
@@ -37,7 +37,6 @@ class TaskOwnership(ServerState):
         name: The name, as given.
         commands: The commands of this kind of lock.
         make_view: Makes, of these, what looks at it on the server.
-        plain: The calls of an uncontended pair, if they are packed in advance.
         passes: Tasks wait in a local queue, and holds are passed among them.
         reentrant: A task may acquire it again.
     """
@@ -50,7 +49,6 @@ class TaskOwnership(ServerState):
         name: Name,
         commands: LockCommands,
         make_view: Callable[[Context, Any], View],
-        plain: PlainCalls | None = None,
         *,
         passes: bool = True,
         reentrant: bool = True,
@@ -61,7 +59,6 @@ class TaskOwnership(ServerState):
             # A hold can only be passed to a task that wants the same: fenced to fenced.
             queue = registry.queues[commands.kind].get(key, LocalQueue)
         super().__init__(context, name, commands, queue)
-        self.plain: PlainCalls | None = plain
         self.make_view = make_view
         self.holds: TaskHolds[Hold] = registry.holds[commands.hold_kind].get(key, TaskHolds)
         self.reentrant = reentrant
@@ -112,8 +109,8 @@ class TaskOwnership(ServerState):
         elif self.commands.queues and context.bus.table.spare_name(self.commands.channel):
             # There was a queue a moment ago: it listens before it asks.
             return None
-        stream = context.executor.router.stream_for(self.commands.key)
-        if not stream.can_begin:
+        way = context.executor.way_to(self.commands.key)
+        if not way.can_begin:
             return None
         if queue is not None:
             queue.asking = True
@@ -121,7 +118,7 @@ class TaskOwnership(ServerState):
         # As `new_owner`, without the cost of a call.
         owner = owners.prefix + str(owners.new_number())
         request = AcquireRequest(self, owner, 1, context.options.lease_time)
-        return request, request.send(None, stream).future
+        return request, request.send(None, way).future
 
     def first_lease(self, begun: Begun, task: Task, reply: object) -> Lease | None:
         """Return the lease of a granted request or a passed hold; None if `acquire` must go on."""
@@ -191,9 +188,9 @@ class TaskOwnership(ServerState):
                 return await self.reenter(held, deadline, once, lease_time)
             if self.reads is not None:
                 self._refuse_upgrade(task)
-            stream = context.executor.router.stream_for(self.commands.key)
-            if stream.full:
-                await stream.room(context.executor.limit(None if once else deadline))
+            way = context.executor.way_to(self.commands.key)
+            if way.full:
+                await way.room(context.executor.limit(None if once else deadline))
         stale_grants = 0
         with Wait(self.context, self.kind, self.name, outer) as wait:
             while True:
@@ -245,12 +242,12 @@ class TaskOwnership(ServerState):
         elif begun is not None or not queue.go_first():
             waiter = begun or self.join(Waiter(reference(task), lease_time is None))
             wait.start(waiter.since)
-            passed = await queue.wait(waiter, deadline, self.stream.probe)
+            passed = await queue.wait(waiter, deadline, self.way.probe)
             if isinstance(passed, Hold):
                 return passed
             if not passed:
                 assert deadline is not None
-                if queue.is_busy(waiter) and await self.stream.answered_at(deadline):
+                if queue.is_busy(waiter) and await self.way.answered_at(deadline):
                     return None
                 raise self.no_answer()
         parent, hold, request = None, None, None
@@ -334,8 +331,7 @@ class TaskOwnership(ServerState):
         request.renewed = lease_time is None
         if parent is not None:
             # Late duplicates of earlier reads under this owner must not be taken for this one.
-            request.version = owners.new_number()
-            request.version_ms = TOMBSTONE_MS if parent.unsettled else 0
+            request.change = Change(owners.new_number(), parent.unsettled)
         return request
 
     def granted(

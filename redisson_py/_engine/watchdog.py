@@ -22,7 +22,7 @@ import logging
 import math
 import random
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING
 
 from redisson_py._answers import RefusedError
@@ -32,7 +32,7 @@ from redisson_py._engine.late_renewals import tell_late_renewal
 from redisson_py._engine.long_waits import warn_of_long_waits
 from redisson_py._engine.refused_renewals import RefusedRenewals
 from redisson_py._engine.schedule import LeaseSchedule
-from redisson_py._engine.server import Call, Executor, lease_from
+from redisson_py._engine.server import Call, Server, lease_from
 from redisson_py._loop import Timer, call_later
 from redisson_py._statistics import Counts
 from redisson_py._time import now
@@ -79,7 +79,7 @@ class Watchdog:
 
     def __init__(
         self,
-        executor: Executor,
+        executor: Server,
         lease_time: float,
         while_holding: Callable[[float], None] = lambda present: None,
         counts: Counts | None = None,
@@ -260,10 +260,10 @@ class Watchdog:
     def _ask_at_once(self, moment: float) -> None:
         """Check part of the holds in `_at_once`."""
         taken: list[Hold] = []
-        groups: set[int] = set()
+        groups: set[Hashable] = set()
         for hold in itertools.islice(self._at_once, _AT_ONCE):
             taken.append(hold)
-            groups.add(self._executor.router.group(hold.ownership.commands.key))
+            groups.add(self._executor.group(hold.ownership.commands))
             if len(groups) == BATCH:
                 # Each group is a call of its own.
                 break
@@ -275,8 +275,8 @@ class Watchdog:
 
     def _ask(self, taken: list[Hold], moment: float) -> None:
         """Renew holds, or check that they are there."""
-        groups: defaultdict[tuple[object, int, float, int], list[Hold]] = defaultdict(list)
-        group = self._executor.router.group
+        groups: defaultdict[tuple[Hashable, float, int], list[Hold]] = defaultdict(list)
+        group = self._executor.group
         for hold in taken:
             task = hold.task()
             if hold.renewed and (task is None or task.done()) and hold.is_abandoned():
@@ -287,10 +287,9 @@ class Watchdog:
                 warn_of_long_waits(hold, queue.waiters, moment, 1.5 * self._schedule.period)
             plain = hold.renewed and hold.parent is None and not hold.max_held
             lease_time = self.lease_time if plain else self._lease_of(hold)
-            commands = hold.ownership.commands
             most = self._refused.batch(hold, BATCH) if self._refused.holds else BATCH
-            groups[commands.renew_script, group(commands.key), lease_time, most].append(hold)
-        for (_, _, lease_time, most), holds in groups.items():
+            groups[group(hold.ownership.commands), lease_time, most].append(hold)
+        for (_, lease_time, most), holds in groups.items():
             for start in range(0, len(holds), most):
                 self._renew(holds[start : start + most], lease_time, moment)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from redisson_py._engine.context import Context
-from redisson_py._scripts.executor import Executor
+from redisson_py._on_redis.executor import Executor
 
 
 def redis_of(context: Context) -> RedisContext | None:

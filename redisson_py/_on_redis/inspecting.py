@@ -12,7 +12,7 @@ from redisson_py._commands.replies import stored_number
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.snapshots import HolderSnapshot, WaiterSnapshot
 from redisson_py._on_redis.context import RedisContext
-from redisson_py._scripts.executor import Executor
+from redisson_py._on_redis.executor import Executor
 from redisson_py._stream.call import Call
 from redisson_py.errors import BackendError
 

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 from redisson_py._answers import Answer, wakes_everybody
 from redisson_py._stores.contract import Kind, Wish
-from redisson_py._stores.requests import Ask, Enter, GiveBack, SetLease
+from redisson_py._stores.requests import Ask, Enter
 
 if TYPE_CHECKING:
-    from redisson_py._engine.hold import Hold
     from redisson_py._engine.request import AcquireRequest
 
 #: Fencing tokens taken with each grant, where a store can take several: a hold can be passed on
@@ -42,7 +41,6 @@ class StoreLockCommands:
 
     __slots__ = ("held", "key", "kind", "name", "tokens")
 
-    acquire_script = release_script = set_lease_script = renew_script = None
     queues = False
     clients = None
     shares_lease = False
@@ -94,37 +92,10 @@ class StoreLockCommands:
         """Return the reply, which is an answer already."""
         return reply
 
-    def release(
-        self,
-        hold: Hold,
-        target: int,
-        lease_ms: int,
-        tombstone_ms: int,
-        version: int,
-        version_ms: int,
-    ) -> GiveBack | SetLease:
-        """Return the request that ends a hold, or lowers its lease to what is left of it.
-
-        Hold counts are this client's affair: a store knows one hold of an owner.
-        """
-        if target:
-            return SetLease(self.name, hold.owner, lease_ms / 1000)
-        return GiveBack(self.name, hold.owner)
-
     @staticmethod
     def was_lost(reply: object) -> bool:
         """Return whether a final release did not find its hold."""
         return not reply
-
-    def undo(
-        self, wish: AcquireRequest, tombstone_ms: int, version: int, version_ms: int
-    ) -> GiveBack:
-        """Return the request that gives back what another may have got."""
-        return GiveBack(self.name, wish.owner)
-
-    def set_lease(self, hold: Hold, lease_ms: int, version: int, version_ms: int) -> SetLease:
-        """Return the request that sets the lease of a hold."""
-        return SetLease(self.name, hold.owner, lease_ms / 1000)
 
 
 class UnqueuedCommands(StoreLockCommands):

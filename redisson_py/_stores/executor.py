@@ -5,21 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from redisson_py._answers import RefusedError
+from redisson_py._answers import Change, RefusedError
+from redisson_py._engine.server import RELEASE_LEAST
 from redisson_py._loop import Future, Loop, call_later, clock_of, running_loop, wait_until, wake
 from redisson_py._options import LAST_LOOK, SHORTEST_WAIT, Options, grace
 from redisson_py._stores.carrier import Carrier
 from redisson_py._stores.contract import Renewal, Store
-from redisson_py._stores.requests import Ping, Renew, Request, StoreCall, StoreRefusedError
+from redisson_py._stores.requests import (
+    GiveBack,
+    Ping,
+    Renew,
+    Request,
+    SetLease,
+    StoreCall,
+    StoreRefusedError,
+)
 from redisson_py._stream.outage import Outages
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 
 if TYPE_CHECKING:
     from redisson_py._engine.hold import Hold
+    from redisson_py._engine.request import AcquireRequest
+    from redisson_py._stores.commands import StoreLockCommands
 
 
 class StoreExecutor:
-    """Sends the requests of one client to its store. There is one way to it: its own router.
+    """Sends the requests of one client to its store. There is one way to it.
 
     Args:
         store: The store.
@@ -34,7 +45,6 @@ class StoreExecutor:
         time: The clock of that loop.
     """
 
-    new_call = StoreCall
     confirms = False
     has_room = False
     full = False
@@ -56,16 +66,12 @@ class StoreExecutor:
         self._closing = False
         self._probe: Future[Any] | None = None
 
-    @property
-    def router(self) -> StoreExecutor:
-        """The only way to the store."""
-        return self
-
-    def stream_for(self, key: bytes) -> StoreExecutor:
+    def way_to(self, key: bytes) -> StoreExecutor:
         """Return the only way to the store."""
         return self
 
-    def group(self, key: bytes) -> int:
+    @staticmethod
+    def group(commands: object) -> int:
         """Return the same number for all names: any may be renewed together."""
         return 0
 
@@ -81,10 +87,6 @@ class StoreExecutor:
 
     async def room(self, deadline: float) -> None:
         """Return: there is always room."""
-
-    def unconfirmed(self, gives: Callable[[Any], bool]) -> Future[Any]:
-        """Return a future: no replica confirms anything."""
-        return Future()
 
     def probe(self) -> None:
         """Have the store answer something, unless an answer is due anyway."""
@@ -118,37 +120,70 @@ class StoreExecutor:
         """Return the error for the caller of a refused request."""
         return call.refusal(error)
 
-    @staticmethod
-    def pack(script: object, args: Request) -> Request:
-        """Return the request itself."""
-        return args
-
-    def start_packed(
+    def ask(
         self,
-        script: object,
-        key: bytes,
-        call: Request,
+        commands: StoreLockCommands,
+        request: AcquireRequest,
         deadline: float | None = None,
-        must: bool = False,
-        until: float = 0.0,
+        way: object = None,
+        future: Future[Any] | None = None,
     ) -> StoreCall:
-        """Send a request; with `must` it has to arrive even if nobody waits for the answer."""
-        return self.start(call, deadline, must, until)
+        """Ask for a hold, or enter it again."""
+        call = StoreCall(commands.acquire(request), self.limit(deadline), future=future)
+        call.fails_fast = request.fails_fast
+        return self.send(call)
 
-    start_in_line = start_packed
-
-    def start_grant(
+    def give_back(
         self,
-        script: object,
-        key: bytes,
-        call: Request,
-        gives: Callable[[Any], bool],
-        deadline: float | None = None,
-        must: bool = False,
-        until: float = 0.0,
+        commands: StoreLockCommands,
+        hold: Hold,
+        keep: float,
+        *,
+        late: bool = False,
+        change: Change | None = None,
+        way: object = None,
+        future: Future[Any] | None = None,
     ) -> StoreCall:
-        """As `start_packed`."""
-        return self.start(call, deadline, must, until)
+        """End a hold."""
+        return self._release(GiveBack(commands.name, hold.owner), keep, future)
+
+    def lower(
+        self,
+        commands: StoreLockCommands,
+        hold: Hold,
+        target: int,
+        lease_time: float,
+        keep: float,
+        change: Change,
+    ) -> StoreCall:
+        """Lower the lease of a hold: its count is this client's affair."""
+        return self._release(SetLease(commands.name, hold.owner, lease_time), keep)
+
+    def undo(
+        self,
+        commands: StoreLockCommands,
+        request: AcquireRequest,
+        keep: float,
+        *,
+        late: bool = False,
+        change: Change | None = None,
+    ) -> StoreCall:
+        """Give back what a request may have been granted, and its wait."""
+        return self._release(GiveBack(commands.name, request.owner), keep)
+
+    def set_lease(
+        self, commands: StoreLockCommands, hold: Hold, lease_time: float, change: Change
+    ) -> StoreCall:
+        """Set the lease of a hold."""
+        return self.start(SetLease(commands.name, hold.owner, lease_time), must=True)
+
+    def _release(
+        self, request: Request, keep: float, future: Future[Any] | None = None
+    ) -> StoreCall:
+        """Send a release, and repeat it until it is answered or `keep` seconds have passed."""
+        until = self.time() + max(keep, RELEASE_LEAST)
+        deadline = min(self.limit(), until)
+        return self.send(StoreCall(request, deadline, must=True, until=until, future=future))
 
     def renew(
         self, holds: Sequence[Hold], lease_time: float, seconds: float, *, splits: bool
@@ -178,7 +213,7 @@ class StoreExecutor:
         until: float = 0.0,
     ) -> StoreCall:
         """Send a request; its future gets the answer."""
-        return self.send(StoreCall(request, self.limit(deadline), None, must, b"", until))
+        return self.send(StoreCall(request, self.limit(deadline), must, until))
 
     def send(self, call: StoreCall) -> StoreCall:
         """Send a call in its turn.

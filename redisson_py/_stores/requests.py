@@ -122,9 +122,7 @@ class StoreCall:
     Args:
         request: The request.
         deadline: When to give up, in loop time.
-        script: Its kind; a store needs none.
         must: It has to arrive even if nobody waits for the answer.
-        key: Its key; the request has the name.
         until: Until when `must` applies, in loop time, if that is later than the deadline.
 
     Attributes:
@@ -153,9 +151,7 @@ class StoreCall:
         self,
         request: Request,
         deadline: float,
-        script: object = None,
         must: bool = False,
-        key: bytes = b"",
         until: float = 0.0,
         future: Future[Any] | None = None,
     ) -> None:

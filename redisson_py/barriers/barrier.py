@@ -179,7 +179,7 @@ class CyclicBarrier(AsyncOnly):
         context.check()
         once = seconds == 0
         deadline = None if once else waiting.deadline_in(seconds)
-        stream = context.executor.router.stream_for(self.key)
+        stream = context.executor.way_to(self.key)
         with (
             context.waiting(self._waiters_key),
             Wait(context, self.kind, self._name) as wait,

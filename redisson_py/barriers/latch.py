@@ -169,7 +169,7 @@ class CountDownLatch(ProcessBound):
 
     @property
     def _stream(self) -> Stream:
-        return self._context.executor.router.stream_for(self._key)
+        return self._context.executor.way_to(self._key)
 
     def _no_answer(self) -> ConnectionLostError:
         return self._stream.no_answer(maybe_held=False)

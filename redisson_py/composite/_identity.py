@@ -52,7 +52,7 @@ _known: weakref.WeakKeyDictionary[Stream, _Identity] = weakref.WeakKeyDictionary
 def _stream_of(member: TaskOwnership) -> Stream | None:
     """Return the stream to the server of a member; None if that is no Redis."""
     context = redis_of(member.context)
-    return None if context is None else context.executor.router.stream_for(member.commands.key)
+    return None if context is None else context.executor.way_to(member.commands.key)
 
 
 def ask(member: TaskOwnership) -> None:

@@ -13,7 +13,7 @@ from redisson_py._engine.lease import Lease
 from redisson_py._engine.ownership import Ownership
 from redisson_py._engine.releasing import Release
 from redisson_py._engine.request import AcquireRequest
-from redisson_py._engine.server import Stream
+from redisson_py._engine.server import Way
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._loop import Task, running_loop
 from redisson_py._time import now
@@ -33,7 +33,7 @@ class NotGrantedError(Exception):
 
 def ask(
     member: TaskOwnership,
-    stream: Stream,
+    way: Way,
     task: Task,
     lease_time: float | None,
     deadline: float | None,
@@ -49,7 +49,7 @@ def ask(
 
     Args:
         member: The member.
-        stream: The stream to its server.
+        way: The way to its server.
         task: The task that wants it.
         lease_time: Seconds; None for the watchdog's.
         deadline: The end of the wait for the answer, in loop time.
@@ -66,7 +66,7 @@ def ask(
         # It may be read under a write hold, or refused to a reader.
         or member.writes
         or member.reads
-        or not stream.has_room
+        or not way.has_room
     ):
         return _grant(
             member, task, lease_time, deadline, pending, None, fails_fast=fails_fast, waits=waits
@@ -74,7 +74,7 @@ def ask(
     request = member.new_request(task, None, once=True, deadline=deadline)
     request.yields = _yields(member, waits)
     granted = _Grant(member, task, request, pending)
-    request.send(deadline, stream, granted).fails_fast = fails_fast
+    request.send(deadline, way, granted).fails_fast = fails_fast
     pending[member] = request
     return granted
 
@@ -154,9 +154,9 @@ async def _grant(
         held = member.holds.of(task)
         if held is not None and held.state == "held" and member.can_enter_again(held):
             return await member.reenter(held, deadline, fails_fast, lease_time)
-        stream = stream_of(member)
-        if stream.full:
-            await stream.room(context.executor.limit(deadline))
+        way = way_of(member)
+        if way.full:
+            await way.room(context.executor.limit(deadline))
     request = begun or member.new_request(task, lease_time, once=True, deadline=deadline)
     parent = request.parent
     if parent is not None:
@@ -296,9 +296,9 @@ def is_held_by(member: TaskOwnership, task: Task) -> bool:
     return hold is not None and hold.state == "held"
 
 
-def stream_of(member: TaskOwnership) -> Stream:
-    """Return the stream to the server of a member."""
-    return member.context.executor.router.stream_for(member.commands.key)
+def way_of(member: TaskOwnership) -> Way:
+    """Return the way to the server of a member."""
+    return member.context.executor.way_to(member.commands.key)
 
 
 def extend_all(leases: Sequence[Lease], lease_time: float) -> Gather[None]:

@@ -25,7 +25,7 @@ from redisson_py.composite._member import (
     is_ahead,
     is_occupied,
     release_all,
-    stream_of,
+    way_of,
 )
 from redisson_py.composite._ownership import CompositeLock, CompositeOwnership, database_of
 from redisson_py.errors import (
@@ -230,7 +230,7 @@ class MultiOwnership(CompositeOwnership):
         """Ask for all members in one round trip, without waiting for any to become free."""
         limit = None if once else deadline
         asked = Gather(
-            ask(owner, stream_of(owner), task, lease_time, limit, {}, fails_fast=once)
+            ask(owner, way_of(owner), task, lease_time, limit, {}, fails_fast=once)
             for owner in self.simple
         )
         try:

@@ -24,15 +24,8 @@ def ownership_of(
     reentrant: bool = True,
 ) -> TaskOwnership:
     """Return the holds of a client's tasks on one lock; for the arguments see `TaskOwnership`."""
-    return TaskOwnership(
-        context,
-        name,
-        commands,
-        RedisView,
-        plain_calls(commands, context.options.lease_time),
-        passes=passes,
-        reentrant=reentrant,
-    )
+    commands.plain = plain_calls(commands, context.options.lease_time)
+    return TaskOwnership(context, name, commands, RedisView, passes=passes, reentrant=reentrant)
 
 
 class RedisView:
@@ -61,23 +54,23 @@ class RedisView:
     async def locked(self) -> bool:
         """Return whether anybody holds it."""
         key = self._commands.key
-        return await self._context.executor.ask_number(key, "EXISTS", key) > 0
+        return await self._context.executor.query_number(key, "EXISTS", key) > 0
 
     async def count_of(self, hold: Hold) -> int:
         """Return the hold count of a hold; 0 if it is not there."""
         key = self._commands.key
-        found = await self._context.executor.ask(key, "HGET", key, hold.field)
+        found = await self._context.executor.query(key, "HGET", key, hold.field)
         return stored_number(found) if isinstance(found, bytes) else 0
 
     async def is_there(self, hold: Hold) -> bool:
         """Return whether a hold is there."""
         key = self._commands.key
-        return await self._context.executor.ask_number(key, "HEXISTS", key, hold.field) > 0
+        return await self._context.executor.query_number(key, "HEXISTS", key, hold.field) > 0
 
     async def remaining(self) -> float | None:
         """Return the seconds left of its lease; None when it is free, infinity without an end."""
         key = self._commands.key
-        left = await self._context.executor.ask_number(key, "PTTL", key)
+        left = await self._context.executor.query_number(key, "PTTL", key)
         if left == -2:
             return None
         return float("inf") if left == -1 else left / 1000

@@ -73,7 +73,7 @@ class ReadLock(ServerLock):
         mode = await _mode(self)
         if mode == b"write":
             # The mode, the writer, and perhaps the same task as a reader.
-            return await self._context.executor.ask_number(self.key, "HLEN", self.key) > 2
+            return await self._context.executor.query_number(self.key, "HLEN", self.key) > 2
         return mode == b"read"
 
     async def inspect(self) -> LockSnapshot:
@@ -190,7 +190,7 @@ async def _mode(side: ServerLock) -> bytes | None:
     """Return the mode in which it is held: `b"read"`, `b"write"`, or None if it is free."""
     context = side._context
     context.check()
-    mode: bytes | None = await context.executor.ask(side.key, "HGET", side.key, "mode")
+    mode: bytes | None = await context.executor.query(side.key, "HGET", side.key, "mode")
     return mode
 
 

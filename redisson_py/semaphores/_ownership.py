@@ -20,7 +20,7 @@ from redisson_py._engine.lease import Lease, tell_acquired
 from redisson_py._engine.ownership import Begun, Ownership
 from redisson_py._engine.reentry import STALE_GRANTS
 from redisson_py._engine.releasing import when_answered
-from redisson_py._engine.request import TOMBSTONE_MS, AcquireRequest
+from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import Call
 from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import is_fresh
@@ -58,7 +58,7 @@ class PermitOwnership(Ownership):
         self.permit_queue = context.registry.queues[commands.kind].get(commands.key, PermitQueue)
         super().__init__(context, name, commands, self.permit_queue)
         if isinstance(commands, SemaphoreCommands):
-            self.plain = plain_calls(commands, context.options.lease_time)
+            commands.plain = plain_calls(commands, context.options.lease_time)
         self.receipts = Receipts(context, commands.key)
         self.compares = commands.start_units >= 0 and not self.permit_queue.number_known
         #: The number of granted requests.
@@ -76,9 +76,9 @@ class PermitOwnership(Ownership):
     def begin(self, loop: object, task: Task) -> tuple[PermitRequest, Future[Any]] | None:
         """Send the request of a task without a timeout, if no task waits here."""
         context, queue = self.context, self.permit_queue
-        stream = context.executor.router.stream_for(self.commands.key)
+        way = context.executor.way_to(self.commands.key)
         if (
-            self.plain is None
+            not self.commands.passes
             or loop is not context.executor.loop
             # As `is_ahead`, without the cost of a call.
             or queue.waiters
@@ -86,7 +86,7 @@ class PermitOwnership(Ownership):
             or (queue.turn is not None and queue.is_ahead)
             or queue.yields_until
             or context.options.acquire_timeout is not None
-            or not stream.can_begin
+            or not way.can_begin
         ):
             return None
         owners, lease_time = context.owners, context.options.lease_time
@@ -94,9 +94,9 @@ class PermitOwnership(Ownership):
         owner = owners.prefix + str(owners.new_number())
         request = PermitRequest(self, owner, 1, lease_time, once=False, deadline=None)
         if context.bus.table.channels:
-            return request, request.send(None, stream).future
+            return request, request.send(None, way).future
         # Without any subscription there are no messages to count.
-        return request, AcquireRequest.send(request, None, stream).future
+        return request, AcquireRequest.send(request, None, way).future
 
     def first_lease(self, begun: Begun, task: Task, reply: object) -> Permit | None:
         """Return the permit of a granted request; None if `acquire` must go on."""
@@ -139,9 +139,9 @@ class PermitOwnership(Ownership):
         if begun is None:
             context = self.context
             context.check()
-            stream = context.executor.router.stream_for(self.commands.key)
-            if stream.full:
-                await stream.room(context.executor.limit(None if once else deadline))
+            way = context.executor.way_to(self.commands.key)
+            if way.full:
+                await way.room(context.executor.limit(None if once else deadline))
         stale_grants = 0
         with Wait(self.context, self.kind, self.name) as wait:
             while True:
@@ -203,7 +203,7 @@ class PermitOwnership(Ownership):
         elif not await self._wait(waiter, deadline):
             assert deadline is not None
             busy = queue.is_busy(waiter) or is_fresh(request.heard_busy_at, deadline)
-            if busy and await self.stream.answered_at(deadline):
+            if busy and await self.way.answered_at(deadline):
                 return None
             raise self.no_answer()
         request.heard_busy_at = max(queue.busy_at, request.heard_busy_at)
@@ -234,7 +234,7 @@ class PermitOwnership(Ownership):
         """Wait to become the head of the queue; return False if time is up first."""
         try:
             queue = self.permit_queue
-            return bool(await queue.wait(queue.join(waiter), deadline, self.stream.probe))
+            return bool(await queue.wait(queue.join(waiter), deadline, self.way.probe))
         except BaseException:
             # The head can be cancelled before it has taken what it was passed.
             waiter.request.undo()
@@ -329,17 +329,17 @@ class PermitOwnership(Ownership):
 
     def lower(self, hold: Hold) -> Call:
         """Lower the units in Redis to those of the hold."""
-        version, keep = hold.begin_change()
-        version_ms, units = TOMBSTONE_MS if keep else 0, hold.units
+        change, units = hold.begin_change(), hold.units
         lease_time = self.context.options.lease_time
-        args = self.commands.release(hold, units, 0, 0, version, version_ms)
-        call = self.start_release(args, lease_time, in_line=True)
+        call = self.context.executor.lower(
+            self.commands, hold, units, lease_time, lease_time, change
+        )
 
         def lowered(done: Future[int | None]) -> None:
             hold.end_change(call)
             error = done.exception()
             if isinstance(error, RefusedError) and not call.uncertain:
-                hold.units_refused(version)
+                hold.units_refused(change)
             elif error is not None:
                 return
             elif done.result() is None:

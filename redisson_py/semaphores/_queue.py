@@ -32,7 +32,7 @@ from redisson_py._owner import TaskRef
 from redisson_py._time import PUNCTUAL
 
 if TYPE_CHECKING:
-    from redisson_py._engine.server import ClientQueue, Stream
+    from redisson_py._engine.server import ClientQueue, Way
     from redisson_py.semaphores._ownership import PermitOwnership
 
 PASSED = Granted()
@@ -144,14 +144,14 @@ class PermitRequest(AcquireRequest):
     def send(
         self,
         deadline: float | None,
-        stream: Stream | None = None,
+        way: Way | None = None,
         future: Future[Any] | None = None,
     ) -> Call:
         """Send the request; the caller must await `run` or call `undo`."""
         # A message may come before the answer is handled; only earlier messages count.
         self._asked_on = self._channel
         self._heard = 0 if self._asked_on is None else self._asked_on.messages
-        return super().send(deadline, stream, future)
+        return super().send(deadline, way, future)
 
     @property
     def _channel(self) -> Channel | None:

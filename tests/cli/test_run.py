@@ -115,7 +115,9 @@ async def test_a_client_and_a_run_exclude_each_other(
 
 async def waits_for_messages(client: Redisson) -> bool:
     """Whether somebody has subscribed to a lock's channel."""
-    found: Any = await client._executor.ask(b"k", "PUBSUB", "NUMSUB", "redisson_lock__channel:{k}")
+    found: Any = await client._executor.query(
+        b"k", "PUBSUB", "NUMSUB", "redisson_lock__channel:{k}"
+    )
     return bool(found[1])
 
 

@@ -33,7 +33,7 @@ async def answered(client: Redisson) -> None:
 
 async def answered_at(client: Redisson, key: str) -> None:
     """Return when the server of a key has answered on each connection; errors as for `ping`."""
-    await client._executor.ask(key.encode(), "PING")
+    await client._executor.query(key.encode(), "PING")
     stream = stream_of(client, key)
     if isinstance(stream, SyncedStream):
         await client._executor.answer(stream.grants.command(("PING",), 10, key.encode()))

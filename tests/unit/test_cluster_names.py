@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from redisson_py import _keys
+from redisson_py._answers import Change
 from redisson_py._commands import read_write_lock
 from redisson_py._commands.barrier import BarrierCommands
 from redisson_py._commands.latch import LatchCommands
@@ -23,12 +24,12 @@ from redisson_py._scripts.source import Arg
 
 NAMES = st.text("ab{}", min_size=1, max_size=8)
 OWNERS = [f"01234567-89ab-cdef-0123-456789abcdef:{number}" for number in (1, 2, 17)]
+CHANGE = Change(1, remembered=True)
 WISH: Any = SimpleNamespace(
     target=1,
     lease_ms=9000,
     once=False,
-    version=1,
-    version_ms=9000,
+    change=CHANGE,
     wait_ms=9000,
     checks=True,
     compares=True,
@@ -56,9 +57,9 @@ def owned(commands: Any) -> Iterable[bytes]:
         hold = SimpleNamespace(owner=owner, batch=None, field=field, units=1)
         yield commands.request_channel(owner)
         yield from keys_of(commands.acquire(wish))
-        yield from keys_of(commands.undo(wish, 9000, 1, 9000))
-        yield from keys_of(commands.release(hold, 1, 9000, 9000, 1, 9000))
-        yield from keys_of(commands.set_lease(hold, 9000, 1, 9000))
+        yield from keys_of(commands.undo(wish, True, CHANGE))
+        yield from keys_of(commands.release(hold, 1, 9000, True, CHANGE))
+        yield from keys_of(commands.set_lease(hold, 9000, CHANGE))
         yield receipt_key(commands.key, owner)
 
 

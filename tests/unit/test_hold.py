@@ -67,7 +67,7 @@ class TestLeases:
 
     async def test_the_count_is_that_of_leases_and_re_entries(self, hold: Hold) -> None:
         first = make_lease(hold)
-        target, _, _ = hold.begin_reentry(LEASE)
+        target, _ = hold.begin_reentry(LEASE)
         assert (target, hold.count) == (2, 2)
         await first.release()
         assert (hold.count, hold.state) == (1, "held"), "Redis counts the re-entry, or will"
@@ -156,18 +156,18 @@ class TestRedis:
         assert hold.may_last_until == clock.present + 5
 
     async def test_redis_keeps_a_version_while_an_older_change_may_arrive(self, hold: Hold) -> None:
-        first, keep = hold.begin_change()
-        assert not keep, "nothing older is on its way"
-        second, keep = hold.begin_change()
-        assert keep
-        assert second > first
+        first = hold.begin_change()
+        assert not first.remembered, "nothing older is on its way"
+        second = hold.begin_change()
+        assert second.remembered
+        assert second.number > first.number
         assert (hold.is_last_change(first), hold.is_last_change(second)) == (False, True)
         hold.end_change(answered())
         hold.end_change(answered())
-        assert hold.begin_change()[1] is False
+        assert hold.begin_change().remembered is False
         hold.end_change(answered(uncertain=True))
         assert hold.uncertain
-        assert hold.begin_change()[1] is True
+        assert hold.begin_change().remembered is True
 
     async def test_a_change_without_an_answer_makes_it_uncertain(self, hold: Hold) -> None:
         hold.begin_change()

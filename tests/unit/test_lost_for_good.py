@@ -7,7 +7,6 @@ import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
-from unittest.mock import Mock
 
 import pytest
 
@@ -36,7 +35,7 @@ class Answered(FakeOwnership):
         self.change = asyncio.get_running_loop().create_future()
         return SimpleNamespace(future=self.change, uncertain=False)
 
-    send_set_lease = start_release = _begin
+    send_set_lease = _begin
 
     async def answer(self, reply: object) -> None:
         if isinstance(reply, Exception):
@@ -49,7 +48,8 @@ class Answered(FakeOwnership):
 @pytest.fixture
 def lock(setup: Setup, monkeypatch: pytest.MonkeyPatch) -> Answered:
     lock = Answered("k1", context=setup.context)
-    monkeypatch.setattr(lock.commands, "release", Mock(return_value=b""), raising=False)
+    server = SimpleNamespace(lower=lock._begin)
+    monkeypatch.setattr(setup.context, "executor", server, raising=False)
     return lock
 
 

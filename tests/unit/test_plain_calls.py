@@ -41,7 +41,7 @@ OWNERS = ["0:9", "0:10", "c2a2d3a4-0000-0000-0000-000000000000:123456789012345"]
 class Wish:
     """The request of a new owner that waits without a timeout, and its hold."""
 
-    target, lease_ms, once, version, version_ms, checks = 1, 30_000, False, 0, 0, False
+    target, lease_ms, once, change, checks = 1, 30_000, False, None, False
     units, compares, client, yields = 1, False, b"", False
     wait_ms = REDISSON_WAIT_MS
 
@@ -62,7 +62,7 @@ def test_a_form_says_what_the_commands_say(key: bytes, owner: str) -> None:
         ) == commands.acquire_script.head + commands.acquire(wish)
         assert plain.release[len(field)](
             key, field
-        ) == commands.release_script.head + commands.release(wish, 0, 30_000, 0, 0, 0)
+        ) == commands.release_script.head + commands.release(wish, 0, 30_000, False, None)
 
 
 def test_names_of_one_length_share_their_forms() -> None:

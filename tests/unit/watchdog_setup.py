@@ -10,7 +10,7 @@ import pytest
 
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.watchdog import Watchdog
-from redisson_py._scripts.executor import Executor
+from redisson_py._on_redis.executor import Executor
 from redisson_py._scripts.source import Arg, Script
 from redisson_py._statistics import Counts
 from redisson_py._stream.call import ReplyError
@@ -44,7 +44,7 @@ class Renewal:
 
 
 class FakeExecutor:
-    """Takes renewals down; `router.group` says which keys go together.
+    """Takes renewals down; `groups` says which keys go together.
 
     Attributes:
         refused: The keys that Redis answers with an error, in `answer_all`.
@@ -52,13 +52,12 @@ class FakeExecutor:
 
     def __init__(self) -> None:
         self.renewals: list[Renewal] = []
-        self.router = self
         self.closed = False
         self.groups: dict[bytes, int] = {}
         self.refused: set[bytes] = set()
 
-    def group(self, key: bytes) -> int:
-        return self.groups.get(key, 0)
+    def group(self, commands: Any) -> object:
+        return commands.renew_script, self.groups.get(commands.key, 0)
 
     def start_batch(
         self,

@@ -123,7 +123,7 @@ async def _hand_over(
         group.start_soon(wait)
         await waiting.started.wait()
         # SUBSCRIBE was sent before this, on the same connection.
-        await waiter._executor.ask(key, "PING")
+        await waiter._executor.query(key, "PING")
         progress.step = "release a lock"
         await lease.release()
 

@@ -1,22 +1,37 @@
-"""Runs scripts and single commands: arguments by name, errors of this library."""
+"""Redis as the engine sees a server; runs scripts and single commands.
+
+Tombstones, versions, packed calls, the order on a stream and what replicas confirm are known from
+here on, and not to the engine.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from redisson_py._answers import RefusedError
-from redisson_py._loop import Loop, clock_of, monotonic
+from redisson_py._answers import Change, Granted, RefusedError
+from redisson_py._commands.client_queue import ClientQueue
+from redisson_py._commands.contract import Commands
+from redisson_py._engine.hold import Hold
+from redisson_py._engine.request import AcquireRequest
+from redisson_py._engine.server import RELEASE_LEAST
+from redisson_py._loop import Future, Loop, clock_of, monotonic
 from redisson_py._scripts.source import Arg, Script
 from redisson_py._scripts.wrong_type import explained
 from redisson_py._stream.call import Call, ReplyError, shortened
 from redisson_py._stream.router import Router
+from redisson_py._stream.stream import Stream
 from redisson_py._stream.unconfirmed import Unconfirmed, denied
 from redisson_py._time import milliseconds
 from redisson_py.errors import BackendError, ScriptError, UnsupportedServerError
 
 #: Seconds to wait for the type of a key that was refused.
 _TYPE_PATIENCE = 1.0
+
+
+def _grants_nothing(reply: object) -> bool:
+    """Return False: it keeps the order of grants, and needs no replica."""
+    return False
 
 
 class Executor:
@@ -26,14 +41,21 @@ class Executor:
         router: The streams.
         begin: Called before the first command, and whenever there is no connection.
         command_timeout: Seconds to wait for Redis while it does not answer.
+        lease_time: Seconds of the client's lease.
     """
 
-    new_call = Call
-    unconfirmed = Unconfirmed
-
-    def __init__(self, router: Router, begin: Callable[[], None], command_timeout: float) -> None:
+    def __init__(
+        self,
+        router: Router,
+        begin: Callable[[], None],
+        command_timeout: float,
+        lease_time: float,
+    ) -> None:
         self.router = router
+        #: Returns the stream to the node of a key.
+        self.way_to: Callable[[bytes], Stream] = router.stream_for
         self.command_timeout = command_timeout
+        self._lease_time = lease_time
         #: Whether grants count only when replicas have confirmed them.
         self.confirms = False
         self._begin = begin
@@ -76,53 +98,159 @@ class Executor:
             must: It has to arrive even if nobody waits for the answer.
             until: Until when it is repeated, in loop time, if that is later than `deadline`.
         """
-        return self.start_packed(script, key, script.head + args, deadline, must, until)
+        return self._start(script, key, script.head + args, deadline, must, until)
 
-    def start_packed(
-        self,
-        script: Script,
-        key: bytes,
-        call: bytes,
-        deadline: float | None = None,
-        must: bool = False,
-        until: float = 0.0,
-    ) -> Call:
-        """As `start`, with a call that is already packed."""
-        stream = self.router.stream_for(key)
-        if self._closing or not stream.ready:
-            self._begin()
-        return stream.send(Call(call, self.limit(deadline), script, must, key, until))
+    # What the engine asks: see `_engine/server.py`.
 
-    def start_grant(
+    def ask(
         self,
-        script: Script,
-        key: bytes,
-        call: bytes,
-        gives: Callable[[Any], bool],
+        commands: Commands,
+        request: AcquireRequest,
         deadline: float | None = None,
-        must: bool = False,
-        until: float = 0.0,
+        stream: Stream | None = None,
+        future: Future[Any] | None = None,
     ) -> Call:
-        """As `start_packed`, in order with all grants; what it `gives` must be confirmed."""
-        stream = self.router.stream_for(key)
-        if self._closing or not stream.ready:
-            self._begin()
-        grant = Call(call, self.limit(deadline), script, must, key, until)
+        """Send a request for a hold, in order with all grants."""
+        plain, key, field = commands.plain, commands.key, request.field
+        if (
+            plain is not None
+            and not (request.checks or request.compares or request.client or request.yields)
+            and request.target == 1
+            and request.change is None
+            and request.lease_time == plain.lease_time
+            and (not commands.queues or (request.deadline is None and not request.once))
+        ):
+            packed = plain.acquire[len(field)](key, field)
+        else:
+            packed = commands.acquire_script.head + commands.acquire(request)
+        if stream is None:
+            stream = self._stream_for(key)
+        if deadline is None:
+            deadline = self.time() + self.command_timeout
+        call = Call(packed, deadline, commands.acquire_script, False, key, 0.0, future)
         if self.confirms:
-            grant.future = Unconfirmed(gives)
-        return stream.send(grant)
+            call.future = Unconfirmed(
+                lambda reply: reply is None or type(commands.answer(reply, request)) is Granted
+            )
+        stream.send(call)
+        call.fails_fast = request.fails_fast
+        return call
 
-    def start_in_line(
+    def give_back(
+        self,
+        commands: Commands,
+        hold: Hold,
+        keep: float,
+        *,
+        late: bool = False,
+        change: Change | None = None,
+        way: Stream | None = None,
+        future: Future[Any] | None = None,
+    ) -> Call:
+        """Send the release of a whole hold."""
+        field, plain = hold.field, commands.plain
+        if plain is not None and not late and change is None and hold.units == 1:
+            packed = plain.release[len(field)](commands.key, field)
+        else:
+            args = commands.release(hold, 0, milliseconds(self._lease_time), late, change)
+            packed = commands.release_script.head + args
+        return self._release(commands, packed, keep, change, way, future)
+
+    def lower(
+        self,
+        commands: Commands,
+        hold: Hold,
+        target: int,
+        lease_time: float,
+        keep: float,
+        change: Change,
+    ) -> Call:
+        """Send a smaller hold count, or number of units, and the lease that is left."""
+        args = commands.release(hold, target, milliseconds(lease_time), False, change)
+        return self._release(commands, commands.release_script.head + args, keep, change)
+
+    def undo(
+        self,
+        commands: Commands,
+        request: AcquireRequest,
+        keep: float,
+        *,
+        late: bool = False,
+        change: Change | None = None,
+    ) -> Call:
+        """Send the release of what a request may have been granted."""
+        args = commands.undo(request, late, change)
+        return self._release(commands, commands.release_script.head + args, keep, change)
+
+    def _release(
+        self,
+        commands: Commands,
+        packed: bytes,
+        keep: float,
+        change: Change | None,
+        stream: Stream | None = None,
+        future: Future[Any] | None = None,
+    ) -> Call:
+        """Send a release, and repeat it until it is answered or `keep` seconds have passed.
+
+        A change is in order with all grants: its owner remains in use.
+        """
+        key, present = commands.key, self.time()
+        until = present + (max(RELEASE_LEAST, keep))
+        deadline = present + self.command_timeout
+        if until < deadline:
+            deadline = until
+        if stream is None:
+            stream = self._stream_for(key)
+        call = Call(packed, deadline, commands.release_script, True, key, until, future)
+        if change is not None and self.confirms:
+            call.future = Unconfirmed(_grants_nothing)
+        stream.send(call)
+        return call
+
+    def set_lease(self, commands: Commands, hold: Hold, lease_time: float, change: Change) -> Call:
+        """Send a new lease of a hold, in order with all grants."""
+        args = commands.set_lease(hold, milliseconds(lease_time), change)
+        script = commands.set_lease_script
+        return self._start(script, commands.key, script.head + args, must=True, gives=bool)
+
+    def leave(self, clients: ClientQueue, client_id: str, *, closing: bool) -> None:
+        """Take a client out of a queue of clients, without waiting.
+
+        It may join again at once, so this is in order with its requests, but not when it closes:
+        replicas may be slow to confirm what it was granted, and the connection is closed.
+        """
+        script, until = clients.leave_script, self.time() + RELEASE_LEAST
+        packed = script.head + clients.left(client_id)
+        gives = None if closing else _grants_nothing
+        self._start(script, clients.key, packed, until, must=True, until=until, gives=gives)
+
+    def group(self, commands: Commands) -> tuple[Script, int]:
+        """Return what is the same for names whose holds one renewal may be about."""
+        return commands.renew_script, self.router.group(commands.key)
+
+    def _start(
         self,
         script: Script,
         key: bytes,
-        call: bytes,
+        packed: bytes,
         deadline: float | None = None,
         must: bool = False,
         until: float = 0.0,
+        gives: Callable[[Any], bool] | None = None,
     ) -> Call:
-        """As `start_packed`, in order with all grants, although it grants nothing itself."""
-        return self.start_grant(script, key, call, lambda _: False, deadline, must, until)
+        """Send a packed call; with `gives` in order with grants: what it gives needs replicas."""
+        call = Call(packed, self.limit(deadline), script, must, key, until)
+        if gives is not None and self.confirms:
+            call.future = Unconfirmed(gives)
+        return self._stream_for(key).send(call)
+
+    def _stream_for(self, key: bytes) -> Stream:
+        """Return the stream to the node of a key; begin to connect it if it is not connected."""
+        stream = self.router.stream_for(key)
+        if self._closing or not stream.ready:
+            self._begin()
+        return stream
 
     def limit(self, deadline: float | None = None) -> float:
         """Return until when a call waits while Redis does not answer, in loop time."""
@@ -161,11 +289,6 @@ class Executor:
         patience = self.command_timeout if seconds is None else seconds
         return self.router.stream_for(key).command(args, patience, key, must=must)
 
-    @staticmethod
-    def pack(script: Script, args: bytes) -> bytes:
-        """Return a call of `script` with what `script.bind` returned."""
-        return script.head + args
-
     def renew(
         self, holds: Sequence[Any], lease_time: float, seconds: float, *, splits: bool
     ) -> Call:
@@ -198,11 +321,11 @@ class Executor:
         """
         return await self.answer(self.start(script, key, script.bind(**values)))
 
-    async def ask(self, key: bytes, *args: Arg) -> Any:
+    async def query(self, key: bytes, *args: Arg) -> Any:
         """Run a plain command and return its raw reply; errors as for `run`."""
         return await self.answer(self.command(key, *args))
 
-    async def ask_number(self, key: bytes, *args: Arg) -> int:
+    async def query_number(self, key: bytes, *args: Arg) -> int:
         """Run a plain command whose reply is a number; errors as for `run`."""
         call = self.command(key, *args)
         return self.number(call, await self.answer(call))
