@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError, Lease, LeaseLostError, ReleaseFailedError
-from redisson_py._engine import ownership
+from redisson_py._on_redis import executor
 from redisson_py._time import now
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
@@ -111,7 +111,7 @@ async def test_a_release_that_is_repeated_when_the_rest_has_ended_was_no_loss(
 ) -> None:
     """It left Redis what the inner lease needs, which was over before the repetition came."""
     # Otherwise the repetition would have to come within the second for which a release is tried.
-    monkeypatch.setattr(ownership, "RELEASE_LEAST", 20.0)
+    monkeypatch.setattr(executor, "RELEASE_LEAST", 20.0)
     link = await proxy()
     lock = REENTRANT[kind](clients(link.url, lease_time=30))
     outer, inner = await lock.acquire(), await lock.acquire(lease_time=1)
