@@ -34,7 +34,7 @@ and a table of options, safety.md for what is promised and what is not.
 from redisson_py import _forks as _forks
 from redisson_py import errors
 from redisson_py._client import Redisson
-from redisson_py._engine.lease import FencedLease, Lease
+from redisson_py._engine.hold import FencedLease, Lease
 from redisson_py._engine.snapshots import (
     HolderSnapshot,
     LockSnapshot,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Self, Unpack, final
+from typing import Any, Self, Unpack, cast, final
 
 from redisson_py._arguments import explained
-from redisson_py._engine.lease import FencedLease, Lease
+from redisson_py._engine.hold import FencedLease, Lease
+from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
 from redisson_py._stores.client import StoreClient
 from redisson_py._stores.executor import StoreExecutor
@@ -34,7 +35,7 @@ async def _guard(lease: Lease, connection: Any) -> None:
     _refuse_released(lease)
     lease.check()
     hold = lease._hold
-    context = hold.ownership.context
+    context = cast("TaskOwnership", hold.ownership).context
     assert isinstance(context.executor, StoreExecutor)
     carrier = context.executor.carrier
     line, store = carrier.lines.get(hold.owner), carrier.store

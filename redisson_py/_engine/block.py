@@ -37,8 +37,7 @@ from redisson_py._loop import (
 from redisson_py.errors import NotHeldError, RedissonError, ReleaseFailedError
 
 if TYPE_CHECKING:
-    from redisson_py._engine.lease import Lease
-    from redisson_py._engine.ownership import Begun
+    from redisson_py._engine.hold import Lease
 
 log = logging.getLogger("redisson_py")
 
@@ -49,17 +48,17 @@ S_co = TypeVar("S_co", bound="Decorated", covariant=True)
 class Acquired(Protocol):
     """Acquires for a block, in one round trip if possible."""
 
-    def begin(self, loop: object, task: Task) -> tuple[Begun, Future[Any]] | None:
+    def begin(self, loop: object, task: Task) -> tuple[Any, Future[Any]] | None:
         """Begin the acquisition of a task that may wait; return it and the future to await.
 
         `first_lease` must follow with the result, or `abandon`. Return None if one round trip is
         not enough: then `acquire` must do everything.
         """
 
-    def first_lease(self, begun: Begun, task: Task, reply: object) -> Lease | None:
+    def first_lease(self, begun: Any, task: Task, reply: object) -> Lease | None:
         """Return the lease that was acquired; None if `acquire` must go on."""
 
-    def abandon(self, begun: Begun) -> None:
+    def abandon(self, begun: Any) -> None:
         """Undo an acquisition that was begun, because its task was cancelled."""
 
 
@@ -76,7 +75,7 @@ class BlockSource(Protocol):
 
     @property
     def _ownership(self) -> Acquired: ...
-    def _acquire_for_block(self, task: Task, begun: Begun | None) -> Awaitable[Lease]: ...
+    def _acquire_for_block(self, task: Task, begun: Any) -> Awaitable[Lease]: ...
     def _acquired_since(self, lease: Lease, task: Task | None) -> Lease | None:
         """Return the newest acquisition of a task since `lease`, outside any block."""
         ...

@@ -21,7 +21,7 @@ from redisson_py._owner import Owners, TaskKey, TaskRef, reference
 from redisson_py._statistics import Counts
 
 if TYPE_CHECKING:
-    from redisson_py._engine.lease import Lease
+    from redisson_py._engine.hold import Lease
 
 #: Number of queues, and of holds, up to which nobody asks whether they are needed.
 _FEW_PARTS = 128
@@ -384,3 +384,26 @@ class Waiting:
 
     def __exit__(self, *_: object) -> None:
         self._context.stopped_waiting(self._key)
+
+
+class Client(Protocol):
+    """A client of any store, with what its invariants are about."""
+
+    @property
+    def _watchdog(self) -> Watchdog: ...
+    @property
+    def _context(self) -> Context: ...
+
+
+def check_client(client: Client) -> None:
+    """Raise `AssertionError` if an invariant of a hold, a queue or the schedule does not hold.
+
+    See the top of `hold.py`, `holds.py`, `local_queue.py` and `schedule.py`. The tasks see the
+    holds that there are, and no others.
+    """
+    watchdog, context = client._watchdog, client._context
+    for hold in list(watchdog.holds):
+        hold.check()
+        hold.ownership.check_tasks_view(hold)
+    watchdog.check()
+    context.registry.check()

@@ -29,8 +29,8 @@ from redisson_py._time import PUNCTUAL, now
 from redisson_py.errors import ConnectionLostError
 
 if TYPE_CHECKING:
+    from redisson_py._engine.hold import Lease
     from redisson_py._engine.hold_watch import HoldWatch
-    from redisson_py._engine.lease import Lease
 
 #: Longest wait in seconds for the turn of other processes if no message comes.
 YIELD_WAIT = 0.003

@@ -1,4 +1,4 @@
-"""A client's holds on one name, from the grant to the end: extension, release and loss.
+"""A client's holds on one name, from the grant to the end: changed leases, release and loss.
 
 Acquiring is in `_engine/task_ownership.py`, for tasks that may re-enter, and in
 `semaphores/_ownership.py`, for units of a semaphore.
@@ -6,6 +6,7 @@ Acquiring is in `_engine/task_ownership.py`, for tasks that may re-enter, and in
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -13,29 +14,41 @@ from typing import Any
 from redisson_py._answers import Change, Disagrees, RefusedError
 from redisson_py._engine.client_queue import Together
 from redisson_py._engine.context import Context
-from redisson_py._engine.hold import Hold
-from redisson_py._engine.lease import Lease
-from redisson_py._engine.lease_extension import LeaseExtension, set_needed_lease
+from redisson_py._engine.hold import Hold, Lease, lease_end
 from redisson_py._engine.local_queue import LocalQueue, Waiter
-from redisson_py._engine.partial_release import judge_of_lowered, lower
-from redisson_py._engine.releasing import Release, hear, judge_of_release
+from redisson_py._engine.releasing import (
+    Judge,
+    LastRelease,
+    Release,
+    caused_by,
+    hear,
+    when_answered,
+)
 from redisson_py._engine.request import AcquireRequest
-from redisson_py._engine.server import Call, ClientQueue, Commands, Way
+from redisson_py._engine.server import Call, ClientQueue, Commands, Way, lease_from
 from redisson_py._keys import Name
-from redisson_py._loop import Future
+from redisson_py._loop import Future, fail, new_future, wake
+from redisson_py._options import TOMBSTONE as REMEMBERED
 from redisson_py._options import OnLost, OnReleaseError
+from redisson_py._owner import TaskRef
 from redisson_py._time import now
-from redisson_py.errors import ClientClosedError, ConnectionLostError
+from redisson_py.errors import (
+    ClientClosedError,
+    ConnectionLostError,
+    ReleaseFailedError,
+    ReplicationError,
+)
+
+log = logging.getLogger("redisson_py")
+
+#: Most waiting tasks that one warning names.
+_NAMED = 3
 
 Begun = AcquireRequest | Waiter
 """An acquisition under way: its request, or its place in the queue."""
 
 CALLED_NEXT = -1
 """The answer to a release that has called the first of the clients that wait."""
-
-LastRelease = tuple["Ownership", Hold, Release | None]
-"""A release under way of a hold that had one lease, or None if it was passed on. When it is
-answered `Ownership.left` must follow, or `Ownership.finish_release` if the reply is not plain."""
 
 
 class Ownership:
@@ -177,7 +190,8 @@ class Ownership:
         if count:
             was_valid = let_go_at < hold.ends_at
             call = self.lower(hold)
-            await hear(call, judge_of_lowered(self, hold, lease, call, let_go_at, was_valid))
+            judge = self.judge_of_lowered(hold, lease, call, let_go_at, was_valid)
+            await hear(call, judge)
         elif (release := self.begin_release(hold)) is not None:
             await self.finish_release(hold, lease, release)
         else:
@@ -200,7 +214,60 @@ class Ownership:
 
     async def finish_release(self, hold: Hold, lease: Lease, release: Release) -> None:
         """Wait for the answer to a release; raise if it found that the hold was lost."""
-        await hear(release[0], judge_of_release(self, hold, lease, release))
+        await hear(release[0], self.judge_of_release(hold, lease, release))
+
+    def judge_of_release(self, hold: Hold, lease: Lease, release: Release) -> Judge:
+        """Return what judges the answer to the release of a whole hold."""
+        return partial(self._judge, hold, lease, release)
+
+    def _judge(
+        self, hold: Hold, lease: Lease, release: Release, done: Future[Any]
+    ) -> BaseException | None:
+        call, own_message, was_valid, let_go_at = release
+        error = done.exception()
+        reply = None if error is not None else done.result()
+        self.left(reply, own_message)
+        problem = error
+        if error is None:
+            sure = not (reply is None and call.uncertain and was_valid)
+            if not reply and self.commands.was_lost(reply) and sure:
+                if was_valid and now() >= hold.ends_at:
+                    problem = self._too_late(lease)
+                else:
+                    # If it was over by the clock when this was sent, the reason is not "taken".
+                    lease._lose_late("taken" if was_valid else lease._overdue_reason)
+                    problem = lease._loss()
+        elif isinstance(error, RefusedError):
+            lease._release_failed(f"the server refused its release: {error}")
+            problem = self.refusal(hold, lease, call, error)
+        elif isinstance(error, ConnectionLostError) and was_valid:
+            problem = self._release_failed(lease, error)
+        elif isinstance(error, ConnectionLostError):
+            lease._lose_late(lease._overdue_reason)
+            problem = lease._loss()
+        lease._tell_released(let_go_at)
+        return caused_by(problem, error)
+
+    def _too_late(self, lease: Lease) -> ReleaseFailedError:
+        """Return the error of a release that found nothing, when its lease could have ended.
+
+        The lease was in force when its holder let go of it, so that is no loss.
+        """
+        failed = ReleaseFailedError(
+            f"the server did not release {self!r} before its lease ended",
+            maybe_held=False,
+        )
+        lease._release_failed(str(failed))
+        return failed
+
+    def _release_failed(self, lease: Lease, error: ConnectionLostError) -> ReleaseFailedError:
+        """Return the error of a release that got no answer, and record it for the next one."""
+        failed = ReleaseFailedError(
+            f"the release of {self!r} got no answer ({error}) and is repeated until the lease ends",
+            maybe_held=True,
+        )
+        lease._release_failed(str(failed))
+        return failed
 
     def refusal(self, hold: Hold, lease: Lease, call: Call, error: RefusedError) -> Exception:
         """Return the error for a refusal, which may mean a loss."""
@@ -302,8 +369,57 @@ class Ownership:
     # While it is held.
 
     def lower(self, hold: Hold) -> Call:
-        """Lower the hold count on the server, and the lease to what the other leases need."""
-        return lower(self, hold)
+        """Lower the hold count on the server to ours; shorten the lease to what is needed."""
+        context, present = self.context, now()
+        seconds = hold.lease_needed(context.options.lease_time, present)
+        change = hold.begin_change(seconds)
+        hold.lease_maybe_set(present, seconds)
+        # Repeated for less time than the server remembers a later change.
+        keep = min(seconds, REMEMBERED / 2)
+        call = context.executor.lower(self.commands, hold, hold.count, seconds, keep, change)
+
+        def lowered(done: Future[int | None]) -> None:
+            context.watchdog.end_overdue(hold)
+            hold.end_change(call)
+            if done.exception() is not None:
+                return
+            if done.result() is None:
+                context.watchdog.lose(hold, "taken")
+            elif hold.state == "held" and hold.is_last_change(change):
+                hold.lease_set(lease_from(call, present), seconds)
+
+        when_answered(call, lowered)
+        return call
+
+    def judge_of_lowered(
+        self, hold: Hold, lease: Lease, call: Call, let_go_at: float, was_valid: bool = False
+    ) -> Judge:
+        """Return what judges the answer to `lower`.
+
+        `was_valid`: the hold was not lost when the release was sent, at `let_go_at`.
+        """
+        # Asked now: who was cancelled has left its block when the answer comes.
+        alone = lease._block is None and lease._composite is None
+
+        def judge(done: Future[int | None]) -> BaseException | None:
+            problem = error = done.exception()
+            if isinstance(error, RefusedError):
+                lease._release_failed(f"the server refused its release: {error}")
+                problem = self.refusal(hold, lease, call, error)
+                if alone and not call.uncertain:
+                    hold.release_refused(lease)
+            elif isinstance(error, ConnectionLostError):
+                problem = self._release_failed(lease, error)
+            elif error is None:
+                # If sent twice, the lease that the first copy set may have ended before the second.
+                ended = call.uncertain and was_valid and now() >= hold.ends_at
+                if done.result() is None and not ended:
+                    lease._lose_late("taken")
+                    problem = lease._loss()
+            lease._tell_released(let_go_at)
+            return caused_by(problem, error)
+
+        return judge
 
     async def extend(self, lease: Lease, lease_time: float) -> None:
         """Set when a lease ends; see `Lease.extend`."""
@@ -317,11 +433,53 @@ class Ownership:
 
     def set_needed_lease(self, hold: Hold) -> None:
         """Set the lease on the server to what the hold's leases need, without waiting."""
-        set_needed_lease(self, hold)
+        watchdog, present = self.context.watchdog, now()
+        seconds = hold.lease_needed(self.context.options.lease_time, present)
+        change = hold.begin_change(seconds)
+        call = self.send_set_lease(hold, seconds, change)
+
+        def answered(done: Future[int]) -> None:
+            watchdog.end_overdue(hold)
+            hold.end_change(call)
+            if done.cancelled() or done.exception() is not None or hold.state != "held":
+                return
+            if not done.result():
+                watchdog.lose(hold, "taken")
+            elif hold.is_last_change(change):
+                hold.lease_set(lease_from(call, present), seconds)
+
+        call.future.add_done_callback(answered)
 
     def send_set_lease(self, hold: Hold, lease_time: float, change: Change) -> Call:
         """Set the lease of a hold on the server; the reply is 0 if it is not there any more."""
         return self.context.executor.set_lease(self.commands, hold, lease_time, change)
+
+    def warn_of_long_waits(self, hold: Hold, present: float, long: float) -> None:
+        """Warn, once for each wait, of tasks that have waited `long` seconds for a hold.
+
+        Perhaps it is a deadlock: `async with lock: await gather(helper())` never ends if `helper`
+        wants the same lock. asyncio does not say which task another waits for, so the warning can
+        only name the tasks and the lock. It is made when a hold is renewed, so acquiring costs
+        nothing more.
+        """
+        queue = self.queue
+        if queue is None or not queue.waiters or queue.hold is not hold:
+            return
+        late: list[Waiter] = []
+        for waiter in queue.waiters:
+            if not waiter.told and waiter.since <= present - long:
+                waiter.told = True
+                late.append(waiter)
+        if not late:
+            return
+        names = ", ".join(_name_of(waiter.task) for waiter in late[:_NAMED])
+        more = f" and {len(late) - _NAMED} more" if len(late) > _NAMED else ""
+        holder = _name_of(hold.task)
+        log.warning(
+            "%s%s: waiting for %s %r for more than %.1f s, which %s of this client holds; if %s"
+            " awaits one of them (gather, TaskGroup), both wait forever",
+            *(names, more, self.kind, self.name, long, holder, holder),
+        )
 
     # Its end.
 
@@ -359,3 +517,88 @@ class Ownership:
 
     def over(self, hold: Hold) -> None:
         """Handle the end of a hold that was lost, or released while its owner still reads."""
+
+
+class LeaseExtension:
+    """One `extend`, which is carried out whether or not its caller waits for the answer.
+
+    Otherwise a cancelled call would leave a lease on the server that this client does not know.
+    Until the answer the holder can rely only on the shorter of the old and the new lease.
+    """
+
+    def __init__(self, ownership: Ownership, hold: Hold, lease: Lease, lease_time: float) -> None:
+        self._ownership = ownership
+        self._hold = hold
+        self._lease = lease
+        self._lease_time = lease_time
+        self._old_limit = lease._limit
+        self._was_renewed = lease._renewed
+        self.answer: Future[None] = new_future()
+
+    def send(self) -> None:
+        """Ask the server to set the lease; `answer` is done when the server has answered."""
+        hold, lease = self._hold, self._lease
+        self._sent_at = now()
+        self._ends_at = lease_end(self._sent_at, self._lease_time)
+        self._needed = self._needed_by_all()
+        self._change = hold.begin_change(self._needed)
+        self._call = self._ownership.send_set_lease(hold, self._needed, self._change)
+        lease._set_limit(min(lease._ends_at, self._ends_at), self._ends_at)
+        if len(hold.live) > 1:
+            # The other leases get no limit from this, but may rely on the shorter lease only.
+            hold.lease_maybe_set(self._sent_at, self._needed)
+        hold.reviewed()
+        self._call.future.add_done_callback(lambda _: self._answered(self._call))
+
+    def _needed_by_all(self) -> float:
+        """Return the lease to ask for, long enough for the other leases of the hold too."""
+        others = [other for other in self._hold.live if other is not self._lease]
+        lease_time = self._ownership.context.options.lease_time
+        # Never shorten what another lease of this hold relies on.
+        needed = [self._lease_time, *(each._need(lease_time, self._sent_at) for each in others)]
+        return max(needed)
+
+    def _answered(self, call: Call) -> None:
+        hold, lease = self._hold, self._lease
+        error = call.future.exception()
+        self._ownership.context.watchdog.end_overdue(hold)
+        hold.end_change(call)
+        # It does not count after a later extension or a release.
+        counts = lease._state == "held" and lease._wanted == self._ends_at
+        if error is not None:
+            if counts:
+                self._restore()
+            if call.uncertain or not isinstance(error, RefusedError):
+                # An earlier copy without an answer may have set it.
+                hold.lease_maybe_set(self._sent_at, self._needed)
+            if isinstance(error, RefusedError):
+                error = self._ownership.refusal(hold, lease, call, error)
+            if isinstance(error, ReplicationError):
+                # The text of the error is about a grant; this lease is still held.
+                text = f"only {error.got} of {error.asked} replicas confirmed the new lease; rely"
+                text += " on the old or the new lease, whichever ends first"
+                error = ReplicationError(text, error.asked, error.got)
+            fail(self.answer, error)
+            return
+        if not call.future.result():
+            self._ownership.context.watchdog.lose(hold, "taken")
+        elif hold.state == "held":
+            if hold.is_last_change(self._change):
+                hold.lease_set(self._sent_at, self._needed)
+            if counts:
+                lease._set_limit(self._ends_at)
+                hold.reviewed()
+        wake(self.answer)
+
+    def _restore(self) -> None:
+        """Rely on the shorter of the two leases: the server may not have set the new one."""
+        limit = self._old_limit
+        if limit is not None and not self._was_renewed:
+            limit = min(limit, self._ends_at)
+        self._lease._set_limit(limit, renewed=self._was_renewed)
+        self._hold.reviewed()
+
+
+def _name_of(reference: TaskRef) -> str:
+    task = reference()
+    return "a task that has ended" if task is None else f"task {task.get_name()!r}"

@@ -145,6 +145,11 @@ class AcquireRequest:
         self._wait_ms = 0
 
     @property
+    def reenters(self) -> bool:
+        """Whether it enters a live hold again."""
+        return self.reentry is not None
+
+    @property
     def lease_ms(self) -> int:
         """The lease in milliseconds."""
         return milliseconds(self.lease_time)

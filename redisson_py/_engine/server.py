@@ -7,15 +7,11 @@ imports none of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from redisson_py._answers import Answer, Change, RefusedError
 from redisson_py._loop import Future
 from redisson_py.errors import BackendError, ConnectionLostError
-
-if TYPE_CHECKING:
-    from redisson_py._engine.hold import Hold
-    from redisson_py._engine.request import AcquireRequest
 
 #: Shortest time in seconds for which a release is repeated, however short its lease is.
 RELEASE_LEAST = 1.0
@@ -147,6 +143,69 @@ class Way(Protocol):
         ...
 
 
+class Held(Protocol):
+    """A hold, as far as a server needs to know it.
+
+    Attributes:
+        owner: Who has it.
+        field: The name of the owner's hold on the server.
+        units: The number of its units, for a hold of a semaphore; else 1.
+        batch: The owner of the request that brought it, if that may bring several.
+        count: Its hold count.
+    """
+
+    @property
+    def owner(self) -> str: ...
+    @property
+    def field(self) -> bytes: ...
+    @property
+    def units(self) -> int: ...
+    @property
+    def batch(self) -> str | None: ...
+    @property
+    def count(self) -> int: ...
+
+
+class Asked(Protocol):
+    """A request for a hold, as far as a server needs to know it: see `AcquireRequest`."""
+
+    @property
+    def owner(self) -> str: ...
+    @property
+    def field(self) -> bytes: ...
+    @property
+    def target(self) -> int: ...
+    @property
+    def lease_time(self) -> float: ...
+    @property
+    def lease_ms(self) -> int: ...
+    @property
+    def wait_ms(self) -> int: ...
+    @property
+    def once(self) -> bool: ...
+    @property
+    def deadline(self) -> float | None: ...
+    @property
+    def change(self) -> Change | None: ...
+    @property
+    def client(self) -> bytes: ...
+    @property
+    def yields(self) -> int: ...
+    @property
+    def checks(self) -> bool: ...
+    @property
+    def compares(self) -> bool: ...
+    @property
+    def renewed(self) -> bool: ...
+    @property
+    def reenters(self) -> bool: ...
+    @property
+    def fails_fast(self) -> bool: ...
+
+
+H = TypeVar("H", bound=Held)
+
+
 class Server(Protocol):
     """What the engine asks of a server, in values; each call's future gets the answer.
 
@@ -177,7 +236,7 @@ class Server(Protocol):
     def ask(
         self,
         commands: Any,
-        request: AcquireRequest,
+        request: Asked,
         deadline: float | None = None,
         way: Any = None,
         future: Future[Any] | None = None,
@@ -189,7 +248,7 @@ class Server(Protocol):
     def give_back(
         self,
         commands: Any,
-        hold: Hold,
+        hold: Held,
         keep: float,
         *,
         late: bool = False,
@@ -212,7 +271,7 @@ class Server(Protocol):
         ...
 
     def lower(
-        self, commands: Any, hold: Hold, target: int, lease_time: float, keep: float, change: Change
+        self, commands: Any, hold: Held, target: int, lease_time: float, keep: float, change: Change
     ) -> Call:
         """Lower the count of a hold to `target`, and its lease if that is longer than needed."""
         ...
@@ -220,7 +279,7 @@ class Server(Protocol):
     def undo(
         self,
         commands: Any,
-        request: AcquireRequest,
+        request: Asked,
         keep: float,
         *,
         late: bool = False,
@@ -229,7 +288,7 @@ class Server(Protocol):
         """Give back what a request may have been granted, and its place in a queue."""
         ...
 
-    def set_lease(self, commands: Any, hold: Hold, lease_time: float, change: Change) -> Call:
+    def set_lease(self, commands: Any, hold: Held, lease_time: float, change: Change) -> Call:
         """Set the lease of a hold; the answer is 0 or None if it is not there."""
         ...
 
@@ -238,7 +297,7 @@ class Server(Protocol):
         ...
 
     def renew(
-        self, holds: Sequence[Hold], lease_time: float, seconds: float, *, splits: bool
+        self, holds: Sequence[Any], lease_time: float, seconds: float, *, splits: bool
     ) -> Call:
         """Renew holds of one group to a lease; 0 only checks that they are there.
 
@@ -246,7 +305,7 @@ class Server(Protocol):
         """
         ...
 
-    def denied(self, call: Call, holds: Sequence[Hold], /) -> Sequence[Hold]:
+    def denied(self, call: Call, holds: Sequence[H], /) -> Sequence[H]:
         """Return the holds of which the server said that they are gone, in a call that failed."""
         ...
 
@@ -334,11 +393,11 @@ class View(Protocol):
         """Return whether anybody holds it."""
         ...
 
-    async def count_of(self, hold: Hold, /) -> int:
+    async def count_of(self, hold: Held, /) -> int:
         """Return the hold count of a hold; 0 if it is not there."""
         ...
 
-    async def is_there(self, hold: Hold, /) -> bool:
+    async def is_there(self, hold: Held, /) -> bool:
         """Return whether a hold is there."""
         ...
 

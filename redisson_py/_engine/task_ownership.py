@@ -1,35 +1,43 @@
-"""The holds of one client's tasks on one lock: acquire and re-entry."""
+"""The holds of one client's tasks on one lock: acquire, re-entry, and its state on the server."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from redisson_py._answers import Change, Disagrees, Granted
 from redisson_py._engine import waiting
 from redisson_py._engine.client_queue import Together
 from redisson_py._engine.context import Context, TaskHolds
-from redisson_py._engine.hold import Hold, lease_end
-from redisson_py._engine.lease import FencedLease, Lease, tell_acquired
+from redisson_py._engine.hold import (
+    FencedLease,
+    Hold,
+    Lease,
+    Reason,
+    lease_end,
+    lost_error,
+    tell_acquired,
+)
+from redisson_py._engine.hold_watch import HoldWatch
 from redisson_py._engine.local_queue import LocalQueue, Waiter
-from redisson_py._engine.ownership import Begun
-from redisson_py._engine.reentry import STALE_GRANTS, reenter
+from redisson_py._engine.ownership import Begun, Ownership
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import LockCommands, View
-from redisson_py._engine.server_state import ServerState
 from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import Turn
 from redisson_py._keys import Name
-from redisson_py._loop import Future, Task
+from redisson_py._loop import Future, Task, current_task
 from redisson_py._owner import TaskKey, reference
+from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import now
-from redisson_py.errors import ConnectionLostError
+from redisson_py.errors import ClientClosedError, ConnectionLostError, LeaseLostError, NotHeldError
 
 log: logging.Logger = logging.getLogger("redisson_py")
 
 
-class TaskOwnership(ServerState):
+class TaskOwnership(Ownership):
     """The holds of one client's tasks on one lock.
 
     Args:
@@ -41,7 +49,27 @@ class TaskOwnership(ServerState):
         reentrant: A task may acquire it again.
     """
 
-    __slots__ = ()
+    __slots__ = (
+        "holds",
+        "lease_kind",
+        "make_view",
+        "reads",
+        "reentrant",
+        "writes",
+    )
+
+    commands: LockCommands  # type: ignore[mutable-override]
+    holds: TaskHolds[Hold]
+    #: Makes a view of it: not kept, because there may be very many names.
+    make_view: Callable[[Context, Any], View]
+    #: The class of its leases.
+    lease_kind: type[Lease]
+    #: The holds of the read side, where this is the write side: they share owners.
+    reads: TaskHolds[Hold] | None
+    #: The holds of the write side, where this is the read side.
+    writes: TaskHolds[Hold] | None
+    #: Whether a task may acquire it again.
+    reentrant: bool
 
     def __init__(
         self,
@@ -375,10 +403,81 @@ class TaskOwnership(ServerState):
         return self._own(hold, present, limit, waited)
 
     async def reenter(
-        self, hold: Hold, deadline: float | None, fails_fast: bool, lease_time: float | None
+        self,
+        hold: Hold,
+        deadline: float | None,
+        fails_fast: bool,
+        lease_time: float | None,
     ) -> Lease:
-        """Acquire it once more for the task that holds it."""
-        return await reenter(self, hold, deadline, fails_fast, lease_time)
+        """Return the lease of one more acquisition; see `TaskOwnership.acquire` for its errors."""
+        if fails_fast:
+            deadline = None
+        for _ in range(STALE_GRANTS):
+            lease = await self._ask_again(hold, deadline, fails_fast, lease_time)
+            if lease is not None:
+                return lease
+            if hold.state != "held":
+                break
+        raise lost_error(self, hold.owner, 0.0, "ended")
+
+    async def _ask_again(
+        self,
+        hold: Hold,
+        deadline: float | None,
+        fails_fast: bool,
+        lease_time: float | None,
+    ) -> Lease | None:
+        """Ask once; return None if the lease was over before it could be used."""
+        context = self.context
+        lease = context.options.lease_time if lease_time is None else lease_time
+        if hold.capped and hold.parent is not None:
+            lease = min(lease, max(0.001, hold.parent.lease_until - now()))
+        target, change = hold.begin_reentry(lease)
+        request = AcquireRequest(
+            self, hold.owner, target, lease, once=True, deadline=deadline, reentry=hold
+        )
+        request.change, request.fails_fast = change, fails_fast
+        try:
+            answer = await waiting.acquire(request, context.bus, deadline, once=True)
+        except BaseException:
+            unsure = request.uncertain or request.undone
+            hold.end_reentry(unsure)
+            self._give_up_reentry(hold, unsure or hold.changed_since(request.change))
+            raise
+        hold.end_reentry(request.uncertain)
+        if not isinstance(answer, Granted) or hold.state != "held":
+            if isinstance(answer, Granted):
+                # Lost while the request was under way: no other call would release the grant.
+                self.undo_late(hold)
+            context.watchdog.lose(hold, "taken")
+            self.forget(hold)
+            raise self.loss(hold)
+        leased = hold.reentered(request.asked_at, request.sent_at, lease, request.change)
+        limit = None if lease_time is None else lease_end(request.asked_at, lease_time)
+        present = now()
+        if limit is not None and limit <= present:
+            self._give_up_reentry(hold, granted=True)
+            return None
+        again = self.lease_kind(hold, limit, hold.token, present)
+        was_renewed = hold.renewed
+        hold.add_lease(again)
+        if request.change is not change:
+            self.lower(hold)  # Granted behind that release, it took the count of before.
+        elif not leased or (was_renewed and not hold.renewed):
+            # The outer lease was released meanwhile, which left the lease of a renewed hold.
+            self.set_needed_lease(hold)
+        context.counts.acquires += 1
+        if context.teller is not None:
+            tell_acquired(context.teller, again, 0.0)
+        return again
+
+    def _give_up_reentry(self, hold: Hold, granted: bool) -> None:
+        """Give back what a re-entry was, or may have been, granted."""
+        if hold.state == "held" and not hold.count:
+            # Its last lease was released meanwhile, so this call must release the hold.
+            self.give_back(hold)
+        elif hold.state == "held" and granted:
+            self.lower(hold)
 
     def abandon(self, begun: Begun) -> None:
         """Undo an acquisition whose task was cancelled: leave the queue, or undo the request."""
@@ -390,3 +489,192 @@ class TaskOwnership(ServerState):
         elif queue is not None:
             self.context.counts.wait_ended(now() - begun.since)
             queue.abandon(begun)
+
+    # On the server, and which holds there are.
+
+    @property
+    def view(self) -> View:
+        """Looks at it on the server."""
+        return self.make_view(self.context, self.commands)
+
+    @property
+    def waiting_key(self) -> bytes:
+        """The key under which tasks that wait outside a queue are counted."""
+        return self.commands.kind.encode() + b":" + self.commands.key
+
+    async def locked(self) -> bool:
+        """Return whether anybody holds it now."""
+        self.context.check()
+        return await self.view.locked()
+
+    async def hold_count(self) -> int:
+        """Return how many holds the current task has, as the server sees it."""
+        self.context.check()
+        hold = self.holds.of(current_task())
+        if hold is None or hold.state != "held":
+            return 0
+        return await self.view.count_of(hold)
+
+    async def remaining(self) -> float | None:
+        """Return the seconds left on the server; None when it is free, infinity without expiry."""
+        self.context.check()
+        return await self.view.remaining()
+
+    async def force_release(self) -> bool:
+        """Free it whoever holds it; return whether anybody did."""
+        self.context.check()
+        before = set(self.all_holds())
+        freed, once = await self.view.force_release()
+        for request in self.context.pending:
+            if isinstance(request, AcquireRequest):
+                request.overtaken |= request.ownership.commands.key == self.commands.key
+        # The writer's own reads end with the write hold.
+        for hold in [*self.all_holds(), *self._holds_of(self.reads)]:
+            # A hold granted since it was sent, or since its first run, is not released.
+            sure = freed and once and hold in before
+            if hold.state == "held" and (sure or not await self.view.is_there(hold)):
+                self._force_out(hold, "forced" if freed else "taken")
+        return freed
+
+    def _force_out(self, hold: Hold, reason: Reason) -> None:
+        """End a hold that was released by force, and its task's read under it."""
+        if (read := self.read_under(hold)) is not None:
+            self.context.watchdog.lose(read, reason)
+        self.context.watchdog.lose(hold, reason)
+
+    def read_under(self, hold: Hold) -> Hold | None:
+        """Return the read hold that the task of a write hold has under the same owner."""
+        on_key = self.context.watchdog.holds.on(self.commands.key)
+        return next((read for read in on_key if read.parent is hold), None)
+
+    async def release_newest(self) -> None:
+        """Give back the newest hold of the current task.
+
+        Raises:
+            NotHeldError: It has none.
+            LeaseLostError: It had one and lost it; raised once.
+        """
+        self.context.check()
+        lease = self.holds.newest_lease(current_task())
+        if lease is None:
+            raise not_held(self, self.all_holds())
+        await self.release(lease)
+
+    def over(self, hold: Hold) -> None:
+        """Let a read under the owner of an ended hold last longer than that hold."""
+        if hold.reads and (read := self.read_under(hold)) is not None:
+            with suppress(ClientClosedError):
+                read.ownership.set_needed_lease(read)
+
+    def join(self, waiter: Waiter) -> Waiter:
+        """Join the local queue at its end, as in `LocalQueue.join`."""
+        queue = self.queue
+        assert queue is not None
+        if queue.watch is None and self.context.bus.subscribes:
+            queue.watch = HoldWatch(self.context, self.commands, queue)
+        return queue.join(waiter)
+
+    def statistics(self) -> PrimitiveStatistics:
+        """Return local counters for this name."""
+        queue = self.queue
+        return PrimitiveStatistics(
+            waiters=self.context.waiters[self.waiting_key] + (queue.waiting if queue else 0),
+            held_leases=sum(len(hold.live) for hold in self.all_holds()),
+        )
+
+    def all_holds(self) -> list[Hold]:
+        """Return the holds that this client has on it, also one that no task has just now."""
+        return self._holds_of(self.holds)
+
+    def _holds_of(self, holds: TaskHolds[Hold] | None) -> list[Hold]:
+        """Return all holds of one side."""
+        on_key = self.context.watchdog.holds.on(self.commands.key)
+        return [
+            hold
+            for hold in on_key
+            if isinstance(keeper := hold.ownership, TaskOwnership) and keeper.holds is holds
+        ]
+
+    def check_tasks_view(self, hold: Hold) -> None:
+        """Raise `AssertionError` unless the tasks of this client see a hold as it is."""
+        task = hold.task()
+        if hold.in_passage:
+            assert self.queue is not None, hold
+            assert self.queue.hold is hold, hold
+            assert task is not None, f"nobody will take {hold}"
+            assert self.holds.of(task) is not hold, hold
+        elif task is not None and not task.done():
+            assert self.holds.of(task) is hold, f"its task does not know {hold}"
+
+    def forget(self, hold: Hold) -> None:
+        """Remove a hold from its task."""
+        holds = self.holds
+        if holds.first is hold:
+            holds.first = None
+        else:
+            holds.remove(hold)
+
+    @property
+    def readers_wait(self) -> bool:
+        """Whether tasks of this client wait to read, where this is the write side."""
+        return (
+            self.reads is not None and self.context.waiters[b"read lock:" + self.commands.key] > 0
+        )
+
+    def can_enter_again(self, hold: Hold) -> bool:
+        """Return whether the task of a hold can acquire it again.
+
+        Raises:
+            RuntimeError: It holds it, and the lock is not reentrant, or it holds no token.
+        """
+        if not hold.count:
+            return False
+        if not self.reentrant:
+            raise RuntimeError(f"this task already holds {self!r}, which is not reentrant")
+        if self.commands.tokens and hold.token is None:
+            raise RuntimeError(f"this task holds {hold.ownership!r}, which has no fencing token")
+        return True
+
+    def write_hold(self, task: Task) -> Hold | None:
+        """Return the write hold under whose owner a task reads, if it has one."""
+        assert self.writes is not None
+        write = self.writes.of(task)
+        if write is None or write.state != "held" or not write.live:
+            return None
+        return write
+
+    def loss(self, hold: Hold) -> LeaseLostError:
+        """Return the error for the loss of a hold without a lease."""
+        # A hold that was released because it was over was not marked lost.
+        over: Reason = "expired" if hold.renewed else "ended"
+        reason = hold.reason if hold.state == "lost" else over
+        return lost_error(self, hold.owner, now() - hold.granted_at, reason)
+
+
+def not_held(lock: object, holds: Sequence[Hold]) -> NotHeldError:
+    """Return the error of a release by a task that has no hold; it names the task that has one.
+
+    Args:
+        lock: What is released.
+        holds: The client's holds on it, or on its first member.
+    """
+    text = f"{lock!r} is not held by the current task"
+    for hold in holds:
+        if not hold.live:
+            continue
+        task = hold.task()
+        if task is not None and not task.done():
+            return NotHeldError(
+                f"{text}, but by task {task.get_name()!r} of this client; keep the lease that"
+                " `acquire` returns: any task may call `lease.release()`"
+            )
+        return NotHeldError(
+            f"{text}, but by a task of this client that has ended: below Python 3.12"
+            " `asyncio.wait_for(lock.acquire(), ...)` acquires in a new task. Use"
+            " `acquire(timeout=...)`, or keep the lease that it returns and call `lease.release()`"
+        )
+    return NotHeldError(text)
+
+
+#: Number of grants in a row that came too late to be used, after which `LeaseLostError` is raised.
+STALE_GRANTS = 3

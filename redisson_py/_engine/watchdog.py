@@ -28,17 +28,17 @@ from typing import TYPE_CHECKING
 from redisson_py._answers import RefusedError
 from redisson_py._engine.hold import Hold, Reason, lease_end
 from redisson_py._engine.holds import Holds
-from redisson_py._engine.late_renewals import tell_late_renewal
-from redisson_py._engine.long_waits import warn_of_long_waits
 from redisson_py._engine.refused_renewals import RefusedRenewals
 from redisson_py._engine.schedule import LeaseSchedule
 from redisson_py._engine.server import Call, Server, lease_from
+from redisson_py._listener import RenewedLateEvent
 from redisson_py._loop import Timer, call_later
 from redisson_py._statistics import Counts
 from redisson_py._time import now
 from redisson_py.errors import RedissonError
 
 if TYPE_CHECKING:
+    from redisson_py._engine.hold import Hold
     from redisson_py._loop import Future
 
 log = logging.getLogger("redisson_py")
@@ -282,9 +282,7 @@ class Watchdog:
             if hold.renewed and (task is None or task.done()) and hold.is_abandoned():
                 hold.abandon()
                 continue
-            queue = hold.ownership.queue
-            if queue is not None and queue.waiters and queue.hold is hold:
-                warn_of_long_waits(hold, queue.waiters, moment, 1.5 * self._schedule.period)
+            hold.ownership.warn_of_long_waits(hold, moment, 1.5 * self._schedule.period)
             plain = hold.renewed and hold.parent is None and not hold.max_held
             lease_time = self.lease_time if plain else self._lease_of(hold)
             most = self._refused.batch(hold, BATCH) if self._refused.holds else BATCH
@@ -406,3 +404,13 @@ class Watchdog:
         self.holds.check()
         self._schedule.check(self.holds)
         assert self._closed or not self.holds or self._timer is not None, "held, and no timer"
+
+
+def tell_late_renewal(hold: Hold, present: float, due: float) -> None:
+    """Tell the listener of a renewal confirmed with less than a third of the lease left."""
+    ownership = hold.ownership
+    if (teller := ownership.context.teller) is not None:
+        left = max(0.0, hold.ends_at - present)
+        name, kind = ownership.name, ownership.kind
+        event = RenewedLateEvent(name, kind, hold.owner, present - due, left)
+        teller.tell("renewed_late", event)

@@ -12,9 +12,7 @@ from typing import Any
 from redisson_py._answers import Change, Granted, RefusedError
 from redisson_py._commands.client_queue import ClientQueue
 from redisson_py._commands.contract import Commands
-from redisson_py._engine.hold import Hold
-from redisson_py._engine.request import AcquireRequest
-from redisson_py._engine.server import RELEASE_LEAST
+from redisson_py._engine.server import RELEASE_LEAST, Asked, Held
 from redisson_py._loop import Future, Loop, clock_of, monotonic
 from redisson_py._scripts.source import Arg, Script
 from redisson_py._scripts.wrong_type import explained
@@ -105,7 +103,7 @@ class Executor:
     def ask(
         self,
         commands: Commands,
-        request: AcquireRequest,
+        request: Asked,
         deadline: float | None = None,
         stream: Stream | None = None,
         future: Future[Any] | None = None,
@@ -139,7 +137,7 @@ class Executor:
     def give_back(
         self,
         commands: Commands,
-        hold: Hold,
+        hold: Held,
         keep: float,
         *,
         late: bool = False,
@@ -159,7 +157,7 @@ class Executor:
     def lower(
         self,
         commands: Commands,
-        hold: Hold,
+        hold: Held,
         target: int,
         lease_time: float,
         keep: float,
@@ -172,7 +170,7 @@ class Executor:
     def undo(
         self,
         commands: Commands,
-        request: AcquireRequest,
+        request: Asked,
         keep: float,
         *,
         late: bool = False,
@@ -208,7 +206,7 @@ class Executor:
         stream.send(call)
         return call
 
-    def set_lease(self, commands: Commands, hold: Hold, lease_time: float, change: Change) -> Call:
+    def set_lease(self, commands: Commands, hold: Held, lease_time: float, change: Change) -> Call:
         """Send a new lease of a hold, in order with all grants."""
         args = commands.set_lease(hold, milliseconds(lease_time), change)
         script = commands.set_lease_script

@@ -17,7 +17,7 @@ from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.bus import Bus
 from redisson_py._engine.closing import let_go, statistics_of
 from redisson_py._engine.context import Context
-from redisson_py._engine.lease import FencedLease
+from redisson_py._engine.hold import FencedLease
 from redisson_py._engine.wakeups import Table
 from redisson_py._engine.watchdog import Watchdog
 from redisson_py._keys import Name

@@ -9,7 +9,7 @@ from redisson_py._stores.contract import Kind, Wish
 from redisson_py._stores.requests import Ask, Enter
 
 if TYPE_CHECKING:
-    from redisson_py._engine.request import AcquireRequest
+    from redisson_py._engine.server import Asked
 
 #: Fencing tokens taken with each grant, where a store can take several: a hold can be passed on
 #: this often in this process.
@@ -76,13 +76,13 @@ class StoreLockCommands:
     field: staticmethod[[str], bytes] = staticmethod(str.encode)
     owner: staticmethod[[bytes], str] = staticmethod(bytes.decode)
 
-    def acquire(self, wish: AcquireRequest) -> Ask | Enter:
+    def acquire(self, wish: Asked) -> Ask | Enter:
         """Return the request for a hold, or to enter it again."""
-        if wish.reentry is not None:
+        if wish.reenters:
             return Enter(self.name, wish.owner, wish.lease_time)
         return Ask(self.wish(wish))
 
-    def wish(self, request: AcquireRequest) -> Wish:
+    def wish(self, request: Asked) -> Wish:
         """Return what an acquire request asks a store for."""
         owner, lease, renewed = request.owner, request.lease_time, request.renewed
         return Wish(self.name, owner, lease, renewed, not request.once, self.tokens, self.held)

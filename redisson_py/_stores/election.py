@@ -12,16 +12,15 @@ from collections.abc import AsyncGenerator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import final
+from typing import cast, final
 
 from redisson_py._answers import Busy, Wakes, wakes_everybody
 from redisson_py._arguments import explained
 from redisson_py._engine import waiting
 from redisson_py._engine.block import HoldBlock
 from redisson_py._engine.context import Context
-from redisson_py._engine.hold import Hold
-from redisson_py._engine.lease import FencedLease
-from redisson_py._engine.request import AcquireRequest
+from redisson_py._engine.hold import FencedLease, Hold
+from redisson_py._engine.server import Asked
 from redisson_py._engine.snapshots import LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
@@ -82,7 +81,7 @@ class _CandidateCommands(UnqueuedCommands):
         self.value = value
         self.store = store
 
-    def wish(self, request: AcquireRequest) -> Wish:
+    def wish(self, request: Asked) -> Wish:
         """Return what an acquire request asks a store for."""
         return replace(super().wish(request), proposal=self.value)
 
@@ -126,7 +125,8 @@ class Leadership(FencedLease):
         self._refuse_released()
         self.check()
         hold = self._hold
-        context, commands = hold.ownership.context, hold.ownership.commands
+        ownership = cast("TaskOwnership", hold.ownership)
+        context, commands = ownership.context, ownership.commands
         executor = context.executor
         assert isinstance(commands, _CandidateCommands)
         assert isinstance(executor, StoreExecutor)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from redisson_py._answers import Change, RefusedError
-from redisson_py._engine.server import RELEASE_LEAST
+from redisson_py._engine.server import RELEASE_LEAST, Asked, Held
 from redisson_py._loop import Future, Loop, call_later, clock_of, running_loop, wait_until, wake
 from redisson_py._options import LAST_LOOK, SHORTEST_WAIT, Options, grace
 from redisson_py._stores.carrier import Carrier
@@ -24,8 +24,6 @@ from redisson_py._stream.outage import Outages
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 
 if TYPE_CHECKING:
-    from redisson_py._engine.hold import Hold
-    from redisson_py._engine.request import AcquireRequest
     from redisson_py._stores.commands import StoreLockCommands
 
 
@@ -123,7 +121,7 @@ class StoreExecutor:
     def ask(
         self,
         commands: StoreLockCommands,
-        request: AcquireRequest,
+        request: Asked,
         deadline: float | None = None,
         way: object = None,
         future: Future[Any] | None = None,
@@ -136,7 +134,7 @@ class StoreExecutor:
     def give_back(
         self,
         commands: StoreLockCommands,
-        hold: Hold,
+        hold: Held,
         keep: float,
         *,
         late: bool = False,
@@ -150,7 +148,7 @@ class StoreExecutor:
     def lower(
         self,
         commands: StoreLockCommands,
-        hold: Hold,
+        hold: Held,
         target: int,
         lease_time: float,
         keep: float,
@@ -162,7 +160,7 @@ class StoreExecutor:
     def undo(
         self,
         commands: StoreLockCommands,
-        request: AcquireRequest,
+        request: Asked,
         keep: float,
         *,
         late: bool = False,
@@ -172,7 +170,7 @@ class StoreExecutor:
         return self._release(GiveBack(commands.name, request.owner), keep)
 
     def set_lease(
-        self, commands: StoreLockCommands, hold: Hold, lease_time: float, change: Change
+        self, commands: StoreLockCommands, hold: Held, lease_time: float, change: Change
     ) -> StoreCall:
         """Set the lease of a hold."""
         return self.start(SetLease(commands.name, hold.owner, lease_time), must=True)
@@ -186,7 +184,7 @@ class StoreExecutor:
         return self.send(StoreCall(request, deadline, must=True, until=until, future=future))
 
     def renew(
-        self, holds: Sequence[Hold], lease_time: float, seconds: float, *, splits: bool
+        self, holds: Sequence[Any], lease_time: float, seconds: float, *, splits: bool
     ) -> StoreCall:
         """Renew holds to a lease; 0 only checks that they are there."""
         batch: list[Renewal] = []
@@ -201,7 +199,7 @@ class StoreExecutor:
         return call
 
     @staticmethod
-    def denied(call: object, holds: Sequence[Hold]) -> Sequence[Hold]:
+    def denied(call: object, holds: Sequence[Any]) -> Sequence[Any]:
         """Return none: a store answers for all or for none."""
         return ()
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Self, final
 
 from redisson_py._engine.context import Context
-from redisson_py._engine.hold import Hold
-from redisson_py._engine.lease import FencedLease, Lease
+from redisson_py._engine.hold import FencedLease, Lease
+from redisson_py._engine.server import Held
 from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
@@ -68,11 +68,11 @@ class StoreView:
         """Return whether anybody holds it."""
         return bool(self._holders(await self.state()))
 
-    async def count_of(self, hold: Hold) -> int:
+    async def count_of(self, hold: Held) -> int:
         """Return the hold count of a hold; 0 if it is not there."""
         return hold.count if await self.is_there(hold) else 0
 
-    async def is_there(self, hold: Hold) -> bool:
+    async def is_there(self, hold: Held) -> bool:
         """Return whether a hold is there."""
         state = await self.state()
         return any(each.owner == hold.owner for each in _all_holders(state))

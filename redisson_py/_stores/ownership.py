@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from redisson_py._answers import Granted
-from redisson_py._engine.hold import Hold, lease_end
-from redisson_py._engine.lease import Lease
+from redisson_py._engine.hold import Hold, Lease, lease_end
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._engine.waiting import Turn

@@ -15,6 +15,7 @@ from redisson_py._answers import Granted
 from redisson_py._engine.context import Context, TaskHolds
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.request import AcquireRequest
+from redisson_py._engine.server import Asked
 from redisson_py._engine.snapshots import LockSnapshot, ReadWriteSnapshot
 from redisson_py._engine.waiting import Turn
 from redisson_py._keys import Name
@@ -43,7 +44,7 @@ class _ReadCommands(UnqueuedCommands):
 
     __slots__ = ()
 
-    def wish(self, request: AcquireRequest) -> Wish:
+    def wish(self, request: Asked) -> Wish:
         """Return what an acquire request asks a store for."""
         wish = super().wish(request)
         if isinstance(request, _ReadUnderWrite):

@@ -22,13 +22,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from redisson_py._engine.hold import (
+    Composed,
     Hold,
+    Lease,
     Reason,
     State,
     max_hold_end,
+    tell_acquired,
     without_oldest_ended,
 )
-from redisson_py._engine.lease import Composed, Lease, tell_acquired
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
 from redisson_py._listener import LostEvent, Teller

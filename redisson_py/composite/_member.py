@@ -8,10 +8,8 @@ from contextvars import Context, copy_context
 from typing import Any, cast
 
 from redisson_py._answers import Busy, Granted
-from redisson_py._engine.hold import Hold
-from redisson_py._engine.lease import Lease
-from redisson_py._engine.ownership import Ownership
-from redisson_py._engine.releasing import Release
+from redisson_py._engine.hold import Hold, Lease
+from redisson_py._engine.releasing import Release, Releaser
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import Way
 from redisson_py._engine.task_ownership import TaskOwnership
@@ -232,7 +230,7 @@ class _Release(Sent[object]):
     __slots__ = ("_lease", "hold", "ownership", "release")
 
     #: Known when it was sent.
-    ownership: Ownership
+    ownership: Releaser
     hold: Hold
     release: Release
 

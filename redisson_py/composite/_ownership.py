@@ -9,11 +9,11 @@ from typing import Any, Self, TypeVar
 
 from redisson_py._engine.context import Context, TaskHolds
 from redisson_py._engine.decorating import Fill
-from redisson_py._engine.lease import Lease
-from redisson_py._engine.not_held import not_held
+from redisson_py._engine.hold import Lease
 from redisson_py._engine.ownership import Begun
+from redisson_py._engine.releasing import report
 from redisson_py._engine.snapshots import LockSnapshot
-from redisson_py._engine.task_ownership import TaskOwnership
+from redisson_py._engine.task_ownership import TaskOwnership, not_held
 from redisson_py._engine.wait import Wait
 from redisson_py._keys import Name
 from redisson_py._loop import Task, current_task
@@ -23,9 +23,8 @@ from redisson_py._time import now
 from redisson_py.composite._gather import Gather
 from redisson_py.composite._hold import CompositeHold, CompositeLease, live_leases
 from redisson_py.composite._member import extend_all, release_all, release_pending
-from redisson_py.composite._releasing import release_members
 from redisson_py.composite._snapshot import JointSnapshot
-from redisson_py.errors import ConnectionLostError, NotHeldError, RedissonError
+from redisson_py.errors import BackendError, ConnectionLostError, NotHeldError, RedissonError
 from redisson_py.locks.lock_like import LockLike
 
 #: Seconds to wait for the other servers after enough have answered a query.
@@ -196,14 +195,59 @@ class CompositeOwnership:
         hold.drop(lease)
         if hold.state != "held" and not hold.known_leases():
             self.forget(hold)
-        await release_members(self, lease, was_lost, let_go_at)
+        await self._release_members(lease, was_lost, let_go_at)
 
     async def release_hold(
         self, hold: CompositeHold, lease: CompositeLease, let_go_at: float
     ) -> None:
         """Give the whole hold back."""
         self.end(hold, lease)
-        await release_members(self, lease, False, let_go_at)
+        await self._release_members(lease, False, let_go_at)
+
+    async def _release_members(
+        self, lease: CompositeLease, was_lost: bool, let_go_at: float
+    ) -> None:
+        """Give the leases of the members back; raise if too few of them held."""
+        members, hold = lease._members, lease._hold
+        assert isinstance(hold, CompositeHold)
+        gone = [member for member in members if member._told or member._state == "lost"]
+        releases = release_all(members)
+        if hold.state != "held":
+            release_pending(hold.pending)
+
+        def judge() -> BaseException | None:
+            problem = self._judge(lease, gone, was_lost, releases)
+            lease._tell_released(let_go_at)
+            return problem
+
+        try:
+            await self.settle(releases)
+        except BaseException:
+            releases.when_ended(lambda: report(judge()))
+            raise
+        problem = judge()
+        if problem is not None:
+            raise problem
+
+    def _judge(
+        self,
+        lease: CompositeLease,
+        gone: Sequence[Lease],
+        was_lost: bool,
+        releases: Gather[object],
+    ) -> BaseException | None:
+        """Record what the answers of the members mean; return the error to raise, if any."""
+        members = lease._members
+        found_lost = [each for each in members if each not in gone and each._state == "lost"]
+        if not was_lost and len(members) - len(gone) - len(found_lost) < self.needed:
+            lease._lose_late(found_lost[-1]._reason if found_lost else "taken")
+            was_lost = True
+        if was_lost:
+            return lease._loss()
+        failure = self.failure(releases)
+        if isinstance(failure, BackendError):
+            lease._release_failed(str(failure))
+        return failure
 
     def end(self, hold: CompositeHold, lease: CompositeLease) -> None:
         """End a hold just before its release is sent."""

@@ -7,10 +7,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import final
 
-from redisson_py._engine.lease import Lease
+from redisson_py._engine.hold import Lease
 from redisson_py._engine.ownership import Begun
-from redisson_py._engine.reentry import STALE_GRANTS
-from redisson_py._engine.task_ownership import TaskOwnership
+from redisson_py._engine.task_ownership import STALE_GRANTS, TaskOwnership
 from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import is_fresh
 from redisson_py._loop import Task, loop_time, sleep

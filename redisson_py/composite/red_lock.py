@@ -8,10 +8,10 @@ from typing import Any, final
 
 from redisson_py._engine import waiting
 from redisson_py._engine.awaiting import acquiring
-from redisson_py._engine.lease import Lease
+from redisson_py._engine.hold import Lease
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.ownership import Begun
-from redisson_py._engine.reentry import STALE_GRANTS
+from redisson_py._engine.task_ownership import STALE_GRANTS
 from redisson_py._engine.wait import Wait
 from redisson_py._loop import Task, loop_time
 from redisson_py._owner import reference

@@ -9,7 +9,7 @@ from redisson_py._commands.lock import LockCommands
 from redisson_py._commands.plain import plain_calls
 from redisson_py._commands.replies import stored_number
 from redisson_py._engine.context import Context
-from redisson_py._engine.hold import Hold
+from redisson_py._engine.server import Held
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
 from redisson_py._on_redis.context import RedisContext
@@ -56,13 +56,13 @@ class RedisView:
         key = self._commands.key
         return await self._context.executor.query_number(key, "EXISTS", key) > 0
 
-    async def count_of(self, hold: Hold) -> int:
+    async def count_of(self, hold: Held) -> int:
         """Return the hold count of a hold; 0 if it is not there."""
         key = self._commands.key
         found = await self._context.executor.query(key, "HGET", key, hold.field)
         return stored_number(found) if isinstance(found, bytes) else 0
 
-    async def is_there(self, hold: Hold) -> bool:
+    async def is_there(self, hold: Held) -> bool:
         """Return whether a hold is there."""
         key = self._commands.key
         return await self._context.executor.query_number(key, "HEXISTS", key, hold.field) > 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from redisson_py._engine.lease import FencedLease
+from redisson_py._engine.hold import FencedLease
 from redisson_py._keys import Name
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.lock_of import LockOf

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Self, final
 
 from redisson_py._commands.lock import FairLockCommands, FencedLockCommands, LockCommands
-from redisson_py._engine.lease import FencedLease
+from redisson_py._engine.hold import FencedLease
 from redisson_py._engine.snapshots import LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name

@@ -12,7 +12,7 @@ from redisson_py._engine.awaiting import AsyncOnly, acquiring
 from redisson_py._engine.block import Acquired, Block, BlockHalf, HoldBlock, acquire
 from redisson_py._engine.context import TaskHolds
 from redisson_py._engine.decorating import Fill, P, R, decorate
-from redisson_py._engine.lease import Lease
+from redisson_py._engine.hold import Lease
 from redisson_py._engine.ownership import Begun
 from redisson_py._engine.snapshots import LockSnapshot
 from redisson_py._engine.wait import Wait

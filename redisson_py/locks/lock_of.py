@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, Self, TypeVar
 
 from redisson_py._engine.block import HoldBlock
-from redisson_py._engine.lease import Lease
+from redisson_py._engine.hold import Lease
 from redisson_py._time import Duration
 from redisson_py.locks.lock_like import LockLike
 

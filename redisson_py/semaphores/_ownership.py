@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import weakref
+from collections.abc import Iterator
 from typing import Any, cast
 
 from redisson_py._answers import Disagrees, Granted, RefusedError
@@ -15,13 +16,12 @@ from redisson_py._commands.permit_expirable_semaphore import PermitExpirableSema
 from redisson_py._commands.plain import plain_calls
 from redisson_py._commands.semaphore import SemaphoreCommands
 from redisson_py._engine import waiting
-from redisson_py._engine.hold import Hold, Reason, lost_error
-from redisson_py._engine.lease import Lease, tell_acquired
+from redisson_py._engine.hold import Hold, Lease, Reason, lost_error, tell_acquired
 from redisson_py._engine.ownership import Begun, Ownership
-from redisson_py._engine.reentry import STALE_GRANTS
-from redisson_py._engine.releasing import when_answered
+from redisson_py._engine.releasing import Judge, hear, hear_alone, when_answered
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import Call
+from redisson_py._engine.task_ownership import STALE_GRANTS
 from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import is_fresh
 from redisson_py._keys import Name
@@ -31,12 +31,15 @@ from redisson_py._on_redis.receipts import Receipts
 from redisson_py._owner import reference
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import PUNCTUAL, now
-from redisson_py.errors import ConnectionLostError
+from redisson_py.errors import ConnectionLostError, LeaseLostError, NotHeldError, RedissonError
 from redisson_py.semaphores._queue import PermitQueue, PermitRequest, PermitWaiter
 from redisson_py.semaphores.permit import Permit
 
 #: Most lost permits kept for one task, to be reported by `release()` without a permit.
 _MOST_LOST = 1000
+
+_Part = tuple[Call, Judge] | LeaseLostError | None
+"""A release under way and what judges its answer, or the loss before it; None: it was passed on."""
 
 Commands = SemaphoreCommands | PermitExpirableSemaphoreCommands
 
@@ -322,6 +325,74 @@ class PermitOwnership(Ownership):
         lease._hold.drop(lease)
         lease._hold.end("released")
 
+    async def release_units(self, task: Task, units: int) -> None:
+        """Release units acquired outside a block: the task's newest first, then the client's.
+
+        Raises:
+            NotHeldError: There are fewer; nothing was given back.
+            LeaseLostError: One of them was lost before; the others were given back.
+        """
+        self.context.check()
+        chosen: list[tuple[Permit, int]] = []
+        left = units
+        for permit in self._candidates(task):
+            if left <= 0:
+                break
+            hold = permit._hold
+            part = min(left, hold.units)
+            chosen.append((permit, part))
+            left -= part
+        if left > 0:
+            raise NotHeldError(
+                f"{self!r}: cannot release {units}, because this client holds {units - left}"
+                " outside of blocks; only add_permits creates permits"
+            )
+        let_go_at = now()
+        begun = [self._begin_part(permit, part, let_go_at) for permit, part in chosen]
+        problem: RedissonError | None = None
+        for number, each in enumerate(begun):
+            try:
+                await _finish(each)
+            except RedissonError as error:
+                problem = problem or error
+            except BaseException:
+                for release in begun[number + 1 :]:
+                    if isinstance(release, tuple):
+                        hear_alone(*release)
+                raise
+        if problem is not None:
+            raise problem
+
+    def _candidates(self, task: Task) -> Iterator[Permit]:
+        """Yield the permits that a task may give back without naming them, in that order."""
+        lost = [permit for permit in self.unreported.get(task, ()) if not permit._told]
+        held = [
+            permit
+            for hold in self.all_holds()
+            for permit in hold.live
+            if isinstance(permit, Permit) and permit._block is None
+        ]
+        mine = [permit for permit in held if _task_of(permit) is task] + lost
+        yield from sorted(mine, key=lambda permit: permit._granted_at, reverse=True)
+        yield from reversed([permit for permit in held if _task_of(permit) is not task])
+
+    def _begin_part(self, permit: Permit, units: int, let_go_at: float) -> _Part:
+        """Send the release of units of a permit, or pass them on."""
+        hold = permit._hold
+        if permit._state == "held" and units < hold.units:
+            hold.units_fell(units)
+            call = self.lower(hold)
+            return call, self.judge_of_lowered(hold, permit, call, let_go_at)
+        permit._settle()
+        hold.drop(permit)
+        if permit._state == "lost":
+            return permit._loss()
+        release = self.begin_release(hold)
+        if release is None:
+            permit._tell_released(let_go_at)
+            return None
+        return release[0], self.judge_of_release(hold, permit, release)
+
     async def extend(self, lease: Lease, lease_time: float) -> None:
         """Set the end of a permit; one without units has none."""
         if lease._hold.units:
@@ -421,3 +492,17 @@ class PermitOwnership(Ownership):
         """Return local counters for this name."""
         held = sum(len(hold.live) for hold in self.all_holds())
         return PrimitiveStatistics(waiters=self.permit_queue.waiting, held_leases=held)
+
+
+async def _finish(begun: _Part) -> None:
+    """Wait for the answer to a release; raise if the permit was lost before."""
+    if isinstance(begun, tuple):
+        await hear(*begun)
+    elif begun is not None:
+        raise begun
+
+
+def _task_of(permit: Permit) -> Task | None:
+    hold = permit._hold
+    assert isinstance(hold, Hold)
+    return hold.task()

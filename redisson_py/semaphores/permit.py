@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-from redisson_py._engine.hold import Hold
-from redisson_py._engine.lease import Lease
+from redisson_py._engine.hold import Hold, Lease
 
 
 @final

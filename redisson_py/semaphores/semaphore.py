@@ -19,7 +19,6 @@ from redisson_py._on_redis.inspecting import seconds, texts
 from redisson_py._owner import reference
 from redisson_py._time import Duration, check_lease_time, check_timeout, milliseconds, now
 from redisson_py.errors import LeaseLostError, NotHeldError
-from redisson_py.semaphores._units import release_units
 from redisson_py.semaphores.permit import Permit
 from redisson_py.semaphores.semaphore_like import Commands, SemaphoreLike, SemaphoreSnapshot
 
@@ -154,7 +153,7 @@ class Semaphore(SemaphoreLike):
         """
         units = check_whole(n, "n", 0)
         if units:
-            await release_units(self._ownership, current_task(), units)
+            await self._ownership.release_units(current_task(), units)
 
     async def release_if_exists(self, n: int = 1) -> bool:
         """Release `n` permits as `release` does; return False if this client does not hold them.

@@ -17,7 +17,7 @@ from redisson_py._commands.semaphore import SemaphoreCommands
 from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.block import Block, BlockHalf, acquire
 from redisson_py._engine.decorating import Fill, P, R, decorate
-from redisson_py._engine.lease import Lease
+from redisson_py._engine.hold import Lease
 from redisson_py._engine.ownership import Begun
 from redisson_py._engine.snapshots import HolderSnapshot, WaiterSnapshot
 from redisson_py._engine.waiting import deadline_in

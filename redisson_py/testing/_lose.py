@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 if TYPE_CHECKING:
     from redisson_py import (
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         WriteLock,
     )
     from redisson_py._engine.hold import Hold
+    from redisson_py._engine.ownership import Ownership
 
     Held = (
         Lease
@@ -90,7 +91,7 @@ async def lose(held: Held) -> None:
 async def _take_away(hold: Hold) -> None:
     from redisson_py._answers import RefusedError
 
-    ownership = hold.ownership
+    ownership = cast("Ownership", hold.ownership)
     ownership.context.check()
     if hold.state == "held":
         # The script of a release, but the hold here is not marked as released.

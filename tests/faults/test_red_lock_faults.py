@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from redisson_py import ConnectionLostError, LeaseLostError, QuorumError, Redisson
-from redisson_py._engine.lease import Lease
+from redisson_py._engine.hold import Lease
 from redisson_py._stream.stream import Stream
 from redisson_py.composite._unresponsive import is_unresponsive
 from redisson_py.composite.red_lock import RedLock

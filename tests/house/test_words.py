@@ -189,7 +189,7 @@ def test_texts_are_found_wherever_users_see_them() -> None:
     assert {"README.md", "docs/index.md", "docs/reference/errors.md"} <= paths
     assert {
         "redisson_py/errors.py",
-        "redisson_py/_engine/lease.py",
+        "redisson_py/_engine/hold.py",
         "redisson_py/_cli/main.py",
     } <= paths
     source = "class Lease:\n  'Doc.'\n  def a(self):\n    'Of a.'\n  def _b(self):\n    'Of b.'\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from redisson_py._engine.invariants import check_client
+from redisson_py._engine.context import check_client
 from tests.lifecycle.subjects import PERMITS
 from tests.lifecycle.world import CLIENTS, SOON, World
 

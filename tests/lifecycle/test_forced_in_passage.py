@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from redisson_py import ClientClosedError, LeaseLostError
-from redisson_py._engine.invariants import check_client
+from redisson_py._engine.context import check_client
 from tests.support.kinds import KINDS, LOCKS, Party, Stage, in_a_task, reason_of
 from tests.support.waiting import until
 

@@ -192,6 +192,6 @@ def test_call_outside_of_any_loop_is_said(use: Callable[[Redisson], Any]) -> Non
 
 
 def test_logger_of_these_is_the_library_s() -> None:
-    from redisson_py._engine import long_waits
+    from redisson_py._engine import watchdog
 
-    assert long_waits.log is logging.getLogger("redisson_py")
+    assert watchdog.log is logging.getLogger("redisson_py")

@@ -245,7 +245,7 @@ MUTANTS = (
     Mutant(
         "body not cancelled",
         "a loss ends the block",
-        "redisson_py/_engine/lease.py",
+        "redisson_py/_engine/hold.py",
         'self._hold.ownership.on_lost == "cancel":',
         'self._hold.ownership.on_lost == "":',
         ("tests/contract/test_blocks.py",),

@@ -8,7 +8,7 @@ _HOLD = "redisson_py/_engine/hold.py"
 _BLOCK = "redisson_py/_engine/block.py"
 _WATCHDOG = "redisson_py/_engine/watchdog.py"
 _CONTEXT = "redisson_py/_engine/context.py"
-_PARTIAL_RELEASE = "redisson_py/_engine/partial_release.py"
+_PARTIAL_RELEASE = "redisson_py/_engine/ownership.py"
 
 _INNER_LEASES = "tests/lifecycle/test_leases_inside_leases.py"
 _LATE_CHANGES = "tests/lifecycle/test_late_changes.py"
@@ -114,7 +114,7 @@ HOLDS = (
     Mutant(
         "an extension counts for other leases when it is answered only",
         "until the answer to a change the shorter end counts",
-        "redisson_py/_engine/lease_extension.py",
+        "redisson_py/_engine/ownership.py",
         "if len(hold.live) > 1:",
         "if False:",
         (f"{_UNANSWERED}::test_the_outer_lease_ends_with_what_redis_may_have",),
@@ -130,7 +130,7 @@ HOLDS = (
     Mutant(
         "an older extension counts after a newer change",
         "the answer to a change does not count after the next was sent",
-        "redisson_py/_engine/lease_extension.py",
+        "redisson_py/_engine/ownership.py",
         "if hold.is_last_change(self._change):",
         "if True:",
         (f"{_UNANSWERED}::{_ANSWER_TOO_OLD}",),
@@ -138,7 +138,7 @@ HOLDS = (
     Mutant(
         "an extension ignores the other leases",
         "no lease of a hold is shortened by the extension of another",
-        "redisson_py/_engine/lease_extension.py",
+        "redisson_py/_engine/ownership.py",
         "return max(needed)",
         "return needed[0]",
         (f"{_PARTIAL}::{_AS_ASKED}",),
@@ -155,9 +155,9 @@ HOLDS = (
     Mutant(
         "a forced release asks the tasks only",
         "a hold that is passed from task to task is in the list of all holds",
-        "redisson_py/_engine/server_state.py",
-        "            if isinstance(hold.ownership, ServerState) and hold.ownership.holds is holds",
-        "            if isinstance(hold.ownership, ServerState) and hold in holds.all()",
+        "redisson_py/_engine/task_ownership.py",
+        "            if isinstance(keeper := hold.ownership, TaskOwnership) and keeper.holds is holds",
+        "            if isinstance(hold.ownership, TaskOwnership) and hold in holds.all()",
         ("tests/lifecycle/test_forced_in_passage.py",),
     ),
     Mutant(
@@ -180,17 +180,17 @@ HOLDS = (
     Mutant(
         "a refused re-entry gives nothing back",
         "a hold whose last lease was released meanwhile is released",
-        "redisson_py/_engine/reentry.py",
-        "        ownership.give_back(hold)\n    elif",
-        "        pass\n    elif",
+        "redisson_py/_engine/task_ownership.py",
+        "            self.give_back(hold)\n        elif",
+        "            pass\n        elif",
         (f"{_REENTRY}::test_refused_re_entry_beside_a_release",),
     ),
     Mutant(
         "a re-entry that may have been granted is not taken back",
         "Redis counts the leases that hold",
-        "redisson_py/_engine/reentry.py",
-        "_give_up(ownership, hold, unsure or hold.changed_since(request.change))",
-        "_give_up(ownership, hold, False)",
+        "redisson_py/_engine/task_ownership.py",
+        "self._give_up_reentry(hold, unsure or hold.changed_since(request.change))",
+        "self._give_up_reentry(hold, False)",
         ("tests/contract/test_cancellation.py", _REENTRY),
     ),
     # Passing, and what was left behind.
@@ -246,7 +246,7 @@ HOLDS = (
     Mutant(
         "a loss is reported again and again",
         "a loss is reported once",
-        "redisson_py/_engine/lease.py",
+        "redisson_py/_engine/hold.py",
         "self._told = True",
         'self._told = self._state == "held"',
         (f"{_INNER_LEASES}::test_inner_lease_says_that_it_ended",),

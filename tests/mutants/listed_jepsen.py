@@ -8,7 +8,7 @@ JEPSEN = (
     Mutant(
         "a check looks at no clock",
         "a holder knows that its lease is over",
-        "redisson_py/_engine/lease.py",
+        "redisson_py/_engine/hold.py",
         'return self._state == "lost" or (self._state == "held" and now() >= self._ends_at)',
         'return self._state == "lost"',
         # In a thread, that has no loop whose timers come first.

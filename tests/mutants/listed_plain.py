@@ -38,7 +38,7 @@ PLAIN = (
         "a plain release that was cancelled keeps the queue waiting",
         "the next waiter asks when a release was cancelled",
         _RELEASING,
-        "        hear_alone(call, judge_of_release(releasing, hold, lease, release))\n",
+        "        hear_alone(call, releasing.judge_of_release(hold, lease, release))\n",
         "",
         (_SWEEP,),
     ),

@@ -20,7 +20,7 @@ from redisson_py import (
     Redisson,
     RedLock,
 )
-from redisson_py._engine.invariants import check_client
+from redisson_py._engine.context import check_client
 from tests.fixtures.backends import Running
 from tests.stores.backends import BACKENDS, CLIENT_LEASE, Backend, Client
 from tests.stores.conftest import assert_idle

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from types import ModuleType
 
 from redisson_py import _client, _options
-from redisson_py._engine import lease
+from redisson_py._engine import hold
 from redisson_py.barriers import barrier, latch
 from redisson_py.composite import _ownership as composite
 from redisson_py.composite import multi_lock, red_lock
@@ -48,8 +48,8 @@ FILES = {
         from redisson_py.sync._wrapping import LeaseWrapper, lease_kinds
         """,
         [
-            (lease, "Lease", "LeaseWrapper"),
-            (lease, "FencedLease", "Lease"),
+            (hold, "Lease", "LeaseWrapper"),
+            (hold, "FencedLease", "Lease"),
             (permit, "Permit", "Lease"),
         ],
         "lease_kinds.update("

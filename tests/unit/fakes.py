@@ -12,8 +12,7 @@ from typing import Any, cast
 import pytest
 
 from redisson_py._engine import hold as hold_module
-from redisson_py._engine.hold import Hold
-from redisson_py._engine.lease import Lease
+from redisson_py._engine.hold import Hold, Lease
 from redisson_py._listener import Teller
 from redisson_py._options import OnLost
 from redisson_py._owner import Owners

@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from redisson_py._engine.lease import Lease
+from redisson_py._engine.hold import Lease
 from redisson_py.errors import LeaseLostError
 from tests.unit.fakes import FakeOwnership, make_hold, make_lease
 
@@ -49,7 +49,7 @@ def cancelling() -> int:
 async def test_a_block_that_was_left_is_not_cancelled() -> None:
     async with block() as lease:
         pass
-    soon(lease._hold.ownership.context.watchdog.lose, lease._hold, "taken")
+    soon(lease._hold.lose, "taken")
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert lease._state == "released"

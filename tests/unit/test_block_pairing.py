@@ -11,7 +11,7 @@ import pytest
 
 from redisson_py._engine.block import Block, BlockHalf, HoldBlock
 from redisson_py._engine.decorating import Fill
-from redisson_py._engine.lease import Lease
+from redisson_py._engine.hold import Lease
 from redisson_py._loop import Task
 from redisson_py.errors import NotHeldError
 from tests.unit.fakes import FakeOwnership, make_hold, make_lease

@@ -10,10 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from redisson_py._engine.hold import Hold
-from redisson_py._engine.lease import Lease
-from redisson_py._engine.lease_extension import LeaseExtension, set_needed_lease
-from redisson_py._engine.partial_release import lower
+from redisson_py._engine.hold import Hold, Lease
+from redisson_py._engine.ownership import LeaseExtension, Ownership
 from redisson_py.composite._hold import CompositeHold
 from redisson_py.errors import ConnectionLostError
 from tests.unit.fakes import LEASE, FakeOwnership, fake_task, make_lease
@@ -79,11 +77,11 @@ def extended(lock: Answered, hold: Hold, lease: Lease) -> None:
 
 
 def needed(lock: Answered, hold: Hold, _: Lease) -> None:
-    set_needed_lease(cast("Any", lock), hold)
+    Ownership.set_needed_lease(cast("Any", lock), hold)
 
 
 def lowered(lock: Answered, hold: Hold, _: Lease) -> None:
-    lower(cast("Any", lock), hold)
+    Ownership.lower(cast("Any", lock), hold)
 
 
 @pytest.mark.parametrize("change", [extended, needed, lowered])

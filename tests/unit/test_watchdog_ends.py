@@ -8,8 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from redisson_py._engine.hold import Hold, lease_end
-from redisson_py._engine.lease import Lease
+from redisson_py._engine.hold import Hold, Lease, lease_end
 from tests.unit.fakes import LEASE, fake_task, make_hold, make_lease
 from tests.unit.watchdog_setup import Setup
 
