@@ -59,7 +59,7 @@ async def test_re_entry_answered_after_the_end_does_not_move_it(
     stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     late = 0.0
-    for module in ("hold", "lease", "watchdog"):
+    for module in ("hold", "watchdog"):
         monkeypatch.setattr(f"redisson_py._engine.{module}.now", lambda: now() + late)
     party = stage.party(lease_time=10)
     reentry = Reentry(party, lease_time=60)

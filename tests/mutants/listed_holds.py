@@ -156,8 +156,8 @@ HOLDS = (
         "a forced release asks the tasks only",
         "a hold that is passed from task to task is in the list of all holds",
         "redisson_py/_engine/task_ownership.py",
-        "            if isinstance(keeper := hold.ownership, TaskOwnership) and keeper.holds is holds",
-        "            if isinstance(hold.ownership, TaskOwnership) and hold in holds.all()",
+        "if isinstance(keeper := hold.ownership, TaskOwnership) and keeper.holds is holds",
+        "if isinstance(hold.ownership, TaskOwnership) and hold in holds.all()",
         ("tests/lifecycle/test_forced_in_passage.py",),
     ),
     Mutant(

@@ -78,7 +78,7 @@ class FakeClock:
 
     def control_leases(self, patch: pytest.MonkeyPatch) -> None:
         """Make this the clock of holds, leases, queues and watchdogs."""
-        for module in ("hold", "lease", "lease_extension", "local_queue", "watchdog"):
+        for module in ("hold", "local_queue", "ownership", "watchdog"):
             patch.setattr(f"redisson_py._engine.{module}.now", self.now)
         patch.setattr("redisson_py._engine.watchdog.call_later", self.call_later)
 
