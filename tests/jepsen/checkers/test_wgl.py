@@ -136,7 +136,7 @@ def _line(name: str, calls: Sequence[Call]) -> str:
 def test_the_search_agrees_with_porcupine(tmp_path: Path) -> None:
     if (go := shutil.which("go")) is None:
         unavailable("go is not installed")
-    build = [go, "build", "-o", tmp_path / "oracle", "."]
+    build = [go, "build", "-o", str(tmp_path / "oracle"), "."]
     built = subprocess.run(build, cwd=SOURCE, capture_output=True, text=True, check=False)
     if built.returncode:
         unavailable(f"porcupine cannot be built: {built.stderr[-500:]}")
