@@ -90,16 +90,6 @@ async def test_embedded_server_gives_a_url_that_answers() -> None:
     assert not listens(port)
 
 
-async def test_the_object_describes_its_process(own_server: EmbeddedServer) -> None:
-    async with connected(own_server.url) as client:
-        info = await client.info("server")
-    assert info["process_id"] == own_server.pid
-    assert info["tcp_port"] == own_server.port
-    version = info.get("valkey_version", info["redis_version"])
-    assert own_server.version == tuple(int(part) for part in version.split("."))
-    assert own_server.host == "127.0.0.1"
-
-
 async def test_nothing_is_left_after_the_block() -> None:
     async with running_server() as server:
         assert server.directory.is_dir()
@@ -120,11 +110,6 @@ async def test_config_reaches_the_server(server_factory: ServerFactory) -> None:
         assert (await client.config_get("save"))["save"] == ""
 
 
-def test_config_may_not_set_what_has_an_argument() -> None:
-    with pytest.raises(ValueError, match="port, requirepass"):
-        EmbeddedServer(config={"port": "1", "requirepass": "x"})
-
-
 async def test_password_is_demanded_and_in_the_url(server_factory: ServerFactory) -> None:
     server = await server_factory(password='p@ss "w/ord\\ ')
     async with connected(server.url) as client:
@@ -138,19 +123,6 @@ async def test_unix_socket_answers(server_factory: ServerFactory) -> None:
     server = await server_factory(unix_socket=True)
     async with connected(f"unix://{server.unix_socket}") as client:
         assert await client.ping()
-
-
-@pytest.fixture
-def certificate(tmp_path: Path) -> tuple[Path, Path, Path]:
-    """A certificate that is its own authority: certificate, key, authority."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("needs openssl to make a certificate")
-    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
-    subject = ["-subj", "/CN=localhost", "-days", "2", "-newkey", "rsa:2048", "-nodes"]
-    command = [openssl, "req", "-x509", *subject, "-keyout", str(key), "-out", str(cert)]
-    subprocess.run(command, check=True, capture_output=True)
-    return cert, key, cert
 
 
 async def test_tls_answers(
@@ -258,31 +230,6 @@ async def test_appendonly_data_survives_restart_and_kill(server_factory: ServerF
     await server.restart(keep_data=False)
     async with connected(server.url) as client:
         assert await client.get("k") is None
-
-
-async def test_kill_breaks_connections_at_once(own_server: EmbeddedServer) -> None:
-    async with connected(own_server.url) as client:
-        await client.ping()
-        await own_server.kill()
-        with pytest.raises(RedisConnectionError):
-            await client.ping()
-    with pytest.raises(RuntimeError, match="not running"):
-        _ = own_server.pid
-
-
-async def test_a_paused_server_answers_after_resume(own_server: EmbeddedServer) -> None:
-    async with (
-        connected(own_server.url, socket_timeout=0.1) as hasty,
-        connected(own_server.url) as patient,
-    ):
-        await patient.ping()
-        await own_server.pause()
-        assert own_server.running
-        with pytest.raises(RedisTimeoutError):
-            await hasty.ping()
-        answer = asyncio.ensure_future(patient.ping())
-        await own_server.resume()
-        assert await answer
 
 
 async def test_a_paused_server_can_be_stopped(
