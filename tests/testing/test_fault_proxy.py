@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from redisson_py.testing import EmbeddedServer, FaultProxy
+from redisson_py.testing import FaultProxy
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.waiting import until_async
 from tests.testing.conftest import connected, has_received, raw

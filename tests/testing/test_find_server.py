@@ -16,7 +16,6 @@ from redisson_py.testing import (
     find_server,
     server_version,
 )
-from tests.fixtures import redis_server
 
 
 def program(path: Path, prints: str) -> Path:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from redisson_py import (
-    ClientClosedError,
     ConnectionLostError,
     Lease,
     LeaseLostError,
@@ -78,6 +77,19 @@ async def test_a_red_lock_loses_as_many_members_as_it_takes(
             await lose(lease)
     assert caught.value.reason == "taken"
     assert not any([await member.locked() for member in members])
+
+
+@pytest.mark.parametrize("on_lost", ["cancel", "raise"])
+async def test_inside_its_own_block_the_call_is_cancelled_or_the_body_runs_on(
+    on_lost: str, clients: ClientFactory
+) -> None:
+    reached = False
+    with pytest.raises(LeaseLostError):
+        async with clients(on_lost=on_lost).get_lock("k") as lease:
+            await lose(lease)
+            await asyncio.sleep(0)
+            reached = True
+    assert reached == (on_lost == "raise")
 
 
 async def test_reentries_are_lost_together(client: Redisson) -> None:

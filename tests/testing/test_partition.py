@@ -21,7 +21,6 @@ from redisson_py.testing import (
     embedded_sentinel,
     in_own_network,
     run_in_own_network,
-    running_replicas,
 )
 from redisson_py.testing import _network as network_module
 from tests.fixtures.redis_server import unavailable
