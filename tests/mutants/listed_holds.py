@@ -77,7 +77,7 @@ HOLDS = (
         _HOLD,
         "                return self.reentries\n            self._review()",
         "                return self.reentries",
-        ("tests/unit/test_hold.py",),
+        ("tests/unit/test_watchdog_ends.py",),
     ),
     Mutant(
         "the end of an inner lease does not reach Redis",
@@ -200,7 +200,7 @@ HOLDS = (
         _HOLD,
         "        self.leases = ()\n        self.id_known = False",
         "        self.id_known = False",
-        ("tests/unit/test_hold.py",),
+        ("tests/lifecycle/test_state_machine.py::test_no_lifecycle_breaks_an_invariant",),
     ),
     Mutant(
         "a known id does not keep a permit",
