@@ -1,4 +1,4 @@
-"""The barrier while all goes well, and what it leaves in Redis. What breaks it: test_barrier_breaks."""
+"""The barrier while all goes well, and what it leaves in Redis; what breaks it is elsewhere."""
 
 from __future__ import annotations
 

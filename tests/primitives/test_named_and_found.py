@@ -88,7 +88,7 @@ Use = Callable[[AnySemaphore], Awaitable[None]]
 
 
 def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Return the warned about numbers of permits that were logged."""
+    """Return the warnings about numbers of permits that were logged."""
     return [
         record.getMessage()
         for record in caplog.records
