@@ -8,6 +8,7 @@ import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,8 +31,9 @@ async def started(folder: Path, name: str, mode: str = "asyncio") -> AsyncIterat
     resource = Resource(Recorder(folder, "resource"))
     port = await asyncio.start_server(resource.serve, "127.0.0.1", 0)
     async with port, AsyncExitStack() as stack:
-        running = running_replicas if workload.topology == "replicas" else running_server
-        server = await stack.enter_async_context(running())
+        server: Any = await stack.enter_async_context(
+            running_replicas() if workload.topology == "replicas" else running_server()
+        )
         spec = WorkerSpec.of(
             workload,
             "w1",
