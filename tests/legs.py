@@ -231,7 +231,7 @@ PARTS = {
     "holding": "tests/unit -k 'hold or schedule or watchdog or lost or lease'",
     "waiting": "tests/unit -k 'waiting or queue or wakeup or bus or listener'",
     "lives": "-m heart tests/lifecycle/test_state_machine.py tests/lifecycle/test_late_changes.py"
-    " tests/lifecycle/test_blocks_left_elsewhere.py tests/lifecycle/test_release_inside_block.py",
+    " tests/lifecycle/test_blocks.py",
     "client-queue": "-m heart tests/lua tests/crowd -k 'client_queue or crowd'",
     "stream": "tests/stream",
     "lost-replies": "-m heart tests/faults -k 'lost_replies or late_duplicates'",

@@ -199,13 +199,9 @@ def default_round(
     ]
 
 
-def endless(seed: int, begun: int, lacking: Collection[Need] = ()) -> Iterator[Plan]:
-    """Yield plans for hours: random combinations, the same for the same seed.
-
-    A command that goes on with the totals of another one takes other plans: `begun` is how many
-    there were before it.
-    """
-    for number in itertools.count(begun):
+def endless(seed: int, lacking: Collection[Need] = ()) -> Iterator[Plan]:
+    """Yield plans for hours: random combinations, the same for the same seed."""
+    for number in itertools.count():
         chance = random.Random(f"{seed}/{number}")
         workload, topology = chance.choice(_all_places())
         chosen: list[str] = []

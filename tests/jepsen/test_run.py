@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import subprocess
@@ -28,11 +27,11 @@ def tool(*words: str | Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_run_is_judged_the_same_again_and_reported(tmp_path: Path) -> None:
-    kept, page, totals = tmp_path / "kept", tmp_path / "report.html", tmp_path / "totals.json"
+def test_a_run_is_judged_the_same_again(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
     begun = tool(
         *("--workload", "fenced", "--nemesis", "kill,pause", "--seconds", "1.5", "--seed", "3"),
-        *("--keep", kept, "--html", page, "--json", totals),
+        *("--keep", kept),
     )
     assert begun.returncode == 0, begun.stdout + begun.stderr
     folder = kept / PLAN.title
@@ -45,8 +44,6 @@ def test_a_run_is_judged_the_same_again_and_reported(tmp_path: Path) -> None:
     assert {name: each.state for name, each in again.rulings.items()} == {
         name: each.state for name, each in first.rulings.items()
     }
-    assert json.loads(totals.read_text("utf-8"))["operations"] == first.operations
-    assert "every rule held" in page.read_text("utf-8")
     checked = tool("--check", kept)
     assert checked.returncode == 0, checked.stdout
     assert f"{first.operations:,} operations" in checked.stdout

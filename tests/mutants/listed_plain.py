@@ -96,7 +96,7 @@ PLAIN = (
         _QUEUE,
         "            if not waiter.future.done():\n                break",
         "            break",
-        ("tests/unit/test_local_queue.py",),
+        ("tests/unit/test_local_queue_schedules.py",),
     ),
     Mutant(
         "a plain acquire goes before those who wait",

@@ -294,7 +294,7 @@ STORES = (
         _ETCD_QUEUE,
         "[*claim.conditions, messages.created(undone, 0), *free],",
         "[*claim.conditions, *free],",
-        (f"{_ETCD_TRAPS}::test_an_undo_before_its_question_refuses_it", _ETCD_TRAPS),
+        (f"{_ETCD_TRAPS}::test_an_undo_refuses_its_question_if_it_comes_later", _ETCD_TRAPS),
     ),
     Mutant(
         "etcd's waiters watch nothing",

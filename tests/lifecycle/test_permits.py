@@ -1,8 +1,10 @@
-"""Only `add_permits` and the like may change the number of permits."""
+"""Permits: what a release gives back, what nobody does, and that no number changes by itself."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -12,29 +14,9 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, NotHeldError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
+from tests.support.kinds import SEMAPHORES, Party, Stage, in_a_task
 from tests.support.streams import answered
 from tests.support.waiting import until, until_async
-
-
-async def test_a_release_of_nothing_is_refused_and_mints_nothing(client: Redisson) -> None:
-    semaphore = client.get_semaphore("semaphore", 2)
-    for n in (1, 2):
-        with pytest.raises(NotHeldError):
-            await semaphore.release(n)
-    assert await semaphore.available() == 2
-    await semaphore.add_permits(1)
-    assert await semaphore.available() == 3
-
-
-async def test_a_release_of_more_than_is_held_mints_nothing(client: Redisson) -> None:
-    semaphore = client.get_semaphore("semaphore", 2)
-    permit = await semaphore.acquire()
-    with pytest.raises(NotHeldError):
-        await semaphore.release(2)
-    assert await semaphore.available() <= 2
-    if permit.units:
-        await permit.release()
-    assert await semaphore.available() == 2
 
 
 async def test_a_release_does_not_give_back_what_another_client_took(
@@ -217,3 +199,90 @@ async def test_a_cancelled_change_that_makes_the_semaphore_first_is_carried_out(
     await until_async(lambda: is_available(get(client), expected))
     await answered(far)
     assert await is_available(get(client), expected)
+
+
+semaphores = pytest.mark.parametrize("stage", SEMAPHORES, indirect=True)
+
+
+async def forget(thing: Any) -> None:
+    """Acquire, and keep nothing of it."""
+    await thing.acquire()
+
+
+def warnings(caplog: pytest.LogCaptureFixture, name: str) -> list[str]:
+    """Return the warnings that name a resource."""
+    messages = [
+        record.getMessage() for record in caplog.records if record.levelno == logging.WARNING
+    ]
+    return [message for message in messages if repr(name) in message]
+
+
+async def until_back(stage: Stage, rival: Party) -> None:
+    """Return when it is free on the server; a semaphore frees it only when it is asked."""
+
+    async def back() -> bool:
+        if stage.kind.semaphore:
+            return bool(await rival.thing.available() == stage.permits)
+        return await stage.free()
+
+    # Two leases, and time for a busy machine.
+    await until_async(back, 15)
+
+
+@semaphores
+@pytest.mark.more
+async def test_kept_while_its_task_runs(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    party = stage.party(lease_time=6)
+    may_end = asyncio.Event()
+
+    async def work() -> None:
+        await forget(party.thing)
+        gc.collect()
+        await may_end.wait()
+
+    task = asyncio.create_task(work())
+    await party.renewed_at_once(2)
+    assert await stage.out() == 1
+    assert warnings(caplog, stage.name) == []
+    may_end.set()
+    await task
+    gc.collect()
+    await until_back(stage, stage.rival())
+    await stage.assert_nothing_held(party)
+
+
+@pytest.mark.parametrize("stage", ["expirable_semaphore"], indirect=True)
+@pytest.mark.parametrize("by", ["its client", "another client"])
+async def test_permit_whose_id_was_read_lives_on(
+    stage: Stage, caplog: pytest.LogCaptureFixture, by: str
+) -> None:
+    party, rival = stage.party(), stage.rival()
+
+    async def take() -> str:
+        permit = await party.thing.acquire()
+        return str(permit.id)
+
+    permit_id = await in_a_task(take())
+    gc.collect()
+    await party.renewed_at_once(3)
+    assert await rival.thing.available() == 0
+    assert warnings(caplog, stage.name) == []
+    await (party if by == "its client" else rival).thing.release(permit_id)
+    assert await rival.thing.available() == 1
+    # Released by others, its own client learns of it by the next renewal.
+    party.renew_now()
+    await stage.assert_nothing_held(party)
+
+
+@pytest.mark.parametrize("stage", ["semaphore"], indirect=True)
+async def test_abandoned_permits_of_several_units_are_all_back(stage: Stage) -> None:
+    stage.permits = 5
+    party, rival = stage.party(lease_time=1), stage.rival()
+
+    async def take() -> None:
+        await party.thing.acquire(4)
+
+    await in_a_task(take())
+    gc.collect()
+    await until_back(stage, rival)
+    await stage.assert_nothing_held(party)
