@@ -216,7 +216,7 @@ HOLDS = (
         _HOLD,
         "self.parent.count_read(-1)",
         "pass",
-        ("tests/primitives/test_write_lock.py",),
+        ("tests/primitives/test_read_write_lock.py",),
     ),
     # Blocks.
     Mutant(

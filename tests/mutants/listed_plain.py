@@ -112,7 +112,7 @@ PLAIN = (
         "redisson_py/semaphores/_ownership.py",
         "(queue.turn is not None and queue.is_ahead)",
         "queue.turn is not None",
-        ("tests/primitives/test_turns.py",),
+        ("tests/primitives/test_who_waits.py",),
     ),
     Mutant(
         "ends that come before the next renewal are not minded",
