@@ -14,7 +14,6 @@ from tests.support import repository
 from tests.sync.threads import until
 
 
-
 def state_of(process: subprocess.Popen[bytes]) -> str:
     return Path(f"/proc/{process.pid}/stat").read_text("utf-8").rpartition(") ")[2][0]
 
