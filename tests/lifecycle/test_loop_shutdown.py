@@ -134,16 +134,6 @@ async def test_held_until_the_tasks_have_cleaned_up(stage: Stage, how: str) -> N
     await (await stage.rival().thing.acquire(timeout=15)).release()
 
 
-@pytest.mark.parametrize("stage", ["lock", "red_lock"], indirect=True)
-@pytest.mark.more
-async def test_held_until_the_main_task_has_cleaned_up(stage: Stage) -> None:
-    async with running(stage, "itself") as program:
-        program.process.send_signal(signal.SIGINT)
-        await assert_held_until_cleaned(stage, [stage.name])
-    assert_cleaned(program, 1)
-    await (await stage.rival().thing.acquire(timeout=15)).release()
-
-
 @pytest.mark.parametrize(
     ("stage", "how"),
     [

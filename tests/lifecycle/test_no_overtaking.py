@@ -120,19 +120,6 @@ async def test_a_waiter_of_another_client_gets_its_turn(
     assert granted <= FEW_ROUNDS
 
 
-async def test_a_reader_that_waits_goes_before_the_next_write_that_is_only_tried(
-    client: Redisson,
-) -> None:
-    sides = client.get_read_write_lock("k")
-    got = asyncio.Event()
-    lease = await sides.write_lock().acquire()
-    waiting = asyncio.create_task(visit(sides.read_lock(), got))
-    await until_waiting(client, 1)
-    granted = await try_until(got, sides.write_lock(), lease)
-    await waiting
-    assert granted <= FEW_ROUNDS
-
-
 @pytest.mark.parametrize("kind", ["semaphore", "expirable_semaphore"])
 async def test_trying_for_one_permit_does_not_overtake_a_waiter_for_two(
     kind: str, client: Redisson
@@ -166,27 +153,3 @@ async def test_a_red_lock_that_is_tried_for_does_not_overtake_a_waiter_here(flee
     granted = await try_until(got, lock, lease)
     await waiting
     assert granted <= 2
-
-
-async def test_a_red_lock_that_is_tried_for_leaves_other_clients_their_turn(fleet: Fleet) -> None:
-    ours, theirs = fleet.red_lock(3), fleet.red_lock(3)
-    got = asyncio.Event()
-    lease = await ours.acquire()
-    await until_executed(ours)
-    waiting = asyncio.create_task(visit(theirs, got))
-    await until(lambda: theirs.statistics().waiters == 1)
-    await asyncio.gather(*[until_listening(client) for client in fleet.made[3:]])
-    granted = await try_until(got, ours, lease)
-    await waiting
-    assert granted <= FEW_ROUNDS
-    await until_executed(ours)
-    await until_executed(theirs)
-
-
-@each_kind
-async def test_what_nobody_waits_for_is_had_again_and_again(kind: str, client: Redisson) -> None:
-    thing = KINDS[kind].one(client)
-    for _ in range(20):
-        lease = await thing.try_acquire()
-        assert lease is not None
-        await lease.release()

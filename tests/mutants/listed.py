@@ -196,7 +196,7 @@ MUTANTS = (
         "redisson_py/_engine/watchdog.py",
         "                self._at_once[hold] = None",
         "                pass",
-        ("tests/lifecycle/test_asked_at_reconnection.py",),
+        ("tests/lifecycle/test_watchdog_edges.py",),
     ),
     Mutant(
         "a batch whose slot moves is not split",
