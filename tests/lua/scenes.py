@@ -120,7 +120,7 @@ _QUEUE: dict[str, Callable[[QueueScripts], Calls]] = {
     "the called one comes": lambda k: (*_wait(k), k.release(HOLDER), k.asks(X)),
     "the same, long way": lambda k: (*_wait(k), k.release(HOLDER), k.asks(X, lease_ms=SLOWLY)),
     "the called one leaves": lambda k: (*_wait(k), k.release(HOLDER), k.leaves(X)),
-    "a newcomer": lambda k: (*_wait(k), ask(k.redis, "DEL", k.key), k.asks(NEWCOMER)),
+    "a newcomer": lambda k: (*_wait(k), ask(k.redis, "DEL", k.key), k.asks(NEWCOMER, yields=1)),
 }
 
 
@@ -230,7 +230,7 @@ _UNITS: dict[str, Callable[[UnitQueue], Calls]] = {
     "undo": lambda k: (in_line(k, X, Y), k.undo(FULL)),
     "the called one comes": lambda k: (in_line(k, X, Y), k.release(FULL), k.asks(X)),
     "the called one leaves": lambda k: (in_line(k, X, Y), k.release(FULL), k.leaves(X)),
-    "a newcomer": lambda k: (in_line(k, X, Y), k.gives(1), k.asks(NEWCOMER)),
+    "a newcomer": lambda k: (in_line(k, X, Y), k.gives(1), k.asks(NEWCOMER, yields=1)),
 }
 _LATCH: dict[str, Callable[[LatchScripts], Calls]] = {
     "set": lambda k: (k.set(3),),
