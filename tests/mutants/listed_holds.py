@@ -77,7 +77,7 @@ HOLDS = (
         _HOLD,
         "                return self.reentries\n            self._review()",
         "                return self.reentries",
-        ("tests/unit/test_hold.py",),
+        ("tests/unit/test_watchdog_ends.py",),
     ),
     Mutant(
         "the end of an inner lease does not reach Redis",
@@ -203,7 +203,7 @@ HOLDS = (
         _HOLD,
         "        self.leases = ()\n        self.id_known = False",
         "        self.id_known = False",
-        ("tests/unit/test_hold.py",),
+        ("tests/lifecycle/test_state_machine.py::test_no_lifecycle_breaks_an_invariant",),
     ),
     Mutant(
         "a known id does not keep a permit",
@@ -219,7 +219,7 @@ HOLDS = (
         _HOLD,
         "self.parent.count_read(-1)",
         "pass",
-        ("tests/primitives/test_write_lock.py",),
+        ("tests/primitives/test_read_write_lock.py",),
     ),
     # Blocks.
     Mutant(

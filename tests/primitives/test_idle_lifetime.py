@@ -10,7 +10,6 @@ from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, Redisson
 from tests.fixtures.client import ClientFactory
-from tests.support.counting import Counted
 from tests.support.leases import renewed_at_once
 from tests.support.waiting import until_async
 
@@ -31,14 +30,6 @@ Get = Callable[[Redisson], Any]
 
 async def left(redis: Redis, key: str) -> int:
     return int(await redis.pttl(key))
-
-
-@every_kind
-async def test_by_default_it_stays(get: Get, key: str, client: Redisson, redis: Redis) -> None:
-    async with get(client):
-        pass
-    assert await left(redis, key) == -1
-    await redis.delete(key)
 
 
 @every_kind
@@ -66,33 +57,6 @@ async def test_it_does_not_end_while_it_is_held(
     await lease.extend(2 * IDLE)
     assert await left(redis, key) > 3 * MS - LATE
     await lease.release()
-
-
-@every_kind
-async def test_it_costs_no_round_trip(
-    get: Get, key: str, clients: ClientFactory, redis: Redis
-) -> None:
-    lock = get(clients(idle_lifetime=IDLE))
-    async with lock:
-        pass
-    async with Counted(redis) as counted:
-        for _ in range(10):
-            async with lock:
-                pass
-    assert counted.calls["evalsha"] == 20
-
-
-async def test_tokens_grow_beyond_the_end_of_their_counter(
-    clients: ClientFactory, redis: Redis
-) -> None:
-    lock = clients(idle_lifetime=IDLE).get_fenced_lock("k")
-    async with lock as lease:
-        first = lease.token
-    await redis.pexpire(TOKEN, 0)
-    async with lock as lease:
-        assert first is not None
-        assert lease.token is not None
-        assert lease.token > first
 
 
 @pytest.mark.parametrize("kind", ["semaphore", "with ids"])

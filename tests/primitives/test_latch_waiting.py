@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from datetime import timedelta
 from typing import Any
 
-import anyio
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
@@ -17,7 +16,6 @@ from redisson_py import (
     AcquireTimeoutError,
     ConnectionLostError,
     Redisson,
-    ScriptError,
 )
 from redisson_py.barriers.latch import CountDownLatch
 from tests.fixtures.client import ClientFactory, assert_idle
@@ -227,26 +225,6 @@ class TestOneForAll:
         assert lets_go.calls["evalsha"] == 2  # the count_down, and one question
         assert "subscribe" not in lets_go.calls
 
-    async def test_also_through_objects_of_their_own(
-        self, latch: CountDownLatch, waiter: Redisson, redis: Redis
-    ) -> None:
-        waiting = [asyncio.create_task(get_latch(waiter).wait(10)) for _ in range(100)]
-        await until_listening(waiter)
-        async with Counted(redis) as lets_go:
-            await latch.count_down()
-            await asyncio.gather(*waiting)
-        assert lets_go.calls["evalsha"] == 2
-
-    async def test_an_error_is_raised_in_every_waiter_that_shares_the_request(
-        self, far: CountDownLatch, waiter: Redisson, redis: Redis
-    ) -> None:
-        await redis.hset("c", "mine", "1")
-        async with Counted(redis) as counted:
-            outcomes = await asyncio.gather(*start(100, far), return_exceptions=True)
-        assert {type(outcome) for outcome in outcomes} == {ScriptError}
-        assert counted.calls["evalsha"] == 2  # of the first, and of the first after that
-        await redis.delete("c")
-
     async def test_no_answer_fails_every_waiter_without_a_timeout_of_its_own(
         self,
         latch: CountDownLatch,
@@ -299,15 +277,4 @@ class TestLeaving:
         await latch.count_down()
         async with asyncio.timeout(20):  # before the safety poll
             await asyncio.gather(*waiting)
-        assert_idle(waiter)
-
-    async def test_a_group_of_two_thousand_waiters_cancelled(
-        self, latch: CountDownLatch, far: CountDownLatch, waiter: Redisson
-    ) -> None:
-        with anyio.move_on_after(10) as scope:
-            async with anyio.create_task_group() as group:
-                for _ in range(2000):
-                    group.start_soon(far.wait)
-                await until_waiting(waiter, 2000)
-                scope.cancel()
         assert_idle(waiter)

@@ -11,7 +11,6 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, ReadLock, Redisson
 from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.redis_server import ProxyFactory
 from tests.primitives.read_write import (
     all_asleep,
     fields,
@@ -39,21 +38,6 @@ def far(clients: ClientFactory) -> ReadLock:
 
 
 class TestLeases:
-    async def test_a_long_lease_survives_the_renewals_and_the_end_of_a_co_holder(
-        self, lock: ReadLock, clients: ClientFactory, redis: Redis
-    ) -> None:
-        # parity.md A3: Redisson's watchdog cuts the lease of all to its own.
-        other = clients(lease_time=5)
-        async with lock.hold(lease_time=20) as lease:
-            async with read_write_lock(other).read_lock():
-                await renewed_at_once(other, 3)
-                assert await redis.pttl("k") > 10_000
-            assert await redis.pttl("k") > 10_000
-            async with read_write_lock(other).read_lock().hold(lease_time=5) as short:
-                await short.extend(4)
-            assert await redis.pttl("k") > 10_000
-            assert lease.remaining > 10
-
     async def test_a_short_lease_ends_nobody_elses(
         self, lock: ReadLock, far: ReadLock, clients: ClientFactory
     ) -> None:
@@ -179,29 +163,6 @@ class TestRenewals:
         assert counted.calls["evalsha"] == client.statistics().renewals == 1
         for each in others:
             await each.let_go()
-
-    async def test_a_reader_whose_client_died_keeps_nobody_out(
-        self, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
-    ) -> None:
-        # testMultiInstanceReadLockZombieCleanup
-        link = await proxy()
-        dead = await read_write_lock(clients(link.url, lease_time=0.6)).read_lock().acquire()
-        link.hold()
-        living = clients()
-
-        async def ended() -> bool:
-            return not await redis.exists("{k}:" + dead.owner + ":rwlock_timeout:1")
-
-        async with read_write_lock(living).read_lock():
-            await until(lambda: dead.lost)
-            # The server lets it go a moment later than we do.
-            await until_async(ended)
-            await renewed_at_once(living, 2)
-        async with read_write_lock(living).write_lock().hold(timeout=0):
-            pass
-        link.pass_through()
-        with pytest.raises(LeaseLostError):
-            await dead.release()
 
 
 class TestWaiting:

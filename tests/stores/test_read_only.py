@@ -10,9 +10,10 @@ import pytest
 from redisson_py.errors import BackendError, ConnectionLostError, ReleaseFailedError
 from tests.stores.backends import Backend
 from tests.stores.conftest import NewClient
-from tests.stores.postgres.scene import connected, soon
-from tests.stores.postgres.scene import until as eventually
+from tests.stores.databases import soon
+from tests.stores.postgres.scene import connected
 from tests.support.any_client import Client
+from tests.support.waiting import until_async
 
 pytestmark = pytest.mark.parametrize("backend", ["postgres", "mysql"], indirect=True)
 
@@ -37,7 +38,7 @@ async def read_only(backend: Backend, client: Client) -> AsyncIterator[None]:
         await raw.execute("ALTER SYSTEM SET default_transaction_read_only = on")
         await raw.execute("SELECT pg_reload_conf()")
         try:
-            await eventually(is_noticed)
+            await until_async(is_noticed)
             yield
         finally:
             await raw.execute("ALTER SYSTEM RESET default_transaction_read_only")
@@ -60,7 +61,7 @@ async def test_a_release_is_repeated_until_a_primary_is_there(
     async def is_free() -> bool:
         return not await other.get_lock("k").locked()
 
-    await eventually(is_free)
+    await until_async(is_free)
 
 
 async def test_an_acquire_is_told_why(backend: Backend, new_client: NewClient) -> None:

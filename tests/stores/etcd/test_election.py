@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 from typing import Any
 
 import pytest
@@ -18,25 +17,12 @@ from redisson_py import (
 )
 from redisson_py._stores.etcd import messages
 from redisson_py.etcd import Election, Leader, Leadership
-from tests.stores.backends import CLIENT_LEASE, Backend
+from tests.stores.backends import CLIENT_LEASE
 from tests.stores.conftest import NewClient
 from tests.stores.election_support import election_of, leading, queued
 from tests.stores.etcd.client import soon
 from tests.stores.etcd.server import EtcdServer
 from tests.support.waiting import until, until_async
-
-_numbers = itertools.count(1)
-
-
-@pytest.fixture
-def server(backend: Backend) -> EtcdServer:
-    assert isinstance(backend.server, EtcdServer)
-    return backend.server
-
-
-@pytest.fixture
-def name() -> str:
-    return f"/leaders/{next(_numbers)}"
 
 
 def value_of(server: EtcdServer, key: str) -> str:

@@ -6,11 +6,9 @@ import asyncio
 import contextlib
 import gc
 import itertools
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from redisson_py import ClientClosedError, ConnectionLostError, LeaseLostError
 from redisson_py._stores.etcd import messages
@@ -23,26 +21,7 @@ from tests.stores.etcd.server import EtcdServer
 from tests.stores.traces import Loops, nothing_left
 from tests.support.waiting import set_safety_poll, until
 
-_numbers = itertools.count(1)
-
 pytestmark = pytest.mark.usefixtures("no_polls")
-
-
-@pytest.fixture
-def server(backend: Backend) -> EtcdServer:
-    assert isinstance(backend.server, EtcdServer)
-    return backend.server
-
-
-@pytest.fixture
-def name() -> str:
-    return f"/observed/{next(_numbers)}"
-
-
-@pytest_asyncio.fixture
-async def proxy(backend: Backend) -> AsyncIterator[FaultProxy]:
-    async with FaultProxy.in_front_of(f"tcp://127.0.0.1:{backend.server.port}", raw=True) as one:
-        yield one
 
 
 def watches_of(client: Any) -> Any:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 
 import pytest
-import pytest_asyncio
 
 from redisson_py import LockLike, MultiLock
 from redisson_py._stores.contract import Busy, Granted, Kind, Renewal
@@ -14,28 +12,12 @@ from redisson_py.etcd import Etcd
 from tests.stores.etcd.client import (
     LEASE,
     Client,
-    assert_no_sides,
     entries_of,
     give_back,
     keys_in_order,
     soon,
 )
 from tests.stores.etcd.server import EtcdServer
-
-_numbers = itertools.count(1)
-
-
-@pytest.fixture
-def name() -> str:
-    return f"name-{next(_numbers)}"
-
-
-@pytest_asyncio.fixture
-async def one(server: EtcdServer) -> AsyncIterator[Client]:
-    async with Client(server.url) as client:
-        yield client
-        assert_no_sides(client)
-
 
 Make = Callable[[Etcd, str], LockLike]
 

@@ -17,8 +17,8 @@ from redisson_py._stores.mysql import sql
 from redisson_py._stores.mysql.codes import CODES, NOT_WRITTEN, verdict_of
 from redisson_py.errors import BackendError, ConnectionLostError, ReleaseFailedError
 from redisson_py.mysql import MySQL
-from tests.stores.mysql.scene import eventually
 from tests.stores.mysql.server import MariaDB
+from tests.support.waiting import until_async
 
 KNOWN = {name: value for name, value in vars(ER).items() if isinstance(value, int)}
 #: Names that sound as if the server might say something else soon, or another server.
@@ -111,7 +111,7 @@ async def test_what_passes_is_waited_for(sound: MariaDB) -> None:
                 count = await refusals(sound)
                 return all(count[code] for code in PASSING)
 
-            await eventually(all_were_refused)
+            await until_async(all_were_refused)
             assert not [code for code, task in asking.items() if task.done()]
         for task in asking.values():
             await (await task).release()
@@ -130,7 +130,7 @@ async def test_what_passes_does_not_drop_a_release(sound: MariaDB) -> None:
         async def all_are_free() -> bool:
             return await sound.sql(f"SELECT 1 FROM {sql.TABLE} WHERE owner IS NOT NULL") == ()
 
-        await eventually(all_are_free)
+        await until_async(all_are_free)
 
 
 async def test_what_is_wrong_is_told_at_once(sound: MariaDB) -> None:

@@ -16,20 +16,12 @@ from redisson_py.errors import AcquireTimeoutError, LeaseLostError
 from redisson_py.mysql import MySQL
 from tests.fixtures.measured import Measured
 from tests.stores.crowd import crowd
+from tests.stores.databases import busy, granted, new_name, owner, soon, wish
 from tests.stores.mysql import older
-from tests.stores.mysql.scene import (
-    busy,
-    count,
-    eventually,
-    granted,
-    new_name,
-    owner,
-    soon,
-    started,
-    wish,
-)
+from tests.stores.mysql.scene import count, started
 from tests.stores.mysql.server import MariaDB
 from tests.stores.workers import Worker
+from tests.support.waiting import until_async
 
 #: A few less than the connections that the server takes by default.
 _MANY = 128
@@ -55,7 +47,7 @@ async def in_queue(store: MySQLStore, name: str, number: int) -> None:
     async def are_there() -> bool:
         return len(await waiters(store, name)) == number
 
-    await eventually(are_there)
+    await until_async(are_there)
 
 
 async def goes_first(server: MariaDB, name: str, who: str) -> None:
@@ -65,7 +57,7 @@ async def goes_first(server: MariaDB, name: str, who: str) -> None:
         ((_, _, place, open_for),) = await server.sql(sql.poll(name, who, 0.2))
         return bool(place == 0 and open_for <= 0)
 
-    await eventually(is_so)
+    await until_async(is_so)
 
 
 @pytest.mark.parametrize("clients", [2, 8, 32])
@@ -247,7 +239,7 @@ async def test_inspect_lists_who_waits(server: MariaDB) -> None:
                 found = (await lock.inspect()).waiters or ()
                 return [each.partition(":")[0] for each in found] == [other.id]
 
-            await eventually(waits)
+            await until_async(waits)
         await (await waiting).release()
 
 
@@ -313,3 +305,15 @@ async def test_who_cannot_write_the_row_of_a_held_name_is_refused_and_waits(
     assert await waiters(store, name) == ()
     await busy(store, name, waiter, waits=True)
     assert await waiters(store, name) == (waiter,)
+
+
+async def test_nothing_is_remembered_of_owners_that_are_done(store: MySQLStore) -> None:
+    name, first, second = new_name(), owner(), owner()
+    await granted(store, name, first)
+    await busy(store, name, second, waits=True)
+    await store.give_back(name, first, False, soon())
+    await granted(store, name, second)
+    await store.give_back(name, second, False, soon())
+    assert not store._polls._waiters
+    assert not store._crowded
+    assert not store._uncertain

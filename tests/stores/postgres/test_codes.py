@@ -16,8 +16,9 @@ from asyncpg import exceptions
 from redisson_py._stores.postgres.codes import CLASSES, CODES, verdict_of
 from redisson_py.errors import BackendError, ConnectionLostError, ReleaseFailedError
 from redisson_py.postgres import Postgres
-from tests.stores.postgres.scene import connected, until
+from tests.stores.postgres.scene import connected
 from tests.stores.postgres.server import PostgresServer, running_postgres
+from tests.support.waiting import until_async
 
 #: Success, warnings and "no data" are no errors.
 _NO_ERRORS = ("00", "01", "02")
@@ -96,7 +97,7 @@ async def test_what_passes_is_waited_for(server: PostgresServer) -> None:
                 count = await refusals(server)
                 return all(count[code] for code in PASSING)
 
-            await until(all_were_refused)
+            await until_async(all_were_refused)
             assert not [code for code, task in asking.items() if task.done()]
         for task in asking.values():
             await (await task).release()
@@ -119,7 +120,7 @@ async def test_what_passes_does_not_drop_a_release(server: PostgresServer) -> No
                 )
             return bool(held == 0)
 
-        await until(all_are_free)
+        await until_async(all_are_free)
 
 
 async def test_a_server_that_serves_nothing_is_logged_once(

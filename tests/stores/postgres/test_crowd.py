@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from redisson_py._stores.contract import Busy
+from redisson_py._stores.contract import Busy, Renewal
 from redisson_py._stores.postgres import PostgresStore, sql
 from redisson_py._stores.postgres.listening import channel_of
 from redisson_py._stores.postgres.store import POLL
@@ -19,24 +19,12 @@ from redisson_py.errors import LeaseLostError
 from redisson_py.postgres import Postgres
 from tests.fixtures.measured import Measured
 from tests.stores.crowd import crowd
+from tests.stores.databases import Bell, busy, granted, soon, wish
 from tests.stores.postgres import older
-from tests.stores.postgres.scene import (
-    Bell,
-    busy,
-    connected,
-    granted,
-    id_of,
-    renewal,
-    row_of,
-    soon,
-    started,
-    until,
-    until_over,
-    wish,
-)
+from tests.stores.postgres.scene import connected, id_of, row_of, started, until_over
 from tests.stores.postgres.server import PostgresServer, running_postgres
 from tests.stores.workers import Worker
-from tests.support.waiting import set_safety_poll
+from tests.support.waiting import set_safety_poll, until_async
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +76,8 @@ async def test_only_the_first_is_called_and_the_second_looks_later(server: Postg
         token = (await granted(second, "order", "w1:01", waits=True)).token
         assert token > granted_to_first.token
         # Its lease gets shorter than the third was told.
-        await second.renew([renewal("order", "w1:01", token, 300, exact=True)], soon())
-        await second.renew([renewal("order", "w1:01", token, 20, exact=True)], soon())
+        await second.renew([Renewal("order", "w1:01", token, 300, exact=True)], soon())
+        await second.renew([Renewal("order", "w1:01", token, 20, exact=True)], soon())
         await bells[2].wait()
         assert bells[0].names == ["order"]
         assert bells[1].names == ["order", "order"]
@@ -162,7 +150,7 @@ async def test_dead_waiters_are_passed_over(server: PostgresServer) -> None:
             """It is free for whoever asks after the first, which was called, was silent."""
             return not isinstance(await other.ask(asked, soon()), Busy)
 
-        await until(is_free)
+        await until_async(is_free)
         assert len((await one.look("dead", soon())).waiters or ()) == 3
         # The others end like tombstones.
         async with connected(server.url) as raw:
@@ -179,7 +167,7 @@ async def in_queue(store: PostgresStore, name: str, count: int) -> None:
     async def are_there() -> bool:
         return len((await store.look(name, soon())).waiters or ()) == count
 
-    await until(are_there)
+    await until_async(are_there)
 
 
 @pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
@@ -312,7 +300,7 @@ async def test_an_older_client_is_rung_for(server: PostgresServer, end: str) -> 
             case "forced release":
                 assert await store.force_release(end, soon())
             case _:
-                await store.renew([renewal(end, "a:01", hold.token, 20, exact=True)], soon())
+                await store.renew([Renewal(end, "a:01", hold.token, 20, exact=True)], soon())
         async with asyncio.timeout(20):
             await rang.wait()
 

@@ -1,4 +1,4 @@
-"""The demo: it runs, says what it must, and can fail."""
+"""The demo and the tour: they run, say what they must, can fail, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -9,32 +9,36 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
+from redis import Redis
 
-from examples.demo.phase import Outcome
+from examples.tour.scenes import SCENES
+from redisson_py.testing import EmbeddedServer
+from tests.support import repository
 
-ROOT = Path(__file__).resolve().parents[2]
-COMMAND = [sys.executable, "-m", "examples.demo", "--workers=3", "--tasks=3", "--seconds=3"]
+DEMO = ("examples.demo", "--workers=3", "--tasks=3", "--seconds=3")
+TOUR = ("examples.tour",)
 ROW = re.compile(
     r"  (?P<book>ledger file|Redis key) +(?P<expected>[\d,]+) +(?P<actual>[\d,]+)"
     r" +(?P<lost>[-\d,]+) +(?P<missing>[-\d,.]+)"
 )
 
-#: Seconds for a whole demo, however busy the machine is.
-PATIENCE = 300
+#: Seconds for a whole demo or tour, however busy the machine is.
+PATIENCE = 400
+#: How often a scene of the tour may go well by luck.
+LUCK = 4
 
-pytestmark = pytest.mark.timeout(PATIENCE + 20)
+pytestmark = pytest.mark.timeout(LUCK * PATIENCE)
 
 
 @contextmanager
-def demo(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Run the demo, its output a pipe, on a server of its own; end it if the test did not."""
+def example(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Run an example, its output a pipe, on a server of its own; end it if the test did not."""
     environment = {name: value for name, value in os.environ.items() if name != "REDISSON_URL"}
     process = subprocess.Popen(
-        [*COMMAND, *arguments],
-        cwd=ROOT,
+        [sys.executable, "-m", *arguments],
+        cwd=repository.ROOT,
         env=environment | {"PYTHONUNBUFFERED": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -49,9 +53,39 @@ def demo(*arguments: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def output_of(*arguments: str) -> tuple[int, str]:
-    with demo(*arguments) as process:
+    with example(*arguments) as process:
         output, _ = process.communicate(timeout=PATIENCE)
         return process.returncode, output
+
+
+def processes_in(output: str) -> set[int]:
+    return {int(found) for found in re.findall(r"\(pid (\d+)", output)}
+
+
+def assert_gone(pids: set[int]) -> None:
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+@pytest.mark.parametrize("command", [DEMO, (*TOUR, "--only", "lost_lease")], ids=["demo", "tour"])
+def test_interrupt_ends_all_processes_even_a_stopped_one(command: tuple[str, ...]) -> None:
+    with example(*command) as process:
+        assert process.stdout is not None
+        pids: set[int] = set()
+        for line in process.stdout:
+            pids |= processes_in(line)
+            if "(SIGSTOP)" in line:
+                break
+        assert pids
+        process.send_signal(signal.SIGTERM)
+        rest, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, rest
+    assert "Traceback" not in rest
+    assert_gone(pids)
+
+
+# The demo.
 
 
 def rows(output: str) -> dict[tuple[str, str], dict[str, float]]:
@@ -70,8 +104,14 @@ def rows(output: str) -> dict[tuple[str, str], dict[str, float]]:
     }
 
 
+def number(pattern: str, output: str) -> int:
+    found = re.search(pattern, output)
+    assert found is not None, output
+    return int(found[1].replace(",", ""))
+
+
 def test_locked_totals_are_exact_although_holders_are_killed_and_stopped() -> None:
-    code, output = output_of()
+    code, output = output_of(*DEMO)
     assert code == 0, output
     assert "\x1b" not in output
     numbers = rows(output)
@@ -96,7 +136,7 @@ def test_locked_totals_are_exact_although_holders_are_killed_and_stopped() -> No
 
 
 def test_cluster_totals_are_exact_when_masters_are_killed_and_slots_move() -> None:
-    code, output = output_of("--cluster", "--seconds=2")
+    code, output = output_of(*DEMO, "--cluster", "--seconds=2")
     assert code == 0, output
     numbers = rows(output)
     for book in ("ledger file", "Redis key"):
@@ -115,15 +155,8 @@ def test_cluster_totals_are_exact_when_masters_are_killed_and_slots_move() -> No
             assert "a worker had the lock after" in events[at + 1], output
 
 
-def test_an_overlapped_section_counts_as_untold_unless_its_holder_was_told() -> None:
-    outcome = Outcome(sections=[(1.0, 2.0, False), (2.0, 3.0, False), (3.5, 4.0, True)])
-    assert outcome.untold == 0
-    outcome.sections += [(3.8, 9.0, False), (5.0, 6.0, True), (7.0, 8.0, False)]
-    assert outcome.untold == 2
-
-
 def test_verdict_is_bad_when_the_lock_is_left_out() -> None:
-    code, output = output_of("--sabotage=no-lock", "--patience=2")
+    code, output = output_of(*DEMO, "--sabotage=no-lock", "--patience=2")
     assert code == 1, output
     assert "WRONG: with the lock the ledger file is not what it should be" in output
     assert "WRONG: with the lock the Redis key is not what it should be" in output
@@ -131,33 +164,57 @@ def test_verdict_is_bad_when_the_lock_is_left_out() -> None:
     assert rows(output)["locked", "ledger file"]["lost"] > 0
 
 
-def test_server_that_is_not_there_is_told_in_one_line() -> None:
-    code, output = output_of("--url=redis://127.0.0.1:1/0?socket_timeout=1")
-    assert code == 1
-    assert "WRONG: ConnectionLostError" in output
-    assert "Traceback" not in output
+# The tour.
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_interrupt_ends_all_workers_even_a_stopped_one(number: signal.Signals) -> None:
-    with demo() as process:
-        assert process.stdout is not None
-        pids: set[int] = set()
-        for line in process.stdout:
-            pids |= {int(found) for found in re.findall(r"\(pid (\d+)", line)}
-            if "stopped (SIGSTOP)" in line:
-                break
-        assert len(pids) >= 2
-        process.send_signal(number)
-        rest, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130, rest
-    assert "Traceback" not in rest
-    for pid in pids:
-        with pytest.raises(ProcessLookupError):
-            os.kill(pid, 0)
+@pytest.fixture(scope="module")
+def whole() -> tuple[int, str]:
+    """The exit code and the output of the whole tour, which leaves nothing on a server."""
+    server = EmbeddedServer()
+    server.start_blocking()
+    try:
+        found = output_of(*TOUR, "--url", server.url)
+        with Redis.from_url(server.url) as redis:
+            assert redis.keys("*") == []
+    finally:
+        server.close_blocking()
+    return found
 
 
-def number(pattern: str, output: str) -> int:
-    found = re.search(pattern, output)
-    assert found is not None, output
-    return int(found[1].replace(",", ""))
+def test_the_whole_tour_goes_well_and_ends_its_processes(whole: tuple[int, str]) -> None:
+    code, output = whole
+    assert code == 0, output
+    assert re.search(r"\nOK after \d+ s\n\Z", output), output
+    about, _, _ = output.partition("\n")
+    assert f"{len(SCENES)} short scenes" in about
+    _, _, summary = output.rpartition("\nSCENE ")
+    assert re.findall(r"^(\w+) +\d+ +[\d.]+ +ok$", summary, re.MULTILINE) == list(SCENES)
+    assert "\x1b" not in output
+    assert_gone(processes_in(output))
+
+
+@pytest.mark.parametrize("name", SCENES)
+def test_a_scene_shows_what_it_promises(whole: tuple[int, str], name: str) -> None:
+    _, output = whole
+    _, found, rest = output.partition(f"\n  examples/tour/scenes/{name}.py\n")
+    assert found, output
+    shown, _, _ = rest.partition("\n\n")
+    assert len(re.findall(r"^     ok  .+: .+$", shown, re.MULTILINE)) >= 1, shown
+    assert "WRONG" not in shown
+
+
+def test_every_scene_goes_wrong_among_processes_that_do_not_meet() -> None:
+    """By luck one may do as it should: if a busy machine runs its processes in turn."""
+    lucky = list(SCENES)
+    for _ in range(LUCK):
+        played = [f"--only={name}" for name in lucky]
+        code, output = output_of(*TOUR, "--sabotage=apart", "--patience=5", *played)
+        wrong = re.findall(r"\n  WRONG  (\w+): (?:WrongError: expected: |TourError: )", output)
+        if wrong:
+            assert code == 1, output
+            assert re.search(rf"\nFAILED after \d+ s: {', '.join(wrong)}\n\Z", output), output
+        assert_gone(processes_in(output))
+        lucky = [name for name in lucky if name not in wrong]
+        if not lucky:
+            return
+    pytest.fail(f"these never went wrong: {lucky}")

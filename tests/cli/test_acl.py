@@ -1,8 +1,10 @@
-"""What `acl --operator` prints is what operators need, and no more."""
+"""What `acl` prints is what services and operators need, and no more."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import pytest
 
 from redisson_py import Redisson
 from redisson_py.testing import EmbeddedCluster, EmbeddedServer
@@ -34,9 +36,29 @@ def test_operators_get_reads_that_services_do_not_need() -> None:
     assert commands("--operator", "--cluster") - commands("--cluster") == more
 
 
-def test_sentinels_have_no_operators() -> None:
-    result = invoke("acl", "--sentinel", "--operator")
-    assert (result.exit_code, "cannot be combined" in result.stderr) == (2, True)
+SHARDED = {"pubsub|shardnumsub", "spublish", "ssubscribe", "sunsubscribe"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "more"),
+    [
+        (("--cluster",), {"asking", "cluster|slots", *SHARDED}),
+        (("--cluster", "--sharded-pubsub=off"), {"asking", "cluster|slots"}),
+        (("--sync",), {"wait"}),
+    ],
+)
+def test_services_get_what_their_topology_needs(arguments: tuple[str, ...], more: set[str]) -> None:
+    assert commands(*arguments) - commands() == more
+
+
+def test_a_sentinel_gets_its_own_commands_only() -> None:
+    assert commands("--sentinel") == {
+        *("ping", "subscribe", "sentinel|master", "sentinel|sentinels"),
+        "sentinel|get-master-addr-by-name",
+    }
+    for other in ("--cluster", "--sync", "--operator"):
+        result = invoke("acl", "--sentinel", other)
+        assert (result.exit_code, "cannot be combined" in result.stderr) == (2, True)
 
 
 async def test_an_operator_may_look_at_everything_and_free_locks(

@@ -1,34 +1,38 @@
-"""What RedissonSemaphoreTest checks, on ours; and what is weak there, of plain semaphores.
-
-Threads are tasks here, and clients stay clients. Times are scaled: seconds there are tenths here.
-"""
+"""Semaphores: what RedissonSemaphoreTest checks, set_permits, delete, and those without permits."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import NotHeldError, Redisson, Semaphore
+from redisson_py import (
+    AcquireTimeoutError,
+    LeaseLostError,
+    NotHeldError,
+    PermitExpirableSemaphore,
+    Redisson,
+    Semaphore,
+)
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.redis_server import ProxyFactory
-from tests.support.fair_locks import die
-from tests.support.waiting import set_safety_poll, until, until_async, until_listening
-
-pytestmark = pytest.mark.also("cluster")
+from tests.support.leases import renew_now
+from tests.support.streams import answered
+from tests.support.waiting import until, until_async, until_listening, until_waiting
 
 NAME = "semaphore"
 
 
-def get(client: Redisson, permits: int | None = None) -> Semaphore:
+def plain(client: Redisson, permits: int | None = None) -> Semaphore:
     return client.get_semaphore(NAME, permits)
 
 
+@pytest.mark.also("cluster")
 class TestCounting:
     async def test_nothing_is_asked_for_no_permits(self, client: Redisson) -> None:
         """RedissonSemaphoreTest.testZero."""
-        semaphore = get(client)
+        semaphore = plain(client)
         permit = await semaphore.try_acquire(0, timeout=10)
         assert permit is not None
         assert permit.units == 0
@@ -39,7 +43,7 @@ class TestCounting:
         self, client: Redisson, redis: Redis
     ) -> None:
         """testReleaseWithoutPermits, testAcquireWithoutSetPermits."""
-        semaphore = get(client)
+        semaphore = plain(client)
         with pytest.raises(NotHeldError, match="only add_permits creates permits"):
             await semaphore.release()
         assert not await redis.exists(NAME)
@@ -54,7 +58,7 @@ class TestCounting:
         self, client: Redisson, redis: Redis
     ) -> None:
         """RedissonSemaphoreTest.testTrySetPermits."""
-        semaphore = get(client)
+        semaphore = plain(client)
         assert await semaphore.try_set_permits(10, lifetime=2.5) is True
         assert await semaphore.try_set_permits(15) is False
         assert await semaphore.available() == 10
@@ -66,35 +70,25 @@ class TestCounting:
         assert await semaphore.available() == 0
         assert await gone()
 
-    async def test_permits_are_added(self, client: Redisson) -> None:
-        """RedissonSemaphoreTest.testAddPermits."""
-        semaphore = get(client)
+    @pytest.mark.parametrize("more", [4, -5])
+    async def test_permits_are_added_or_taken_away_below_zero(
+        self, client: Redisson, more: int
+    ) -> None:
+        """RedissonSemaphoreTest.testAddPermits, testReducePermits."""
+        semaphore = plain(client)
         await semaphore.try_set_permits(10)
         await semaphore.acquire(10)
-        await semaphore.add_permits(4)
-        assert await semaphore.available() == 4
+        await semaphore.add_permits(more)
+        assert await semaphore.available() == more
         await semaphore.release(10)
-        assert await semaphore.available() == 14
+        assert await semaphore.available() == 10 + more
         await semaphore.acquire(5)
-        assert await semaphore.available() == 9
-        await semaphore.release(5)
-
-    async def test_permits_are_taken_away_below_zero(self, client: Redisson) -> None:
-        """RedissonSemaphoreTest.testReducePermits."""
-        semaphore = get(client)
-        await semaphore.try_set_permits(10)
-        await semaphore.acquire(10)
-        await semaphore.add_permits(-5)
-        assert await semaphore.available() == -5
-        await semaphore.release(10)
-        assert await semaphore.available() == 5
-        await semaphore.acquire(5)
-        assert await semaphore.available() == 0
+        assert await semaphore.available() == 5 + more
         await semaphore.release(5)
 
     async def test_what_is_free_is_drained(self, client: Redisson) -> None:
         """RedissonSemaphoreTest.testDrainPermits."""
-        semaphore = get(client)
+        semaphore = plain(client)
         assert await semaphore.drain() == 0
         await semaphore.try_set_permits(10)
         await semaphore.acquire(3)
@@ -107,7 +101,7 @@ class TestCounting:
         self, client: Redisson, redis: Redis
     ) -> None:
         """RedissonSemaphoreTest.testReleaseIfExists."""
-        semaphore = get(client)
+        semaphore = plain(client)
         assert await semaphore.release_if_exists() is False
         assert await redis.exists(NAME) == 0
         await semaphore.try_set_permits(10)
@@ -122,7 +116,7 @@ class TestCounting:
         self, client: Redisson, redis: Redis
     ) -> None:
         """Weakness 11: Redisson's addPermits and drainPermits drop it."""
-        semaphore = get(client)
+        semaphore = plain(client)
         await semaphore.try_set_permits(2, lifetime=60)
         await semaphore.add_permits(3)
         assert 0 < await redis.pttl(NAME) <= 60_000
@@ -131,13 +125,14 @@ class TestCounting:
         await redis.delete(NAME)
 
 
+@pytest.mark.also("cluster")
 class TestWaiting:
     async def test_one_permit_is_not_enough_for_two(
         self, client: Redisson, clients: ClientFactory
     ) -> None:
         """RedissonSemaphoreTest.testAcquireAfterAddPermits, testBlockingNAcquire."""
         waiter = clients()
-        semaphore, far = get(client), get(waiter)
+        semaphore, far = plain(client), plain(waiter)
         await semaphore.try_set_permits(1)
         permit = await semaphore.acquire()
         waiting = asyncio.create_task(far.acquire(2, timeout=10))
@@ -158,7 +153,7 @@ class TestWaiting:
     ) -> None:
         """RedissonSemaphoreTest.testTryNAcquire."""
         waiter = clients()
-        semaphore, far = get(client, 5), get(waiter)
+        semaphore, far = plain(client, 5), plain(waiter)
         await semaphore.acquire(3)
         assert await far.try_acquire(4) is None
         assert await far.try_acquire(4, timeout=0.5) is None
@@ -173,7 +168,7 @@ class TestWaiting:
 
     async def test_a_waiter_for_many_permits_is_served_in_turn(self, client: Redisson) -> None:
         """Weakness 26: with Redisson, those who want one pass those who want more."""
-        semaphore = get(client, 3)
+        semaphore = plain(client, 3)
         held = [await semaphore.acquire() for _ in range(3)]
         order: list[int] = []
 
@@ -191,6 +186,7 @@ class TestWaiting:
         assert order == [3, 1, 2]
 
 
+@pytest.mark.also("cluster")
 class TestCrowds:
     async def test_some_want_one_and_some_want_all(self, clients: ClientFactory) -> None:
         """RedissonSemaphoreTest.testConcurrencyLoopMax_MultiInstance."""
@@ -208,40 +204,101 @@ class TestCrowds:
                     out -= n
             return 8
 
-        running = [run(get(clients(), most), n) for n in (1, most, 1, most)]
+        running = [run(plain(clients(), most), n) for n in (1, most, 1, most)]
         assert await asyncio.gather(*running) == [8] * 4
-        assert await get(clients()).available() == most
+        assert await plain(clients()).available() == most
 
 
-class TestHolders:
-    async def test_what_a_dead_client_had_comes_back(
-        self, client: Redisson, clients: ClientFactory, proxy: ProxyFactory
-    ) -> None:
-        """Weakness 11: with Redisson it is gone for ever."""
-        link = await proxy()
-        semaphore = get(client)
-        dead = await get(clients(link.url, lease_time=1.6), 3).acquire(2)
-        kept = await semaphore.acquire()
-        assert await semaphore.available() == 0
-        die(link)
-        permit = await semaphore.acquire(2, timeout=10)
-        await dead.wait_lost()
-        assert not kept.lost
+Make = Callable[[Redisson, int | None], Semaphore | PermitExpirableSemaphore]
+
+
+def expirable(client: Redisson, permits: int | None = None) -> PermitExpirableSemaphore:
+    return client.get_permit_expirable_semaphore(NAME, permits)
+
+
+either = pytest.mark.parametrize("make", [plain, expirable])
+
+ABSENT = r"so no permit became free.*\. Call try_set_permits\(\), or pass permits=N"
+
+
+class TestSetPermits:
+    async def test_permits_that_clients_hold_count(self, clients: ClientFactory) -> None:
+        mine, theirs = plain(clients(), 5), plain(clients())
+        held = [await mine.acquire(2), await theirs.acquire()]
+        await mine.set_permits(4)
+        assert await theirs.available() == 1
+        await theirs.set_permits(1)
+        assert await mine.available() == -2
+        assert await mine.try_acquire() is None
+        for permit in held:
+            await permit.release()
+        assert await mine.available() == 1
+
+    async def test_waiters_are_woken_by_what_becomes_free(self, clients: ClientFactory) -> None:
+        holder, waiter = clients(), clients()
+        permit = await plain(holder, 1).acquire()
+        waiting = [asyncio.create_task(plain(waiter).acquire()) for _ in range(3)]
+        await until_waiting(waiter, 3)
+        await until_listening(waiter)
+        await plain(holder).set_permits(3)
+        await until(lambda: sum(task.done() for task in waiting) == 2)
         await permit.release()
-        await kept.release()
-        assert await semaphore.available() == 3
+        for task in asyncio.as_completed(waiting):
+            await (await task).release()
+        assert await plain(holder).available() == 3
 
 
-class TestWakeUps:
-    async def test_a_release_that_nobody_was_told_of_is_noticed(
-        self, client: Redisson, redis: Redis, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Weakness 28: Redisson's acquire waits for a message, and for no other reason."""
-        set_safety_poll(monkeypatch, 0.1)
-        semaphore = get(client)
-        await semaphore.try_set_permits(0)
-        waiting = asyncio.create_task(semaphore.acquire(2, timeout=30))
-        await until_listening(client)
-        await redis.set(NAME, 2)  # and no message at all
-        async with asyncio.timeout(30):
-            await (await waiting).release()
+class TestDelete:
+    async def test_nothing_is_left_but_the_receipt(self, client: Redisson, redis: Redis) -> None:
+        semaphore = plain(client, 2)
+        async with semaphore:
+            pass
+        assert await semaphore.delete() is True
+        assert await semaphore.delete() is False
+        assert [key async for key in redis.scan_iter("*semaphore*") if b"receipt" not in key] == []
+        assert (await semaphore.inspect()).available is None
+
+    async def test_what_is_held_is_void(self, clients: ClientFactory) -> None:
+        holder, other = clients(), clients()
+        released, renewed = await plain(holder, 2).acquire(), await plain(other).acquire()
+        assert await plain(holder).delete()
+        renew_now(other)
+        await until(lambda: renewed.lost)
+        with pytest.raises(LeaseLostError) as raised:
+            await released.release()
+        assert raised.value.reason == "taken"
+        with pytest.raises(LeaseLostError) as raised:
+            await renewed.release()
+        assert raised.value.reason == "taken"
+        await plain(other).try_set_permits(3)
+        assert await plain(holder).available() == 3
+        await plain(holder).delete()
+
+
+@pytest.mark.usefixtures("old_busy_counts")
+@either
+class TestNeverGivenPermits:
+    @pytest.mark.parametrize("timeout", [0, 0.5])
+    async def test_a_timeout_says_so(self, make: Make, client: Redisson, timeout: float) -> None:
+        await answered(client)
+        semaphore = make(client, None)
+        with pytest.raises(AcquireTimeoutError, match=ABSENT):
+            await semaphore.acquire(timeout=timeout)
+        assert await semaphore.try_acquire(timeout=timeout) is None
+
+    async def test_a_busy_one_is_busy(self, make: Make, clients: ClientFactory) -> None:
+        holder, other = clients(), clients()
+        with pytest.raises(AcquireTimeoutError, match=ABSENT):
+            await make(other, None).acquire(timeout=0)
+        permit = await make(holder, 1).acquire()
+        waiting = asyncio.create_task(make(other, None).acquire(timeout=600))
+        await until_listening(other)
+        for client in (holder, other):
+            for timeout in (0, 0.5):
+                with pytest.raises(AcquireTimeoutError) as raised:
+                    await make(client, None).acquire(timeout=timeout)
+                how = "stayed busy for 0.5 s" if timeout else "is busy"
+                assert f"{how}: no permit was free" in str(raised.value)
+                assert "does not exist" not in str(raised.value)
+        await permit.release()
+        await (await waiting).release()
