@@ -109,7 +109,7 @@ MUTANTS = (
         "lua/lock/release.lua",
         "#!lua flags=allow-oom",
         "#!lua",
-        ("tests/lua/test_out_of_memory.py",),
+        ("tests/lua/test_refusals.py",),
         jepsen=Attack("no unexpected error", "mutex", ("memory-full",)),
     ),
     Mutant(
