@@ -240,9 +240,9 @@ PARTS = {
     "sentinel": "tests/topology/test_sentinel_choice.py tests/topology/test_sentinel_errors.py"
     " tests/topology/test_sentinel_lifecycle.py",
     "postgres": "tests/contract/test_acquire_release.py tests/contract/test_waiting.py"
-    " tests/stores/postgres/test_store.py tests/stores/test_client_ends.py -k postgres",
+    " tests/stores/test_databases.py tests/stores/test_client_ends.py -k postgres",
     "mysql": "tests/contract/test_acquire_release.py tests/contract/test_waiting.py"
-    " tests/stores/mysql/test_store.py tests/stores/test_client_ends.py -k mysql",
+    " tests/stores/test_databases.py tests/stores/test_client_ends.py -k mysql",
     "etcd": "tests/contract/test_acquire_release.py tests/contract/test_waiting.py"
     " tests/stores/etcd/test_store.py tests/stores/test_client_ends.py -k etcd",
     "zookeeper": "tests/contract/test_acquire_release.py tests/contract/test_waiting.py"

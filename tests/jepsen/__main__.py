@@ -15,7 +15,7 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import aclosing
 from pathlib import Path
 from tempfile import mkdtemp
@@ -28,7 +28,7 @@ from tests.jepsen.machine import LackingError, to_do_without
 from tests.jepsen.nemeses import NEMESES
 from tests.jepsen.plan import Plan, is_kept
 from tests.jepsen.result import Result
-from tests.jepsen.topologies import TOPOLOGIES
+from tests.jepsen.topologies import ABOUT
 from tests.jepsen.workloads import WORKLOADS
 
 #: What Ctrl-C ends with, by the customs of shells.
@@ -104,7 +104,7 @@ def _plans(chosen: argparse.Namespace) -> Iterable[Plan]:
     if chosen.hours is not None:
         return _until(chosen.hours, choose.endless(chosen.seed, to_do_without()))
     if chosen.workload is None and chosen.nemesis is None and chosen.topology is None:
-        return choose.default_round(chosen.seconds, chosen.seed, chosen.jobs, to_do_without())
+        return choose.default_round(chosen.seconds, chosen.seed, to_do_without())
     workload, seconds = chosen.workload or "mutex", chosen.seconds or 10
     nemesis = chosen.nemesis or ",".join(choose.USUAL)
     # What is named is tried: the run then says what is missing.
@@ -160,11 +160,12 @@ def listing() -> None:
     for nemesis in NEMESES.values():
         breaks = f" (breaks: {', '.join(sorted(nemesis.breaks))})" if nemesis.breaks else ""
         say(f"  {nemesis.name:22} {nemesis.about}{breaks}")
-    known: dict[str, Mapping[str, object]] = {"topologies": TOPOLOGIES, "checkers": CHECKERS}
-    for title, named in known.items():
-        say(f"{title}:")
-        for name, each in named.items():
-            say(f"  {name:22} {(each.__doc__ or '').strip().splitlines()[0]}")
+    say("topologies:")
+    for name, about in ABOUT.items():
+        say(f"  {name:22} {about}")
+    say("checkers:")
+    for name, checker in CHECKERS.items():
+        say(f"  {name:22} {(checker.__doc__ or '').strip().splitlines()[0]}")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 import pytest
 
-from redisson_py import AcquireTimeoutError, LeaseLostError, NotHeldError
+from redisson_py import LeaseLostError, NotHeldError
 from tests.support.kinds import (
     DISTINCT,
     DISTINCT_LOCKS,
@@ -23,7 +23,6 @@ from tests.support.kinds import (
     in_a_task,
     leave,
 )
-from tests.support.streams import answered
 from tests.support.waiting import until, until_async
 
 spelt = pytest.mark.parametrize(
@@ -394,21 +393,4 @@ async def test_second_comes_while_the_first_waits(stage: Stage) -> None:
         assert await first.leave() is True
     async with block:
         pass
-    await stage.assert_nothing_held(party, rival)
-
-
-@each_ownership
-async def test_used_again_after_the_first_ran_out_of_time(stage: Stage) -> None:
-    party, rival = stage.party(), stage.rival()
-    theirs = await rival.thing.acquire()
-    for client in party.clients:
-        await answered(client)
-    block = party.thing.hold(timeout=1)
-    with pytest.raises(AcquireTimeoutError):
-        async with block:
-            pass
-    await theirs.release()
-    async with block as lease:
-        assert lease.remaining > 0
-        await asyncio.create_task(assert_refused(block))
     await stage.assert_nothing_held(party, rival)
