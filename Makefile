@@ -56,8 +56,8 @@ docs: $(VENV)/.checks ## build the documentation into build/site; every warning 
 	@echo "look at it: $(bin)/python -m http.server -d build/site"
 
 screenshots: $(VENV)/.checks ## take the screenshots of the documentation
-	$(bin)/python -m tests.docs.screenshots docs/images/demo.svg
-	$(bin)/python -m tests.cli.screenshot docs/images/top.svg
+	$(bin)/python -m tests.docs.screenshots demo docs/images/demo.svg
+	$(bin)/python -m tests.docs.screenshots top docs/images/top.svg
 
 sync: $(VENV)/.checks ## generate redisson_py.sync from the async classes
 	$(bin)/python -m tests.sync.generate

@@ -231,7 +231,7 @@ PARTS = {
     "holding": "tests/unit -k 'hold or schedule or watchdog or lost or lease'",
     "waiting": "tests/unit -k 'waiting or queue or wakeup or bus or listener'",
     "lives": "-m heart tests/lifecycle/test_state_machine.py tests/lifecycle/test_late_changes.py"
-    " tests/lifecycle/test_blocks_left_elsewhere.py tests/lifecycle/test_release_inside_block.py",
+    " tests/lifecycle/test_blocks.py",
     "client-queue": "-m heart tests/lua tests/crowd -k 'client_queue or crowd'",
     "stream": "tests/stream",
     "lost-replies": "-m heart tests/faults -k 'lost_replies or late_duplicates'",
@@ -240,9 +240,9 @@ PARTS = {
     "sentinel": "tests/topology/test_sentinel_choice.py tests/topology/test_sentinel_errors.py"
     " tests/topology/test_sentinel_lifecycle.py",
     "postgres": "tests/contract/test_acquire_release.py tests/contract/test_waiting.py"
-    " tests/stores/postgres/test_store.py tests/stores/test_client_ends.py -k postgres",
+    " tests/stores/test_databases.py tests/stores/test_client_ends.py -k postgres",
     "mysql": "tests/contract/test_acquire_release.py tests/contract/test_waiting.py"
-    " tests/stores/mysql/test_store.py tests/stores/test_client_ends.py -k mysql",
+    " tests/stores/test_databases.py tests/stores/test_client_ends.py -k mysql",
     "etcd": "tests/contract/test_acquire_release.py tests/contract/test_waiting.py"
     " tests/stores/etcd/test_store.py tests/stores/test_client_ends.py -k etcd",
     "zookeeper": "tests/contract/test_acquire_release.py tests/contract/test_waiting.py"

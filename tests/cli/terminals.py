@@ -11,12 +11,13 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from click.testing import Result
 
+from tests.cli.processes import PATIENCE
 from tests.support.command_line import invoke
 from tests.support.waiting import until
 
@@ -30,29 +31,23 @@ _SEQUENCE = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class Terminal:
-    """A process on a terminal.
-
-    Args:
-        arguments: What the command gets.
-        width: Columns of the terminal.
-        height: Its lines.
-        environment: Variables beside those of the tests.
+    """A process that leads the session of a terminal, which a test types into and reads.
 
     Attributes:
         process: The process.
-        shown: All that it has written.
+        shown: All that was written, and what was typed where the terminal echoes it.
     """
 
-    def __init__(
-        self, arguments: tuple[str, ...], width: int, height: int, environment: dict[str, str]
-    ) -> None:
+    def __init__(self, command: Sequence[str], size: tuple[int, int], **environment: str) -> None:
         self._own, self._its = pty.openpty()
+        width, height = size
         fcntl.ioctl(self._its, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
         os.set_blocking(self._own, False)
-        self.settings: list[Any] = termios.tcgetattr(self._its)
+        self._settings: list[Any] = termios.tcgetattr(self._its)
+        self._seen = 0
         self.shown = b""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "redisson_py", *arguments],
+            command,
             stdin=self._its,
             stdout=self._its,
             stderr=self._its,
@@ -64,19 +59,27 @@ class Terminal:
     @property
     def is_as_before(self) -> bool:
         """Whether the terminal has the settings that it had before the command."""
-        return termios.tcgetattr(self._its) == self.settings
+        return termios.tcgetattr(self._its) == self._settings
 
-    def press(self, keys: str) -> None:
-        """Press keys; `\\x03` is Ctrl-C."""
+    @property
+    def echoes(self) -> bool:
+        """Whether what is typed is echoed, as at first."""
+        return bool(termios.tcgetattr(self._its)[3] & termios.ECHO)
+
+    @property
+    def foreground(self) -> int:
+        """The process group in the foreground."""
+        return os.tcgetpgrp(self._own)
+
+    def type(self, keys: str) -> None:
+        """Type text or control characters; `\\x03` is Ctrl-C."""
         os.write(self._own, keys.encode())
 
     def read(self) -> bytes:
         """Return all that was written until now."""
-        try:
+        with suppress(BlockingIOError):
             while some := os.read(self._own, 65536):
                 self.shown += some
-        except BlockingIOError:
-            pass
         return self.shown
 
     @property
@@ -90,14 +93,25 @@ class Terminal:
         drawn = self.read().split(b"\x1b[H")[1:]
         return [_SEQUENCE.sub(b"", each).decode(errors="replace").splitlines() for each in drawn]
 
-    async def until_shown(self, text: str, seconds: float = 30.0) -> None:
-        """Return when the command has written this."""
-        await until(lambda: text in self.text, seconds)
+    async def shows(self, pattern: str) -> re.Match[str]:
+        """Return when something was written since what the last call found."""
 
-    async def ends(self, seconds: float = 30.0) -> int:
+        def found() -> re.Match[str] | None:
+            return re.compile(pattern).search(self.text, self._seen)
+
+        try:
+            await until(found, PATIENCE)
+        except TimeoutError:
+            raise AssertionError(f"no {pattern!r} in {self.text[self._seen :]!r}") from None
+        match = found()
+        assert match is not None
+        self._seen = match.end()
+        return match
+
+    async def ends(self) -> int:
         """Return the exit status, when there is one."""
         # A terminal that nobody reads makes writers wait.
-        await until(lambda: (self.read(), self.process.poll())[1] is not None, seconds)
+        await until(lambda: (self.read(), self.process.poll())[1] is not None, PATIENCE)
         self.read()
         return self.process.returncode
 
@@ -117,10 +131,10 @@ def _take_terminal() -> None:
 
 @contextmanager
 def on_terminal(
-    *arguments: str, width: int = 120, height: int = 30, **environment: str
+    *arguments: str, size: tuple[int, int] = (120, 30), **environment: str
 ) -> Iterator[Terminal]:
-    """Run a command on a terminal for the time of a block, with these variables."""
-    terminal = Terminal(arguments, width, height, environment)
+    """Run `redisson-py` on a terminal for the time of a block, with these variables."""
+    terminal = Terminal([sys.executable, "-m", "redisson_py", *arguments], size, **environment)
     try:
         yield terminal
     finally:

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import pty
-import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +19,6 @@ from tests.fixtures.redis_server import (
     documented_rules,
     url_of_user,
 )
-from tests.support import repository
 from tests.support.certificates import make_certificates
 from tests.support.command_line import invoke
 
@@ -67,13 +61,6 @@ async def test_documented_permissions_are_enough(kind: str, server_factory: Serv
     assert all([await server.execute("PTTL", key) > 0 for key in keys])
 
 
-async def test_permission_to_see_settings_shows_them(server_factory: ServerFactory) -> None:
-    server = await server_factory("valkey", appendonly=True)
-    report = await examine(await allow(server, *documented_rules(), "+config|get"))
-    assert [report.level(check) for check in SETTINGS] == ["ok"] * 3
-    assert not report.of("settings")
-
-
 @pytest.mark.parametrize(
     ("kind", "dry_run"),
     # Redis 6.2 has no ACL DRYRUN.
@@ -100,20 +87,6 @@ async def test_each_missing_command_is_named(
         named = {rule.partition("|")[0] for rule in named}
     assert named == set(missing)
     assert "redisson-py acl" in report.one("permissions")["todo"]
-
-
-@pytest.mark.parametrize(("kind", "dry_run"), [("valkey", True), ("redis62", False)])
-async def test_release_that_wakes_nobody_is_a_problem(
-    kind: str, dry_run: bool, server_factory: ServerFactory
-) -> None:
-    server = await server_factory(kind)
-    more = ["+acl|whoami", "+acl|dryrun"] if dry_run else []
-    report = await examine(await allow(server, *documented_rules(), *more, "-subscribe"))
-    if dry_run:
-        assert report.found("permissions") == "the user 'app' lacks +subscribe"
-    assert (report.status, report.level("messages")) == (1, "problem")
-    assert "cannot listen to" in report.found("messages")
-    assert report.level("lock") == "ok"
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -255,37 +228,6 @@ async def test_report_for_people_is_short_and_has_the_worst_first(
     assert lines[-1] == "1 problem, 1 warning, 13 ok"
     assert len(lines) < 25
     assert max(map(len, lines)) <= 100
-
-
-async def test_report_on_a_terminal_has_colours_and_the_same_words(
-    server_factory: ServerFactory,
-) -> None:
-    server = await server_factory("valkey")
-
-    def on_a_terminal() -> str:
-        ours, theirs = pty.openpty()
-        environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100"}
-        environment.pop("NO_COLOR", None)
-        command = [sys.executable, "-m", "redisson_py", "doctor", "--url", server.url]
-        process = subprocess.Popen(command, stdout=theirs, env=environment, cwd=repository.ROOT)
-        os.close(theirs)
-        chunks = []
-        try:
-            while chunk := os.read(ours, 65536):
-                chunks.append(chunk)
-        except OSError:
-            # How Linux tells that nobody writes any more.
-            pass
-        finally:
-            os.close(ours)
-        assert process.wait() == 0
-        return b"".join(chunks).decode()
-
-    shown = await asyncio.to_thread(on_a_terminal)
-    assert "\x1b[33mwarning\x1b[0m" in shown
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
-    assert "-> CONFIG SET appendonly yes" in plain
-    assert plain.rstrip().endswith("1 warning, 14 ok")
 
 
 @pytest.mark.parametrize("moment", ["acquired", "released"])

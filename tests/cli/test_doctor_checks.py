@@ -13,14 +13,11 @@ from redisson_py._cli.checks.facts import (
     Clock,
     Cluster,
     Facts,
-    Refusal,
     Sentinel,
     Server,
     Trial,
-    read_info,
-    read_version,
 )
-from redisson_py._cli.checks.finding import Finding, merge, ok, worst_first
+from redisson_py._cli.checks.finding import worst_first
 from redisson_py._cli.checks.probes import commands, refusals, tryable
 from redisson_py._cli.commands.acl import permissions
 from redisson_py.errors import BackendError
@@ -170,12 +167,6 @@ def test_clock_that_was_stepped_meanwhile_is_a_problem(second: Clock, level: str
     assert ("stepped" in found.found) is (level == "problem")
 
 
-def test_clock_that_may_not_be_asked_is_not_visible() -> None:
-    found = clocks.check_clocks(replace(ONE, servers=(server(),)))
-    assert found is not None
-    assert found.level == "not visible"
-
-
 # Permissions.
 
 
@@ -214,18 +205,7 @@ def test_refusal_is_read_from_the_words_of_each_server(reply: object, rule: str 
     assert [each.rule for each in refusals(asked, [reply])] == ([rule] if rule else [])
 
 
-def test_missing_subcommand_is_named_whole() -> None:
-    asked = {"+script|load": asked_for("script|load")["+script|load"]}
-    (missing,) = refusals(asked, [b"User app has no permissions to run the 'script|load' command"])
-    assert missing.rule == "+script|load"
-
-
 # The lock.
-
-
-def test_lock_that_was_not_tried_has_no_finding() -> None:
-    assert not list(access.check_lock(ONE))
-    assert access.check_latency(ONE) is None
 
 
 @pytest.mark.parametrize(
@@ -301,27 +281,3 @@ def test_ranges_of_slots_are_shown() -> None:
 
 
 # The report.
-
-
-def test_findings_that_differ_in_the_server_only_are_one() -> None:
-    one, two = replace(ok("a", "x"), where=("h:1",)), replace(ok("a", "x"), where=("h:2",))
-    other = Finding("b", "problem", "y", "z", ("h:1",))
-    assert merge([one, other, two]) == [replace(one, where=("h:1", "h:2")), other]
-    assert [each.level for each in worst_first([one, other])] == ["problem", "ok"]
-
-
-def test_permissions_say_which_user_and_what_to_print() -> None:
-    missing = (Refusal("+publish", "no"), Refusal("+wait", "no"))
-    poor = server(user="app", missing=missing)
-    found = access.check_permissions(poor, replace(ONE, acl_options="--cluster --sync"))
-    assert found.found == "the user 'app' lacks +publish +wait"
-    assert found.todo == "ACL SETUSER app with the output of `redisson-py acl --cluster --sync`"
-
-
-def test_info_and_versions_are_read() -> None:
-    info = read_info(
-        "# Server\r\nredis_version:7.0.15\r\n\r\n# Keyspace\r\ndb0:keys=1,expires=0\r\n"
-    )
-    assert info == {"redis_version": "7.0.15", "db0": "keys=1,expires=0"}
-    assert read_version("7.4.0-v3") == (7, 4, 0)
-    assert read_version("") == ()

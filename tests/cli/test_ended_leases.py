@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import LeaseLostError, PermitExpirableSemaphore, Redisson, Semaphore
+from redisson_py import LeaseLostError, Redisson
 from tests.cli.holding import documents, inspected
 from tests.cli.terminals import run
 from tests.fixtures.client import ClientFactory
@@ -46,114 +46,61 @@ async def listed(url: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("ids", [False, True])
-class TestPermits:
-    def semaphore(self, client: Redisson, ids: bool) -> Semaphore | PermitExpirableSemaphore:
+async def test_permits_whose_leases_are_over_are_free(
+    ids: bool, client: Redisson, clients: ClientFactory, redis: Redis, server_url: str
+) -> None:
+    def semaphore(of: Redisson) -> Any:
         if ids:
-            return client.get_permit_expirable_semaphore("semaphore", 9)
-        return client.get_semaphore("semaphore", 9)
+            return of.get_permit_expirable_semaphore("semaphore", 9)
+        return of.get_semaphore("semaphore", 9)
 
-    async def taken(self, client: Redisson, ids: bool, count: int) -> list[Any]:
-        """Take permits: of a plain semaphore every other time two at once."""
-        if ids:
-            return [
-                await client.get_permit_expirable_semaphore("semaphore", 9).acquire()
-                for _ in range(count)
-            ]
-        semaphore = client.get_semaphore("semaphore", 9)
-        return [await semaphore.acquire(1 + number % 2) for number in range(count)]
+    # More than `locks` and `top` list, and two units more for the plain one.
+    taker, leases = semaphore(clients(lease_time=LASTING)), IDS if ids else PLAIN
+    permits = [await (taker.acquire() if ids else taker.acquire(1 + n % 2)) for n in range(5)]
+    *first, _ = await members(redis, leases)
+    await end(redis, leases, *first)
+    snapshot = await semaphore(client).inspect()
+    (found,) = await inspected(server_url, "semaphore")
+    (shown,) = await listed(server_url)
+    text = (await run("inspect", "semaphore", "--url", server_url)).stdout
+    assert (len(snapshot.holders), snapshot.more, snapshot.available) == (1, 0, 8)
+    assert snapshot.holders[0].remaining > 0
+    for each in (found, shown):
+        assert (len(each["holders"]), each["holders_total"], each["available"]) == (1, 1, 8)
+        assert each["holders"][0]["seconds_left"] > 0
+    assert "8 free, 1 holder\n" in text
+    # The view changes nothing, and what counts permits agrees with it.
+    assert len(await members(redis, leases)) == 5
+    assert await semaphore(client).available() == 8
+    releases = await asyncio.gather(*(each.release() for each in permits), return_exceptions=True)
+    assert sum(isinstance(each, LeaseLostError) for each in releases) == 4
 
-    async def test_some_have_ended(
-        self, ids: bool, client: Redisson, clients: ClientFactory, redis: Redis, server_url: str
-    ) -> None:
-        # More than `locks` and `top` list, and two units more for the plain one.
-        permits = await self.taken(clients(lease_time=LASTING), ids, 5)
-        semaphore, leases = self.semaphore(client, ids), IDS if ids else PLAIN
-        (last,) = (await members(redis, leases))[-1:]
-        await end(redis, leases, *(each for each in await members(redis, leases) if each != last))
-        snapshot = await semaphore.inspect()
-        (found,) = await inspected(server_url, "semaphore")
+
+async def test_the_dead_do_not_wait_in_a_fair_queue(
+    clients: ClientFactory, redis: Redis, server_url: str
+) -> None:
+    """Five that died in front of one that waits: more than `locks` and `top` list."""
+    holder, waiter = clients(lease_time=LASTING), clients(lease_time=LASTING)
+    async with holder.get_fair_lock("k"):
+        task = asyncio.create_task(waiter.get_fair_lock("k").acquire())
+        await until_waiting(waiter, 1)
+        await until_async(lambda: redis.llen(QUEUE))
+        queue: Any = await redis.lrange(QUEUE, 0, -1)
+        (alive,) = [owner.decode() for owner in queue]
+        ours = [f"{waiter.id}:{number}" for number in range(100, 103)]
+        java = [f"{holder.id}:{number}" for number in range(200, 202)]
+        await redis.lpush(QUEUE, *ours, *java)
+        await redis.zadd(WAITERS, dict.fromkeys(ours, 1000))
+        await redis.zadd(TIMEOUTS, dict.fromkeys([*ours, *java], 1000))
+        (found,) = await inspected(server_url, "k")
         (shown,) = await listed(server_url)
-        text = (await run("inspect", "semaphore", "--url", server_url)).stdout
-        assert (len(snapshot.holders), snapshot.more, snapshot.available) == (1, 0, 8)
-        assert snapshot.holders[0].remaining > 0
+        assert (await holder.get_fair_lock("k").inspect()).waiters == (alive,)
         for each in (found, shown):
-            assert (len(each["holders"]), each["holders_total"], each["available"]) == (1, 1, 8)
-            assert each["holders"][0]["seconds_left"] > 0
-        assert "8 free, 1 holder\n" in text
-        # The view changes nothing, and what counts permits agrees with it.
-        assert len(await members(redis, leases)) == 5
-        assert await semaphore.available() == 8
-        await self.released(permits, lost=4)
-
-    async def test_all_have_ended(
-        self, ids: bool, client: Redisson, clients: ClientFactory, redis: Redis, server_url: str
-    ) -> None:
-        permits = await self.taken(clients(lease_time=LASTING), ids, 2)
-        leases = IDS if ids else PLAIN
-        await end(redis, leases, *await members(redis, leases))
-        snapshot = await self.semaphore(client, ids).inspect()
-        (found,) = await inspected(server_url, "semaphore")
-        assert (snapshot.holders, snapshot.available) == ((), 9)
-        assert (found["holders"], found["holders_total"], found["available"]) == ([], 0, 9)
-        assert await listed(server_url) == []
-        assert await self.semaphore(client, ids).available() == 9
-        await self.released(permits, lost=2)
-
-    async def released(self, permits: list[Any], lost: int) -> None:
-        errors = []
-        for permit in permits:
-            try:
-                await permit.release()
-            except LeaseLostError as error:
-                errors.append(error)
-        assert len(errors) == lost
-
-
-class TestFairQueue:
-    async def test_the_dead_do_not_wait(
-        self, clients: ClientFactory, redis: Redis, server_url: str
-    ) -> None:
-        """Five that died in front of one that waits: more than `locks` and `top` list."""
-        holder, waiter, look = (
-            clients(lease_time=LASTING),
-            clients(lease_time=LASTING),
-            clients(lease_time=LASTING),
-        )
-        lock = look.get_fair_lock("k")
-        async with holder.get_fair_lock("k"):
-            task = asyncio.create_task(waiter.get_fair_lock("k").acquire())
-            await until_waiting(waiter, 1)
-            await until_async(lambda: redis.llen(QUEUE))
-            queue: Any = await redis.lrange(QUEUE, 0, -1)
-            (alive,) = [owner.decode() for owner in queue]
-            ours = [f"{waiter.id}:{number}" for number in range(100, 103)]
-            java = [f"{holder.id}:{number}" for number in range(200, 202)]
-            await redis.lpush(QUEUE, *ours, *java)
-            await redis.zadd(WAITERS, dict.fromkeys(ours, 1000))
-            await redis.zadd(TIMEOUTS, dict.fromkeys([*ours, *java], 1000))
-            (found,) = await inspected(server_url, "k")
-            (shown,) = await listed(server_url)
-            assert (await lock.inspect()).waiters == (alive,)
-            for each in (found, shown):
-                assert [waiter["owner"] for waiter in each["waiters"]] == [alive]
-                assert each["waiters_total"] == 1
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-        await until_async(lambda: _gone(redis))
-
-    async def test_nobody_alive_is_nobody(
-        self, client: Redisson, redis: Redis, server_url: str
-    ) -> None:
-        lock = client.get_fair_lock("k")
-        async with lock:
-            assert (await lock.inspect()).waiters == ()
-            await redis.rpush(QUEUE, f"{client.id}:100")
-            await redis.zadd(WAITERS, {f"{client.id}:100": 1000})
-            assert (await lock.inspect()).waiters == ()
-            (found,) = await inspected(server_url, "k")
-            # A lock in whose queue nobody waits looks like any lock.
-            assert (found["kind"], found["waiters"], found["waiters_total"]) == ("lock", [], 0)
-            await redis.delete(QUEUE, WAITERS)
+            assert [waiter["owner"] for waiter in each["waiters"]] == [alive]
+            assert each["waiters_total"] == 1
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+    await until_async(lambda: _gone(redis))
 
 
 async def _gone(redis: Redis) -> bool:
@@ -187,25 +134,3 @@ async def test_a_dead_party_does_not_wait_at_a_barrier(
 
 async def _arrived(redis: Redis, arrivals: str, count: int) -> bool:
     return int(await redis.zcard(arrivals)) == count
-
-
-async def test_a_reader_whose_lease_is_over_does_not_read(
-    clients: ClientFactory, redis: Redis, server_url: str
-) -> None:
-    dead, reader, look = (
-        clients(lease_time=LASTING),
-        clients(lease_time=LASTING),
-        clients(lease_time=LASTING),
-    )
-    gone = await dead.get_read_write_lock("k").read_lock().acquire()
-    async with reader.get_read_write_lock("k").read_lock() as lease:
-        await redis.delete("{k}:" + gone.owner + ":rwlock_timeout:1")
-        (found,) = await inspected(server_url, "k")
-        (shown,) = await listed(server_url)
-        snapshot = await look.get_read_write_lock("k").inspect()
-        assert [each.owner for each in snapshot.readers] == [lease.owner]
-        assert snapshot.waiters == ()
-        for each in (found, shown):
-            assert [holder["owner"] for holder in each["holders"]] == [lease.owner]
-            assert (each["holders_total"], each["waiters"]) == (1, [])
-        await gone.release()

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
-
 from redisson_py import Redisson
 from redisson_py.testing import EmbeddedCluster, EmbeddedSentinel
 from tests.cli.holding import JAVA, documents, inspected
@@ -97,12 +95,3 @@ async def test_the_master_that_sentinels_name_is_looked_at(
             (found,) = await inspected(url, "k")
     owners = [each["holders"][0]["owner"] for each in (listed["found"][0], look["rows"][0], found)]
     assert owners == [lease.owner] * 3
-
-
-@pytest.mark.parametrize("name", ["{a}:b", "a:{b}", "plain"])
-async def test_names_with_a_hash_tag_are_one_resource(name: str, cluster: EmbeddedCluster) -> None:
-    async with Redisson.from_url(cluster.url, sync_replicas=0) as client:
-        async with client.get_semaphore(name, 2):
-            listed = await documents("locks", "--url", cluster.url)
-        await client.get_semaphore(name).delete()
-    assert [(each["name"], each["kind"]) for each in listed["found"]] == [(name, "semaphore")]

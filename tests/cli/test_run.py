@@ -59,34 +59,6 @@ async def test_the_lock_is_held_while_the_command_runs_and_is_redissons(
     assert not await redis.exists("k")
 
 
-async def test_the_lease_is_renewed_while_the_output_of_the_command_blocks(
-    command_line: StartCommandLine, redis: Redis
-) -> None:
-    size = 1_000_000  # far more than a pipe takes
-    run = await command_line(
-        *("run", "k", "--lease", "3", "--"),
-        *(sys.executable, "-c", f"import sys; sys.stderr.write('x' * {size})"),
-    )
-    await until_async(lambda: redis.exists("k"), PATIENCE)
-    for _ in range(4):
-        # One renewal each; without them it is gone after three seconds.
-        await until_async(lambda: has_run_down(redis), PATIENCE)
-        await until_async(lambda: is_renewed(redis), PATIENCE)
-    assert run.running
-    status, _, errors = await run.end()
-    assert (status, len(errors)) == (0, size)
-
-
-async def has_run_down(redis: Redis) -> bool:
-    return await redis.pttl("k") < 2300
-
-
-async def is_renewed(redis: Redis) -> bool:
-    left: int = await redis.pttl("k")
-    assert left != -2, "the lease has run out"
-    return left > 2500
-
-
 async def test_two_runs_of_one_name_never_overlap(
     command_line: StartCommandLine, tmp_path: Path
 ) -> None:
@@ -97,20 +69,6 @@ async def test_two_runs_of_one_name_never_overlap(
     written = book.read_text().split()
     assert len({*written}) == 6
     assert written[0::2] == written[1::2]
-
-
-async def test_a_client_and_a_run_exclude_each_other(
-    command_line: StartCommandLine, client: Redisson
-) -> None:
-    lock = client.get_lock("k")
-    async with lock:
-        run = await command_line("run", "k", "--", *WAITS)
-        await until_async(lambda: waits_for_messages(client), PATIENCE)
-        assert run.running
-    await run.line()
-    assert await lock.try_acquire() is None
-    assert (await run.end("\n"))[0] == 0
-    await (await lock.acquire(timeout=PATIENCE)).release()
 
 
 async def waits_for_messages(client: Redisson) -> bool:
@@ -259,12 +217,6 @@ def test_a_run_does_not_wait_for_the_imports_of_other_commands() -> None:
     script = "import sys; from redisson_py._cli.main import cli; cli.main(['run', '--help'],"
     script += " standalone_mode=False); sys.exit('rich' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", script], stdout=subprocess.DEVNULL).returncode == 0
-
-
-def test_the_timeout_of_a_ping_is_a_number_of_seconds() -> None:
-    result = invoke("ping", "--timeout", "nan", env={"REDISSON_URL": NOBODY})
-    assert result.exit_code == 2
-    assert "nan is not a number of seconds" in result.stderr
 
 
 async def test_a_fenced_run_has_a_token_that_grows_and_others_have_none(

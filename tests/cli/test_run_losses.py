@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 
 import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-from redisson_py.testing import EmbeddedServer
 from tests.cli.processes import (
     PATIENCE,
     STUBBORN,
@@ -54,16 +52,6 @@ async def test_what_ignores_sigterm_is_killed_after_the_grace(
     status, _, errors = await run.end()
     assert status == 74
     assert errors.endswith("; sh got SIGTERM, then SIGKILL after 0.5 s, and ended by SIGKILL\n")
-    await until_gone(*pids)
-
-
-async def test_without_grace_it_is_killed_at_once(
-    command_line: StartCommandLine, client: Redisson
-) -> None:
-    run = await command_line("run", "k", *SHORT, "--grace", "0", "--", *STUBBORN)
-    pids = await run.numbers()
-    await client.get_lock("k").force_release()
-    assert (await run.end())[0] == 74
     await until_gone(*pids)
 
 
@@ -120,18 +108,6 @@ async def test_a_loss_that_the_release_discovers_is_one_too(
     assert errors.endswith("; sh had ended with exit status 0\n")
 
 
-async def test_a_server_that_forgets_everything_is_a_loss(
-    command_line: StartCommandLine, own_server: EmbeddedServer
-) -> None:
-    run = await command_line("run", "k", *SHORT, "--fenced", "--", *WAITS, url=own_server.url)
-    await run.line()
-    async with Redis.from_url(own_server.url) as redis:
-        await redis.flushall()
-    status, _, errors = await run.end()
-    assert status == 74
-    assert "fenced lock 'k' was lost" in errors
-
-
 # Outages.
 
 
@@ -139,23 +115,6 @@ async def test_a_server_that_forgets_everything_is_a_loss(
 def link(one_server: None, proxy: ProxyFactory) -> ProxyFactory:
     """Proxies that a URL names; a cluster or a sentinel would lead past them."""
     return proxy
-
-
-async def test_an_outage_shorter_than_the_lease_is_not_noticed(
-    command_line: StartCommandLine, link: ProxyFactory, redis: Redis
-) -> None:
-    proxy = await link()
-    run = await command_line("run", "k", "--lease", "30", "--", *WAITS, url=proxy.url)
-    await run.line()
-    # A renewal is due after ten seconds; this makes one due when the connection is back.
-    proxy.refuse()
-    proxy.cut()
-    await proxy.wait_until(lambda each: each.connections == 0)
-    proxy.pass_through()
-    await proxy.wait_until(lambda each: each.connections > 0)
-    assert await redis.exists("k")
-    assert await run.end("\n") == (0, "", "")
-    assert not await redis.exists("k")
 
 
 async def test_an_outage_longer_than_the_lease_is_a_loss(
@@ -202,32 +161,6 @@ async def test_the_lock_is_released_when_the_command_exits_but_a_child_lives_on(
         assert is_running(child)
     finally:
         kill_group(group)
-
-
-#: Forks twice, out of its group and session, as daemons do; prints the daemon's process id.
-DAEMON = """
-import os, time
-if os.fork() == 0:
-    os.setsid()
-    if os.fork() == 0:
-        print(os.getpid(), flush=True)
-        for fd in range(3):
-            os.close(fd)
-        time.sleep(600)
-else:
-    os.wait()
-"""
-
-
-async def test_a_daemon_outlives_the_lock(command_line: StartCommandLine, redis: Redis) -> None:
-    run = await command_line("run", "k", "--", sys.executable, "-c", DAEMON)
-    (daemon,) = await run.numbers()
-    try:
-        assert await run.end() == (0, "", "")
-        assert not await redis.exists("k")
-        assert is_running(daemon)
-    finally:
-        os.kill(daemon, signal.SIGKILL)
 
 
 async def test_the_command_of_a_run_that_is_killed_is_ended(

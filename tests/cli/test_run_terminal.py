@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from redis.asyncio import Redis
 
 from redisson_py import Redisson
 from tests.cli.processes import PATIENCE, is_running, is_stopped, parent_of, until_gone
-from tests.cli.screen import Screen
+from tests.cli.terminals import Terminal
 from tests.cli.test_run import waits_for_messages
 from tests.fixtures.redis_server import unavailable
 from tests.support.waiting import until, until_async
@@ -41,46 +42,52 @@ SLEEPS = (
 )
 PROMPT = r"\n\$ $"
 
-StartScreen = Callable[..., Screen]
+StartTerminal = Callable[..., Terminal]
 
 
 @pytest_asyncio.fixture
-async def screen(user_url: str) -> AsyncIterator[StartScreen]:
-    """Start the leader of a session in a terminal of its own: `screen("bash", "-i")`."""
-    screens: list[Screen] = []
+async def terminal(user_url: str) -> AsyncIterator[StartTerminal]:
+    """Start the leader of a session in a terminal of its own: `terminal("bash", "-i")`."""
+    with ExitStack() as stack:
 
-    def start(*command: str) -> Screen:
-        screens.append(Screen(user_url))
-        return screens[-1].start(command)
+        def start(*command: str) -> Terminal:
+            started = Terminal(
+                command,
+                (80, 24),
+                REDISSON_URL=user_url,
+                PS1="$ ",
+                TERM="dumb",
+                REDISSON_PY=f"{sys.executable} -m redisson_py",
+            )
+            stack.callback(started.close)
+            return started
 
-    yield start
-    for each in screens:
-        each.close()
+        yield start
 
 
 @pytest_asyncio.fixture
-async def shell(screen: StartScreen) -> Screen:
+async def shell(terminal: StartTerminal) -> Terminal:
     """An interactive shell."""
     if shutil.which("bash") is None:
         unavailable("there is no bash")
-    return screen("bash", "--norc", "--noprofile", "--noediting", "-i")
+    return terminal("bash", "--norc", "--noprofile", "--noediting", "-i")
 
 
 def shell_word(script: str) -> str:
     return "'" + script.replace("'", "'\\''") + "'"
 
 
-def run_in(shell: Screen, script: str, options: str = "", around: str = "{}") -> None:
+def run_in(shell: Terminal, script: str, options: str = "", around: str = "{}") -> None:
     """Type a run of a script."""
     command = f"$REDISSON_PY run k {options} -- sh -c {shell_word(script)}"
     shell.type(around.format(command) + "\n")
 
 
-async def pid_of(screen: Screen) -> int:
+async def pid_of(screen: Terminal) -> int:
     return int((await screen.shows(r"pid=(\d+)"))[1])
 
 
-async def test_the_command_has_the_terminal(shell: Screen) -> None:
+async def test_the_command_has_the_terminal(shell: Terminal) -> None:
     run_in(shell, REPEATS)
     command = await pid_of(shell)
     await until(lambda: shell.foreground == command, PATIENCE)
@@ -90,16 +97,7 @@ async def test_the_command_has_the_terminal(shell: Screen) -> None:
     await shell.shows("status=0")
 
 
-async def test_the_command_has_it_without_a_shell_too(screen: StartScreen) -> None:
-    run = screen(*RUN, "--", "sh", "-c", REPEATS)
-    await pid_of(run)
-    run.type("word\n")
-    await run.shows("<word>")
-    run.type("\n")
-    assert await run.status() == 0
-
-
-async def test_a_closed_input_is_no_terminal(shell: Screen, redis: Redis) -> None:
+async def test_a_closed_input_is_no_terminal(shell: Terminal, redis: Redis) -> None:
     run_in(shell, "exit 3", around="{} <&-")
     shell.type("echo status=$?\n")
     await shell.shows("status=3")
@@ -107,7 +105,7 @@ async def test_a_closed_input_is_no_terminal(shell: Screen, redis: Redis) -> Non
 
 
 async def test_in_a_pipeline_the_command_gets_the_terminal_when_it_reads_it(
-    shell: Screen,
+    shell: Terminal,
 ) -> None:
     run_in(shell, f"{{ {REPEATS}; }} </dev/tty", around="true | {} | cat")
     command = await pid_of(shell)
@@ -118,7 +116,7 @@ async def test_in_a_pipeline_the_command_gets_the_terminal_when_it_reads_it(
     await shell.shows("status=0")
 
 
-async def test_until_then_the_others_in_a_pipeline_have_it(shell: Screen) -> None:
+async def test_until_then_the_others_in_a_pipeline_have_it(shell: Terminal) -> None:
     reader = "sh -c 'echo ready; read word </dev/tty; echo \"<$word>\"'"
     run_in(shell, f"exec {sys.executable} -c {shell_word(SLEEPS)}", around=f"{{}} | {reader}")
     await pid_of(shell)
@@ -130,7 +128,7 @@ async def test_until_then_the_others_in_a_pipeline_have_it(shell: Screen) -> Non
     await shell.shows(f"status={128 + signal.SIGINT}")
 
 
-async def test_ctrl_c_interrupts_the_command_once(shell: Screen, redis: Redis) -> None:
+async def test_ctrl_c_interrupts_the_command_once(shell: Terminal, redis: Redis) -> None:
     run_in(shell, "trap 'echo interrupted' INT; echo pid=$$; read word; read word; exit 5")
     await pid_of(shell)
     shell.type(CTRL_C)
@@ -143,7 +141,7 @@ async def test_ctrl_c_interrupts_the_command_once(shell: Screen, redis: Redis) -
 
 @pytest.mark.parametrize("script", ["read word", "exec sleep 600"])
 async def test_ctrl_c_ends_a_script_that_runs_us(
-    shell: Screen, tmp_path: Path, script: str
+    shell: Terminal, tmp_path: Path, script: str
 ) -> None:
     file = tmp_path / "script"
     file.write_text(
@@ -163,7 +161,7 @@ async def test_ctrl_c_ends_a_script_that_runs_us(
 
 
 async def test_ctrl_c_ends_a_loop_that_waits_for_the_lock(
-    shell: Screen, client: Redisson, tmp_path: Path
+    shell: Terminal, client: Redisson, tmp_path: Path
 ) -> None:
     file = tmp_path / "script"
     file.write_text("$REDISSON_PY run k -- echo ran\necho went on\n")
@@ -177,7 +175,7 @@ async def test_ctrl_c_ends_a_loop_that_waits_for_the_lock(
     assert "went on" not in shell.text
 
 
-async def test_ctrl_z_stops_it_all_and_fg_continues_it(shell: Screen, redis: Redis) -> None:
+async def test_ctrl_z_stops_it_all_and_fg_continues_it(shell: Terminal, redis: Redis) -> None:
     run_in(shell, REPEATS)
     command = await pid_of(shell)
     shell.type("first\n")
@@ -193,25 +191,7 @@ async def test_ctrl_z_stops_it_all_and_fg_continues_it(shell: Screen, redis: Red
     await shell.shows("status=0")
 
 
-async def test_bg_continues_a_command_that_does_not_need_the_terminal(
-    shell: Screen, tmp_path: Path
-) -> None:
-    go = tmp_path / "go"
-    os.mkfifo(go)
-    # No loop of forks: a shell that forks by vfork cannot be stopped in between.
-    run_in(shell, f"echo pid=$$; read word <{go}; echo done-$((40 + 2))")
-    command = await pid_of(shell)
-    await until(lambda: shell.foreground == command, PATIENCE)
-    shell.type(CTRL_Z)
-    await shell.shows("Stopped")
-    shell.type("bg\n")
-    go.write_text("word\n")
-    await shell.shows("done-42")
-    shell.type("wait %1; echo status=$?\n")
-    await shell.shows("status=0")
-
-
-async def test_a_run_in_the_background_stops_when_it_reads_the_terminal(shell: Screen) -> None:
+async def test_a_run_in_the_background_stops_when_it_reads_the_terminal(shell: Terminal) -> None:
     run_in(shell, REPEATS, around="{} &")
     command = await pid_of(shell)
     await until(lambda: is_stopped(command) and is_stopped(parent_of(command)), PATIENCE)
@@ -225,7 +205,7 @@ async def test_a_run_in_the_background_stops_when_it_reads_the_terminal(shell: S
 
 
 async def test_a_command_whose_lock_was_lost_while_it_was_stopped_does_not_go_on(
-    shell: Screen, client: Redisson
+    shell: Terminal, client: Redisson
 ) -> None:
     shell.type(f"$REDISSON_PY run k --lease 3 -- {sys.executable} -c {shell_word(COUNTS)}\n")
     command = await pid_of(shell)
@@ -243,8 +223,8 @@ async def test_a_command_whose_lock_was_lost_while_it_was_stopped_does_not_go_on
     assert not is_running(command)
 
 
-async def test_where_nobody_can_continue_it_ctrl_z_does_nothing(screen: StartScreen) -> None:
-    run = screen(*RUN, "--", "sh", "-c", REPEATS)
+async def test_where_nobody_can_continue_it_ctrl_z_does_nothing(terminal: StartTerminal) -> None:
+    run = terminal(*RUN, "--", "sh", "-c", REPEATS)
     await pid_of(run)
     run.type("first\n")
     await run.shows("<first>")
@@ -252,11 +232,11 @@ async def test_where_nobody_can_continue_it_ctrl_z_does_nothing(screen: StartScr
     run.type("word\n")
     await run.shows("<word>")
     run.type("\n")
-    assert await run.status() == 0
+    assert await run.ends() == 0
 
 
 async def test_the_terminal_is_as_it_was_when_the_command_was_killed(
-    shell: Screen, client: Redisson
+    shell: Terminal, client: Redisson
 ) -> None:
     run_in(shell, "stty -echo; echo pid=$$; trap '' TERM; read word", "--lease 3 --grace 0")
     command = await pid_of(shell)
@@ -267,9 +247,9 @@ async def test_the_terminal_is_as_it_was_when_the_command_was_killed(
     await until_gone(command)
 
 
-async def test_a_hang_up_ends_command_and_run(screen: StartScreen, redis: Redis) -> None:
-    run = screen(*RUN, "--", "sh", "-c", REPEATS)
+async def test_a_hang_up_ends_command_and_run(terminal: StartTerminal, redis: Redis) -> None:
+    run = terminal(*RUN, "--", "sh", "-c", REPEATS)
     command = await pid_of(run)
     os.killpg(command, signal.SIGHUP)
-    assert await run.status() == 128 + signal.SIGHUP
+    assert await run.ends() == 128 + signal.SIGHUP
     assert not await redis.exists("k")

@@ -20,8 +20,7 @@ from tests.cli.holding import KINDS, WAITED_FOR, documents, one_of_each
 from tests.cli.processes import is_stopped
 from tests.cli.terminals import on_terminal, run
 from tests.fixtures.client import ClientFactory
-from tests.support.command_line import invoke
-from tests.support.waiting import until, until_async
+from tests.support.waiting import until
 
 Looks = Callable[[Callable[[dict[str, Any]], object]], Any]
 
@@ -150,17 +149,6 @@ async def test_it_sends_at_most_the_commands_that_it_promises(
     assert after > before
 
 
-async def test_it_subscribes_to_nothing(
-    server_url: str, clients: ClientFactory, redis: Redis
-) -> None:
-    async with clients().get_lock("k"), looks("--interval", "0.1", "--url", server_url) as look:
-        seen = await look(lambda it: "k" in rows(it) and it["releases_per_second"] is not None)
-        assert rows(seen)["k"]["listeners"] == 0
-        assert await redis.pubsub_numpat() == 0
-        channel = "redisson_lock__channel:{k}"
-        assert await redis.pubsub_numsub(channel) == [(channel.encode(), 0)]
-
-
 async def test_a_server_that_goes_away_is_shown_and_comes_back(
     own_server: EmbeddedServer, clients: ClientFactory
 ) -> None:
@@ -207,11 +195,11 @@ async def test_the_terminal_is_as_before_whatever_ends_it(
 ) -> None:
     async with clients(client_name="checkout").get_lock("orders"):
         with on_terminal("top", "--interval", "0.1", "--url", server_url) as terminal:
-            await terminal.until_shown("orders")
+            await terminal.shows("orders")
             assert not terminal.is_as_before
             match ending:
                 case "q" | "Ctrl-C":
-                    terminal.press({"q": "q", "Ctrl-C": "\x03"}[ending])
+                    terminal.type({"q": "q", "Ctrl-C": "\x03"}[ending])
                 case _:
                     terminal.process.send_signal(signal.Signals[ending])
             status = await terminal.ends()
@@ -230,8 +218,8 @@ async def test_a_stopped_top_leaves_the_terminal_to_the_shell(
 ) -> None:
     async with clients().get_lock("orders"):
         with on_terminal("top", "--interval", "0.1", "--url", server_url) as terminal:
-            await terminal.until_shown("orders")
-            terminal.press("\x1a")
+            await terminal.shows("orders")
+            terminal.type("\x1a")
             await until(
                 lambda: (
                     (terminal.read(), is_stopped(terminal.process.pid))[1] and terminal.is_as_before
@@ -243,7 +231,7 @@ async def test_a_stopped_top_leaves_the_terminal_to_the_shell(
             terminal.process.send_signal(signal.SIGCONT)
             await until(lambda: len(terminal.frames) > shown + 1, 30)
             assert not terminal.is_as_before
-            terminal.press("q")
+            terminal.type("q")
             assert await terminal.ends() == 0
             assert terminal.is_as_before
 
@@ -251,9 +239,9 @@ async def test_a_stopped_top_leaves_the_terminal_to_the_shell(
 async def test_a_dumb_terminal_gets_plain_lines(server_url: str, clients: ClientFactory) -> None:
     async with clients().get_lock("orders"):
         with on_terminal("top", "--interval", "0.1", "--url", server_url, TERM="dumb") as terminal:
-            await terminal.until_shown("orders")
+            await terminal.shows("orders")
             assert b"\x1b" not in terminal.shown
-            terminal.press("\x03")
+            terminal.type("\x03")
             assert await terminal.ends() == 130
 
 
@@ -265,10 +253,10 @@ async def test_it_fits_any_terminal(
     client = clients()
     leases = [await client.get_lock(name).acquire() for name in names]
     with on_terminal(
-        "top", "--interval", "0.1", "--url", server_url, width=width, height=height
+        "top", "--interval", "0.1", "--url", server_url, size=(width, height)
     ) as terminal:
-        await terminal.until_shown("12 held")
-        terminal.press("q")
+        await terminal.shows("12 held")
+        terminal.type("q")
         assert await terminal.ends() == 0
         # The last one is followed by what ends the screen.
         frames = terminal.frames[:-1]
@@ -284,9 +272,9 @@ async def test_keys_and_signals_end_it_while_the_server_is_silent(
     own_server: EmbeddedServer,
 ) -> None:
     with on_terminal("top", "--interval", "0.1", "--url", own_server.url) as terminal:
-        await terminal.until_shown("nothing is held")
+        await terminal.shows("nothing is held")
         await own_server.pause()
-        terminal.press("q")
+        terminal.type("q")
         assert await terminal.ends() == 0
         assert terminal.is_as_before
     await own_server.resume()
@@ -305,23 +293,6 @@ async def test_a_missing_permission_ends_it_and_the_terminal_is_as_before(
     assert b"Traceback" not in terminal.shown
 
 
-async def test_plain_lines_where_there_is_no_terminal(
-    server_url: str, clients: ClientFactory
-) -> None:
-    async with clients().get_lock("orders"):
-        process = await asyncio.create_subprocess_exec(
-            *[sys.executable, "-m", "redisson_py", "top", "--interval", "0.1", "--url", server_url],
-            stdout=subprocess.PIPE,
-        )
-        assert process.stdout is not None
-        async with asyncio.timeout(30):
-            while not (line := await process.stdout.readline()).startswith(b"orders"):
-                assert b"\x1b" not in line
-                assert line
-        process.terminate()
-        await process.communicate()
-
-
 async def test_a_pipe_that_closes_ends_it(server_url: str) -> None:
     process = await asyncio.create_subprocess_exec(
         *[sys.executable, "-m", "redisson_py", "top", "--interval", "0.1", "--url", server_url],
@@ -336,24 +307,3 @@ async def test_a_pipe_that_closes_ends_it(server_url: str) -> None:
         said = await process.stderr.read()
         await process.wait()
     assert b"Traceback" not in said
-
-
-@pytest.mark.parametrize(
-    "option", ["--interval=0", "--interval=nan", "--limit=0", "--rate=1", "--rate=nan"]
-)
-def test_bad_input_is_refused_before_anything_connects(option: str) -> None:
-    assert invoke("top", option, "--url", "redis://127.0.0.1:1").exit_code == 2
-
-
-async def test_a_queue_is_watched_while_nobody_holds(server_url: str, redis: Redis) -> None:
-    owner = "12345678-1234-4321-8765-1234567890ab:47"
-    await redis.rpush("redisson_lock_queue:{q}", owner)
-    await redis.zadd("redisson_lock_timeout:{q}", {owner: 9e12})
-    for key in ("redisson_lock_queue:{q}", "redisson_lock_timeout:{q}"):
-        await redis.pexpire(key, 60_000)
-
-    async def found() -> bool:
-        look = await documents("top", "--once", "--url", server_url)
-        return [row["waiters_total"] for row in look["rows"]] == [1]
-
-    await until_async(found)

@@ -6,18 +6,15 @@ import asyncio
 import os
 import re
 import socket
-from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-from redisson_py.testing import EmbeddedServer
 from tests.cli.holding import documents, inspected, one_of_each
 from tests.cli.terminals import run
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.redis_server import PASSWORD, documented_rules, url_of_user
 from tests.support.waiting import until_async
 
 #: A client that nobody has.
@@ -99,36 +96,39 @@ async def test_a_queue_at_a_key_of_another_type_is_no_lock(server_url: str, redi
     assert listed == {}
 
 
-@pytest.mark.parametrize("kind", ["lock", "fenced_lock"])
-async def test_the_documented_permissions_are_enough_to_wait_and_to_look(
-    kind: str, own_server: EmbeddedServer
+@pytest.mark.parametrize("kind", ["semaphore", "permit-expirable-semaphore"])
+async def test_who_waits_for_permits(
+    kind: str, client: Redisson, clients: ClientFactory, server_url: str
 ) -> None:
-    """Each client has a key of a queue, and a channel of its own on which it is called."""
-    for user, options in (("app", []), ("op", ["--operator"])):
-        rules = documented_rules("svc:", *options)
-        await own_server.execute("ACL", "SETUSER", user, "on", f">{PASSWORD}", *rules)
-    app, op = (url_of_user(own_server.url, user) for user in ("app", "op"))
-    holder, *waiters = (Redisson.from_url(app, prefix="svc:") for _ in range(4))
-    locks = [getattr(client, f"get_{kind}")("k") for client in (holder, *waiters)]
-    async with AsyncExitStack() as stack:
-        for client in (holder, *waiters):
-            await stack.enter_async_context(client)
-        lease = await locks[0].acquire()
-        tasks = [asyncio.create_task(lock.acquire()) for lock in locks[1:]]
+    def semaphore(of: Redisson) -> Any:
+        if kind == "semaphore":
+            return of.get_semaphore("semaphore", 1)
+        return of.get_permit_expirable_semaphore("semaphore", 1)
 
-        async def all_wait() -> bool:
-            return len((await locks[0].inspect()).waiters) == len(waiters)
+    waiters = [clients(client_name=f"billing-{number}") for number in range(3)]
+    async with await semaphore(client).acquire():
+        tasks = []
+        for place, waiter in enumerate(waiters, 1):
+            tasks.append(asyncio.create_task(semaphore(waiter).acquire()))
 
-        await until_async(all_wait)
-        (found,) = await inspected(op, "k", "--prefix", "svc:")
-        await lease.release()
-        leases = []
-        for task in asyncio.as_completed(tasks):
-            leases.append(await task)
-            await leases[-1].release()
-        assert all(client.statistics().wake_ups for client in waiters)
-    assert {each["owner"] for each in found["waiters"]} == {client.id for client in waiters}
-    assert {each["pid"] for each in found["waiters"]} == {os.getpid()}
-    refused: list[Any] = await own_server.execute("ACL", "LOG")
-    # redis-py, with which the test asks, says who it is.
-    assert {each[each.index("object") + 1] for each in refused} <= {"client|setinfo"}
+            async def waits(count: int = place) -> bool:
+                return len((await semaphore(client).inspect()).waiting) == count
+
+            await until_async(waits)
+        snapshot = await semaphore(client).inspect()
+        (found,) = await inspected(server_url, "semaphore")
+        listed = (await rows(server_url))["semaphore"]
+        text = (await run("inspect", "semaphore", "--url", server_url)).stdout
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    here = (socket.gethostname(), os.getpid())
+    assert [(each.owner, each.client_name, each.host, each.pid) for each in snapshot.waiting] == [
+        (waiter.id, f"billing-{number}", *here) for number, waiter in enumerate(waiters)
+    ]
+    assert all(each.waited is not None and each.called is None for each in snapshot.waiting)
+    for each in (found, *listed):
+        assert each["kind"] == kind
+        assert [waiter["owner"] for waiter in each["waiters"]] == [one.id for one in waiters]
+        assert (each["waiters_total"], each["holders_total"]) == (3, 1)
+    assert f"waits     1. {waiters[0].id} (billing-0 on " in text

@@ -56,6 +56,8 @@ async def test_a_lock_is_given_back_hold_by_hold(
     await renewed_at_once(client)
     await outer.extend(60)
     await outer.release()
+    with pytest.raises(ScriptError, match=FULL):
+        await lock.acquire()
     assert await admin.exists("k") == 0
     await admin.config_set("maxmemory", 0)
     await lock.acquire()

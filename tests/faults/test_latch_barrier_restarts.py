@@ -39,21 +39,6 @@ async def _waiting_at(barrier: CyclicBarrier, count: int) -> bool:
     return await barrier.n_waiting() == count
 
 
-async def test_a_cut_connection_and_forgotten_scripts_are_nothing_to_it(
-    barrier: CyclicBarrier, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
-) -> None:
-    link = await proxy()
-    far = clients(link.url)
-    waiting = [asyncio.create_task(get_barrier(far).wait()) for _ in range(2)]
-    await until_async(lambda: _waiting_at(barrier, 2))
-    await until_listening(far)
-    await redis.script_flush()
-    link.cut()
-    await until_listening(far)
-    assert await barrier.wait() == 2
-    assert sorted(await asyncio.gather(*waiting)) == [0, 1]
-
-
 async def test_a_release_while_it_was_cut_off_is_not_missed(
     client: Redisson, clients: ClientFactory, proxy: ProxyFactory
 ) -> None:
@@ -106,23 +91,6 @@ async def test_a_restart_that_loses_data_breaks_the_barrier_for_waiters(
     await own_server.restart(keep_data=False)
     await assert_broken(waiting, within=PROMPTLY)
     await assert_works(get_barrier(other))
-
-
-async def test_waiters_for_a_latch_survive_a_restart_that_keeps_data(
-    clients: ClientFactory, server_factory: ServerFactory
-) -> None:
-    server = await server_factory(appendonly=True)
-    one, other = clients(server.url), clients(server.url)
-    latch = get_latch(other)
-    await latch.try_set_count(1)
-    waiting = [asyncio.create_task(get_latch(one).wait()) for _ in range(3)]
-    await until_listening(one)
-    await server.restart(keep_data=True)
-    await until_listening(one)
-    assert not any(task.done() for task in waiting)
-    assert await latch.count_down() == 0
-    async with asyncio.timeout(PROMPTLY):
-        await asyncio.gather(*waiting)
 
 
 async def test_waiters_for_a_latch_that_the_server_forgot_are_let_go(

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, Redisson
 from redisson_py.locks.lock import ServerLock
 from redisson_py.testing import FaultProxy
-from tests.faults.losses import LOSSES, Loss, cut
+from tests.faults.losses import LOSSES, Loss
 from tests.fixtures.client import ClientFactory
 from tests.support.kinds import Kind
 from tests.support.lost_reply_calls import (
@@ -24,7 +24,7 @@ from tests.support.lost_reply_calls import (
     notice_soon,
 )
 from tests.support.streams import answered
-from tests.support.waiting import until_listening, until_waiting
+from tests.support.waiting import until_listening
 
 pytestmark = [pytest.mark.also("cluster", "sentinel", "cluster+sync"), pytest.mark.heart]
 
@@ -142,20 +142,6 @@ async def test_a_repetition_harms_no_newer_hold(
     await newer.release()
 
 
-async def test_final_release_asked_twice_lets_a_waiter_be(
-    far: Redisson, link: FaultProxy, client: Redisson
-) -> None:
-    lease = await far.get_lock("k").acquire()
-    waiting = asyncio.create_task(client.get_lock("k").acquire(timeout=30))
-    await until_waiting(client, 1)
-    async with cut(link):
-        await lease.release()
-    gained = await waiting
-    assert await client.get_lock("k").locked()
-    gained.check()
-    await gained.release()
-
-
 # Two connections say nothing of the order.
 @pytest.mark.usefixtures("unsynced")
 @pytest.mark.parametrize("held", [False, True], ids=["free", "held by another"])
@@ -183,15 +169,3 @@ async def test_force_release_asked_twice_agrees_with_a_grant_in_between(
     if older is not None:
         with pytest.raises(LeaseLostError):
             await older.release()
-
-
-async def test_every_call_of_a_long_run(far: Redisson, link: FaultProxy) -> None:
-    lock = far.get_lock("k")
-    for number in range(60):
-        link.cut_after_execution(b"EVALSHA", times=1 + number % 3)
-        async with lock:
-            async with lock:
-                assert await lock.hold_count() == 2
-            assert await lock.hold_count() == 1
-        assert not await lock.locked()
-    assert link.triggered >= 100

@@ -251,16 +251,6 @@ async def test_a_look_at_the_end_that_is_repeated_tells_the_same(
     assert not await barrier.broken()
 
 
-async def test_rounds_with_every_kind_of_loss(
-    far: Redisson, link: FaultProxy, barrier: CyclicBarrier
-) -> None:
-    mine = get_barrier(far, parties=2)
-    for number in range(30):
-        link.cut_after_execution(b"EVALSHA", times=1 + number % 3)
-        assert sorted(await asyncio.gather(mine.wait(10), barrier.wait(10))) == [0, 1]
-    assert link.triggered >= 30
-
-
 async def test_leaving_repeated_breaks_it_once(
     far: Redisson, link: FaultProxy, barrier: CyclicBarrier
 ) -> None:

@@ -269,21 +269,3 @@ async def test_the_effect_is_exactly_once(
     assert await side.held() == 0
     assert await side.available() == use.total
     assert far.statistics().connections >= 2
-
-
-@pytest.mark.parametrize("expirable", [False, True], ids=["plain", "with ids"])
-async def test_every_call_of_a_long_run(
-    expirable: bool, far: Redisson, link: FaultProxy, redis: Redis
-) -> None:
-    side = _Side(far, redis, expirable=expirable)
-    assert await side.semaphore.try_set_permits(TOTAL)
-    for number in range(40):
-        link.cut_after_execution(b"EVALSHA", times=1 + number % 3)
-        permits = [*await side.take(1), *await side.take(2)]
-        await side.semaphore.add_permits(1)
-        for permit in permits:
-            await permit.release()
-        await side.semaphore.add_permits(-1)
-    assert await side.held() == 0
-    assert await side.available() == TOTAL
-    assert link.triggered >= 70

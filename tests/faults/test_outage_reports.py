@@ -86,20 +86,6 @@ async def test_an_outage_is_one_warning_and_one_line_when_it_is_over(
     assert len(told.of(ConnectionLostEvent)) == len(told.of(ConnectionRestoredEvent)) == 2
 
 
-async def test_a_killed_server(
-    clients: ClientFactory, own_server: EmbeddedServer, told: Recorder, records: Records
-) -> None:
-    client = clients(own_server.url, listener=told)
-    await answered(client)
-    await own_server.kill()
-    await until(lambda: told.events)
-    await own_server.start()
-    await answered(client)
-    assert told.story == ["connection lost", "connection restored"]
-    assert [line.split()[0] for line in records()] == ["WARNING", "INFO"]
-    assert client.statistics().connections == 2
-
-
 async def test_a_connection_that_says_nothing_any_more(
     clients: ClientFactory, proxy: ProxyFactory, told: Recorder, records: Records
 ) -> None:

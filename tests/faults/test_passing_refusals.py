@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from redisson_py import ConnectionLostError, NotHeldError, Redisson, ReleaseFailedError, ScriptError
+from redisson_py import ConnectionLostError, NotHeldError, Redisson, ReleaseFailedError
 from redisson_py._stream.refused_calls import RefusedCalls
 from redisson_py._time import now
 from redisson_py.testing import EmbeddedServer, FaultProxy
@@ -225,21 +225,3 @@ async def test_a_slow_server_is_not_taken_for_one_that_serves_again(
         link.release_held()
     for task in tasks:
         await (await task).release()
-
-
-async def test_the_text_of_a_second_release_is_true(
-    clients: ClientFactory, own_server: EmbeddedServer
-) -> None:
-    client = clients(own_server.url)
-    async with unable_to_save(own_server) as admin:
-        await admin.config_set("save", "")
-        released, refused = [await client.get_lock(name).acquire() for name in ("a", "b")]
-        await released.release()
-        with pytest.raises(NotHeldError, match="was already released"):
-            await released.release()
-        await admin.acl_setuser("default", enabled=True, commands=["-publish"])
-        with pytest.raises(ScriptError, match=r"publish|can't run"):
-            await refused.release()
-        with pytest.raises(NotHeldError, match=r"cannot be released again: the server refused"):
-            await refused.release()
-        await admin.acl_setuser("default", enabled=True, commands=["+publish"])

@@ -1,13 +1,10 @@
-"""This process, its clocks and blocks, messages, and credentials."""
+"""This process, its clocks and blocks, messages, credentials, and numbers of permits."""
 
 from __future__ import annotations
 
 import asyncio
-import signal
-import sys
 import time
-from asyncio.subprocess import PIPE
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
@@ -78,40 +75,6 @@ async def test_watchdog_that_fails_is_loud_and_the_lease_is_lost_in_time(
     assert errors
 
 
-async def test_interrupted_process_gives_its_lock_back(
-    clients: ClientFactory, server_url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    set_safety_poll(monkeypatch, 60)
-    command = ["-m", "tests.support.holding_process", server_url, "60"]
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, *command, stdout=PIPE, stderr=PIPE
-    )
-    try:
-        assert process.stdout is not None
-        assert (await process.stdout.readline()).startswith(b"held")
-        client = clients()
-        waiting = asyncio.create_task(client.get_lock("k").acquire(timeout=30))
-        await until_listening(client)
-        process.send_signal(signal.SIGINT)
-        # Long before the lease, and the safety poll, are over.
-        async with asyncio.timeout(20):
-            await (await waiting).release()
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
-
-
-def test_without_an_event_loop_of_asyncio_it_is_refused() -> None:
-    client = Redisson.from_url("redis://127.0.0.1:1")
-    calls: list[Callable[[], object]] = [client.ping, client.get_lock("k").acquire]
-    for call in calls:
-        # As another library's loop would begin it.
-        with pytest.raises(RuntimeError, match="needs a running event loop: call this inside"):
-            call().send(None)  # type: ignore[attr-defined]
-    assert client._root is None
-
-
 # Blocks and leases.
 
 
@@ -128,17 +91,6 @@ async def test_error_of_the_body_is_not_masked_by_a_release_that_fails(
             raise ZeroDivisionError
     (note,) = caught.value.__notes__
     assert note.startswith(ReleaseFailedError.__name__)
-
-
-async def test_hold_is_renewed_during_and_after_a_re_entry(clients: ClientFactory) -> None:
-    client = clients(lease_time=6)
-    lock = client.get_lock("k")
-    async with lock as outer:
-        async with lock:
-            await renewed(client, 1)
-        await renewed(client, 1)
-        assert not outer.lost
-        assert await lock.hold_count() == 1
 
 
 # Messages.
@@ -243,3 +195,30 @@ async def test_new_password_is_asked_of_the_provider_and_the_lease_is_kept(
 async def set_user(admin: Redis, *rules: str) -> None:
     """Change what the user `app` may do."""
     await admin.execute_command("ACL", "SETUSER", "app", *rules)  # type: ignore[no-untyped-call]  # redis-py's
+
+
+# Numbers of permits.
+
+
+@pytest.mark.parametrize("make", ["get_semaphore", "get_permit_expirable_semaphore"])
+@pytest.mark.parametrize(
+    ("number", "error"),
+    [
+        (-1, ValueError),
+        (2**63, ValueError),
+        (True, TypeError),
+        (1.0, TypeError),
+        ("1", TypeError),
+    ],
+)
+async def test_bad_numbers_of_permits_are_refused_before_anything_is_sent(
+    make: str, number: Any, error: type[Exception], client: Redisson
+) -> None:
+    semaphore = getattr(client, make)("semaphore")
+    calls = [getattr(semaphore, "acquire_many", semaphore.acquire), semaphore.try_set_permits]
+    if number != -1:
+        calls.append(semaphore.add_permits)
+    for call in calls:
+        with pytest.raises(error):
+            await call(number)
+    assert client.statistics().commands_sent == 0

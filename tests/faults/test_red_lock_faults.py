@@ -95,24 +95,6 @@ async def test_first_use_with_a_server_that_was_never_there(fleet: Fleet) -> Non
     await fleet.servers[2].start()
 
 
-async def test_slow_server_does_not_slow_others_and_joins(fleet: Fleet) -> None:
-    async with FaultProxy.in_front_of(fleet.servers[0].url) as proxy:
-        lock = await warm(behind(fleet, proxy, lease_time=100))
-        proxy.hold()
-        async with lock as lease:
-            assert await fleet.held() == 2
-            assert len(lease._members) == 2  # type: ignore[attr-defined]
-            proxy.delay(0.05)
-            proxy.release_held()
-            await until(lambda: len(lease._members) == 3)  # type: ignore[attr-defined]
-        async with lock:
-            pass
-        await until_executed(lock)
-        assert await fleet.held() == 0
-        proxy.pass_through()
-        await close(fleet)
-
-
 def behind(fleet: Fleet, *proxies: FaultProxy, lease_time: float) -> RedLock:
     """Return a lock whose first servers are reached by proxies."""
     clients = fleet.clients(3, lease_time=lease_time)

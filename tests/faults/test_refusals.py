@@ -8,7 +8,7 @@ and nobody floods the server with questions or connections meanwhile.
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 
 import pytest
 from redis.asyncio import Redis
@@ -18,17 +18,14 @@ from redisson_py import (
     AcquireTimeoutError,
     ConnectionLostError,
     Redisson,
-    ScriptError,
 )
-from redisson_py._commands.wakes import lock_wakes
 from redisson_py._time import now
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
 from tests.fixtures.redis_server import ServerFactory
 from tests.support.busy_server import busy_with_a_script, is_busy
-from tests.support.kinds import KINDS
-from tests.support.waiting import until, until_async, until_listening, until_waiting
+from tests.support.waiting import until_async, until_listening
 
 #: Names asked for at once.
 NAMES = 100
@@ -141,30 +138,6 @@ async def test_server_busy_with_a_script_is_waited_for(
     traffic.check(2 * NAMES, measured)
 
 
-async def test_a_busy_server_refuses_subscriptions_only_for_now(
-    clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
-) -> None:
-    client, channel = clients(own_server.url), b"redisson_lock__channel:{k}"
-    lease = await client.get_lock("k").acquire()
-
-    async def subscribers_are(count: int) -> bool:
-        return bool(await admin.pubsub_numsub(channel) == [(channel, count)])
-
-    with ExitStack() as waiting:
-        async with busy_with_a_script(own_server):
-            sleeper = waiting.enter_context(client._context.bus.listen(channel, lock_wakes))
-            await until_listening(client)
-        # A release may have been missed: the sleeper is to ask again.
-        await sleeper.wait(None)
-        await until_async(lambda: subscribers_are(1))
-        sleeper.arm()
-        await lease.release()
-        await sleeper.wait(None)
-    async with busy_with_a_script(own_server):
-        await until(lambda: not client._table.channels)
-    await until_async(lambda: subscribers_are(0))
-
-
 async def test_demoted_server_is_waited_for_without_a_storm(
     clients: ClientFactory, own_server: EmbeddedServer, admin: Redis, measured: Measured
 ) -> None:
@@ -203,32 +176,3 @@ async def test_full_house_keeps_newcomers_waiting_and_nobody_else(
     await admin.config_set("maxclients", 100)
     await (await waiting).release()
     assert guest.statistics().connections == 1
-
-
-@pytest.mark.parametrize("kind", ["lock", "fenced_lock"])
-async def test_full_server_grants_nothing_but_gives_back_and_renews(
-    kind: str, clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
-) -> None:
-    client, waiter = clients(own_server.url, lease_time=3), clients(own_server.url)
-    lock, other_lock = (KINDS[kind].make([each], "k", 1) for each in (client, waiter))
-    await admin.config_set("maxmemory-policy", "noeviction")
-    lease = await lock.acquire()
-    next_here = asyncio.create_task(lock.acquire(timeout=30))
-    elsewhere = asyncio.create_task(other_lock.acquire(timeout=30))
-    await until_waiting(client, 1)
-    await until_listening(waiter)
-    await admin.config_set("maxmemory", 1)
-    with pytest.raises(ScriptError, match=r"OOM|maxmemory"):
-        await client.get_lock("vain 1").acquire()
-    assert await nothing_taken(admin)
-    renewals = client.statistics().renewals
-    await until(lambda: client.statistics().renewals > renewals)
-    # By now the turn is over: released for real, and who asks next is refused.
-    await lease.release()
-    for waiting in (next_here, elsewhere):
-        with pytest.raises(ScriptError, match=r"OOM|maxmemory"):
-            await waiting
-    assert not await lock.locked()
-    await admin.config_set("maxmemory", 0)
-    async with lock:
-        pass

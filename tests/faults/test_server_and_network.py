@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import socket
-import ssl
-import subprocess
 from itertools import pairwise
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import AcquireTimeoutError, BackendError, ConnectionLostError
-from redisson_py._dialect import Dialect
+from redisson_py import AcquireTimeoutError, ConnectionLostError
 from redisson_py._options import LONGEST_COMMAND_TIMEOUT
-from redisson_py._scripts import source
-from redisson_py._scripts.source import Script
 from redisson_py._stream.retry import pause_before
 from redisson_py.errors import LeaseLostError
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.redis_server import ProxyFactory, ServerFactory
-from tests.support.certificates import Certificates, make_certificates
+from tests.fixtures.redis_server import ProxyFactory
 from tests.support.leases import assert_ends_in_time, renew_now
 from tests.support.sick_server import unable_to_save
 from tests.support.stragglers import Stragglers
@@ -105,78 +97,7 @@ def test_pauses_before_another_attempt_grow_are_bounded_and_differ() -> None:
     assert min(means[7:]) > 10 * means[0]
 
 
-FUNCTION = re.compile(r"^local function (\w+)\(([\w, ]+)\)\n(.*?)^end$", re.MULTILINE | re.DOTALL)
-#: The only keys that are built, and what from: those of a reader's leases, and their index.
-BUILT = re.compile(
-    r"(\w+) = (?:reader_key|readers_index)\(|for _, (\w+) in ipairs\(reader_holds\)|(reader_key)\("
-)
-#: The short ways build them without a function.
-TAG = re.compile(
-    r"tag = '\{' .. lock .. '\}'\n *if string.find\(lock, '\{', 1, true\) then\n *tag = lock\n"
-)
-SHORT = re.compile(r"tag \.\. (?:':' \.\. owner \.\. ':rwlock_timeout:1'|':redisson_py:readers')")
-
-NAMED = re.compile(r"^ +local ([\w, ]+) = (?:KEYS\[[^\]]+\](?:, )?)+$", re.MULTILINE)
-
-
-def scopes(script: Script) -> list[tuple[str, set[str]]]:
-    """Return the text of a script, and of each function in it, with its names of keys."""
-    text = script.wordings[Dialect.PLAIN].text
-    functions = FUNCTION.findall(text)
-    main = FUNCTION.sub("", text)
-    main = SHORT.sub("reader_key(lock)", main) if TAG.search(main) else main
-    bodies = {"": main} | {name: body for name, _, body in functions}
-    keys = {"": {name.removesuffix("...") for name in script.keys}}
-    # In a batch each key is called by its name in the loop, and so are those that go with it.
-    keys[""] |= set(re.findall(r"for \w+, (\w+) in ipairs\(KEYS\)", bodies[""]))
-    keys[""] |= {name for names in NAMED.findall(bodies[""]) for name in names.split(", ")}
-    # Functions call each other, so one look at each is not enough.
-    for name, parameters, _ in functions * len(functions):
-        calls = [
-            (found.split(", "), keys.get(caller, set()) | {"nil"})
-            for caller, body in bodies.items()
-            for found in re.findall(rf"\b{name}\(([\w., ]*)", body)
-        ]
-        keys[name] = {
-            parameter
-            for place, parameter in enumerate(parameters.split(", "))
-            if all(known.issuperset(values[place : place + 1]) for values, known in calls)
-        }
-    return [(body, keys[name]) for name, body in bodies.items()]
-
-
-def test_scripts_touch_no_key_but_those_declared() -> None:
-    for script in source.load_all():
-        for body, keys in scopes(script):
-            if script.name.startswith(("read_", "write_")):
-                assert keys.issuperset(re.findall(r"\b(?:reader_keys?|readers_index)\((\w+)", body))
-                keys |= {name for names in BUILT.findall(body) for name in names}
-            calls = re.findall(r"redis\.p?call\(\s*'([A-Z]+)'(?:, ([\w, ]+))?", body)
-            for command, rest in calls:
-                if command not in ("PUBLISH", "TIME"):
-                    words = rest.split(", ")
-                    touched = words if command in ("EXISTS", "DEL") else words[:1]
-                    assert keys.issuperset(touched), (script.name, command, touched)
-
-
 # The server.
-
-
-async def test_killed_server_that_syncs_its_log_keeps_the_lease(
-    clients: ClientFactory, server_factory: ServerFactory
-) -> None:
-    server = await server_factory(appendonly=True, config={"appendfsync": "always"})
-    lock = clients(server.url).get_lock("k")
-    async with lock.hold(lease_time=40):
-        before = await lock.remaining()
-        await server.kill()
-        await server.start()
-        after = await lock.remaining()
-        assert before is not None
-        assert after is not None
-        assert 0 < after <= before <= 40
-        assert await lock.hold_count() == 1
-    assert not await lock.locked()
 
 
 async def test_writes_that_are_paused_are_waited_for(
@@ -337,32 +258,6 @@ async def test_name_of_the_server_is_looked_up_at_every_connection(
         assert await client.get_lock("k").owned()
         assert not lease.lost
     assert [link.accepted for link in links] == [1, 1]
-
-
-def make_expired(made: Certificates) -> None:
-    """Sign the server's certificate again, for no time at all."""
-    sign = "openssl x509 -req -in server.csr -days 0 -extfile ext -CA ca.pem -CAkey ca.key"
-    command = [*sign.split(), "-set_serial", "2", "-out", str(made.certificate)]
-    subprocess.run(command, cwd=made.key.parent, check=True, capture_output=True, timeout=30)
-
-
-async def test_certificate_that_has_expired_is_an_error_at_once(
-    clients: ClientFactory, tmp_path: Path
-) -> None:
-    made = make_certificates(tmp_path / "old", "IP:127.0.0.1")
-    make_expired(made)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(made.certificate, made.key)
-    async with await asyncio.start_server(
-        lambda _, writer: writer.close(), "127.0.0.1", 0, ssl=context
-    ) as server:
-        port = server.sockets[0].getsockname()[1]
-        client = clients(f"rediss://127.0.0.1:{port}?ssl_ca_certs={made.authority}")
-        for _ in range(2):
-            with pytest.raises(BackendError, match=r"TLS .*expired") as caught:
-                await client.ping()
-            assert not isinstance(caught.value, ConnectionLostError)
-    assert client.statistics().connections == 0
 
 
 async def test_idle_connection_that_the_server_closes_costs_no_lease(

@@ -9,27 +9,10 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from redisson_py import BackendError, ConnectionLostError, Lease, LeaseLostError, Redisson
-from redisson_py.testing import EmbeddedServer
+from redisson_py import Lease, LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory
-from tests.support.streams import stream_of
 from tests.support.waiting import until, until_listening
-
-
-async def test_waiter_survives_a_restart(
-    clients: ClientFactory, own_server: EmbeddedServer
-) -> None:
-    holder, waiter = clients(own_server.url), clients(own_server.url)
-    await holder.get_lock("k").acquire(lease_time=60)
-    waiting = asyncio.create_task(waiter.get_lock("k").acquire(timeout=30))
-    await until_listening(waiter)
-    await own_server.restart(keep_data=False)
-    # Nobody published anything: the reconnection itself is the wake-up.
-    lease = await waiting
-    assert waiter.statistics().connections >= 2
-    await lease.release()
-    await holder.aclose()
 
 
 async def test_hand_offs_under_client_kill_and_script_flush(
@@ -102,18 +85,3 @@ async def test_killed_server_keeps_the_hold_or_the_holder_is_told(
         assert (next_one.token or 0) > (lease.token or 0) > 0
     assert holder.statistics().losses == (not with_data)
     assert holder.statistics().connections <= 3
-
-
-async def test_wrong_password_is_final_and_secret(
-    server_factory: ServerFactory, clients: ClientFactory, caplog: pytest.LogCaptureFixture
-) -> None:
-    server = await server_factory(password="right-canary")
-    url = f"redis://:wrong-canary@{server.host}:{server.port}"
-    client = clients(url)
-    for _ in range(2):
-        with pytest.raises(BackendError) as caught:
-            await client.get_lock("k").acquire()
-        assert not isinstance(caught.value, ConnectionLostError)
-    assert client.statistics().connections == 0
-    for text in (repr(client), str(caught.value), caplog.text, repr(stream_of(client)._opener)):
-        assert "canary" not in text

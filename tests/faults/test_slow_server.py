@@ -69,25 +69,6 @@ async def test_answer_later_than_a_dead_connection_is_one_hold(
     assert link.accepted <= 6
 
 
-async def test_answer_later_than_the_caller_waits_is_undone(
-    clients: ClientFactory, link: FaultProxy, redis: Redis
-) -> None:
-    client = clients(link.url, lease_time=LEASE)
-    await answered(client)
-    link.delay(10, direction="down")
-    asking = asyncio.create_task(client.get_lock("k").acquire(lease_time=60, timeout=0.7))
-    await until_async(lambda: redis.exists("k"))
-    with pytest.raises(ConnectionLostError):
-        await asking
-    assert not await free(redis, "k")
-    link.pass_through()
-    link.cut()
-    await until_async(lambda: free(redis, "k"))
-    async with client.get_lock("k").hold(timeout=10) as lease:
-        assert await redis.hgetall("k") == {lease.owner.encode(): b"1"}
-    assert link.accepted <= 6
-
-
 async def test_slow_server_within_bounds_keeps_every_lease(
     clients: ClientFactory, link: FaultProxy, redis: Redis
 ) -> None:

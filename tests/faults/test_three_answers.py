@@ -14,7 +14,6 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import (
-    AcquireTimeoutError,
     ConnectionLostError,
     QuorumError,
     Redisson,
@@ -26,7 +25,7 @@ from tests.faults.timed_waits import begun_in_time, outcomes, was_told_busy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
 from tests.support.kinds import CENTRAL, KINDS, SEMAPHORES, enter, leave
-from tests.support.streams import answered, stream_of
+from tests.support.streams import stream_of
 from tests.support.waiting import until, until_async, until_listening, until_waiting
 
 #: These have no queue in this process: each of their tasks asks Redis for itself.
@@ -91,20 +90,49 @@ async def all_held(names: list[str], client: Redisson) -> list[Any]:
     return [await rival(name, client).acquire() for name in names]
 
 
-async def test_busy_behind_a_task_of_this_client_is_none(
-    near: Redisson, clients: ClientFactory
+#: Calls that no kind of lock or semaphore has, and the ways to ask for a lock.
+CALLS: dict[str, Callable[[Redisson], Coroutine[Any, Any, object]]] = {
+    "acquire()": lambda client: client.get_lock("a").acquire(),
+    "acquire(timeout=short)": lambda client: client.get_lock("b").acquire(timeout=0.2),
+    "acquire(timeout=long)": lambda client: client.get_lock("c").acquire(timeout=1.5),
+    "try_acquire()": lambda client: client.get_lock("d").try_acquire(),
+    "a block": lambda client: client.get_lock("e").__aenter__(),
+    "locked()": lambda client: client.get_lock("f").locked(),
+    "remaining()": lambda client: client.get_lock("f").remaining(),
+    "inspect()": lambda client: client.get_lock("f").inspect(),
+    "force_release()": lambda client: client.get_lock("f").force_release(),
+    "available()": lambda client: client.get_semaphore("semaphore").available(),
+    "drain()": lambda client: client.get_semaphore("semaphore").drain(),
+    "latch.wait()": lambda client: client.get_latch("latch").wait(),
+    "latch.wait(short)": lambda client: client.get_latch("latch").wait(0.2),
+    "latch.wait(0)": lambda client: client.get_latch("latch").wait(0),
+    "count_down()": lambda client: client.get_latch("latch").count_down(),
+    "barrier.wait()": lambda client: client.get_barrier("barrier", 2).wait(),
+    "barrier.wait(short)": lambda client: client.get_barrier("barrier", 2).wait(0.2),
+    "barrier.wait(0)": lambda client: client.get_barrier("barrier", 2).wait(0),
+    "n_waiting()": lambda client: client.get_barrier("barrier", 2).n_waiting(),
+    "abort()": lambda client: client.get_barrier("barrier", 2).abort(),
+    "ping()": lambda client: client.ping(),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("connected", [True, False], ids=["connected", "new"])
+async def test_calls_that_begin_while_redis_is_away(
+    connected: bool, fault: str, clients: ClientFactory, link: FaultProxy
 ) -> None:
-    """Behind another client: tests/contract/test_waiting.py."""
-    far = clients()
-    leases = await all_held(CENTRAL, near)
-    things = [made(name, far) for name in CENTRAL]
-    first = [asyncio.create_task(thing.acquire(timeout=30)) for thing in things]
-    await until_waiting(far, len(things))
-    tries = [thing.try_acquire(timeout=0.7) for thing in things]
-    assert await asyncio.gather(*tries) == [None] * len(things)
-    for lease, waiting in zip(leases, first, strict=True):
-        await lease.release()
-        await (await waiting).release()
+    """The table "When Redis is away" of docs/safety.md."""
+    client = clients(link.url, command_timeout=0.6, lease_time=3)
+    if connected:
+        await client.ping(timeout=20)
+    fail(link, fault)
+    async with asyncio.timeout(25):
+        told = await outcomes([call(client) for call in CALLS.values()])
+    assert dict(zip(CALLS, told, strict=True)) == dict.fromkeys(CALLS, ConnectionLostError)
+    await mend(link, client)
+    # Nothing is left of them: whoever comes next, gets it.
+    async with client.get_lock("a").hold(timeout=20):
+        pass
 
 
 @pytest.mark.parametrize(("fault", "free"), [("silent", True), ("silent", False), ("away", True)])
@@ -352,34 +380,3 @@ async def test_a_change_that_gets_no_answer_can_be_an_error(
 
 
 # The default of timeouts.
-
-
-@pytest.mark.usefixtures("old_busy_counts")
-async def test_acquire_timeout_is_the_default_of_every_acquire(
-    near: Redisson, clients: ClientFactory
-) -> None:
-    leases = dict(zip(CENTRAL, await all_held(CENTRAL, near), strict=True))
-    client = clients(acquire_timeout=1.5)
-    await answered(client)
-
-    async def use(name: str) -> None:
-        thing = made(name, client)
-        with pytest.raises(AcquireTimeoutError):
-            await thing.acquire()
-        with pytest.raises(AcquireTimeoutError):
-            async with thing:
-                pass
-        with pytest.raises(AcquireTimeoutError):
-            async with thing.hold():
-                pass
-        assert await thing.try_acquire(timeout=None) is None
-        patient = asyncio.create_task(thing.acquire(timeout=math.inf))
-        await until(lambda: thing.statistics().waiters == 1)
-        await asyncio.sleep(2)  # longer than the default
-        assert not patient.done()
-        await leases[name].release()
-        await (await patient).release()
-        async with thing as lease:
-            assert lease
-
-    await at_once(use, CENTRAL)

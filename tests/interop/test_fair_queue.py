@@ -9,7 +9,6 @@ import asyncio
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -17,11 +16,10 @@ import pytest_asyncio
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import JavaFactory
 from tests.interop.fair import LEASE, Visitor, in_turn, java_fair, our_fair
-from tests.interop.java import MS, Java, JavaError, JavaObject
+from tests.interop.java import Java, JavaError, JavaObject
 from tests.interop.same_steps import JavaLocks, OurLocks
 from tests.interop.tasks import Tasks
 from tests.interop.waits import until_asleep
-from tests.support.cluster_look import master_of
 from tests.support.fair_locks import until_queued
 from tests.support.scripts.fair import FairScripts
 from tests.support.waiting import until_async
@@ -47,20 +45,6 @@ async def ours(clients: ClientFactory, tasks: Tasks, only_messages: None) -> Our
 def about(score: float) -> object:
     """A moment that the time between commands may have moved a little."""
     return pytest.approx(score, abs=25_000)
-
-
-async def scores(fair: FairScripts) -> dict[str, float]:
-    """Return the waiters, and when Redisson drops each, by the server's clock."""
-    untyped: Any = fair.redis
-    pairs = await untyped.zrange(fair.timeouts, 0, -1, withscores=True)
-    return {owner.decode(): score for owner, score in pairs}
-
-
-async def lock_ends(fair: FairScripts) -> float:
-    """Return when the lease of the holder ends, by the server's clock."""
-    both: Any = (await master_of(fair.redis, "k")).pipeline(transaction=True)
-    (seconds, microseconds), left = await both.time().pttl(fair.key).execute()
-    return float(seconds * 1000 + microseconds / 1000 + left)
 
 
 @pytest.mark.parametrize("how", ["java's time is up", "our time is up", "ours is cancelled"])
@@ -91,64 +75,6 @@ async def test_a_waiter_that_gives_up_leaves_nothing_and_later_ones_move_up(
     for owner in behind:
         nearer = before[owner] - before[first] - (left[owner] - left[first])
         assert nearer == pytest.approx(wait, abs=200)
-    assert await theirs.release("a")
-    await in_turn(*line)
-
-
-async def test_redisson_adds_a_wait_time_without_its_unit_and_subtracts_it_in_ms(
-    theirs: JavaLocks, fair: FairScripts
-) -> None:
-    # So among its own threads too: a wait of twelve seconds is counted as twelve milliseconds.
-    assert await theirs.acquire("a")
-    waiting = theirs.lock().call("tryLock", SHORT_WAIT, "SECONDS", thread="leaver")
-    await until_queued(fair, 1)
-    behind = Visitor(theirs, "b")
-    await behind.join(fair)
-    leaver, owner = await fair.queued()
-    before = await scores(fair)
-    assert before[owner] - before[leaver] == WAIT
-    # Less by the time that its request was on its way.
-    assert -WAIT < before[leaver] - await lock_ends(fair) < 1000
-    assert not await waiting
-    assert before[owner] - (await scores(fair))[owner] == pytest.approx(1000 * SHORT_WAIT, abs=100)
-    assert await theirs.release("a")
-    await in_turn(behind)
-
-
-@pytest.mark.parametrize("method", ["tryLock", "lockInterruptibly", "lockAsync"])
-async def test_an_interrupted_wait_leaves_its_entry_until_its_score_has_passed(
-    theirs: JavaLocks,
-    clients: ClientFactory,
-    tasks: Tasks,
-    java: Java,
-    fair: FairScripts,
-    method: str,
-) -> None:
-    # Redisson's unlock tells an owner that is not there any more; ours ask by themselves.
-    ours = our_fair(clients(lease_time=12), tasks)
-    # With the script that threads use who wait, so that the server knows it.
-    await theirs.wait("a")
-    lock = theirs.lock()
-    if method == "lockAsync":
-        leaving = await lock.get(method, 4711)
-        await until_queued(fair, 1)
-        assert await leaving.call("cancel", True)
-    else:
-        waiting = lock.call(method, *([WAIT, MS] * (method == "tryLock")), thread="leaver")
-        await until_queued(fair, 1)
-        await until_asleep(lock, "leaver")
-        await java.driver.call("interrupt", "leaver")
-        with pytest.raises(JavaError) as caught:
-            await waiting
-        assert caught.value.kind == "InterruptedException"
-    line = [Visitor(ours, "b"), Visitor(theirs, "c")]
-    for visitor in line:
-        await visitor.join(fair)
-    left, *_ = await fair.queued()
-    assert (await fair.moments())[left] == about(30_000 + WAIT)
-    if method != "lockAsync":
-        await fair.set_moment(left, 500)
-    # A future that was cancelled goes on waiting, and lets go of what it gets.
     assert await theirs.release("a")
     await in_turn(*line)
 

@@ -17,8 +17,9 @@ from redisson_py import (
 )
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import JavaFactory
+from tests.interop.holder import holding
 from tests.interop.java import MS, JavaObject
-from tests.interop.permits import LEASES, LONG, NAME, counted, from_java, holder
+from tests.interop.permits import LEASES, LONG, NAME, counted, from_java
 from tests.interop.waits import only_messages_wake, soon, until_asleep
 from tests.support.waiting import until, until_async
 
@@ -98,7 +99,7 @@ class TestLeases:
     ) -> None:
         """Redisson knows these leases: nobody of ours need be there."""
         await theirs.call("trySetPermits", 2)
-        async with holder(server_url, 8, "expirable", 2) as process:
+        async with holding(8, ["two permits"], server_url) as process:
             waiting = theirs.call("acquire", 2, LONG, MS, thread="a")
             await until_asleep(theirs, "a")
             process.kill()

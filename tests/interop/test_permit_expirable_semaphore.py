@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from redis.asyncio import Redis
 
 from redisson_py import (
     LeaseLostError,
@@ -16,15 +15,12 @@ from redisson_py import (
     PermitExpirableSemaphore,
     Redisson,
 )
-from tests.fixtures.java import RedissonFactory
 from tests.interop.java import MS, Java, JavaError, JavaObject
-from tests.interop.permits import LASTING, LEASES, LONG, NAME, UNKNOWN, counted, from_java
-from tests.interop.waits import only_messages_wake, soon, until_asleep, until_java_listens
+from tests.interop.permits import LASTING, LONG, NAME, UNKNOWN, counted, from_java
+from tests.interop.waits import only_messages_wake, soon, until_asleep
 from tests.support.waiting import until_listening
 
 pytestmark = pytest.mark.also("interop-cluster")
-
-CHANNEL = "redisson_sc:{semaphore}"
 
 
 @pytest.fixture(autouse=True)
@@ -87,25 +83,6 @@ class TestIds:
                 await permit.release()
         assert await counted(ours, theirs) == (3, 0)
 
-    async def test_what_is_left_of_a_lease_is_the_same_on_both_sides(
-        self, ours: PermitExpirableSemaphore, theirs: JavaObject, java: Java
-    ) -> None:
-        if not java.since(3, 41):
-            pytest.skip(f"Redisson {java.release} has no getLeaseTime")
-        await ours.try_set_permits(3)
-        mine = await ours.acquire(lease_time=LASTING)
-        permits = [mine.id, await theirs.call("acquire", LONG, MS)]
-        for permit in permits:
-            before = await theirs.call("getLeaseTime", permit)
-            left = await ours.lease_time(permit)
-            assert 0 < await theirs.call("getLeaseTime", permit) <= left * 1000 <= before <= LONG
-        assert await theirs.call("getLeaseTime", await theirs.call("acquire")) == -1
-        with pytest.raises(JavaError):
-            await theirs.call("getLeaseTime", UNKNOWN)
-        with pytest.raises(NotHeldError):
-            await ours.lease_time(UNKNOWN)
-        await ours.release_many(permits)
-
     async def test_several_at_once_across(
         self, ours: PermitExpirableSemaphore, theirs: JavaObject, java: Java
     ) -> None:
@@ -127,19 +104,6 @@ class TestIds:
         assert await theirs.call("tryRelease", [near[1], far[2]]) == 2
         assert await ours.try_release(near[1]) is False
         assert await counted(ours, theirs) == (6, 0)
-
-    async def test_the_ids_are_sixteen_bytes_of_either_kind(
-        self, ours: PermitExpirableSemaphore, theirs: JavaObject, redis: Redis
-    ) -> None:
-        await ours.try_set_permits(2)
-        permits = [
-            (await ours.acquire(lease_time=LASTING)).id,
-            await theirs.call("acquire", LONG, MS),
-        ]
-        found = await redis.zrange(LEASES, 0, -1)
-        assert sorted(found) == sorted(bytes.fromhex(permit) for permit in permits)
-        assert len((await ours.inspect()).holders) == 2
-        await ours.release_many(permits)
 
 
 class TestCounting:
@@ -236,34 +200,3 @@ class TestWakeUps:
             case _:
                 await theirs.call(way, permit)
         await (await soon(waiting)).release()
-
-    async def test_new_permits_let_in_waiters_of_both_sides_one_after_another(
-        self,
-        client: Redisson,
-        ours: PermitExpirableSemaphore,
-        redissons: RedissonFactory,
-        theirs: JavaObject,
-        redis: Redis,
-    ) -> None:
-        other = await from_java(await redissons())
-
-        async def there(java: JavaObject, thread: str, method: str = "acquire") -> None:
-            permit = await java.call(method, LONG, MS, thread=thread)
-            await java.call("release", permit, thread=thread)
-
-        async def here() -> None:
-            permit = await ours.acquire()
-            await permit.release()
-
-        await ours.try_set_permits(0)
-        async with asyncio.timeout(30), asyncio.TaskGroup() as group:
-            for thread in "ab":
-                group.create_task(there(theirs, thread))
-            group.create_task(there(other, "c", "acquireAsync"))
-            await until_java_listens(redis, CHANNEL, clients=2)
-            await until_asleep(theirs, *"ab")
-            for _ in range(3):
-                group.create_task(here())
-            await until_listening(client)
-            await ours.add_permits(2)
-        assert await counted(ours, theirs) == (2, 0)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from redis.asyncio import Redis
 
-from redisson_py import LeaseLostError, NotHeldError, Redisson, Semaphore
+from redisson_py import NotHeldError, Redisson, Semaphore
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import RedissonFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.interop.java import Java, JavaError, JavaObject
+from tests.interop.java import Java, JavaObject
 from tests.interop.permits import NAME
-from tests.interop.waits import only_messages_wake, soon, until_asleep, until_java_listens
+from tests.interop.waits import only_messages_wake, soon, until_asleep
 from tests.support.streams import answered_at
-from tests.support.waiting import until, until_async, until_listening, until_waiting
+from tests.support.waiting import until, until_async, until_listening
 
 pytestmark = pytest.mark.also("interop-cluster")
 
@@ -89,65 +88,6 @@ class TestCounting:
         await permit.release()
         assert await counted(ours, java) == 7
 
-    @pytest.mark.parametrize("java_deletes", [True, False])
-    async def test_a_deleted_one_is_gone_on_both_sides(
-        self, client: Redisson, redisson: JavaObject, java_deletes: bool
-    ) -> None:
-        ours, java = client.get_semaphore(NAME, 3), await theirs(redisson)
-        permit = await ours.acquire()
-        assert await (java.call("delete") if java_deletes else ours.delete()) is True
-        assert await ours.delete() is False
-        assert await java.call("delete") is False
-        # Brings no number, and so makes none.
-        ours = client.get_semaphore(NAME)
-        assert await counted(ours, java) == 0
-        assert await java.call("trySetPermits", 2) is True
-        with pytest.raises(LeaseLostError):
-            await permit.release()
-        assert await counted(ours, java) == 2
-
-    @pytest.mark.parametrize("python_first", [True, False])
-    async def test_the_second_side_does_not_set_permits_again(
-        self, client: Redisson, redisson: JavaObject, python_first: bool
-    ) -> None:
-        ours, java = client.get_semaphore(NAME, 3), await theirs(redisson)
-        if python_first:
-            permit = await ours.acquire()
-            assert await java.call("trySetPermits", 7) is False
-        else:
-            assert await java.call("trySetPermits", 3) is True
-            permit = await ours.acquire()
-        assert await counted(ours, java) == 2
-        await permit.release()
-
-    async def test_a_release_for_an_existing_one_only(
-        self, client: Redisson, redisson: JavaObject, java: Java, redis: Redis
-    ) -> None:
-        if not java.since(4, 0):
-            pytest.skip(f"Redisson {java.release} has no releaseIfExists")
-        ours, far = client.get_semaphore(NAME), await theirs(redisson)
-        assert await ours.release_if_exists() is False
-        assert await far.call("releaseIfExists", 1) is False
-        assert await redis.exists(NAME) == 0
-        await far.call("trySetPermits", 3)
-        assert await ours.release_if_exists(2) is False
-        await ours.acquire(2)
-        assert await ours.release_if_exists(2) is True
-        assert await far.call("releaseIfExists", 3) is True
-        assert await counted(ours, far) == 6
-
-    async def test_ours_keeps_an_expiry_that_theirs_would_drop(
-        self, client: Redisson, redisson: JavaObject, redis: Redis
-    ) -> None:
-        ours, java = client.get_semaphore(NAME), await theirs(redisson)
-        await ours.try_set_permits(2, lifetime=60)
-        assert 0 < await java.call("remainTimeToLive") <= 60_000
-        await ours.add_permits(1)
-        assert await ours.drain() == 3
-        assert 0 < await redis.pttl(NAME) <= 60_000
-        await java.call("addPermits", 1)
-        assert await redis.pttl(NAME) == -1
-
 
 class TestWakeUps:
     @pytest.mark.parametrize(
@@ -202,22 +142,6 @@ class TestWakeUps:
         await soon(waiting)
         assert await counted(ours, java) == 0
 
-    async def test_one_release_of_three_lets_three_tasks_of_two_clients_in(
-        self, client: Redisson, clients: ClientFactory, redisson: JavaObject
-    ) -> None:
-        other, java = clients(), await theirs(redisson)
-        await java.call("trySetPermits", 3)
-        await java.call("acquire", 3)
-        semaphores = [each.get_semaphore(NAME) for each in (client, client, other)]
-        waiting = [asyncio.create_task(each.acquire()) for each in semaphores]
-        await until_waiting(client, 2)
-        await until_listening(client)
-        await until_listening(other)
-        await java.call("release", 3)
-        for permit in await soon(asyncio.gather(*waiting)):
-            await permit.release()
-        assert await counted(semaphores[0], java) == 3
-
     async def test_a_waiter_for_three_permits_waits_until_three_are_free(
         self, client: Redisson, redisson: JavaObject
     ) -> None:
@@ -256,24 +180,6 @@ class TestWakeUps:
         await (await soon(mine)).release()
         assert await counted(ours, java) == 1
 
-    async def test_a_future_is_woken_too_and_one_that_is_cancelled_takes_nothing(
-        self, client: Redisson, redisson: JavaObject, redis: Redis
-    ) -> None:
-        ours, java = client.get_semaphore(NAME, 1), await theirs(redisson)
-        permit = await ours.acquire()
-        waiting = java.call("acquireAsync", thread="a")
-        await until_java_listens(redis, CHANNEL)
-        await permit.release()
-        await soon(waiting)
-        gone = await java.get("acquireAsync")
-        await until_java_listens(redis, CHANNEL)
-        assert await gone.call("cancel", True) is True
-        mine = asyncio.create_task(ours.acquire())
-        await until_listening(client)
-        await java.call("release")
-        await (await soon(mine)).release()
-        assert await counted(ours, java) == 1
-
 
 class TestGivingUp:
     async def test_a_task_that_is_cancelled_when_it_is_granted_passes_it_on(
@@ -303,21 +209,3 @@ class TestGivingUp:
         link.cut()
         link.pass_through()
         assert await counted(ours, java) == 0
-
-    async def test_an_interrupted_thread_leaves_the_next_permit_to_a_task_behind_it(
-        self, client: Redisson, redisson: JavaObject
-    ) -> None:
-        ours, java = client.get_semaphore(NAME, 1), await theirs(redisson)
-        await ours.try_set_permits(1)
-        await java.call("acquire")
-        waiting = java.call("acquire", thread="a")
-        await until_asleep(java, "a")
-        mine = asyncio.create_task(ours.acquire())
-        await until_listening(client)
-        await java.java.driver.call("interrupt", "a")
-        with pytest.raises(JavaError) as raised:
-            await soon(waiting)
-        assert raised.value.kind == "InterruptedException"
-        await java.call("release")
-        await (await soon(mine)).release()
-        assert await counted(ours, java) == 1

@@ -10,8 +10,9 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import JavaFactory
-from tests.interop.java import MS, JavaObject
-from tests.interop.permits import NAME, holder
+from tests.interop.holder import holding
+from tests.interop.java import JavaObject
+from tests.interop.permits import NAME
 from tests.interop.waits import only_messages_wake, soon, until_asleep
 from tests.support.waiting import until_async, until_listening
 
@@ -47,7 +48,7 @@ class TestDeadHolders:
     ) -> None:
         ours, java = client.get_semaphore(NAME), await theirs(redisson)
         await java.call("trySetPermits", 2)
-        async with holder(server_url, HOLDS, "plain", 2) as process:
+        async with holding(HOLDS, ["two units"], server_url) as process:
             waiting = java.call("acquire", thread="a")
             await until_asleep(java, "a")
             mine = asyncio.create_task(ours.acquire())
@@ -63,7 +64,7 @@ class TestDeadHolders:
         """Redisson knows of no leases, and a waiting thread of no other wake-up than a message."""
         ours, java = client.get_semaphore(NAME), await theirs(redisson)
         await java.call("trySetPermits", 2)
-        async with holder(server_url, HOLDS, "plain", 2) as process:
+        async with holding(HOLDS, ["two units"], server_url) as process:
             waiting = java.call("acquire", thread="a")
             await until_asleep(java, "a")
             process.kill()
@@ -126,27 +127,6 @@ class TestBelowZero:
         await (await soon(mine)).release()
         assert await ours.available() == await java.call("availablePermits") == 1
 
-    async def test_a_negative_message_of_redisson_costs_nobody_a_permit(
-        self, client: Redisson, redisson: JavaObject
-    ) -> None:
-        """Its addPermits and release publish what its own waiting threads cannot take."""
-        ours, java = client.get_semaphore(NAME, 1), await theirs(redisson)
-        permit = await ours.acquire()
-        waiting = java.call("acquire", thread="a")
-        await until_asleep(java, "a")
-        await java.call("addPermits", -2)
-        complaints: list[str] = []
-
-        async def raised() -> bool:
-            complaints.extend(await java.java.driver.call("complaints"))
-            return bool(complaints)
-
-        await until_async(raised)
-        assert all("IllegalArgumentException" in line for line in complaints)
-        await ours.add_permits(2)
-        await permit.release()
-        await soon(waiting)
-
 
 class TestManyPermits:
     @pytest.mark.parametrize("permits", [2**31, 2**32, 2**53 - 2])
@@ -187,21 +167,3 @@ class TestDeletion:
         assert await java.call("trySetPermits", 3) is True
         await permit.release()
         assert await ours.available() == await java.call("availablePermits") == 5
-
-    async def test_one_that_expires_takes_what_was_taken_with_it(
-        self, client: Redisson, redisson: JavaObject, redis: Redis
-    ) -> None:
-        ours, java = client.get_semaphore(NAME, 2), await theirs(redisson)
-        before = await ours.acquire()
-        assert await java.call("expire", 300, MS) is True
-        after = await ours.try_acquire()
-        await until_async(lambda: _gone(redis))
-        assert await ours.available() == await java.call("availablePermits") == 0
-        for permit in (before, after):
-            if permit is not None:
-                with pytest.raises(LeaseLostError):
-                    await permit.release()
-
-
-async def _gone(redis: Redis) -> bool:
-    return not await redis.exists(NAME)

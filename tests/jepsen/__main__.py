@@ -15,30 +15,24 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import aclosing
 from pathlib import Path
 from tempfile import mkdtemp
 
-from tests.jepsen import choose, rounds
+from tests.jepsen import choose, report, rounds
 from tests.jepsen.checkers import CHECKERS
 from tests.jepsen.history import say
 from tests.jepsen.judge import judge
 from tests.jepsen.machine import LackingError, to_do_without
 from tests.jepsen.nemeses import NEMESES
 from tests.jepsen.plan import Plan, is_kept
-from tests.jepsen.report import text
-from tests.jepsen.report.page import page
 from tests.jepsen.result import Result
-from tests.jepsen.topologies import TOPOLOGIES
-from tests.jepsen.totals import Totals
+from tests.jepsen.topologies import ABOUT
 from tests.jepsen.workloads import WORKLOADS
 
 #: What Ctrl-C ends with, by the customs of shells.
 INTERRUPTED = 130
-
-#: So many runs of a command that goes on for hours are shown in its report: the last ones.
-REPORTED = 200
 
 
 def _positive(text: str) -> float:
@@ -74,8 +68,6 @@ def arguments() -> argparse.ArgumentParser:
     add("--jobs", type=_at_least_one, default=2, help="runs at the same time (2)")
     add("--keep", type=Path, metavar="FOLDER", help="keep all histories there")
     add("--check", type=Path, metavar="FOLDER", help="judge the histories there again")
-    add("--json", type=Path, metavar="FILE", help="add the figures to this file")
-    add("--html", type=Path, metavar="FILE", help="write a report with plots")
     add("--list", action="store_true", help="list what can be named")
     return parser
 
@@ -92,7 +84,11 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if chosen.check:
-            return _end([judge(folder) for folder in _kept(chosen.check)], chosen)
+            results = [judge(folder) for folder in _kept(chosen.check)]
+            say(report.HEADING)
+            for result in results:
+                _tell(result)
+            return _end(results)
         return asyncio.run(_run(_plans(chosen), chosen))
     except choose.NoSuchName as error:
         parser.error(str(error))
@@ -106,10 +102,9 @@ def main() -> int:
 
 def _plans(chosen: argparse.Namespace) -> Iterable[Plan]:
     if chosen.hours is not None:
-        begun = Totals.load(chosen.json).runs if chosen.json else 0
-        return _until(chosen.hours, choose.endless(chosen.seed, begun, to_do_without()))
+        return _until(chosen.hours, choose.endless(chosen.seed, to_do_without()))
     if chosen.workload is None and chosen.nemesis is None and chosen.topology is None:
-        return choose.default_round(chosen.seconds, chosen.seed, chosen.jobs, to_do_without())
+        return choose.default_round(chosen.seconds, chosen.seed, to_do_without())
     workload, seconds = chosen.workload or "mutex", chosen.seconds or 10
     nemesis = chosen.nemesis or ",".join(choose.USUAL)
     # What is named is tried: the run then says what is missing.
@@ -131,37 +126,28 @@ def _kept(folder: Path) -> list[Path]:
 
 async def _run(plans: Iterable[Plan], chosen: argparse.Namespace) -> int:
     folder = chosen.keep or Path(mkdtemp(prefix="jepsen-"))
-    totals = Totals.load(chosen.json) if chosen.json else Totals()
     results: list[Result] = []
-    say(text.HEADING)
+    say(report.HEADING)
     async with aclosing(
         rounds.several(plans, folder, chosen.jobs, keep=chosen.keep is not None)
     ) as finished:
         async for result in finished:
-            results = [*results, result][-REPORTED:]
-            totals.add(result)
-            say(text.row(result))
-            if not result.ok:
-                say(text.failure(result))
-            if chosen.json:
-                totals.save(chosen.json)
+            results.append(result)
+            _tell(result)
     if not any(folder.iterdir()):
         folder.rmdir()
-    return _end(results, chosen, heading=False)
+    return _end(results)
 
 
-def _end(results: list[Result], chosen: argparse.Namespace, *, heading: bool = True) -> int:
+def _tell(result: Result) -> None:
+    say(report.row(result))
+    if not result.ok:
+        say(report.failure(result))
+
+
+def _end(results: list[Result]) -> int:
     """Print what came out; return 0 if all is well."""
-    if heading:
-        say("\n".join([text.HEADING, *map(text.row, results)]))
-        say("\n".join(text.failure(result) for result in results if not result.ok))
-    say(f"\n{text.checkers(results)}\n{text.published(results)}\n\n{text.summary(results)}")
-    if silent := text.silent(results):
-        say(f"these had nothing to look at in any run: {', '.join(silent)}")
-    if chosen.html:
-        chosen.html.parent.mkdir(parents=True, exist_ok=True)
-        chosen.html.write_text(page(results), "utf-8")
-        say(f"report: {chosen.html}")
+    say(report.whole(results))
     return 0 if results and all(result.ok for result in results) else 1
 
 
@@ -174,11 +160,12 @@ def listing() -> None:
     for nemesis in NEMESES.values():
         breaks = f" (breaks: {', '.join(sorted(nemesis.breaks))})" if nemesis.breaks else ""
         say(f"  {nemesis.name:22} {nemesis.about}{breaks}")
-    known: dict[str, Mapping[str, object]] = {"topologies": TOPOLOGIES, "checkers": CHECKERS}
-    for title, named in known.items():
-        say(f"{title}:")
-        for name, each in named.items():
-            say(f"  {name:22} {(each.__doc__ or '').strip().splitlines()[0]}")
+    say("topologies:")
+    for name, about in ABOUT.items():
+        say(f"  {name:22} {about}")
+    say("checkers:")
+    for name, checker in CHECKERS.items():
+        say(f"  {name:22} {(checker.__doc__ or '').strip().splitlines()[0]}")
 
 
 if __name__ == "__main__":

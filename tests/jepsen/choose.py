@@ -8,24 +8,18 @@ from collections.abc import Collection, Iterator
 
 from tests.jepsen.field import Need
 from tests.jepsen.nemeses import NEMESES
-from tests.jepsen.nemeses.nemesis import Nemesis
 from tests.jepsen.plan import Plan, needs_of
-from tests.jepsen.topologies import TOPOLOGIES
-from tests.jepsen.topologies import bears as topology_bears
+from tests.jepsen.topologies import PROVIDES, TOPOLOGIES
 from tests.jepsen.workloads import WORKLOADS
+
+#: Seconds of a run of the default round. What is shorter strikes too rarely.
+SECONDS = 12.0
 
 #: Longer runs are cut into rounds: a history is read into memory to be judged.
 ROUND = 60.0
 
-#: Of the default round: seconds of it, and those in which a run starts, ends and is judged.
-FEW_MINUTES, AROUND = 300.0, 8.0
-SHORTEST = 4.0
-
 #: So many nemeses strike together in a run of the default round.
 TOGETHER = 3
-
-#: The servers of a workload that needs several, each for itself.
-FIVE = "five"
 
 #: What strikes where nothing else was named.
 USUAL = ("kill", "pause")
@@ -35,12 +29,15 @@ class NoSuchName(Exception):
     """A name on the command line is none of ours, or does not go with another one."""
 
 
-def named(text: str, known: Collection[str], what: str) -> list[str]:
-    """Return the names in a text; `all` means every one.
+def bears(workload: str, topology: str, nemeses: Collection[str] = ()) -> bool:
+    """Return whether a workload can run on a topology while nemeses strike together."""
+    chosen, needs = WORKLOADS[workload], needs_of(nemeses)
+    fits = chosen.topology in ("", topology) and (chosen.servers > 1) == (topology == "five")
+    return fits and not needs & chosen.without and needs <= set(PROVIDES[topology])
 
-    Raises:
-        NoSuchName: One is not known.
-    """
+
+def _named(text: str, known: Collection[str], what: str) -> list[str]:
+    """Return the names in a text; `all` means every one."""
     if text == "all":
         return [*known]
     names = [name.strip() for name in text.split(",")]
@@ -49,25 +46,9 @@ def named(text: str, known: Collection[str], what: str) -> list[str]:
     return names
 
 
-def bears(workload: str, topology: str) -> bool:
-    """Return whether a workload can run on a topology."""
-    chosen = WORKLOADS[workload]
-    if chosen.topology not in ("", topology):
-        return False
-    return (chosen.servers > 1) == (topology == FIVE)
-
-
-def strike(nemeses: Collection[str], topology: str, workload: str = "") -> bool:
-    """Return whether nemeses can strike together on a topology, and what a workload does there."""
-    needs = needs_of(nemeses)
-    if workload and needs & WORKLOADS[workload].without:
-        return False
-    return topology_bears(topology, needs)
-
-
-def able_with(lacking: Collection[Need]) -> dict[str, Nemesis]:
+def _able(lacking: Collection[Need]) -> list[str]:
     """Return the nemeses that can strike on a machine that lacks something."""
-    return {name: each for name, each in NEMESES.items() if not each.needs & set(lacking)}
+    return [name for name, each in NEMESES.items() if not each.needs & set(lacking)]
 
 
 def sets(
@@ -80,7 +61,7 @@ def sets(
     Raises:
         NoSuchName: One is named that there is not, or that topology or workload cannot bear.
     """
-    able = [name for name in able_with(lacking) if strike([name], topology, workload)]
+    able = [name for name in _able(lacking) if bears(workload, topology, [name])]
     match text:
         case "none":
             return [()]
@@ -89,9 +70,10 @@ def sets(
         case "each":
             return [(name,) for name in able]
         case "pairs":
-            return [pair for pair in itertools.combinations(able, 2) if strike(pair, topology)]
-    names = tuple(named(text, NEMESES, "nemesis"))
-    if not strike(names, topology, workload):
+            pairs = itertools.combinations(able, 2)
+            return [pair for pair in pairs if bears(workload, topology, pair)]
+    names = tuple(_named(text, NEMESES, "nemesis"))
+    if not bears(workload, topology, names):
         raise NoSuchName(f"{workload} on the topology {topology} cannot bear {text}")
     return [names]
 
@@ -109,12 +91,13 @@ def sweep(
     Raises:
         NoSuchName: There is none.
     """
+    number = max(1, -int(-seconds // ROUND))
     plans = [
-        Plan(each, chosen, place, length, seed + number)
-        for each in named(workload, WORKLOADS, "workload")
+        Plan(each, chosen, place, seconds / number, seed + again)
+        for each in _named(workload, WORKLOADS, "workload")
         for place in _places(each, nemesis, topology)
         for chosen in sets(nemesis, each, place, lacking)
-        for number, length in enumerate(_rounds(seconds))
+        for again in range(number)
     ]
     if not plans:
         raise NoSuchName(f"the workload {workload} does not run on the topology {topology}")
@@ -123,95 +106,78 @@ def sweep(
 
 def _places(workload: str, nemesis: str, topology: str) -> list[str]:
     """Return the topologies of a workload: those named, or the first one that can bear it all."""
-    able = [name for name in TOPOLOGIES if bears(workload, name)]
     if topology:
-        return [name for name in named(topology, TOPOLOGIES, "topology") if name in able]
-    if nemesis in ("none", "all", "each", "pairs"):
-        return able[:1]
-    names = named(nemesis, NEMESES, "nemesis")
-    places = [name for name in able if strike(names, name, workload)]
+        named = _named(topology, TOPOLOGIES, "topology")
+        return [name for name in named if bears(workload, name)]
+    several = nemesis in ("none", "all", "each", "pairs")
+    names = [] if several else _named(nemesis, NEMESES, "nemesis")
+    places = [name for name in TOPOLOGIES if bears(workload, name, names)]
     if not places:
         raise NoSuchName(f"no topology of the workload {workload} bears {nemesis} together")
     return places[:1]
 
 
-def _groups(lacking: Collection[Need]) -> list[tuple[str, ...]]:
+def _groups(lacking: Collection[Need]) -> list[list[str]]:
     """Return every nemesis once, a few together that a topology of most workloads can bear.
 
     Those that break an assumption are not with others that do not: they would make figures of
     the verdicts over those.
     """
-    places = [name for name in TOPOLOGIES if name != FIVE]
     groups: list[list[str]] = []
-    for name, nemesis in able_with(lacking).items():
+    for name in _able(lacking):
         for group in groups:
-            like = NEMESES[group[0]].breaks == nemesis.breaks
-            if like and len(group) < TOGETHER and any(strike([*group, name], p) for p in places):
+            like = NEMESES[group[0]].breaks == NEMESES[name].breaks
+            together = [*group, name]
+            if (
+                like
+                and len(group) < TOGETHER
+                and any(bears("mutex", place, together) for place in TOPOLOGIES)
+            ):
                 group.append(name)
                 break
         else:
             groups.append([name])
-    return [tuple(group) for group in groups]
+    return groups
 
 
-def _all_places() -> list[tuple[str, str]]:
-    """Return every workload with every topology on which it can run."""
-    return [(each, place) for each in WORKLOADS for place in TOPOLOGIES if bears(each, place)]
+_ALL_PLACES = [(each, place) for each in WORKLOADS for place in TOPOLOGIES if bears(each, place)]
 
 
-def _rounds(seconds: float) -> list[float]:
-    """Return the lengths of the rounds of a long run."""
-    number = max(1, -int(-seconds // ROUND))
-    return [seconds / number] * number
-
-
-def default_round(
-    seconds: float | None, seed: int, jobs: int, lacking: Collection[Need] = ()
-) -> list[Plan]:
+def default_round(seconds: float | None, seed: int, lacking: Collection[Need] = ()) -> list[Plan]:
     """Return what says most: every workload, every nemesis and every topology at least once.
 
     Each nemesis strikes once, with two others that break the same assumptions; the workloads and
     topologies that bear them take turns. Workloads that have not run by then run under `kill` and
-    `pause`. Without `seconds` of each run the whole takes a few minutes. Nemeses that need what
-    this machine lacks are left out.
+    `pause`. Nemeses that need what this machine lacks are left out.
     """
-    places = _all_places()
-    chosen: list[tuple[str, tuple[str, ...], str]] = []
+    plans: list[Plan] = []
     ran: dict[str, int] = dict.fromkeys([*WORKLOADS, *TOPOLOGIES], 0)
 
-    def add(nemeses: tuple[str, ...], able: list[tuple[str, str]]) -> None:
+    def add(nemeses: Collection[str], name: str = "") -> None:
+        able = [place for place in _ALL_PLACES if bears(*place, nemeses) and name in ("", *place)]
         workload, topology = min(able, key=lambda place: (ran[place[0]], ran[place[1]]))
         ran[workload] += 1
         ran[topology] += 1
-        chosen.append((workload, nemeses, topology))
+        where = (tuple(nemeses), topology, seconds or SECONDS, seed + len(plans))
+        plans.append(Plan(workload, *where))
 
     for names in _groups(lacking):
-        add(names, [place for place in places if strike(names, place[1], place[0])])
-    usual = tuple(name for name in USUAL if name in NEMESES)
-    for name in [*WORKLOADS, *TOPOLOGIES]:
-        able = [place for place in places if name in place]
-        if able and not ran[name]:
-            add(usual, able)
-    length = seconds or max(SHORTEST, FEW_MINUTES * jobs / len(chosen) - AROUND)
-    return [
-        Plan(workload, nemeses, topology, round(length, 1), seed + number)
-        for number, (workload, nemeses, topology) in enumerate(chosen)
-    ]
+        add(names)
+    for name in ran:
+        if not ran[name]:
+            add(USUAL, name)
+    return plans
 
 
-def endless(seed: int, begun: int, lacking: Collection[Need] = ()) -> Iterator[Plan]:
-    """Yield plans for hours: random combinations, the same for the same seed.
-
-    A command that goes on with the totals of another one takes other plans: `begun` is how many
-    there were before it.
-    """
-    for number in itertools.count(begun):
+def endless(seed: int, lacking: Collection[Need] = ()) -> Iterator[Plan]:
+    """Yield plans for hours: random combinations, the same for the same seed."""
+    able = _able(lacking)
+    for number in itertools.count():
         chance = random.Random(f"{seed}/{number}")
-        workload, topology = chance.choice(_all_places())
+        workload, topology = chance.choice(_ALL_PLACES)
         chosen: list[str] = []
         most = chance.choice((1, 1, 2, 2, 3, len(NEMESES)))
-        able = able_with(lacking)
-        for name in chance.sample([*able], len(able)):
-            if len(chosen) < most and strike([*chosen, name], topology, workload):
+        for name in chance.sample(able, len(able)):
+            if len(chosen) < most and bears(workload, topology, [*chosen, name]):
                 chosen.append(name)
         yield Plan(workload, tuple(sorted(chosen)), topology, ROUND, seed + number)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from pathlib import Path
 
 from tests.jepsen.checkers import CHECKERS
-from tests.jepsen.checkers.referee import overlaps
 from tests.jepsen.checkers.verdict import Assumption, Facts
 from tests.jepsen.complete import idle, missing, unprovoked
 from tests.jepsen.history import History, read_history
 from tests.jepsen.plan import Plan
-from tests.jepsen.report import series
-from tests.jepsen.report.handing import handing
 from tests.jepsen.result import Result, Ruling
 from tests.jepsen.workloads import WORKLOADS
 
@@ -38,12 +34,10 @@ def judge(folder: Path) -> Result:
     """Apply the checkers of a plan to its histories."""
     plan, history = Plan.load(folder), read_history(folder)
     facts = _as_struck(plan, history)
-    rulings: dict[str, Ruling] = {}
-    tally = series.tally(history)
-    for name in WORKLOADS[plan.workload].checkers:
-        begun = time.monotonic()
-        rulings[name] = Ruling.of(CHECKERS[name](history, facts))
-        tally[f"ms of checker {name}"] = int(1000 * (time.monotonic() - begun))
+    rulings = {
+        name: Ruling.of(CHECKERS[name](history, facts))
+        for name in WORKLOADS[plan.workload].checkers
+    }
     trouble = folder / _TROUBLE
     noted = trouble.read_text("utf-8").split("\0") if trouble.exists() else []
     return Result(
@@ -52,11 +46,5 @@ def judge(folder: Path) -> Result:
         rulings,
         [*noted, *missing(plan, history), *unprovoked(plan, history)],
         idle(plan, history),
-        handing(history, facts, watched=WORKLOADS[plan.workload].servers == 1),
-        overlaps(history),
-        tally,
-        series.spans(history),
-        series.bins(history),
-        series.began(history),
         str(folder),
     )

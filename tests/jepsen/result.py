@@ -1,4 +1,4 @@
-"""What is left of a run when its history is forgotten: what reports, totals and mutants read."""
+"""What is left of a run when its history is forgotten: what reports and mutants read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any, Literal, Self
 from tests.jepsen.checkers.verdict import COUNTED, EXCUSED, Verdict, Violation
 from tests.jepsen.history import Op
 from tests.jepsen.plan import Plan
-from tests.jepsen.report.handing import HandOffs
 
 _FILE = "result.json"
 
@@ -71,33 +70,6 @@ class Ruling:
 
 
 @dataclass(frozen=True)
-class Span:
-    """What a nemesis did, from when to when, in seconds since the run began."""
-
-    what: str
-    whom: str
-    start: float
-    end: float
-
-
-@dataclass(frozen=True)
-class Bin:
-    """A stretch of a run: how many operations ended in it, and how long acquires took.
-
-    Attributes:
-        start: Seconds since the run began.
-        ended: Operations that ended, by second.
-        median: Of the acquires that succeeded: milliseconds; None if there was none.
-        slow: What one in a hundred of them exceeded.
-    """
-
-    start: float
-    ended: float
-    median: float | None
-    slow: float | None
-
-
-@dataclass(frozen=True)
 class Result:
     """What came out of a run.
 
@@ -107,13 +79,6 @@ class Result:
         rulings: What each checker said.
         trouble: What went wrong besides: a worker that did not end, a run that failed.
         idle: Nemeses of the plan that did not strike.
-        handoffs: What became of the contended releases.
-        overlaps: Milliseconds of each time in which a resource that checks no tokens had two
-            holders, as it saw them itself.
-        tally: What was counted: grants, strikes of each kind, replies lost.
-        spans: What the nemeses did, and when.
-        bins: How fast it went, over time.
-        began: When the first operation was invoked, by the clock of the records.
         folder: Where the histories are; empty if they were not kept.
     """
 
@@ -122,12 +87,6 @@ class Result:
     rulings: Mapping[str, Ruling] = field(default_factory=dict)
     trouble: Sequence[str] = ()
     idle: Sequence[str] = ()
-    handoffs: HandOffs = field(default_factory=HandOffs)
-    overlaps: Sequence[float] = ()
-    tally: Mapping[str, int] = field(default_factory=dict)
-    spans: Sequence[Span] = ()
-    bins: Sequence[Bin] = ()
-    began: int = 0
     folder: str = ""
 
     @property
@@ -141,6 +100,12 @@ class Result:
         """The names of the checkers whose rule does not hold."""
         return [name for name, ruling in self.rulings.items() if ruling.state == "BROKEN"]
 
+    @property
+    def handoffs(self) -> int:
+        """How many releases there were that somebody waited for."""
+        ruling = self.rulings.get("no lost wake-up")
+        return ruling.looked_at if ruling else 0
+
     def save(self, folder: Path) -> None:
         """Write it beside the histories it was made from."""
         (folder / _FILE).write_text(json.dumps(asdict(self)) + "\n", "utf-8")
@@ -153,16 +118,6 @@ class Result:
             FileNotFoundError: The run did not come that far.
         """
         found = json.loads((folder / _FILE).read_text("utf-8"))
-        rulings = {name: Ruling.from_json(each) for name, each in found["rulings"].items()}
-        made = {
-            "plan": Plan.from_json(found["plan"]),
-            "rulings": rulings,
-            "handoffs": HandOffs.from_json(found["handoffs"]),
-            "trouble": tuple(found["trouble"]),
-            "idle": tuple(found["idle"]),
-            "spans": [Span(**each) for each in found["spans"]],
-            "overlaps": tuple(found["overlaps"]),
-            "bins": [Bin(**each) for each in found["bins"]],
-            "folder": str(folder),
-        }
-        return cls(**{**found, **made})
+        found["plan"] = Plan.from_json(found["plan"])
+        found["rulings"] = {name: Ruling.from_json(each) for name, each in found["rulings"].items()}
+        return cls(**{**found, "folder": str(folder)})

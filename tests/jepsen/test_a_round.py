@@ -8,26 +8,23 @@ from pathlib import Path
 import pytest
 
 from tests.fixtures.measured import Measured
-from tests.jepsen import choose, rounds
+from tests.jepsen import choose, report, rounds
 from tests.jepsen.history import say
 from tests.jepsen.machine import to_do_without
-from tests.jepsen.report import text
 
-#: Of each run. What is shorter strikes too rarely, what is longer takes too long.
-SECONDS = 12.0
 JOBS = 2
 
 
 @pytest.mark.timeout(1500)
 async def test_no_rule_is_broken(tmp_path: Path, measured: Measured) -> None:
     # What is missing leaves nemeses out; never in CI.
-    plans = choose.default_round(SECONDS, 17, JOBS, to_do_without())
+    plans = choose.default_round(None, 17, to_do_without())
     results = []
     async with aclosing(rounds.several(plans, tmp_path, JOBS)) as finished:
         async for result in finished:
             results.append(result)
-            say(text.row(result))
-    measured("the round", text.summary(results))
+            say(report.row(result))
+    measured("the round", report.summary(results))
     assert len(results) == len(plans)
-    failed = [text.failure(result) for result in results if not result.ok]
+    failed = [report.failure(result) for result in results if not result.ok]
     assert not failed, "\n\n".join(failed)

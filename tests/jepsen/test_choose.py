@@ -1,103 +1,71 @@
-"""What a command line means."""
+"""What a command line means, and what of it this machine cannot do."""
 
 from __future__ import annotations
 
+import signal
+import sys
 from itertools import islice
+from pathlib import Path
 
 import pytest
 
-from tests.jepsen import choose
+from tests.jepsen import choose, machine
+from tests.jepsen.__main__ import main
 from tests.jepsen.field import Need
 from tests.jepsen.nemeses import NEMESES
 from tests.jepsen.plan import Plan
 from tests.jepsen.topologies import TOPOLOGIES
 from tests.jepsen.workloads import WORKLOADS
 
+NEEDS: tuple[tuple[Need, ...], ...] = ((), ("own network", "disk", "clock shim"))
 
-def test_the_default_round_leaves_nothing_out() -> None:
-    plans = choose.default_round(None, 1, jobs=2)
+
+@pytest.mark.parametrize("lacking", NEEDS, ids=["everything", "a bare machine"])
+def test_nothing_is_left_out_that_can_be_run(lacking: tuple[Need, ...]) -> None:
+    able = {name for name, each in NEMESES.items() if not each.needs & set(lacking)}
+    plans = choose.default_round(None, 1, lacking)
     assert {plan.workload for plan in plans} == WORKLOADS.keys()
-    assert {name for plan in plans for name in plan.nemeses} == NEMESES.keys()
+    assert {name for plan in plans for name in plan.nemeses} == able
     assert {plan.topology for plan in plans} == TOPOLOGIES.keys()
-    assert all(choose.bears(plan.workload, plan.topology) for plan in plans)
-    assert all(choose.strike(plan.nemeses, plan.topology, plan.workload) for plan in plans)
     assert len({plan.seed for plan in plans}) == len(plans)
-
-
-@pytest.mark.parametrize("need", ["own network", "disk", "clock shim"])
-def test_what_the_machine_lacks_leaves_nemeses_out(need: Need) -> None:
-    without = {name for name, each in NEMESES.items() if need not in each.needs}
-    assert without < NEMESES.keys()
-    plans = choose.default_round(None, 1, 2, [need])
-    assert {name for plan in plans for name in plan.nemeses} == without
-    assert {plan.workload for plan in plans} == WORKLOADS.keys()
-    assert {plan.topology for plan in plans} == TOPOLOGIES.keys()
     for words in ("all", "each", "pairs"):
-        plans = choose.sweep("mutex", words, "all", 7, 4, [need])
-        assert {name for plan in plans for name in plan.nemeses} == without
-    plans = [*islice(choose.endless(5, 0, [need]), 40)]
-    assert {name for plan in plans for name in plan.nemeses} <= without
-    # What is named is tried.
-    named = next(name for name in NEMESES if name not in without)
-    assert choose.sweep("mutex", named, "", 7, 4, [need])[0].nemeses == (named,)
+        swept = choose.sweep("mutex", words, "all", 7, 4, lacking)
+        assert {name for plan in swept for name in plan.nemeses} == able
+        plans += swept
+    hours = [*islice(choose.endless(5, lacking), 40)]
+    assert hours == [*islice(choose.endless(5, lacking), 40)]
+    assert {name for plan in hours for name in plan.nemeses} <= able
+    for plan in [*plans, *hours]:
+        assert choose.bears(plan.workload, plan.topology, plan.nemeses)
 
 
-def test_the_default_round_takes_its_time_or_the_time_that_is_given() -> None:
-    plans = choose.default_round(None, 1, jobs=2)
-    taken = sum(plan.seconds + choose.AROUND for plan in plans) / 2
-    shortest = len(plans) * (choose.SHORTEST + choose.AROUND) / 2
-    assert taken <= max(choose.FEW_MINUTES, shortest) + len(plans)
-    assert {plan.seconds for plan in choose.default_round(3, 1, jobs=2)} == {3}
-
-
-def test_one_plan_as_it_is_named() -> None:
-    plans = choose.sweep("mutex", "kill, pause", "single", 7, 4)
-    assert plans == [Plan("mutex", ("kill", "pause"), "single", 7, 4)]
-
-
-def test_the_topology_is_the_first_that_can_bear_it() -> None:
-    assert [plan.topology for plan in choose.sweep("mutex", "kill", "", 7, 4)] == ["single"]
-    needy = next(name for name, each in NEMESES.items() if "cluster" in each.needs)
-    assert [plan.topology for plan in choose.sweep("mutex", needy, "", 7, 4)] == ["cluster"]
-
-
-def test_each_and_pairs_are_what_a_topology_can_bear() -> None:
-    each = choose.sweep("mutex", "each", "single", 7, 4)
-    assert all(len(plan.nemeses) == 1 for plan in each)
-    able = {name for name in NEMESES if choose.strike([name], "single")}
-    assert {plan.nemeses[0] for plan in each} == able
-    pairs = choose.sweep("mutex", "pairs", "single", 7, 4)
-    assert len(pairs) > len(each)
-    assert all(choose.strike(plan.nemeses, "single") for plan in pairs)
+def test_plans_as_they_are_named() -> None:
+    plans = choose.sweep("mutex", "kill, pause", "", 150, 4)
+    # A long run is cut; the topology is the first that can bear it.
+    named = ("mutex", ("kill", "pause"), "single", 50)
+    assert plans == [Plan(*named, seed) for seed in (4, 5, 6)]
+    assert f'make jepsen ARGS="{words(plans[0])}"' == plans[0].command
+    # What is named is tried, whatever is missing.
+    (plan,) = choose.sweep("mutex", "migrate", "", 7, 4, ["cluster"])
+    assert (plan.nemeses, plan.topology) == (("migrate",), "cluster")
     assert [plan.nemeses for plan in choose.sweep("mutex", "none", "single", 7, 4)] == [()]
 
 
-def test_all_together_can_be_borne() -> None:
-    for topology in TOPOLOGIES:
-        for names in choose.sets("all", "mutex", topology):
-            assert choose.strike(names, topology)
-
-
-def test_a_long_run_is_cut_into_rounds_of_other_seeds() -> None:
-    plans = choose.sweep("mutex", "kill", "single", 150, 4)
-    assert [plan.seconds for plan in plans] == [50, 50, 50]
-    assert [plan.seed for plan in plans] == [4, 5, 6]
+def words(plan: Plan) -> str:
+    return (
+        f"--workload {plan.workload} --nemesis kill,pause --topology single"
+        f" --seconds {plan.seconds:g} --seed {plan.seed}"
+    )
 
 
 @pytest.mark.parametrize(
     ("workload", "nemesis", "topology", "said"),
     [
         ("mutx", "kill", "single", "no such workload: mutx; there are: mutex, "),
-        ("mutex", "kill,rain", "single", "no such nemesis: rain; there are: kill, "),
-        ("mutex", "rain", "", "no such nemesis: rain"),
+        ("mutex", "kill,rain", "", "no such nemesis: rain; there are: kill, "),
         ("mutex", "kill", "moon", "no such topology: moon; there are: single, "),
         ("mutex", "kill", "five", "the workload mutex does not run on the topology five"),
-        (
-            "mutex",
-            "cluster-kill",
-            "single",
-            "the topology single cannot bear cluster-kill",
-        ),
+        ("mutex", "cluster-kill", "single", "the topology single cannot bear cluster-kill"),
         ("mixed", "drop", "single", "mixed on the topology single cannot bear drop"),
         ("mutex", "cluster-kill,sentinel-kill", "", "no topology of the workload mutex bears"),
     ],
@@ -108,10 +76,24 @@ def test_what_is_refused(workload: str, nemesis: str, topology: str, said: str) 
     assert said in str(refused.value)
 
 
-def test_plans_for_hours_are_the_same_for_a_seed_and_go_on() -> None:
-    plans = [*islice(choose.endless(5, 0), 40)]
-    assert plans == [*islice(choose.endless(5, 0), 40)]
-    assert plans[10:] == [*islice(choose.endless(5, 10), 30)]
-    assert plans != [*islice(choose.endless(6, 0), 40)]
-    assert all(choose.strike(plan.nemeses, plan.topology, plan.workload) for plan in plans)
-    assert all(choose.bears(plan.workload, plan.topology) for plan in plans)
+def test_what_a_machine_lacks_is_told_and_a_failure_in_ci(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unshare = tmp_path / "unshare"
+    unshare.write_text("#!/bin/sh\necho 'not permitted' >&2\nexit 1\n", "utf-8")
+    unshare.chmod(0o755)
+    # There is no other program; nothing counts that was found on the machine of these tests.
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("CI", raising=False)
+    monkeypatch.setattr(machine, "lacking", machine.lacking.__wrapped__)
+    assert set(machine.to_do_without()) == {"own network", "disk", "clock shim"}
+    network, disk, clock = capsys.readouterr().out.splitlines()
+    assert network.startswith("left out, as 'own network' is missing here (not permitted): drop, ")
+    assert disk.endswith(": disk-full")
+    assert "(no compiler: cc): clock-step" in clock
+    monkeypatch.setenv("CI", "true")
+    monkeypatch.setattr(sys, "argv", ["jepsen"])
+    # The signals of this process stay as they are.
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    assert main() == 1
+    assert "CI is set: no nemesis may be left out" in capsys.readouterr().out

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.jepsen.checkers import CHECKERS
-from tests.jepsen.choose import bears, strike
+from tests.jepsen.choose import bears
 from tests.jepsen.workloads import WORKLOADS
 from tests.mutants.__main__ import Claim, claims
 from tests.mutants.mutant import Attack
@@ -35,8 +35,7 @@ def attack_of(claim: Claim) -> Attack:
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda each: each.mutant.name)
 def test_the_plan_of_each_can_be_run(claim: Claim) -> None:
     attack = attack_of(claim)
-    assert bears(attack.workload, attack.topology)
-    assert strike(attack.nemeses, attack.topology)
+    assert bears(attack.workload, attack.topology, attack.nemeses)
     assert attack.checker in WORKLOADS[attack.workload].checkers
 
 

@@ -12,15 +12,14 @@ from redisson_py.testing import TopologyError
 from tests.jepsen.field import Field
 from tests.jepsen.fields import field_for, strike, strikes, work
 from tests.jepsen.nemeses import NEMESES
-from tests.jepsen.topologies import bears
+from tests.jepsen.topologies import PROVIDES
 from tests.support.waiting import until
 
 #: Those of one server that need neither a process of a worker nor the enclosure.
 NAMES = sorted(
     name
     for name, each in NEMESES.items()
-    if bears("single", each.needs - {"disk", "own network"})
-    and not each.needs & {"disk", "own network"}
+    if each.needs <= set(PROVIDES["single"]) - {"disk", "own network"}
     and name not in ("kill", "pause", "block", "cancel")
 )
 _SETTINGS = ("maxmemory", "maxmemory-policy", "lua-time-limit")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,8 @@ Topology = Callable[[Recorder, frozenset[Need], Path], AbstractAsyncContextManag
 _EVERYWHERE: tuple[Need, ...] = ("links", "clock shim", "user", "own network")
 _ALONE: tuple[Need, ...] = (*_EVERYWHERE, "alone", "appendonly", "disk")
 _REPLICATED: tuple[Need, ...] = (*_EVERYWHERE, "replicas")
-#: What the nemeses may need of each topology.
+#: What the nemeses may need of each topology, all at once: whatever would spoil the undoing of
+#: another one waits for its turn.
 PROVIDES: dict[str, tuple[Need, ...]] = {
     "single": _ALONE,
     "five": _ALONE,
@@ -32,14 +34,6 @@ PROVIDES: dict[str, tuple[Need, ...]] = {
     "sentinel": (*_REPLICATED, "elects", "sentinel"),
     "cluster": (*_REPLICATED, "elects", "cluster"),
 }
-
-
-def bears(topology: str, needs: Iterable[Need]) -> bool:
-    """Whether a topology has everything that nemeses need, all at once.
-
-    More is not asked: whatever would spoil the undoing of another one waits for its turn.
-    """
-    return set(needs) <= set(PROVIDES[topology])
 
 
 @asynccontextmanager
@@ -93,45 +87,18 @@ def _rules(*flags: str) -> str:
     return f"on >{PASSWORD} {' '.join(documented_rules('', *flags))}"
 
 
-def single(
-    record: Recorder, needs: frozenset[Need] = frozenset(), folder: Path = Path()
-) -> AbstractAsyncContextManager[Field]:
-    """Run one server."""
-    return _independent(1, record, needs, folder)
-
-
-def five(
-    record: Recorder, needs: frozenset[Need] = frozenset(), folder: Path = Path()
-) -> AbstractAsyncContextManager[Field]:
-    """Run five servers; a worker has a client of each."""
-    return _independent(5, record, needs, folder)
-
-
-def replicas(
-    record: Recorder, needs: frozenset[Need] = frozenset(), folder: Path = Path()
-) -> AbstractAsyncContextManager[Field]:
-    """Run a master with a replica that takes over only when it is told to."""
-    return _together(running_replicas, (), record, needs, folder)
-
-
-def sentinel(
-    record: Recorder, needs: frozenset[Need] = frozenset(), folder: Path = Path()
-) -> AbstractAsyncContextManager[Field]:
-    """Run a master, two replicas and three sentinels."""
-    return _together(running_sentinel, (), record, needs, folder)
-
-
-def cluster(
-    record: Recorder, needs: frozenset[Need] = frozenset(), folder: Path = Path()
-) -> AbstractAsyncContextManager[Field]:
-    """Run three masters, each with a replica."""
-    return _together(running_cluster, ("--cluster",), record, needs, folder)
-
-
 TOPOLOGIES: dict[str, Topology] = {
-    "single": single,
-    "five": five,
-    "replicas": replicas,
-    "sentinel": sentinel,
-    "cluster": cluster,
+    "single": partial(_independent, 1),
+    "five": partial(_independent, 5),
+    "replicas": partial(_together, running_replicas, ()),
+    "sentinel": partial(_together, running_sentinel, ()),
+    "cluster": partial(_together, running_cluster, ("--cluster",)),
+}
+#: What each is, in a line.
+ABOUT = {
+    "single": "one server",
+    "five": "five servers that do not know each other; a worker has a client of each",
+    "replicas": "a master with a replica that takes over only when it is told to",
+    "sentinel": "a master, two replicas and three sentinels",
+    "cluster": "three masters, each with a replica",
 }

@@ -1,8 +1,4 @@
-"""A forced release at every point of a hand-off between tasks of its own client (issue 31).
-
-While the local queue passes a hold, no task has it: the one that released it does not any more, and
-the next one has had no turn yet. Whoever asks which holds there are must find it all the same.
-"""
+"""Forced releases: who learns of one, also while the hold is passed between tasks of its client."""
 
 from __future__ import annotations
 
@@ -14,13 +10,15 @@ from typing import Any
 
 import pytest
 
-from redisson_py import ClientClosedError, LeaseLostError
+from redisson_py import LeaseLostError
 from redisson_py._engine.context import check_client
-from tests.support.kinds import KINDS, LOCKS, Party, Stage, in_a_task, reason_of
+from tests.support.kinds import DISTINCT_LOCKS, KINDS, LOCKS, Party, Stage, in_a_task, reason_of
+from tests.support.streams import answered
 from tests.support.waiting import until
 
 #: Those that a task can hand to another.
 PASSED_ON = [name for name, kind in KINDS.items() if kind.passes and name != "expirable_semaphore"]
+
 #: Those of them that have `force_release()`.
 PASSING = [name for name in PASSED_ON if not KINDS[name].semaphore]
 
@@ -218,30 +216,6 @@ async def test_nobody_believes_in_a_hold_that_the_server_has_lost(
     await stage.assert_nothing_held(party)
 
 
-@both_ways
-@pytest.mark.more
-@pytest.mark.parametrize("stage", PASSED_ON, indirect=True)
-async def test_closing_the_client_ends_a_hold_that_is_passed_on(stage: Stage, short: bool) -> None:
-    rival = await stage.rival().connected()
-    for order in orders():
-        party = await stage.party(turn=60).connected()
-        scene = Scene(stage, party, short)
-        await scene.begin()
-        closing: list[asyncio.Task[None]] = []
-
-        def close(party: Party = party, closing: list[asyncio.Task[None]] = closing) -> None:
-            closing.extend(asyncio.create_task(each.aclose()) for each in party.clients)
-
-        scene.play(order, close)
-        await turns()
-        await asyncio.gather(*closing)
-        await scene.assert_all_told(order, ClientClosedError)
-        assert party.held == 0, order
-        # Nothing is left that only the end of a lease would free.
-        lease = await rival.thing.acquire(timeout=10)
-        await lease.release()
-
-
 @pytest.mark.parametrize("stage", LOCKS, indirect=True)
 async def test_a_lease_learns_of_it_whose_task_has_ended(stage: Stage) -> None:
     party = await stage.party().connected()
@@ -255,3 +229,46 @@ async def test_a_lease_learns_of_it_whose_task_has_ended(stage: Stage) -> None:
         await lease.release()
     assert reason_of(caught.value) == "forced"
     await stage.assert_nothing_held(party)
+
+
+locks = pytest.mark.parametrize("stage", DISTINCT_LOCKS, indirect=True)
+"""For those that have `force_release()`."""
+
+#: Less than a third of the lease, so that no renewal reports the loss first.
+SOON = 5
+
+
+@pytest.mark.parametrize("stage", ["red_lock"], indirect=True)
+async def test_forced_release_spares_what_is_granted_behind_it(stage: Stage) -> None:
+    party = stage.party()
+    for client in party.clients:
+        await answered(client)
+    await stage.servers[0].hset(stage.name, "somebody:1", 1)
+    forcing = asyncio.create_task(party.clients[0].get_lock(stage.name).force_release())
+    lease = await in_a_task(party.thing.acquire())
+    assert await forcing is True
+    await lease.release()
+    await stage.assert_nothing_held(party)
+
+
+@locks
+async def test_forced_inside_two_blocks_ends_both(stage: Stage) -> None:
+    party = stage.party()
+    leases: list[Any] = []
+
+    async def work() -> None:
+        async with party.thing as outer:
+            leases.append(outer)
+            async with party.thing as inner:
+                leases.append(inner)
+                await asyncio.sleep(30)
+
+    task = asyncio.create_task(work())
+    await until(lambda: len(leases) == 2)
+    assert await party.thing.force_release() is True
+    assert [lease.lost for lease in leases] == [True, True]
+    with pytest.raises(LeaseLostError) as caught:
+        async with asyncio.timeout(SOON):
+            await task
+    await stage.assert_nothing_held(party)
+    assert reason_of(caught.value) == "forced"

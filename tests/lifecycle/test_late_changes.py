@@ -1,21 +1,22 @@
-"""A change of a live hold whose reply was lost, and whose bytes arrive again after a newer one.
-
-The tombstone of a released owner does not help here: the hold is the same, and alive.
-"""
+"""Changes whose replies were lost, and whose bytes arrive again after a newer one or a deletion."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from itertools import product
+from typing import Any
 
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import Redisson
+from redisson_py import LeaseLostError, Redisson
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.lifecycle.late_bytes import (
     REENTRANT,
     deliver_late,
+    executed,
     recorded,
     shortest_lease,
 )
@@ -24,6 +25,7 @@ from tests.support.streams import answered
 
 #: Far from what the late bytes ask for, and from what a busy machine may take.
 LONG, SHORT = 60.0, 6.0
+
 KINDS = pytest.mark.parametrize("kind", REENTRANT)
 
 
@@ -48,24 +50,6 @@ async def test_an_extension_that_comes_late_does_not_undo_a_newer_one(
     assert await shortest_lease(redis) / 1000 >= lease.remaining
     lease.check()
     await lease.release()
-    assert await recorded(redis) == {}
-
-
-@KINDS
-async def test_a_late_extension_does_not_shorten_what_the_watchdog_renews(
-    kind: str, far: Redisson, link: FaultProxy, redis: Redis, url_of_k: str
-) -> None:
-    """A re-entry without a lease time has the watchdog keep the hold after the extension."""
-    lock = REENTRANT[kind](far)
-    outer = await lock.acquire()
-    late = lose_and_keep(link)
-    await outer.extend(SHORT)
-    inner = await lock.acquire()
-    await deliver_late(url_of_k, late)
-    assert await shortest_lease(redis) > 10_000
-    inner.check()
-    await inner.release()
-    await outer.release()
     assert await recorded(redis) == {}
 
 
@@ -183,25 +167,6 @@ async def test_a_late_update_of_a_lease_time_does_not_undo_a_newer_one(
     await semaphore.release(permit)
 
 
-async def test_a_part_of_a_permit_given_back_late_does_not_undo_an_extension(
-    far: Redisson, link: FaultProxy, url_of_k: str
-) -> None:
-    """Nor is it given back twice."""
-    semaphore = far.get_semaphore("semaphore", 5)
-    permit = await semaphore.acquire(4)
-    late = lose_and_keep(link)
-    await semaphore.release(1)
-    await semaphore.release(1)
-    await permit.extend(LONG)
-    await deliver_late(url_of_k, late)
-    assert await semaphore.available() == 3
-    (holder,) = (await semaphore.inspect()).holders
-    assert holder.holds == 2
-    assert holder.remaining > LONG / 2
-    await permit.release()
-    assert await semaphore.available() == 5
-
-
 @KINDS
 async def test_a_reentry_repeated_behind_a_release_is_granted(
     kind: str, far: Redisson, link: FaultProxy, redis: Redis
@@ -221,3 +186,94 @@ async def test_a_reentry_repeated_behind_a_release_is_granted(
     assert await shortest_lease(redis) / 1000 >= inner.remaining
     await inner.release()
     assert await recorded(redis) == {}
+
+
+TOTAL = 3
+
+NAME = "semaphore"
+
+SEMAPHORES: dict[str, Callable[[Redisson], Any]] = {
+    "semaphore": lambda client: client.get_semaphore(NAME),
+    "expirable_semaphore": lambda client: client.get_permit_expirable_semaphore(NAME),
+}
+
+Anew = Callable[[], Awaitable[None]]
+
+
+async def acquire(semaphore: Any, link: FaultProxy, anew: Anew) -> None:
+    """It is taken from the new one instead, once."""
+    acquiring = await executed(link, semaphore.acquire())
+    await anew()
+    link.pass_through()
+    permit = await acquiring
+    assert await semaphore.available() == TOTAL - 1
+    await permit.release()
+
+
+async def give_up(semaphore: Any, link: FaultProxy, anew: Anew) -> None:
+    """The undo finds nothing."""
+    acquiring = await executed(link, semaphore.acquire())
+    await anew()
+    acquiring.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await acquiring
+    link.pass_through()
+
+
+async def release(semaphore: Any, link: FaultProxy, anew: Anew) -> None:
+    """It was given back to the old one."""
+    permit = await semaphore.acquire()
+    releasing = await executed(link, permit.release())
+    await anew()
+    link.pass_through()
+    await releasing
+
+
+async def delete(semaphore: Any, link: FaultProxy, anew: Anew) -> None:
+    """It was the old one that was deleted, with what was taken of it."""
+    permit = await semaphore.acquire()
+    deleting = await executed(link, semaphore.delete())
+    await anew()
+    link.pass_through()
+    assert await deleting
+    with pytest.raises(LeaseLostError):
+        await permit.release()
+
+
+@pytest.mark.parametrize(
+    ("kind", "call"),
+    [*product(SEMAPHORES, (acquire, give_up, release)), ("semaphore", delete)],
+)
+async def test_a_new_semaphore_has_the_permits_it_was_made_with(
+    kind: str,
+    call: Callable[[Any, FaultProxy, Anew], Awaitable[None]],
+    clients: ClientFactory,
+    link: FaultProxy,
+    redis: Redis,
+) -> None:
+    near, far = SEMAPHORES[kind](clients()), clients(link.url)
+    assert await near.try_set_permits(TOTAL)
+    await answered(far)
+
+    async def anew() -> None:
+        await redis.delete(NAME)
+        assert await near.try_set_permits(TOTAL)
+
+    await call(SEMAPHORES[kind](far), link, anew)
+    await answered(far)
+    assert await near.available() == TOTAL
+
+
+async def test_a_new_latch_is_not_counted_down_for_the_old_one(
+    client: Redisson, clients: ClientFactory, link: FaultProxy
+) -> None:
+    latch, far = client.get_latch("k"), clients(link.url)
+    assert await latch.try_set_count(2)
+    await answered(far)
+    counting = await executed(link, far.get_latch("k").count_down())
+    assert await latch.delete()
+    assert await latch.try_set_count(2)
+    link.pass_through()
+    assert await counting == 1
+    assert await latch.count() == 2
+    await latch.delete()

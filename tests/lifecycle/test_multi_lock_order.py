@@ -68,26 +68,6 @@ async def test_processes_that_sort_two_servers_differently_do_not_deadlock(fleet
             await asyncio.gather(*tasks)
 
 
-async def test_processes_that_sort_differently_get_in_again_and_again(fleet: Fleet) -> None:
-    one = [spelt(fleet, 0, "127.0.0.1"), spelt(fleet, 1, "localhost")]
-    two = [spelt(fleet, 0, "localhost"), spelt(fleet, 1, "127.0.0.1")]
-    inside = 0
-
-    async def visit(clients: list[Redisson]) -> None:
-        nonlocal inside
-        lock = clients[0].get_multi_lock(*(client.get_lock("k") for client in clients))
-        for _ in range(20):
-            async with lock:
-                inside += 1
-                assert inside == 1
-                await asyncio.sleep(0.001)
-                inside -= 1
-
-    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
-        for clients in (one, two, one, two):
-            group.create_task(visit(clients))
-
-
 async def test_a_multi_lock_of_a_red_lock_and_one_of_its_members_do_not_deadlock(
     fleet: Fleet,
 ) -> None:
@@ -117,24 +97,6 @@ async def until_held(fleet: Fleet, server: int, name: str) -> None:
         if await fleet.redis[server].exists(name):
             return
         await asyncio.sleep(0.02)
-
-
-async def test_a_red_lock_and_a_multi_lock_of_its_members_get_in_in_turn(fleet: Fleet) -> None:
-    first, second = fleet.clients(3), fleet.clients(3)
-    red = first[0].get_red_lock(*(client.get_lock("k") for client in first))
-    multi = second[0].get_multi_lock(*(client.get_lock("k") for client in second))
-    visits = 0
-
-    async def visit(lock: Any) -> None:
-        nonlocal visits
-        for _ in range(20):
-            async with lock:
-                visits += 1
-
-    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
-        group.create_task(visit(red))
-        group.create_task(visit(multi))
-    assert visits == 40
 
 
 class Spellings:

@@ -109,30 +109,6 @@ async def test_each_lease_lasts_as_asked_for_and_no_longer_than_redis_has_it(
     assert not await lock.locked()
 
 
-@pytest.mark.parametrize("seconds", [10, 100])
-@pytest.mark.parametrize("kind", [kind for kind in REENTRANT if kind != "multi_lock"])
-async def test_a_re_entry_keeps_its_end_when_the_outer_lease_is_released(
-    kind: str, seconds: int, client: Redisson
-) -> None:
-    lock = REENTRANT[kind](client)
-    outer = await lock.acquire()
-    clock = asyncio.get_running_loop().time
-    begun = clock()
-    # It starts when the request of the re-entry is on its way.
-    leaving = asyncio.create_task(outer.release())
-    inner = await lock.acquire(lease_time=seconds)
-    assert outer._state == "released"
-    await leaving
-    left = await lock.remaining()
-    assert begun + 0.9 * seconds < clock() + inner.remaining
-    assert inner.remaining <= left + ROUNDING
-    assert left <= seconds + ROUNDING
-    assert not inner._hold.renewed
-    inner._hold.check()
-    await inner.release()
-    assert not await lock.locked()
-
-
 @pytest.mark.parametrize("steps", CHANGES.values(), ids=CHANGES)
 async def test_no_lease_of_a_red_lock_outlasts_what_a_quorum_has(
     steps: Steps, fleet: Fleet
@@ -147,21 +123,6 @@ async def test_no_lease_of_a_red_lock_outlasts_what_a_quorum_has(
 
     await change(lock, steps, check)
     await until_executed(lock)
-
-
-@pytest.mark.parametrize("side", ["read in write", "write in write"])
-async def test_no_side_of_a_lock_is_believed_to_last_longer_than_redis_has_it(
-    side: str, client: Redisson
-) -> None:
-    sides = client.get_read_write_lock("k")
-    inner = sides.read_lock() if side.startswith("read") else sides.write_lock()
-    async with sides.write_lock() as outer:
-        for lease_time in (100, None, 10, 100):
-            lease = await inner.acquire(lease_time=lease_time)
-            await lease.release()
-            left = await sides.write_lock().remaining()
-            assert left is not None
-            assert 0 < outer.remaining <= left + ROUNDING
 
 
 # The local queue of a semaphore.

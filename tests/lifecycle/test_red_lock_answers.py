@@ -63,20 +63,6 @@ async def test_none_is_said_when_a_quorum_answered_and_one_is_silent(
         pass
 
 
-async def test_none_is_said_when_a_quorum_is_busy(fleet: Fleet) -> None:
-    lock, rival = fleet.red_lock(3), fleet.red_lock(3)
-    # Connected first: what is tried once waits only briefly.
-    async with lock:
-        await until_executed(lock)
-    async with rival:
-        await until_executed(rival)
-        assert await lock.try_acquire() is None
-        assert await answered_in_time(lambda: lock.try_acquire(timeout=1)) is None
-    async with lock:
-        pass
-    await until_executed(lock)
-
-
 @pytest.mark.parametrize("how", ["paused", "killed"])
 @pytest.mark.parametrize("look", ["locked", "remaining"])
 async def test_looking_does_not_wait_long_for_a_silent_majority(
@@ -88,20 +74,6 @@ async def test_looking_does_not_wait_long_for_a_silent_majority(
     async with silenced(fleet, how, 2), asyncio.timeout(SOON):
         with pytest.raises(ConnectionLostError):
             await (lock.locked() if look == "locked" else lock.remaining())
-
-
-@pytest.mark.parametrize("how", ["paused", "killed"])
-async def test_looking_needs_no_silent_minority(how: str, fleet: Fleet) -> None:
-    lock, rival = (fleet.red_lock(3, command_timeout=PATIENCE) for _ in range(2))
-    async with lock:
-        await until_executed(lock)
-    lease = await rival.acquire(lease_time=20)
-    await until_executed(rival)
-    async with silenced(fleet, how, 1):
-        async with asyncio.timeout(SOON):
-            assert await lock.locked()
-        async with asyncio.timeout(20):
-            await lease.release()
 
 
 @pytest.mark.more

@@ -8,22 +8,18 @@ import gc
 import pstats
 
 import pytest
-from redis.asyncio import Redis
 
 from redisson_py import (
     ClientClosedError,
     LeaseLostError,
     MultiLock,
-    Redisson,
     RedLock,
     ScriptError,
 )
 from redisson_py.composite._gather import Gather
-from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support.streams import answered, stream_of_member
 from tests.support.waiting import until, until_async
 
 
@@ -90,18 +86,6 @@ async def test_member_held_by_another_task_here_is_asked_for_all_the_same(fleet:
     await lease.release()
 
 
-async def test_member_without_a_connection_is_waited_for_as_before(fleet: Fleet) -> None:
-    lock = await warm(fleet.red_lock(3))
-    stream = stream_of_member(lock._ownership.owners[0])
-    connections = stream.traffic.connections
-    stream.abort("for a test")
-    async with lock as lease:
-        await until(lambda: stream.traffic.connections > connections)
-        await until_async(lambda: joined(fleet))
-        assert not lease.lost
-    await until_executed(lock)
-
-
 async def joined(fleet: Fleet) -> bool:
     """Return whether all three servers have it."""
     return await fleet.held() == 3
@@ -150,38 +134,6 @@ async def test_release_that_finds_a_member_gone_counts_it_out(fleet: Fleet) -> N
         await redis.delete("k")
     with pytest.raises(LeaseLostError):
         await lease.release()
-
-
-async def test_lost_reply_of_a_plain_release_is_asked_for_again(fleet: Fleet) -> None:
-    async with FaultProxy.in_front_of(fleet.servers[0].url) as proxy:
-        clients = fleet.clients(3, lease_time=60)
-        clients[0] = Redisson.from_url(proxy.url, lease_time=60)
-        fleet.made.append(clients[0])
-        multi = MultiLock(*(client.get_lock("k") for client in clients))
-        async with multi:
-            pass
-        async with multi:
-            proxy.cut_after_execution(b"EVALSHA")
-        assert proxy.triggered == 1
-        await until_async(fleet.everything_free)
-        await asyncio.gather(*(client.aclose() for client in fleet.made))
-
-
-async def test_multi_lock_cancelled_before_any_reply_gives_all_back(
-    clients: ClientFactory, redis: Redis
-) -> None:
-    client = clients()
-    multi = client.get_multi_lock(*(client.get_lock(name) for name in "abc"))
-    async with multi:
-        pass
-    acquiring = asyncio.create_task(multi.acquire())
-    await asyncio.sleep(0)
-    assert len(client._context.pending) == 3
-    acquiring.cancel()
-    await asyncio.wait([acquiring])
-    assert acquiring.cancelled()
-    await answered(client)
-    assert await redis.exists("a", "b", "c") == 0
 
 
 async def test_pairs_leave_nothing_to_the_garbage_collector(fleet: Fleet) -> None:

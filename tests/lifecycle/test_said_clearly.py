@@ -1,21 +1,22 @@
-"""Clear errors for waits for oneself, releases elsewhere, and calls without an asyncio loop."""
+"""What callers are told: waits for oneself, releases elsewhere, timeouts, calls without asyncio."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import trio
 
-from redisson_py import NotHeldError, Redisson
+from redisson_py import AcquireTimeoutError, NotHeldError, QuorumError, Redisson
 from tests.fixtures.client import ClientFactory
+from tests.support.kinds import KINDS
+from tests.support.last_look import TRIES, told_as_silent
 from tests.support.leases import renewed_at_once
-from tests.support.waiting import until, until_waiting
+from tests.support.streams import answered
+from tests.support.waiting import until
 
 
 def said(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -55,24 +56,6 @@ async def test_task_that_waits_for_itself_is_told_once(
     assert "'k'" in text
     helper.cancel()
     await asyncio.gather(working, return_exceptions=True)
-
-
-@pytest.mark.more
-async def test_many_waits_are_told_in_one_record(
-    clients: ClientFactory, caplog: pytest.LogCaptureFixture
-) -> None:
-    client = clients(lease_time=3)
-    lock = client.get_lock("k")
-    lease = await lock.acquire()
-    waiting = [asyncio.create_task(lock.acquire(), name=f"task-{n}") for n in range(50)]
-    await until_waiting(client, 50)
-    await until(lambda: said(caplog))
-    (text,) = said(caplog)
-    assert text.startswith("task 'task-0', task 'task-1', task 'task-2' and 47 more: ")
-    for task in waiting:
-        task.cancel()
-    await asyncio.gather(*waiting, return_exceptions=True)
-    await lease.release()
 
 
 @pytest.mark.more
@@ -133,37 +116,17 @@ async def test_release_by_a_task_that_holds_nothing_names_the_holder(
     await lease.release()
 
 
-async def test_wait_for_says_what_to_do_instead(client: Redisson) -> None:
-    lock = client.get_lock("k")
-    lease = await asyncio.wait_for(lock.acquire(), 10)
-    if sys.version_info < (3, 12):
-        with pytest.raises(NotHeldError, match="wait_for"):
-            await lock.release()
-        await lease.release()
-    else:
-        await lock.release()
-
-
 # Without an event loop of asyncio.
+
 
 USES: dict[str, Callable[[Redisson], Any]] = {
     "ping": lambda client: client.ping(),
-    "aenter": lambda client: client.__aenter__(),
     "lock": lambda client: client.get_lock("k").__aenter__(),
     "acquire": lambda client: client.get_lock("k").acquire(),
-    "acquire timeout": lambda client: client.get_lock("k").acquire(timeout=1),
-    "try_acquire": lambda client: client.get_fair_lock("k").try_acquire(),
     "hold": lambda client: client.get_lock("k").hold().__aenter__(),
-    "release": lambda client: client.get_lock("k").release(),
-    "multi lock": lambda client: client.get_multi_lock(client.get_lock("k")).__aenter__(),
     "red lock": lambda client: client.get_red_lock(client.get_lock("k")).acquire(),
     "semaphore": lambda client: client.get_semaphore("s", 1).__aenter__(),
-    "semaphore acquire": lambda client: client.get_semaphore("s", 1).acquire(timeout=1),
-    "semaphore try": lambda client: client.get_permit_expirable_semaphore("s", 1).try_acquire(),
-    "latch": lambda client: client.get_latch("l", 1).wait(),
-    "count_down": lambda client: client.get_latch("l", 1).count_down(),
     "barrier": lambda client: client.get_barrier("b", 1).wait(),
-    "locked": lambda client: client.get_lock("k").locked(),
     "inspect": lambda client: client.get_lock("k").inspect(),
 }
 
@@ -182,16 +145,79 @@ def test_trio_is_named(use: Callable[[Redisson], Any]) -> None:
     assert client._root is None
 
 
-@every_use
-def test_call_outside_of_any_loop_is_said(use: Callable[[Redisson], Any]) -> None:
-    client = Redisson.from_url("redis://127.0.0.1:1")
-    call = use(client)
-    with pytest.raises(RuntimeError, match="redisson_py needs a running event loop: call this"):
-        call.send(None)
-    call.close()
+#: What one task at a time can have: one kind for each way to wait.
+WAITED_FOR = ["lock", "fair_lock", "read_lock", "semaphore", "expirable_semaphore"]
 
 
-def test_logger_of_these_is_the_library_s() -> None:
-    from redisson_py._engine import watchdog
+@pytest.mark.parametrize("kind", WAITED_FOR)
+@pytest.mark.more
+async def test_a_timeout_on_a_live_server_is_told_as_busy(
+    kind: str, clients: ClientFactory
+) -> None:
+    """Also where the timer of the event loop is a little early, as uvloop's is."""
+    holder, client = clients(), clients()
+    await answered(client)
+    names = [f"{KINDS[kind].name}{number}" for number in range(20)]
+    leases = [await KINDS[kind].rival_of(holder, name).acquire() for name in names]
+    for number in range(10):
+        seconds = 0.5 + 0.005 * number
+        for _ in range(TRIES):
+            things = [KINDS[kind].one(client, name) for name in names]
+            outcomes = await asyncio.gather(
+                *[thing.acquire(timeout=seconds) for thing in things[:10]],
+                *[thing.try_acquire(timeout=seconds) for thing in things[10:]],
+                return_exceptions=True,
+            )
+            if not any(map(told_as_silent, outcomes)):
+                break
+        assert {type(outcome) for outcome in outcomes[:10]} == {AcquireTimeoutError}
+        assert outcomes[10:] == [None] * 10
+        assert not any(map(told_as_silent, outcomes)), outcomes
+    for lease in leases:
+        await lease.release()
 
-    assert watchdog.log is logging.getLogger("redisson_py")
+
+async def test_the_timeouts_of_a_crowd_on_one_lock_are_told_as_busy(clients: ClientFactory) -> None:
+    """One waiter asks for all; the others get no answer of their own."""
+    holder, client = clients(), clients()
+    # Connected first, so that only the wait can time out.
+    await answered(client)
+    async with holder.get_lock("k"):
+        for _ in range(TRIES):
+            asked = [
+                client.get_lock("k").acquire(timeout=0.5 + 0.1 * number / 200)
+                for number in range(200)
+            ]
+            outcomes = await asyncio.gather(*asked, return_exceptions=True)
+            if not any(map(told_as_silent, outcomes)):
+                break
+    assert {type(outcome) for outcome in outcomes} == {AcquireTimeoutError}
+    assert not any(map(told_as_silent, outcomes)), outcomes
+
+
+async def test_the_error_of_a_call_that_did_not_wait_says_what_is_so(
+    clients: ClientFactory,
+) -> None:
+    client, other = clients(), clients()
+    async with other.get_lock("k"), other.get_semaphore("semaphore", 1):
+        cases: list[tuple[Any, str]] = [
+            (client.get_lock("k"), "lock 'k' is busy"),
+            (client.get_multi_lock(client.get_lock("k")), "multi lock 'k' is busy"),
+            (client.get_semaphore("semaphore"), "semaphore 'semaphore' is busy: no permit was"),
+        ]
+        for made, text in cases:
+            with pytest.raises(AcquireTimeoutError) as busy:
+                await made.acquire(timeout=0)
+            assert str(busy.value).startswith(text)
+            assert " 0 s" not in str(busy.value)
+        with pytest.raises(QuorumError) as quorum:
+            await client.get_red_lock(client.get_lock("k")).acquire(timeout=0)
+        assert " 0 s" not in str(quorum.value)
+    for waited, text in (
+        (client.get_latch("l", 1).wait, "latch 'l' was not open"),
+        (client.get_barrier("b", 2).wait, "barrier 'b': not all 2 parties arrived"),
+    ):
+        with pytest.raises(AcquireTimeoutError) as late:
+            await waited(timeout=0)
+        assert str(late.value).endswith(text)
+    await client.get_latch("l").delete()

@@ -1,21 +1,24 @@
-"""Edge cases of the watchdog: late grants, keys that Redis refuses, leases that just end."""
+"""Edge cases of the watchdog: late grants, keys that Redis refuses, new connections."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+from types import FrameType
 from typing import Any
 
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py import ConnectionLostError, LeaseLostError, Redisson
+import redisson_py
+from redisson_py import LeaseLostError, Redisson
 from redisson_py._stream import stream
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import PASSWORD, ProxyFactory, documented_rules, url_of_user
-from tests.lifecycle.line_counter import LineCounter
 from tests.support.cluster_look import servers_of
 from tests.support.streams import stream_of
 from tests.support.waiting import until, until_async
@@ -137,9 +140,20 @@ async def test_leases_that_are_far_from_their_end_cost_nothing_meanwhile(
         *[client.get_lock(f"k{n}").acquire(lease_time=60) for n in range(5000)]
     )
     await until_forgotten(client)
-    with LineCounter() as counter:
+    before = sys.gettrace()
+    lines, here = 0, redisson_py.__path__[0]
+
+    def count(frame: FrameType, event: str, _: object) -> Any:
+        nonlocal lines
+        lines += event == "line"
+        return count
+
+    sys.settrace(lambda frame, *_: count if frame.f_code.co_filename.startswith(here) else None)
+    try:
         await asyncio.sleep(2.5)  # the watchdog looks at its clock every second
-    assert counter.lines < 5000
+    finally:
+        sys.settrace(before)
+    assert lines < 5000
     await asyncio.gather(*[lease.release() for lease in leases])
 
 
@@ -191,34 +205,68 @@ async def test_permits_released_without_an_answer_are_not_renewed(
     assert await available(client, 3)
 
 
-@pytest.mark.parametrize("lost", ["the release", "its answer"])
-@pytest.mark.more
-async def test_permits_whose_release_failed_are_held_in_both_places_or_in_none(
-    lost: str, clients: ClientFactory, proxy: ProxyFactory, client: Redisson
-) -> None:
-    """It is kept and renewed until the answer is known, or released later; never forgotten."""
-    link = await proxy()
-    far = clients(link.url, lease_time=30)
-    semaphore = far.get_permit_expirable_semaphore("semaphore", 3)
-    permits = await semaphore.acquire_many(3)
-    link.black_hole("up" if lost == "the release" else "down")
-    with pytest.raises(ConnectionLostError):
-        await semaphore.release_many(permits)
-    link.pass_through()
-    link.cut()
-
-    async def consistent() -> bool:
-        return await available(client, 3 - far.statistics().held_leases)
-
-    await until_async(consistent, 14)
-    held = [permit for permit in permits if permit.remaining]
-    assert len(held) == far.statistics().held_leases
-    if held:
-        await semaphore.release_many(held)
-    assert await available(client, 3)
-    assert far.statistics().held_leases == 0
-
-
 async def available(client: Redisson, count: int) -> bool:
     """Whether this many permits of the semaphore are free."""
     return await client.get_permit_expirable_semaphore("semaphore").available() == count
+
+
+LONG = 1200.0
+
+#: The same for a lease of its own.
+OWN_LEASES: dict[str, Take] = {
+    kind: partial(take, lease_time=LONG) for kind, take in TAKES.items() if kind != "semaphore"
+}
+
+KINDS = [
+    pytest.param(take, id=f"{kind}-{keeping}")
+    for keeping, takes in (("renewed", TAKES), ("own_lease", OWN_LEASES))
+    for kind, take in takes.items()
+]
+
+
+async def lose_connection(client: Redisson, redis: Redis, name: str) -> None:
+    """Have the server close the client's connection, and wait until there is another."""
+    connections = client.statistics().connections
+    for row in [row for row in await redis.client_list() if row["name"] == name]:
+        await redis.client_kill_filter(_id=row["id"])
+    await until(lambda: client.statistics().connections > connections)
+
+
+async def is_asked(redis: Redis) -> bool:
+    """Return whether a script has run since the counters were set to 0."""
+    stats: dict[str, Any] = await redis.info("commandstats")
+    return "cmdstat_evalsha" in stats
+
+
+@pytest.mark.also("cluster")
+@pytest.mark.parametrize("take", KINDS)
+async def test_what_was_taken_meanwhile_is_told_at_the_reconnection(
+    take: Take, clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients(lease_time=LONG, client_name="app")
+    gone, kept = await take(client, "k-gone"), await take(client, "k-kept")
+    await redis.delete(*await redis.keys("*k-gone*"))
+    assert not gone.lost, "nobody has said so"
+    await lose_connection(client, redis, "app")
+    await until(lambda: gone.lost)
+    assert not kept.lost
+    await kept.release()
+
+
+@pytest.mark.also("cluster")
+@pytest.mark.parametrize("take", OWN_LEASES.values(), ids=OWN_LEASES)
+async def test_a_lease_of_its_own_is_not_lengthened(
+    take: Take, clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients(client_name="app")
+    lease = await take(client, "k")
+    before = {key: await redis.pttl(key) for key in await redis.keys("*k[a-g]*")}
+    assert before
+    # Long enough ago for a renewal to be seen.
+    await asyncio.sleep(0.05)
+    await redis.config_resetstat()
+    await lose_connection(client, redis, "app")
+    await until_async(lambda: is_asked(redis))
+    for key, milliseconds in before.items():
+        assert await redis.pttl(key) <= max(-1, milliseconds - 50)
+    await lease.release()

@@ -20,7 +20,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Protocol
 
-from tests.jepsen.report.page import page
 from tests.mutants import by_jepsen, by_simulation, by_tests
 from tests.mutants.listed import MUTANTS
 from tests.mutants.mutant import Mutant
@@ -129,7 +128,6 @@ def arguments() -> argparse.ArgumentParser:
     add("words", nargs="*", metavar="WORD", help="parts of the names of those to run, if not all")
     add("--judge", choices=JUDGES, help="only what this one must catch")
     add("--jobs", type=int, choices=range(1, 65), default=2, metavar="N", help="at once (2)")
-    add("--html", type=Path, metavar="FILE", help="write a report of the runs of tests/jepsen")
     add("--list", action="store_true", help="list them, and who must catch each")
     return parser
 
@@ -158,10 +156,6 @@ def main() -> int:
         return 2
     caught = sum(verdict.caught for verdict in verdicts)
     say(f"\n{caught} of {len(wanted)} caught in {time.monotonic() - begun:.0f} s")
-    if chosen.html:
-        chosen.html.parent.mkdir(parents=True, exist_ok=True)
-        last = [verdict.runs[-1] for verdict in verdicts if verdict.runs]
-        chosen.html.write_text(page(last), "utf-8")
     return 0 if caught == len(wanted) else 1
 
 

@@ -26,20 +26,11 @@ async def judge(mutant: Mutant, tree: Path, folder: Path) -> Verdict:
     while seconds < attack.limit:
         result = await rounds.one(plan, folder / plan.title, tree)
         results.append(result)
+        seconds += plan.seconds
         if attack.checker in result.broken:
             rule = next((each.rule for each in result.rulings[attack.checker].shown), "")
-            return Verdict("caught", rule, seconds + _shown_after(result, attack.checker), results)
-        seconds += plan.seconds
+            return Verdict("caught", rule, seconds)
         plan = replace(plan, seed=plan.seed + 1)
     others = sorted({name for result in results for name in result.broken})
     trouble = [text for result in results for text in result.trouble]
-    return Verdict("survived", f"{others} {trouble[:1]}", seconds, results)
-
-
-def _shown_after(result: Result, checker: str) -> float:
-    """Return after how many seconds of a run the first violation shown had happened."""
-    ends = [
-        max((op.t1 or op.t0 for op in each.ops), default=result.began)
-        for each in result.rulings[checker].shown
-    ]
-    return (min(ends) - result.began) / 1e9 if ends else result.plan.seconds
+    return Verdict("survived", f"{others} {trouble[:1]}", seconds)

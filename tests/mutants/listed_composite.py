@@ -9,7 +9,7 @@ _GATHER = "redisson_py/composite/_gather.py"
 
 _FAULTS = "tests/faults/test_red_lock_faults.py"
 _HELD = "tests/primitives/test_red_lock_held.py"
-_LATE = "tests/primitives/test_red_lock_late.py"
+_LATE = "tests/primitives/test_red_lock.py"
 _SHORT_WAY = "tests/lifecycle/test_red_lock_short_way.py"
 
 COMPOSITE = (

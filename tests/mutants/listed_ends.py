@@ -5,9 +5,9 @@ from __future__ import annotations
 from tests.mutants.mutant import Mutant
 
 _PARTIAL = "tests/lifecycle/test_partial_changes.py"
-_SECRETS = "tests/lifecycle/test_settings_kept_secret.py"
+_SECRETS = "tests/lifecycle/test_passwords_kept_secret.py"
 _EDGES = "tests/lifecycle/test_watchdog_edges.py"
-_REFUSED = "tests/lifecycle/test_refused_again.py"
+_REFUSED = "tests/lifecycle/test_refused.py"
 
 ENDS = (
     Mutant(

@@ -16,7 +16,7 @@ _PARTIAL = "tests/lifecycle/test_partial_changes.py"
 _AS_ASKED = "test_each_lease_lasts_as_asked_for_and_no_longer_than_redis_has_it"
 _UNANSWERED = "tests/lifecycle/test_changes_without_answers.py"
 _ANSWER_TOO_OLD = "test_the_answer_to_a_change_does_not_count_after_the_next_was_sent"
-_REENTRY = "tests/lifecycle/test_reentry_beside_release.py"
+_REENTRY = "tests/lifecycle/test_leases_inside_leases.py"
 
 _REGISTRY = "tests/unit/test_registry.py"
 
@@ -77,7 +77,7 @@ HOLDS = (
         _HOLD,
         "                return self.reentries\n            self._review()",
         "                return self.reentries",
-        ("tests/unit/test_hold.py",),
+        ("tests/unit/test_watchdog_ends.py",),
     ),
     Mutant(
         "the end of an inner lease does not reach Redis",
@@ -149,7 +149,7 @@ HOLDS = (
         "redisson_py/_engine/task_ownership.py",
         "if not parent.renewed:",
         "if False:",
-        ("tests/lifecycle/test_reads_inside_writes.py",),
+        ("tests/lifecycle/test_leases_inside_leases.py",),
     ),
     # Which holds there are, and what their releases were answered.
     Mutant(
@@ -166,7 +166,10 @@ HOLDS = (
         "redisson_py/_engine/task_ownership.py",
         "        if request.overtaken:",
         "        if False:",
-        ("tests/topology/test_sync_forced.py",),
+        (
+            "tests/topology/test_sync.py"
+            "::test_a_forced_release_finds_a_grant_that_replicas_have_not_confirmed",
+        ),
     ),
     Mutant(
         "a cancelled caller takes the answer with it",
@@ -200,7 +203,7 @@ HOLDS = (
         _HOLD,
         "        self.leases = ()\n        self.id_known = False",
         "        self.id_known = False",
-        ("tests/unit/test_hold.py",),
+        ("tests/lifecycle/test_state_machine.py::test_no_lifecycle_breaks_an_invariant",),
     ),
     Mutant(
         "a known id does not keep a permit",
@@ -208,7 +211,7 @@ HOLDS = (
         _HOLD,
         "or self.reentries or self.id_known:",
         "or self.reentries:",
-        ("tests/lifecycle/test_abandoned_permits.py",),
+        ("tests/lifecycle/test_permits.py",),
     ),
     Mutant(
         "the end of a read is not told to its write hold",
@@ -216,7 +219,7 @@ HOLDS = (
         _HOLD,
         "self.parent.count_read(-1)",
         "pass",
-        ("tests/primitives/test_write_lock.py",),
+        ("tests/primitives/test_read_write_lock.py",),
     ),
     # Blocks.
     Mutant(
@@ -225,7 +228,7 @@ HOLDS = (
         _BLOCK,
         "            assert source is not None\n            source._half = None\n",
         "            return\n",
-        ("tests/lifecycle/test_blocks_left_elsewhere.py",),
+        ("tests/lifecycle/test_blocks.py",),
     ),
     Mutant(
         "the halves of a statement are not paired",
@@ -233,7 +236,7 @@ HOLDS = (
         _BLOCK,
         "if block is not None and block.half == self._other:",
         "if False:",
-        ("tests/lifecycle/test_blocks_of_several_tasks.py",),
+        ("tests/lifecycle/test_blocks.py",),
     ),
     Mutant(
         "what was acquired since is kept",
@@ -241,7 +244,7 @@ HOLDS = (
         _BLOCK,
         "                if newer is not None:",
         "                if False:",
-        ("tests/lifecycle/test_release_inside_block.py",),
+        ("tests/lifecycle/test_blocks.py",),
     ),
     Mutant(
         "a loss is reported again and again",

@@ -96,7 +96,7 @@ PLAIN = (
         _QUEUE,
         "            if not waiter.future.done():\n                break",
         "            break",
-        ("tests/unit/test_local_queue.py",),
+        ("tests/unit/test_local_queue_schedules.py",),
     ),
     Mutant(
         "a plain acquire goes before those who wait",
@@ -112,7 +112,7 @@ PLAIN = (
         "redisson_py/semaphores/_ownership.py",
         "(queue.turn is not None and queue.is_ahead)",
         "queue.turn is not None",
-        ("tests/primitives/test_turns.py",),
+        ("tests/primitives/test_who_waits.py",),
     ),
     Mutant(
         "ends that come before the next renewal are not minded",
@@ -153,7 +153,7 @@ PLAIN = (
         "lua/semaphore/release.lua",
         "      redis.pcall('HSET', counts, owner, held)\n",
         "",
-        ("tests/lua/test_refused_commands.py",),
+        ("tests/lua/test_refusals.py",),
     ),
     Mutant(
         "a semaphore's short way minds no expiry",
@@ -193,7 +193,7 @@ PLAIN = (
         "lua/semaphore/release.lua",
         "    redis.call('INCRBY', counter, '-' .. held)\n",
         "",
-        ("tests/lua/test_refused_commands.py",),
+        ("tests/lua/test_refusals.py",),
     ),
     Mutant(
         "a fair lock's short way minds only our own waiters",

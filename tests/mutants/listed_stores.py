@@ -16,18 +16,18 @@ _POSTGRES_SQL = "redisson_py/_stores/postgres/sql.py"
 
 _CARRIED = "tests/unit/test_carrier.py"
 _CANCELLATION = "tests/contract/test_cancellation.py"
-_LATE_LEASES = "tests/stores/test_late_leases.py"
+_LATE = "tests/stores/test_late_requests.py"
 _ETCD_TESTS = "tests/stores/etcd/test_store.py"
 _ETCD_TRAPS = "tests/stores/etcd/test_traps.py"
+_DATABASES = "tests/stores/test_databases.py"
+_DATABASE_FAULTS = "tests/stores/test_database_faults.py"
 _GUARD = "tests/stores/postgres/test_guard.py"
 _MYSQL_CROWD = "tests/stores/mysql/test_crowd.py"
 _MYSQL_FAULTS = "tests/stores/mysql/test_faults.py"
 _MYSQL_QUEUE_TESTS = "tests/stores/mysql/test_queue.py"
-_MYSQL_TESTS = "tests/stores/mysql/test_store.py"
 _POLLING_TESTS = "tests/stores/mysql/test_polling.py"
 _ODD = "tests/stores/test_odd_answers.py"
 _POSTGRES_FAULTS = "tests/stores/postgres/test_faults.py"
-_POSTGRES_TESTS = "tests/stores/postgres/test_store.py"
 _WAITING = "tests/stores/postgres/test_waiting.py"
 
 STORES = (
@@ -125,7 +125,7 @@ STORES = (
         _POSTGRES_SQL,
         "greatest(t.token {_PLUS} t.tokens, {_microseconds(_EPOCH)})",
         "t.token {_PLUS} 1",
-        (f"{_POSTGRES_TESTS}::test_tokens_grow_by_what_was_taken",),
+        (f"{_DATABASES}::test_tokens_grow_by_what_was_taken",),
     ),
     Mutant(
         "a release that nobody remembers",
@@ -133,7 +133,7 @@ STORES = (
         _POSTGRES_SQL,
         "WHERE id {_EQ} {_ID} AND freed_by {_EQ} {_OWNER} AND NOT EXISTS (SELECT FROM freed)",
         "WHERE false AND id {_EQ} {_ID} AND freed_by {_EQ} {_OWNER}",
-        (f"{_POSTGRES_TESTS}::test_giving_back_twice_answers_the_same",),
+        (f"{_DATABASES}::test_giving_back_twice_answers_the_same",),
     ),
     Mutant(
         "a repeated question leaves no tombstone",
@@ -141,7 +141,7 @@ STORES = (
         _POSTGRES,
         "if unsure or owner in self._repeated:",
         "if unsure:",
-        (_POSTGRES_FAULTS,),
+        (f"{_DATABASE_FAULTS}::test_a_grant_whose_reply_is_lost_is_found_again",),
     ),
     Mutant(
         "a waiter that does not look again once it listens",
@@ -157,7 +157,7 @@ STORES = (
         _MYSQL_SQL,
         '_IS_FREE = f"expires <= {_NOW} AND',
         '_IS_FREE = f"expires = 0 AND',
-        (f"{_MYSQL_TESTS}::test_an_expired_hold_is_taken_with_a_greater_token",),
+        (f"{_DATABASES}::test_a_lease_ends_by_the_clock_of_the_server",),
     ),
     Mutant(
         "MySQL's late requests are granted",
@@ -174,7 +174,7 @@ STORES = (
         'WHERE id IN ({{ids}}) AND (id, owner, token) IN ({{holds}}) AND expires > {_NOW}"""\n\n'
         "_SET_LEASE",
         'WHERE id IN ({{ids}}) AND expires > {_NOW}"""\n\n_SET_LEASE',
-        (f"{_MYSQL_TESTS}::test_a_renewal_of_another_hold_changes_nothing",),
+        (f"{_DATABASES}::test_a_renewal_of_another_hold_changes_nothing",),
     ),
     Mutant(
         "MySQL sets an exact lease whatever the present one is",
@@ -182,7 +182,7 @@ STORES = (
         _MYSQL_SQL,
         "  AND expires = {{end}} AND expires > {_NOW}",
         "  AND {{end}} AND expires > {_NOW}",
-        (_LATE_LEASES,),
+        (_LATE,),
     ),
     Mutant(
         "PostgreSQL sets an exact lease whatever the present one is",
@@ -190,7 +190,7 @@ STORES = (
         _POSTGRES_SQL,
         " AND {_END} {_EQ} coalesce(entry.seen, {_END})",
         "",
-        (_LATE_LEASES,),
+        (_LATE,),
     ),
     Mutant(
         "MySQL's forced release ends whatever is there",
@@ -198,7 +198,7 @@ STORES = (
         _MYSQL_SQL,
         "WHERE id = {{id}} AND token = {{token}} AND owner = {{owner}}",
         "WHERE id = {{id}} AND {{token}} > 0 OR owner = {{owner}}",
-        (f"{_MYSQL_TESTS}::test_a_forced_release_that_comes_late_ends_no_other_hold",),
+        (f"{_LATE}::test_a_forced_release_that_comes_late_ends_no_later_hold",),
     ),
     Mutant(
         "MySQL's polls grow without end",
@@ -294,7 +294,7 @@ STORES = (
         _ETCD_QUEUE,
         "[*claim.conditions, messages.created(undone, 0), *free],",
         "[*claim.conditions, *free],",
-        (f"{_ETCD_TRAPS}::test_an_undo_before_its_question_refuses_it", _ETCD_TRAPS),
+        (f"{_ETCD_TRAPS}::test_an_undo_refuses_its_question_if_it_comes_later", _ETCD_TRAPS),
     ),
     Mutant(
         "etcd's waiters watch nothing",

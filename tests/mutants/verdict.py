@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
-
-from tests.jepsen.result import Result
 
 #: What a slip in a sabotage looks like, which any run would find.
 SLIP = re.compile(r"Error compiling script|user_script:\d+:|SyntaxError|NameError")
@@ -20,13 +17,11 @@ class Verdict:
         said: "caught", or "caught by timeout", or why it is not.
         by: What caught it: a test, a rule, a seed.
         seconds: What it took.
-        runs: Of tests/jepsen: what each run came to; the last one caught it, if it was.
     """
 
     said: str
     by: str
     seconds: float
-    runs: Sequence[Result] = ()
 
     @property
     def caught(self) -> bool:

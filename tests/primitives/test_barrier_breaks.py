@@ -37,7 +37,6 @@ from tests.support.waiting import (
     until,
     until_async,
     until_listening,
-    until_waiting,
 )
 
 pytestmark = pytest.mark.also("cluster")
@@ -114,25 +113,6 @@ class TestLeaving:
         await barrier.reset()
         await assert_works(barrier)
 
-    async def test_a_party_cancelled_before_it_arrives_breaks_nothing(
-        self,
-        barrier: CyclicBarrier,
-        clients: ClientFactory,
-        waiting: asyncio.Task[int],
-        redis: Redis,
-    ) -> None:
-        fresh = clients()
-        task = asyncio.create_task(get_barrier(fresh).wait())
-        await asyncio.sleep(0)
-        assert not stream_of(fresh, "r").ready
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await answered(fresh)
-        assert not await barrier.broken()
-        assert len(await redis.keys("*arrival:*")) == 1
-        assert_idle(fresh)
-
     async def test_a_party_that_is_refused_when_it_looks_again_leaves(
         self, barrier: CyclicBarrier, waiting: asyncio.Task[int], redis: Redis
     ) -> None:
@@ -141,22 +121,6 @@ class TestLeaving:
         await asyncio.wait([waiting])
         assert isinstance(waiting.exception(), ScriptError)
         await until_async(barrier.broken)
-
-    async def test_the_last_party_cancelled_in_flight_lets_the_others_go(
-        self, client: Redisson, other: Redisson
-    ) -> None:
-        barrier = get_barrier(client, parties=2)
-        waiting = asyncio.create_task(get_barrier(other, parties=2).wait())
-        await until_listening(other)
-        await answered(client)
-        last = asyncio.create_task(barrier.wait())
-        await asyncio.sleep(0)
-        assert stream_of(client, "r").waiting
-        last.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await last
-        assert await waiting == 0
-        assert not await barrier.broken()
 
     async def test_a_party_that_times_out_at_the_moment_of_release_has_arrived(
         self, client: Redisson, clients: ClientFactory, proxy: ProxyFactory
@@ -176,23 +140,6 @@ class TestLeaving:
         assert await waiting == 0
         assert now() - started >= 0.15
 
-    async def test_a_party_that_times_out_while_it_asks_has_arrived(
-        self, client: Redisson, clients: ClientFactory, proxy: ProxyFactory
-    ) -> None:
-        link = await proxy("r")
-        far = clients(link.url)
-        await answered(far)
-        for _ in range(20):
-            waiting = asyncio.create_task(get_barrier(far, parties=2).wait(0.2))
-            await until(lambda: waiting.done() or listens(far._table, far._router))  # noqa: B023
-            link.hold()
-            if await came(get_barrier(client, parties=2), waiting, link):
-                break
-        # The question after the message, and the leaving when its time is up.
-        await link.wait_until(lambda link: link.held >= 2)
-        link.release_held()
-        assert await waiting == 0
-
     async def test_a_client_that_closes_breaks_it_though_its_parties_sleep(
         self, barrier: CyclicBarrier, clients: ClientFactory, waiting: asyncio.Task[int]
     ) -> None:
@@ -204,38 +151,6 @@ class TestLeaving:
         with pytest.raises(ClientClosedError):
             await mine
         assert_idle(closing)
-
-    async def test_a_client_that_closes_tells_its_parties_before_redis_answers(
-        self, barrier: CyclicBarrier, clients: ClientFactory, proxy: ProxyFactory
-    ) -> None:
-        link = await proxy("r")
-        closing = clients(link.url, lease_time=LEASE)
-        await answered(closing)
-        link.black_hole()
-        mine = asyncio.create_task(get_barrier(closing).wait())
-        await asyncio.sleep(0)
-        assert stream_of(closing, "r").waiting
-        end = asyncio.create_task(closing.aclose())
-        await asyncio.wait([mine])
-        assert not stream_of(closing, "r")._closed
-        assert isinstance(mine.exception(), ClientClosedError)
-        await end
-
-    async def test_a_client_that_closes_with_many_parties(self, clients: ClientFactory) -> None:
-        closing = clients()
-        parties = [
-            asyncio.create_task(get_barrier(closing, f"b{n}", parties=2).wait()) for n in range(50)
-        ]
-        await until_waiting(closing, 50)
-        await until_listening(closing)
-        # Of a cluster, each server has its parties.
-        await answered(closing)
-        await closing.aclose()
-        outcomes = await asyncio.gather(*parties, return_exceptions=True)
-        assert {type(outcome) for outcome in outcomes} == {ClientClosedError}
-        fresh = clients()
-        assert all([await get_barrier(fresh, f"b{n}").broken() for n in range(50)])
-        await asyncio.gather(*[get_barrier(fresh, f"b{n}").reset() for n in range(50)])
 
 
 class TestDying:
@@ -326,10 +241,3 @@ class TestAbortAndReset:
         await assert_broken(waiting)
         assert not await barrier.broken()
         await assert_works(barrier)
-
-    async def test_a_new_round_after_reset_is_not_taken_for_the_old(
-        self, barrier: CyclicBarrier, other: Redisson, waiting: asyncio.Task[int]
-    ) -> None:
-        await barrier.reset()
-        await asyncio.gather(*[barrier.wait() for _ in range(3)])
-        await assert_broken(waiting)

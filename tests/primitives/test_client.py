@@ -1,9 +1,8 @@
-"""The client: construction, closing, loops, forks."""
+"""The client: construction, closing, loops, failures of its background task, what it counts."""
 
 from __future__ import annotations
 
 import asyncio
-import uuid
 
 import pytest
 from redis.asyncio import Redis
@@ -17,7 +16,9 @@ from redisson_py import (
 )
 from redisson_py._stream.call import Call
 from tests.fixtures.client import ClientFactory, assert_idle
-from tests.support.streams import stream_of
+from tests.fixtures.redis_server import ProxyFactory
+from tests.support.recorder import Recorder
+from tests.support.streams import answered_at, stream_of
 from tests.support.waiting import (
     set_safety_poll,
     until,
@@ -26,21 +27,8 @@ from tests.support.waiting import (
     until_waiting,
 )
 
-pytestmark = pytest.mark.also("floor")
 
-
-async def test_id_is_a_uuid_of_its_own(clients: ClientFactory) -> None:
-    first, second = clients(), clients()
-    assert str(uuid.UUID(first.id)) == first.id != second.id
-
-
-async def test_nothing_connects_until_first_use(client: Redisson) -> None:
-    client.get_lock("k")
-    assert client.statistics().connections == 0
-    await client.ping()
-    assert client.statistics().connections == 1
-
-
+@pytest.mark.also("floor")
 @pytest.mark.usefixtures("one_server")
 async def test_existing_client_is_used_and_left_open(server_url: str, redis: Redis) -> None:
     theirs = Redis.from_url(server_url, decode_responses=True, protocol=2, max_connections=1)
@@ -51,12 +39,7 @@ async def test_existing_client_is_used_and_left_open(server_url: str, redis: Red
     await theirs.aclose()
 
 
-def test_unknown_setting_in_the_url_is_told_at_once() -> None:
-    """Without its name, which may be a part of a password."""
-    with pytest.raises(ValueError, match=r"known are client_name, .* username"):
-        Redisson.from_url("redis://localhost?no_such_thing=1")
-
-
+@pytest.mark.also("floor")
 @pytest.mark.usefixtures("one_server")
 async def test_failing_credential_provider_is_an_error_and_not_the_end(server_url: str) -> None:
     class Vault(CredentialProvider):
@@ -76,6 +59,7 @@ async def test_failing_credential_provider_is_an_error_and_not_the_end(server_ur
     await theirs.aclose()
 
 
+@pytest.mark.also("floor")
 async def test_close_is_idempotent_and_lasts_until_opened_again(
     clients: ClientFactory,
 ) -> None:
@@ -94,6 +78,7 @@ async def test_close_is_idempotent_and_lasts_until_opened_again(
         await client.ping()
 
 
+@pytest.mark.also("floor")
 async def test_close_releases_what_is_held_with_one_warning(
     clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -113,36 +98,7 @@ async def test_close_releases_what_is_held_with_one_warning(
     assert plain.remaining == fenced.remaining == 0.0
 
 
-async def test_close_names_some_of_many(
-    clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture
-) -> None:
-    client = clients()
-    await asyncio.gather(*[client.get_lock(f"k{n}").acquire() for n in range(25)])
-    await client.aclose()
-    (warning,) = [record.message for record in caplog.records if "still holding" in record.message]
-    assert warning.endswith("and 15 more")
-    assert await redis.keys("k*") == []
-
-
-async def test_close_wakes_waiters_for_other_clients_and_local_ones(
-    clients: ClientFactory,
-) -> None:
-    holder, client = clients(), clients()
-    lease = await holder.get_lock("far").acquire()
-    near = await client.get_lock("near").acquire()
-    waiters = [
-        asyncio.create_task(client.get_lock(name).acquire())
-        for name in ("far", "far", "near", "near")
-    ]
-    lost = asyncio.create_task(near.wait_lost())
-    await until_waiting(client, 4)
-    await until_listening(client)
-    await client.aclose()
-    for outcome in await asyncio.gather(*waiters, lost, return_exceptions=True):
-        assert isinstance(outcome, ClientClosedError)
-    await lease.release()
-
-
+@pytest.mark.also("floor")
 @pytest.mark.parametrize("settled", [True, False], ids=["all asleep", "some still asking"])
 @pytest.mark.parametrize("names", [1, 1000], ids=["in one line", "each for another lock"])
 async def test_close_in_the_middle_of_a_thousand_waiters(
@@ -183,6 +139,7 @@ async def test_close_in_the_middle_of_a_thousand_waiters(
         assert await redis.hgetall(key) == {b"somebody": b"1"}
 
 
+@pytest.mark.also("floor")
 async def test_close_takes_nothing_for_the_waiter_it_wakes(
     clients: ClientFactory, redis: Redis
 ) -> None:
@@ -198,19 +155,7 @@ async def test_close_takes_nothing_for_the_waiter_it_wakes(
     assert not await redis.exists("k")
 
 
-async def test_close_in_the_middle_of_asking_leaves_nothing(
-    clients: ClientFactory, redis: Redis
-) -> None:
-    client = clients()
-    await client.ping()
-    tasks = [asyncio.create_task(client.get_lock(f"k{n}").acquire()) for n in range(20)]
-    await asyncio.sleep(0)
-    await client.aclose()
-    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-    assert all(isinstance(outcome, ClientClosedError) for outcome in outcomes)
-    assert await redis.exists(*[f"k{n}" for n in range(20)]) == 0
-
-
+@pytest.mark.also("floor")
 async def test_close_after_the_answer_but_before_its_task_leaves_nothing(
     clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,6 +179,7 @@ async def test_close_after_the_answer_but_before_its_task_leaves_nothing(
     assert not await redis.exists("k")
 
 
+@pytest.mark.also("floor")
 async def test_another_loop_is_refused(clients: ClientFactory) -> None:
     client = clients()
     await client.ping()
@@ -250,33 +196,7 @@ async def test_another_loop_is_refused(clients: ClientFactory) -> None:
     await client.ping()
 
 
-async def test_unreachable_server_is_said_within_the_timeout(clients: ClientFactory) -> None:
-    client = clients("redis://127.0.0.1:1")
-    with pytest.raises(ConnectionLostError) as caught:
-        await client.get_lock("k").acquire(timeout=0.5)
-    assert not caught.value.maybe_held
-    assert "127.0.0.1:1" in str(caught.value)
-    assert caught.value.__cause__ is not None
-
-
-def test_loop_that_ends_without_closing_gives_the_locks_back(
-    server_url: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    async def careless() -> None:
-        client = Redisson.from_url(server_url)
-        await client.get_lock("k").acquire()
-
-    asyncio.run(careless())
-    assert "'k'" in caplog.text
-
-    async def next_one() -> None:
-        async with Redisson.from_url(server_url) as client:
-            async with client.get_lock("k").hold(timeout=30):
-                pass
-
-    asyncio.run(next_one())
-
-
+@pytest.mark.also("floor")
 @pytest.mark.more
 async def test_description_lasts_as_long_as_the_hold(clients: ClientFactory, redis: Redis) -> None:
     client = clients(lease_time=3)
@@ -291,3 +211,135 @@ async def test_description_lasts_as_long_as_the_hold(clients: ClientFactory, red
         await until_async(is_written_again)
     await client.aclose()
     assert not await redis.exists(key)
+
+
+@pytest.mark.also("floor")
+async def test_failure_of_the_background_task_is_loud_and_not_the_end(
+    clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    client, other = clients(), clients()
+    theirs = await other.get_lock("{k}theirs").acquire()
+    async with client.get_lock("k") as lease:
+        local = asyncio.create_task(client.get_lock("k").acquire())
+        remote = asyncio.create_task(client.get_lock("{k}theirs").acquire())
+        await until_waiting(client, 2)
+        await until_listening(client)
+        # Whatever goes wrong inside it: here, something that is not there.
+        stream_of(client)._become_ready = None  # type: ignore[method-assign,assignment]
+        stream_of(client).abort("test")
+        for waiting in (remote, asyncio.create_task(answered_at(client, "k"))):
+            with pytest.raises(ConnectionLostError, match=r"TypeError.*not callable") as caught:
+                await waiting
+            assert isinstance(caught.value.__cause__, TypeError)
+        failures = [each for each in caplog.records if "background task" in each.getMessage()]
+        assert failures
+        assert all(each.exc_info and each.levelname == "ERROR" for each in failures)
+        del stream_of(client)._become_ready
+        # The next use finds it at work, and what was held is still held.
+        await answered_at(client, "k")
+        assert not lease.lost
+        assert await client.get_lock("k").owned()
+    await (await local).release()
+    await theirs.release()
+    async with client.get_lock("{k}theirs").hold(timeout=10):
+        pass
+
+
+@pytest.mark.also("floor")
+async def test_what_must_arrive_survives_a_failure_of_the_background_task(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    client = clients()
+    lease = await client.get_lock("k").acquire()
+    stream_of(client)._become_ready = None  # type: ignore[method-assign,assignment]
+    stream_of(client).abort("test")
+    with pytest.raises(ConnectionLostError):
+        await lease.release()
+    assert await redis.exists("k")
+    del stream_of(client)._become_ready
+    await until_async(lambda: _is_free(redis, "k"))
+
+
+async def _is_free(redis: Redis, key: str) -> bool:
+    return not await redis.exists(key)
+
+
+@pytest.mark.also("floor")
+async def test_closing_while_it_connects_is_no_failure(
+    clients: ClientFactory, proxy: ProxyFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    link = await proxy()
+    client = clients(link.url)
+    # The last question before the connection is used.
+    link.swallow_reply(b"*1\r\n$5\r\nHELLO\r\n", 1)
+    asking = asyncio.create_task(client.get_lock("k").acquire())
+    await link.wait_until(lambda link: link.triggered == 1)
+    await client.aclose()
+    with pytest.raises(ClientClosedError):
+        await asking
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
+
+
+with_and_without = pytest.mark.parametrize("listener", [None, Recorder()])
+
+
+def counted(client: Redisson) -> tuple[int, int, int]:
+    statistics = client.statistics()
+    return statistics.acquires, statistics.waits, statistics.timeouts
+
+
+@with_and_without
+async def test_a_crowd_in_one_process(clients: ClientFactory, listener: Recorder | None) -> None:
+    client = clients(listener=listener, turn=60)
+    held = 0.5
+
+    async def work() -> None:
+        async with client.get_lock("k"):
+            await asyncio.sleep(0)
+
+    async with client.get_lock("k"):
+        tasks = [asyncio.create_task(work()) for _ in range(20)]
+        await until_waiting(client, 20)
+        # One of them goes away, and one gets no more than its time.
+        tasks[7].cancel()
+        assert await asyncio.create_task(client.get_lock("k").try_acquire(timeout=held)) is None
+    await asyncio.gather(*tasks, return_exceptions=True)
+    statistics = client.statistics()
+    assert counted(client) == (20, 21, 1)
+    assert statistics.waited > 19 * held * 0.9
+    assert held * 0.9 < statistics.longest_wait < statistics.waited
+    assert (statistics.held_leases, statistics.waiters, statistics.losses) == (0, 0, 0)
+
+
+@with_and_without
+async def test_no_answer_is_no_timeout(
+    clients: ClientFactory, proxy: ProxyFactory, listener: Recorder | None
+) -> None:
+    link = await proxy()
+    client = clients(link.url, listener=listener, command_timeout=1)
+    await client.ping()
+    link.black_hole()
+    for timeout in (0, 0.2):
+        with pytest.raises(ConnectionLostError):
+            await client.get_lock("k").try_acquire(timeout=timeout)
+    assert counted(client) == (0, 0, 0)
+    link.pass_through()
+    link.cut()
+    await client.ping(timeout=30)
+
+
+async def test_calls_that_could_not_be_sent_are_evicted(
+    clients: ClientFactory, proxy: ProxyFactory
+) -> None:
+    link = await proxy()
+    client = clients(link.url)
+    await client.ping()
+    link.refuse()
+    link.cut()
+    for _ in range(5):
+        with pytest.raises(ConnectionLostError):
+            await client.get_lock("k").acquire(timeout=0.1)
+    # The first may have been written before the loss was noticed.
+    assert client.statistics().evictions >= 4
+    link.pass_through()
+    await client.ping()

@@ -215,3 +215,15 @@ async def test_a_task_waits_for_its_own_client_and_another_client_frees_the_lock
     assert await held(clients()).force_release()
     await served(task)
     assert lease.lost
+
+
+@pytest.mark.parametrize("held", [lock, fair, writes, permits])
+async def test_a_waiter_that_asked_together_with_the_holder(holder: Redisson, held: Make) -> None:
+    """It is not behind the holder in the local queue."""
+    await holder.ping()
+    holding = asyncio.create_task(held(holder).try_acquire())
+    task = asyncio.create_task(use(held(holder)))
+    lease = await holding
+    assert lease is not None
+    await lease.extend(NEAR)
+    await served(task)

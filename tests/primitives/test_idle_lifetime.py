@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import AcquireTimeoutError, Redisson
+from redisson_py import Redisson
 from tests.fixtures.client import ClientFactory
-from tests.support.counting import Counted
 from tests.support.leases import renewed_at_once
-from tests.support.waiting import until_async
 
 IDLE = 3600
 MS = 1000 * IDLE
@@ -31,14 +29,6 @@ Get = Callable[[Redisson], Any]
 
 async def left(redis: Redis, key: str) -> int:
     return int(await redis.pttl(key))
-
-
-@every_kind
-async def test_by_default_it_stays(get: Get, key: str, client: Redisson, redis: Redis) -> None:
-    async with get(client):
-        pass
-    assert await left(redis, key) == -1
-    await redis.delete(key)
 
 
 @every_kind
@@ -66,59 +56,6 @@ async def test_it_does_not_end_while_it_is_held(
     await lease.extend(2 * IDLE)
     assert await left(redis, key) > 3 * MS - LATE
     await lease.release()
-
-
-@every_kind
-async def test_it_costs_no_round_trip(
-    get: Get, key: str, clients: ClientFactory, redis: Redis
-) -> None:
-    lock = get(clients(idle_lifetime=IDLE))
-    async with lock:
-        pass
-    async with Counted(redis) as counted:
-        for _ in range(10):
-            async with lock:
-                pass
-    assert counted.calls["evalsha"] == 20
-
-
-async def test_tokens_grow_beyond_the_end_of_their_counter(
-    clients: ClientFactory, redis: Redis
-) -> None:
-    lock = clients(idle_lifetime=IDLE).get_fenced_lock("k")
-    async with lock as lease:
-        first = lease.token
-    await redis.pexpire(TOKEN, 0)
-    async with lock as lease:
-        assert first is not None
-        assert lease.token is not None
-        assert lease.token > first
-
-
-@pytest.mark.parametrize("kind", ["semaphore", "with ids"])
-async def test_a_semaphore_that_ended_is_as_one_that_was_never_given_permits(
-    kind: str, clients: ClientFactory, redis: Redis
-) -> None:
-    get, key = KINDS[kind]
-    client = clients(idle_lifetime=IDLE)
-    semaphore = get(client)
-    assert await semaphore.try_set_permits(5)
-    assert MS - LATE < await left(redis, key) <= MS
-    await redis.pexpire(key, 1)
-
-    async def ended() -> bool:
-        return not await redis.exists(key)
-
-    await until_async(ended)
-    bare: Any = (
-        client.get_semaphore("k")
-        if kind == "semaphore"
-        else client.get_permit_expirable_semaphore("k")
-    )
-    with pytest.raises(AcquireTimeoutError, match="does not exist, so no permit became free"):
-        await bare.acquire(timeout=0)
-    async with semaphore:
-        assert await bare.available() == 1
 
 
 async def test_a_lifetime_is_refused_beside_it(clients: ClientFactory) -> None:

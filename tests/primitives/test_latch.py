@@ -1,8 +1,9 @@
-"""What is special about the latch; waiting for it is in test_latch_waiting.py."""
+"""What is special about the latch; waiting for it is in test_latch_waiting."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
@@ -13,12 +14,11 @@ from redis.asyncio import Redis
 from redisson_py import AcquireTimeoutError, ClientClosedError, Redisson, ScriptError
 from redisson_py.barriers.latch import CountDownLatch, LatchSnapshot
 from tests.fixtures.client import ClientFactory
+from tests.support import repository
 from tests.support.counting import Counted
 from tests.support.latch_and_barrier import get_latch
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import until_listening, until_waiting
-
-pytestmark = pytest.mark.also("cluster")
 
 
 @pytest_asyncio.fixture
@@ -30,6 +30,7 @@ async def latch(client: Redisson) -> AsyncIterator[CountDownLatch]:
     await latch.delete()
 
 
+@pytest.mark.also("cluster")
 class TestCounting:
     async def test_it_counts_down_to_zero_and_stays_there(self, latch: CountDownLatch) -> None:
         """RedissonCountDownLatchTest.testCountDown."""
@@ -55,52 +56,16 @@ class TestCounting:
         await latch.wait()
         assert await redis.exists(latch.key) == 0
 
-    async def test_it_is_set_if_it_is_unset(self, latch: CountDownLatch) -> None:
-        """RedissonCountDownLatchTest.testTrySetCount."""
+    async def test_it_is_set_if_it_is_unset_and_deleted_if_it_is_set(
+        self, latch: CountDownLatch
+    ) -> None:
+        """RedissonCountDownLatchTest.testTrySetCount, testDelete, testDeleteFailed."""
         assert await latch.try_set_count(1) is True
         assert await latch.try_set_count(2) is False
         assert await latch.count() == 1
-
-    async def test_it_can_be_set_again_when_it_is_open(self, latch: CountDownLatch) -> None:
-        for count in (1, 2):
-            assert await latch.try_set_count(count) is True
-            await latch.count_down(count)
-            await latch.wait()
-
-    async def test_a_set_latch_is_deleted(self, latch: CountDownLatch) -> None:
-        """RedissonCountDownLatchTest.testDelete, testDeleteFailed."""
-        await latch.try_set_count(1)
         assert await latch.delete() is True
         assert await latch.count() == 0
         assert await latch.delete() is False
-
-    async def test_several_at_once_but_not_below_zero(self, latch: CountDownLatch) -> None:
-        await latch.try_set_count(5)
-        assert await latch.count_down(3) == 2
-        assert await latch.count_down(n=3) == 0
-        assert await latch.count() == 0
-
-    async def test_many_tasks_of_many_clients_count_exactly(
-        self, latch: CountDownLatch, clients: ClientFactory
-    ) -> None:
-        latches = [latch, *(get_latch(clients()) for _ in range(3))]
-        await latch.try_set_count(400)
-        left = await asyncio.gather(*[each.count_down() for each in latches for _ in range(100)])
-        assert sorted(left) == [*range(400)]
-
-    async def test_one_cancelled_before_there_was_a_connection_is_carried_out(
-        self, latch: CountDownLatch, clients: ClientFactory
-    ) -> None:
-        await latch.try_set_count(2)
-        far = clients()
-        task = asyncio.create_task(get_latch(far).count_down())
-        await asyncio.sleep(0)
-        assert not stream_of(far, "c").ready
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        await answered(far)
-        assert await latch.count() == 1
 
     async def test_calls_one_after_the_other_leave_one_receipt(
         self, latch: CountDownLatch, redis: Redis
@@ -130,6 +95,7 @@ async def _times_out(latch: CountDownLatch) -> None:
         await latch.wait(0.5)
 
 
+@pytest.mark.also("cluster")
 class TestInitialCount:
     @pytest.mark.usefixtures("old_busy_counts")
     @pytest.mark.parametrize("use", FIRST_USES.values(), ids=FIRST_USES)
@@ -147,23 +113,6 @@ class TestInitialCount:
         await mine.wait(timeout=10)
         assert await mine.count() == 0
         assert await mine.count_down() == 0
-        assert await latch.count() == 0
-
-    async def test_a_set_latch_keeps_its_count(
-        self, latch: CountDownLatch, client: Redisson
-    ) -> None:
-        await latch.try_set_count(1)
-        mine = get_latch(client, count=3)
-        assert await mine.count() == 1
-        await latch.count_down()
-        await mine.wait(timeout=10)
-
-    async def test_uses_at_the_same_time_are_one_first_use(
-        self, latch: CountDownLatch, client: Redisson
-    ) -> None:
-        """The first two open it; the wait does not start another round."""
-        mine = get_latch(client, count=2)
-        await asyncio.gather(mine.count_down(), mine.count_down(), mine.wait(timeout=10))
         assert await latch.count() == 0
 
     @pytest.mark.parametrize("use", FIRST_USES.values(), ids=FIRST_USES)
@@ -202,22 +151,8 @@ class TestInitialCount:
         assert sorted(left) == [0, 1, 2, 3]
         await asyncio.gather(*[latch.wait(timeout=10) for latch in latches])
 
-    async def test_looking_and_deleting_are_no_use(self, client: Redisson) -> None:
-        latch = get_latch(client, count=3)
-        assert (await latch.inspect()).count == 0
-        assert await latch.delete() is False
-        assert await latch.count() == 3
-        await latch.delete()
 
-    async def test_an_explicit_count_replaces_the_count_of_the_object(
-        self, latch: CountDownLatch, client: Redisson
-    ) -> None:
-        mine = get_latch(client, count=3)
-        assert await mine.try_set_count(1)
-        assert await mine.count_down() == 0
-        await mine.wait(timeout=10)
-
-
+@pytest.mark.also("cluster")
 class TestArguments:
     async def test_counts_out_of_range(self, client: Redisson) -> None:
         latch = get_latch(client)
@@ -229,24 +164,6 @@ class TestArguments:
             with pytest.raises(ValueError, match="count must be at least 1"):
                 get_latch(client, count=bad)
         assert client.statistics().commands_sent == 0
-
-    async def test_counts_of_another_type(self, client: Redisson) -> None:
-        latch = get_latch(client)
-        others: tuple[Any, ...] = (1.0, "1", True)
-        for bad in others:
-            for call in (latch.try_set_count(bad), latch.count_down(bad)):
-                with pytest.raises(TypeError, match="n must be int"):
-                    await call
-            with pytest.raises(TypeError, match="count must be int"):
-                get_latch(client, count=bad)
-        assert client.statistics().commands_sent == 0
-
-    async def test_prefix_and_name_mapper(self, clients: ClientFactory) -> None:
-        one = get_latch(clients(prefix="app:"))
-        other = get_latch(clients(name_mapper=lambda name: f"app:{name}"))
-        await one.try_set_count(1)
-        assert one.key == other.key == b"app:c"
-        assert await other.count_down() == 0
 
     async def test_a_closed_client(self, clients: ClientFactory) -> None:
         client = clients()
@@ -279,6 +196,7 @@ class TestArguments:
         await waiting
 
 
+@pytest.mark.also("cluster")
 class TestLooking:
     async def test_a_snapshot_tells_the_count_and_the_waiters_here(
         self, latch: CountDownLatch, client: Redisson
@@ -295,6 +213,7 @@ class TestLooking:
         assert latch.statistics().waiters == 0
 
 
+@pytest.mark.also("cluster")
 class TestCosts:
     async def test_each_call_is_one_script_and_one_write(
         self, latch: CountDownLatch, client: Redisson, redis: Redis
@@ -319,3 +238,45 @@ class TestCosts:
             assert (traffic.writes - writes, traffic.commands - commands) == (1, 1)
             assert counted.calls["evalsha"] == 1
             assert "subscribe" not in counted.calls
+
+
+TITLE = "## A latch and jobs that are delivered twice\n"
+
+JOBS = ["a", "b", "c"]
+
+
+def documented() -> dict[str, Any]:
+    """Return what the code in that section defines."""
+    text = (repository.ROOT / "docs" / "safety.md").read_text("utf-8")
+    section = text.partition(TITLE)[2].partition("\n## ")[0]
+    (code,) = re.findall(r"```python\n(.*?)```", section, re.DOTALL)
+    defined: dict[str, Any] = {}
+    exec(code, defined)
+    return defined
+
+
+async def test_a_run_is_finished_when_each_job_is_done_however_often(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    code = documented()
+    coordinator, worker = clients(), clients()
+    queue: list[tuple[str, str]] = []
+
+    async def send(run: str, job: str) -> None:
+        queue.append((run, job))
+
+    run = await code["begin"](coordinator, JOBS, send)
+    assert queue == [(run, job) for job in JOBS]
+    for _ in range(3):
+        await code["done"](worker, *queue[0])
+    await code["done"](worker, *queue[1])
+    # Four deliveries are done, and one job of three is not.
+    with pytest.raises(TimeoutError):
+        await code["finished"](coordinator, run, JOBS, 0.5)
+    waiting = asyncio.create_task(code["finished"](coordinator, run, JOBS, 60))
+    await code["done"](worker, *queue[2])
+    await waiting
+    for delivery in queue:
+        await code["done"](worker, *delivery)
+    await code["finished"](coordinator, run, JOBS, 60)
+    assert [key async for key in redis.scan_iter(f"run:{run}:*")] == []

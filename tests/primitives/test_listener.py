@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
@@ -194,18 +193,6 @@ class Waits:
             raise AssertionError
 
 
-async def test_a_wait_that_fails(
-    client: Redisson, clients: ClientFactory, told: Recorder, redis: Redis
-) -> None:
-    lease = await clients().get_lock("k").acquire()
-    waiting = asyncio.create_task(client.get_lock("k").acquire())
-    await until_listening(client)
-    await client.aclose()
-    await asyncio.wait([waiting])
-    assert told.story == ["waits for lock k", "wait ended lock k: failed"]
-    await lease.release()
-
-
 async def test_each_end_names_the_acquisition_that_it_ends(
     client: Redisson, told: Recorder
 ) -> None:
@@ -241,100 +228,6 @@ async def test_losses_with_their_reasons(
     assert len(told.events) == 2
     assert client.statistics().losses == 1
     assert client.statistics().losses_by_reason["taken"] == 1
-
-
-async def test_a_release_that_finds_it_gone_is_a_loss(
-    client: Redisson, told: Recorder, redis: Redis
-) -> None:
-    for words in ("once", "twice"):
-        lease = await client.get_lock("k").acquire()
-        inner = await client.get_lock("k").acquire() if words == "twice" else None
-        await redis.delete("k")
-        for each in filter(None, (inner, lease)):
-            with pytest.raises(LeaseLostError):
-                await each.release()
-    assert told.story == [
-        *["acquired lock k", "lost lock k: taken"],
-        *["acquired lock k"] * 2,
-        *["lost lock k: taken"] * 2,
-    ]
-    assert client.statistics().losses_by_reason["taken"] == client.statistics().losses == 3
-
-
-async def test_a_lease_whose_own_time_is_up(
-    client: Redisson, told: Recorder, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG, "redisson_py")
-    with pytest.raises(LeaseLostError):
-        async with client.get_lock("k").hold(lease_time=0.8):
-            await asyncio.sleep(10)
-    with pytest.raises(LeaseLostError):
-        async with client.get_lock("b"), client.get_lock("b").hold(lease_time=0.8):
-            await asyncio.sleep(10)
-    assert told.story[:2] == ["acquired lock k", "lost lock k: ended"]
-    assert told.story[2:] == ["acquired lock b"] * 2 + ["lost lock b: ended", "released lock b"]
-    assert client.statistics().losses_by_reason["ended"] == 2
-    ours = [record for record in caplog.records if record.name == "redisson_py"]
-    assert [record.levelname for record in ours] == ["DEBUG", "DEBUG"]
-    assert ours[0].message.startswith("lost lock 'k': ended")
-
-
-async def test_force_release_and_a_client_that_closes(client: Redisson, told: Recorder) -> None:
-    lock = client.get_lock("k")
-    await lock.acquire()
-    assert await lock.force_release()
-    await client.get_lock("other").acquire()
-    await client.aclose()
-    assert told.story == [
-        "acquired lock k",
-        "lost lock k: forced",
-        "acquired lock other",
-        "lost lock other: forced",
-    ]
-    assert client.statistics().losses_by_reason["forced"] == 2
-
-
-@over("lock", "semaphore", "expirable_semaphore")
-async def test_what_nobody_can_release_any_more(
-    clients: ClientFactory, told: Recorder, get: Get, kind: str
-) -> None:
-    client = clients(listener=told)
-
-    async def leave() -> None:
-        await get(client).acquire()
-
-    await asyncio.create_task(leave())
-    gc.collect()
-    renew_now(client)
-    await until(lambda: len(told.events) == 2)
-    assert told.story == [f"acquired {kind} k", f"lost {kind} k: abandoned"]
-    assert told.events[0].owner == told.events[1].owner
-    assert client.statistics().losses_by_reason["abandoned"] == client.statistics().losses == 1
-
-
-async def test_permits_given_back_without_naming_them(client: Redisson, told: Recorder) -> None:
-    semaphore = client.get_semaphore("k", 5)
-    both, one = await semaphore.acquire(2), await semaphore.acquire()
-    await semaphore.release(2)
-    # One, and a part of the other.
-    assert told.story == ["acquired semaphore k"] * 2 + ["released semaphore k"]
-    assert told.events[-1].owner == one.owner
-    await semaphore.release()
-    assert told.events[-1].owner == both.owner
-    await semaphore.acquire(0)
-    assert told.story == ["acquired semaphore k"] * 2 + ["released semaphore k"] * 2
-
-
-async def test_permits_given_back_by_id(client: Redisson, told: Recorder) -> None:
-    semaphore = client.get_permit_expirable_semaphore("k", 5)
-    ids = [permit.id for permit in await semaphore.acquire_many(3)]
-    gc.collect()
-    await semaphore.release(ids[0])
-    await semaphore.release_many(ids[1:])
-    kind = "permit expirable semaphore"
-    assert told.story == [f"acquired {kind} k"] * 3 + [f"released {kind} k"] * 3
-    owners = [event.owner for event in told.of(AcquiredEvent)]
-    assert [event.owner for event in told.of(ReleasedEvent)] == owners
 
 
 @pytest.mark.usefixtures("old_busy_counts")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 
@@ -14,9 +13,7 @@ from redis.asyncio import Redis
 from redisson_py import (
     AcquiredEvent,
     LeaseLostError,
-    QuorumError,
     Redisson,
-    ReleasedEvent,
     WaitEndedEvent,
 )
 from redisson_py._time import now
@@ -26,7 +23,7 @@ from tests.fixtures.redis_server import ServerFactory
 from tests.support.leases import renew_now
 from tests.support.recorder import Recorder
 from tests.support.streams import is_single
-from tests.support.waiting import until, until_listening, until_waiting
+from tests.support.waiting import until, until_listening
 
 MULTI = "multi lock a, b"
 RED = "red lock k"
@@ -108,26 +105,6 @@ async def test_a_multi_lock_that_loses_a_member(
     assert client.statistics().losses == client.statistics().losses_by_reason["taken"] == 1
 
 
-async def test_a_multi_lock_that_nobody_can_release(clients: ClientFactory, told: Recorder) -> None:
-    client = clients(listener=told)
-
-    async def leave() -> None:
-        await multi(client).acquire()
-
-    await asyncio.create_task(leave())
-
-    def collected() -> bool:
-        gc.collect()
-        renew_now(client)
-        return len(told.events) == 6
-
-    await until(collected)
-    assert sorted(told.story[3:]) == [
-        *["lost lock a: abandoned", "lost lock b: abandoned", f"lost {MULTI}: abandoned"]
-    ]
-    assert client.statistics().losses_by_reason["abandoned"] == 2
-
-
 class Three:
     """Clients of three servers; the listener of the first hears of the red lock itself."""
 
@@ -164,45 +141,3 @@ async def test_a_red_lock_and_its_members(three: Three) -> None:
         *[f"acquired {RED}", f"released {RED}"]
     ]
     assert [client.statistics().acquires for client in three.clients] == [1, 1, 1]
-
-
-async def test_red_locks_wait_and_are_passed(three: Three) -> None:
-    async def work() -> None:
-        async with three.lock:
-            await asyncio.sleep(0)
-
-    first = three.clients[three.first]
-    async with three.lock:
-        tasks = [asyncio.create_task(work()) for _ in range(3)]
-        await until_waiting(first, 3)
-    await asyncio.gather(*tasks)
-    told = three.told[three.first]
-    red = Counter(words for words in told.story if f" {RED}" in words)
-    assert red == {
-        f"acquired {RED}": 4,
-        f"released {RED}": 4,
-        f"waits for {RED}": 3,
-        f"wait ended {RED}: granted": 3,
-    }
-    assert (first.statistics().waits, first.statistics().timeouts) == (3, 0)
-    # Late answers too: as many were given back as were had.
-    await until(
-        lambda: all(
-            len(each.of(AcquiredEvent)) == len(each.of(ReleasedEvent)) > 0 for each in three.told
-        )
-    )
-
-
-async def test_a_red_lock_that_stays_busy(three: Three, clients: ClientFactory) -> None:
-    others = [clients(url=f"redis://{client._where}") for client in three.clients]
-    leases = [await client.get_lock("k").acquire() for client in others]
-    with pytest.raises(QuorumError):
-        await three.lock.acquire(timeout=0)
-    first = three.clients[three.first]
-    assert three.told[three.first].story == []
-    with pytest.raises(QuorumError):
-        await three.lock.acquire(timeout=1)
-    assert three.told[three.first].story == [f"waits for {RED}", f"wait ended {RED}: timeout"]
-    assert (first.statistics().waits, first.statistics().timeouts) == (1, 1)
-    for lease in leases:
-        await lease.release()

@@ -1,19 +1,28 @@
-"""RLock: what is special about it."""
+"""RLock and FencedLock: what is special, and Redisson's tests of them that no other file shows."""
 
 from __future__ import annotations
 
 import asyncio
+import random
+from collections import Counter
+from contextlib import suppress
 
 import anyio
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import LeaseLostError, Redisson
-from tests.fixtures.client import ClientFactory
+from redisson_py import FencedLease, Lease, LeaseLostError, Redisson
+from redisson_py._time import now
+from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
-from tests.support.leases import granted_in_time, renewed_at_once
+from tests.support.leases import assert_left, granted_in_time, renew_now
 from tests.support.streams import answered
-from tests.support.waiting import until_listening
+from tests.support.waiting import (
+    set_safety_poll,
+    until_async,
+    until_listening,
+    until_waiting,
+)
 
 
 async def test_grants_that_always_come_too_late_are_a_loss(
@@ -29,19 +38,6 @@ async def test_grants_that_always_come_too_late_are_a_loss(
     await answered(client)
     assert not await redis.exists("k")
     assert client._context.registry.waiting == 0
-
-
-@pytest.mark.more
-async def test_watchdog_of_an_inner_hold_ends_with_it(clients: ClientFactory) -> None:
-    client = clients()
-    lock = client.get_lock("k")
-    outer = await lock.acquire(lease_time=8)
-    async with lock:
-        await renewed_at_once(client)
-    assert not outer._hold.renewed
-    await outer.wait_lost()
-    with pytest.raises(LeaseLostError):
-        await lock.release()
 
 
 async def test_names_may_be_bytes_and_odd(client: Redisson, redis: Redis) -> None:
@@ -70,29 +66,6 @@ async def test_two_handles_of_one_name_are_one_hold(client: Redisson) -> None:
             await lock.acquire()
         assert await lock.hold_count() == 1
     assert not await lock.locked()
-
-
-async def test_what_is_held_is_watched_at_every_release(client: Redisson) -> None:
-    # testConcurrencyTryLockUnLock
-    gained = refused = 0
-
-    async def work(number: int) -> None:
-        nonlocal gained, refused
-        lock = client.get_lock(f"k{number % 4}")
-        for _ in range(50):
-            lease = await lock.try_acquire()
-            if lease is None:
-                refused += 1
-                continue
-            gained += 1
-            await asyncio.sleep(0)
-            assert lease._hold in client._watchdog.holds
-            assert client.statistics().held_leases >= 1
-            await lock.release()
-
-    await asyncio.gather(*[work(number) for number in range(16)])
-    assert gained + refused == 800
-    assert gained >= 50, "each name is somebody's all the time"
 
 
 async def test_acquire_in_a_shielded_scope_is_not_cancelled(
@@ -149,3 +122,146 @@ async def test_java_hears_of_releases_and_of_leases_that_end(
         assert lease.lost
         with pytest.raises(LeaseLostError):
             await lock.release()
+
+
+async def taken_by_a_stranger(redis: Redis, name: str, milliseconds: int) -> None:
+    """Make it look as if somebody of another client held the lock `name`."""
+    async with redis.pipeline(transaction=True) as both:
+        both.hset(name, "somebody:1", "1")
+        both.pexpire(name, milliseconds)
+        await both.execute()
+
+
+# Correctness.
+
+
+async def test_no_renewal_outlives_a_release(clients: ClientFactory, redis: Redis) -> None:
+    client = clients()
+
+    async def come_and_go(number: int) -> None:
+        lock = client.get_lock(f"k{number % 4}")
+        for _ in range(10):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(random.choice([0.0, 0.001, 0.05])), lock:
+                    await asyncio.sleep(0)
+            async with lock, lock:
+                pass
+
+    await asyncio.gather(*[come_and_go(number) for number in range(16)])
+    assert_idle(client)
+    await answered(client)
+    renewals = client.statistics().renewals
+    for number in range(4):
+        await taken_by_a_stranger(redis, f"k{number}", 500)
+    # What it had not let go.
+    renew_now(client)
+
+    async def all_gone() -> bool:
+        return not await redis.exists(*[f"k{number}" for number in range(4)])
+
+    await until_async(all_gone)
+    assert client.statistics().renewals == renewals
+
+
+async def test_lease_times_of_one_object_do_not_mix(client: Redisson) -> None:
+    lock = client.get_lock("k")
+    lease = await lock.acquire(lease_time=20)
+    watched = asyncio.create_task(lock.acquire())
+    own = asyncio.create_task(lock.acquire(lease_time=60))
+    await until_waiting(client, 2)
+    assert lease.remaining < 20
+    for waiting, seconds in ((watched, 30), (own, 60)):
+        began = now()
+        await lease.release()
+        lease = await waiting
+        assert lease.remaining < seconds
+        assert_left(lease.remaining, seconds, began)
+        assert_left(await lock.remaining(), seconds, began)
+    await lease.release()
+
+
+async def test_thousands_of_jobs_on_a_few_names_leave_no_channel(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    # testSubscriptionsPerConnection
+    both = [clients(), clients()]
+    done = Counter[str]()
+
+    async def work(number: int) -> None:
+        client = both[number % 2]
+        for _ in range(60):
+            name = f"{{k}}{random.randrange(5)}"
+            async with client.get_lock(name).hold(timeout=20):
+                done[name] += 1
+                await asyncio.sleep(0)
+
+    await asyncio.gather(*[work(number) for number in range(32)])
+    assert done.total() == 32 * 60
+    assert [client.statistics().connections for client in both] == [1, 1]
+
+    async def nobody_listens() -> bool:
+        return await redis.pubsub_channels() == []
+
+    await until_async(nobody_listens)
+    assert not any(client._table.channels for client in both)
+
+
+async def test_a_waiter_that_gives_up_while_subscribing_does_not_harm_the_next(
+    clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # PublishSubscribeTest.testSubscribeForRaceCondition
+    set_safety_poll(monkeypatch, 60)
+    holder, waiter = clients(), clients()
+    lock = waiter.get_lock("k")
+    for _ in range(20):
+        lease = await holder.get_lock("k").acquire()
+        hasty = [asyncio.create_task(lock.acquire()) for _ in range(3)]
+        for task in hasty:
+            # Between the question, SUBSCRIBE, its answer and the sleep: wherever they are.
+            await asyncio.sleep(0)
+            task.cancel()
+        await asyncio.wait(hasty)
+        waiting = asyncio.create_task(lock.acquire())
+        await until_listening(waiter)
+        wake_ups = waiter.statistics().wake_ups
+        await lease.release()
+        async with asyncio.timeout(20):  # sooner than the safety poll
+            await (await waiting).release()
+        assert waiter.statistics().wake_ups > wake_ups
+        assert_idle(waiter)
+
+
+COUNTER = "redisson_lock_token:{k}"
+
+
+async def test_every_way_gives_a_fenced_lease(client: Redisson) -> None:
+    lock = client.get_fenced_lock("k")
+    assert (await lock.inspect()).keys == ("k", "redisson_lock_token:{k}")
+    tried = await lock.try_acquire()
+    assert isinstance(tried, FencedLease)
+    waiting = asyncio.create_task(lock.acquire())
+    await until_waiting(client, 1)
+    await tried.release()
+    passed = await waiting
+    assert isinstance(passed, FencedLease)
+    assert passed.token > tried.token
+    await passed.release()
+    async with lock as outer, lock as again, lock.hold(timeout=30, lease_time=9) as inner:
+        assert {type(lease) for lease in (outer, again, inner)} == {FencedLease}
+        assert isinstance(outer, Lease)
+        assert inner.token == again.token == outer.token > passed.token
+    async with client.get_lock("k") as plain:
+        assert not isinstance(plain, FencedLease)
+        assert plain.token is None
+
+
+async def test_a_plain_lock_has_no_token_for_a_fenced_one(client: Redisson) -> None:
+    plain, fenced = client.get_lock("k"), client.get_fenced_lock("k")
+    async with plain:
+        sent = client.statistics().commands_sent
+        for enter in (fenced.acquire, fenced.try_acquire):
+            with pytest.raises(RuntimeError, match="no fencing token"):
+                await enter()
+        assert client.statistics().commands_sent == sent
+    async with fenced as outer, plain as inner:
+        assert inner.token == outer.token

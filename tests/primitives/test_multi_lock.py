@@ -9,11 +9,8 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import (
-    AcquireTimeoutError,
     LeaseLostError,
-    NotHeldError,
     Redisson,
-    ScriptError,
 )
 from redisson_py._time import now
 from redisson_py.composite.multi_lock import MultiLock
@@ -23,7 +20,7 @@ from tests.fixtures.client import ClientFactory
 from tests.support.counting import Counted
 from tests.support.leases import assert_left, renew_now
 from tests.support.streams import answered, stream_of
-from tests.support.waiting import until, until_async, until_listening
+from tests.support.waiting import until, until_listening
 
 pytestmark = pytest.mark.also("cluster")
 
@@ -45,10 +42,6 @@ async def assert_all_left(redis: Redis, lease_time: float, since: float) -> None
         assert_left(await redis.pttl(name) / 1000, lease_time, since)
 
 
-async def nothing_held(redis: Redis) -> bool:
-    return not any(await held(redis))
-
-
 # Members.
 
 
@@ -67,20 +60,6 @@ def test_members_are_locks_each_once(clients: ClientFactory) -> None:
     # In another database it is another lock.
     elsewhere = Redisson.from_url("redis://" + client._where + "/1")
     assert MultiLock(client.get_lock("a"), elsewhere.get_lock("a")).name == "a"
-
-
-async def test_one_member_is_enough(client: Redisson, clients: ClientFactory, redis: Redis) -> None:
-    other = clients()
-    lock, rival = multi(client, "a"), multi(other, "a")
-    async with lock as lease:
-        assert await redis.hgetall("a") == {lease.owner.encode(): b"1"}
-        assert await rival.try_acquire() is None
-        async with lock:
-            assert await redis.hgetall("a") == {lease.owner.encode(): b"2"}
-        waiting = asyncio.create_task(rival.acquire(timeout=20))
-        await until_listening(other)
-    await (await waiting).release()
-    assert not await redis.exists("a")
 
 
 def test_members_are_sorted_and_multi_locks_opened(client: Redisson) -> None:
@@ -125,21 +104,6 @@ async def test_what_is_made_of_two_sides_is_two_locks(client: Redisson) -> None:
 # Acquiring and releasing.
 
 
-async def test_all_are_held_and_all_are_released(client: Redisson, redis: Redis) -> None:
-    lock = multi(client)
-    began = now()
-    lease = await lock.acquire(lease_time=10)
-    assert lease.remaining < 10
-    assert_left(lease.remaining, 10, began)
-    assert await lock.owned()
-    assert [await member.owned() for member in lock._members] == [True] * 3
-    await lock.release()
-    assert not await lock.owned()
-    assert await held(redis) == [False] * 3
-    with pytest.raises(NotHeldError):
-        await lock.release()
-
-
 async def test_free_members_cost_one_round_trip_each_way(client: Redisson, redis: Redis) -> None:
     lock = multi(client)
     async with lock:
@@ -170,69 +134,6 @@ async def test_lease_counts_from_when_all_are_held(clients: ClientFactory, redis
     assert_left(lease.remaining, 5, began)
     await assert_all_left(redis, 5, began)
     await lease.release()
-
-
-@pytest.mark.usefixtures("old_busy_counts")
-async def test_timeout_is_for_the_whole_and_leaves_nothing(
-    clients: ClientFactory, redis: Redis
-) -> None:
-    client, other = clients(), clients()
-    lock = multi(client)
-    async with other.get_lock("c"):
-        assert await lock.try_acquire() is None
-        assert await lock.try_acquire(timeout=0.5) is None
-        with pytest.raises(AcquireTimeoutError, match=r"'a, b, c' stayed busy for 1 s"):
-            await lock.acquire(timeout=1)
-        await answered(client)
-        assert await held(redis) == [False, False, True]
-    async with lock.hold(timeout=0):
-        assert await held(redis) == [True] * 3
-
-
-async def test_member_that_is_held_is_kept_after_the_release(client: Redisson) -> None:
-    lock = multi(client)
-    async with lock._members[1]:
-        async with lock:
-            assert await lock._members[1].hold_count() == 2
-        assert await lock._members[1].owned()
-        assert not await lock._members[0].locked()
-
-
-async def test_error_of_one_member_leaves_nothing_held(client: Redisson, redis: Redis) -> None:
-    await redis.set("b", "no lock", px=20000)
-    lock = multi(client)
-    for timeout in (0, None):
-        with pytest.raises(ScriptError, match="WRONGTYPE"):
-            await lock.acquire(timeout=timeout)
-        await answered(client)
-        assert await held(redis) == [False, True, False]
-    await redis.delete("b")
-
-
-async def test_lease_that_is_over_before_all_are_held_is_told(
-    client: Redisson, redis: Redis
-) -> None:
-    with pytest.raises(LeaseLostError, match="multi lock 'a, b, c' was lost"):
-        await multi(client).acquire(lease_time=0.001)
-    await until_async(lambda: nothing_held(redis))
-
-
-@pytest.mark.usefixtures("old_busy_counts")
-async def test_red_lock_that_is_busy_keeps_nothing_of_the_others(
-    clients: ClientFactory, redis: Redis
-) -> None:
-    client, other = clients(), clients()
-    lock = MultiLock(client.get_lock("a"), RedLock(client.get_lock("b")))
-    async with other.get_lock("b"):
-        for timeout in (0, 0.5):
-            assert await lock.try_acquire(timeout=timeout) is None
-            await answered(client)
-            assert await held(redis) == [False, True, False]
-    began = now()
-    async with lock.hold(lease_time=5) as lease:
-        assert lease.remaining < 5
-        assert_left(lease.remaining, 5, began)
-        assert await lock.hold_count() == 1
 
 
 # Against deadlock.
@@ -277,24 +178,6 @@ async def test_nobody_waits_for_a_member_while_holding_a_later_one(
 # Losing a member.
 
 
-async def test_loss_of_a_member_is_that_of_the_whole(
-    clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture
-) -> None:
-    client = clients()
-    lock = multi(client)
-    with pytest.raises(LeaseLostError) as caught:
-        async with lock as lease:
-            await redis.delete("b")
-            renew_now(client)
-            await asyncio.sleep(30)
-    assert lease.lost
-    assert caught.value.name == "a, b, c"
-    assert [each.message for each in caplog.records if "lost" in each.message] == [
-        message for message in caplog.messages if message.startswith("lost lock 'b'")
-    ]
-    assert await held(redis) == [False] * 3
-
-
 async def test_member_lost_while_others_are_waited_for_is_taken_again(
     clients: ClientFactory, redis: Redis
 ) -> None:
@@ -331,38 +214,3 @@ async def test_release_goes_on_after_a_member_that_fails(client: Redisson, redis
         assert await held(redis) == [True, False, True]
     for name in ("a", "c"):
         await redis.delete(name)
-
-
-async def test_extend_sets_the_lease_of_all(client: Redisson, redis: Redis) -> None:
-    lock = multi(client)
-    lease = await lock.acquire()
-    began = now()
-    await lease.extend(5)
-    assert lease.remaining < 5
-    assert_left(lease.remaining, 5, began)
-    await assert_all_left(redis, 5, began)
-    await redis.delete("b")
-    with pytest.raises(LeaseLostError):
-        await lease.extend(5)
-    with pytest.raises(LeaseLostError):
-        await lease.release()
-
-
-async def test_looking(clients: ClientFactory) -> None:
-    client, other = clients(), clients()
-    lock, rival = multi(client), multi(other)
-    assert (await lock.locked(), await lock.remaining()) == (False, None)
-    async with other.get_lock("b"):
-        # It could not be had now, whoever holds the others.
-        assert await lock.locked()
-    began = now()
-    lease = await lock.acquire()
-    assert_left(await rival.remaining(), 30, began)
-    seen = await rival.inspect()
-    assert len(seen.holders) == 3
-    assert seen.keys == NAMES
-    assert sorted(seen.members) == [f"{name} at {client._context.database}" for name in NAMES]
-    assert await rival.force_release()
-    assert not await rival.force_release()
-    with pytest.raises(LeaseLostError):
-        await lease.release()

@@ -10,14 +10,13 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py import ConnectionLostError, Lease, Redisson
+from redisson_py import Redisson
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py.composite import _identity, multi_lock
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
 from tests.fixtures.redis_server import PASSWORD, ServerFactory, documented_rules, url_of_user
-from tests.support.leases import renew_now
 from tests.support.monitor import Monitor, words
 from tests.support.streams import answered
 from tests.support.waiting import until, until_async
@@ -51,24 +50,6 @@ async def test_no_deadlock_with_a_task_that_takes_the_locks_in_the_other_order(
                 async with other.get_lock("a"):
                     pass
             await waiting
-
-
-async def test_members_that_are_held_are_given_back_while_another_stays_busy(
-    clients: ClientFactory, redis: Redis
-) -> None:
-    client, other = clients(), clients()
-    multi = client.get_multi_lock(*[client.get_lock(name) for name in "abc"])
-    async with other.get_lock("c"):
-        waiting = asyncio.create_task(multi.acquire())
-        for _ in range(2):
-            await until_async(lambda: redis.exists("a"))
-            async with (
-                asyncio.timeout(PATIENCE),
-                other.get_multi_lock(other.get_lock("a"), other.get_lock("b")),
-            ):
-                assert not waiting.done()
-    lease = await waiting
-    await lease.release()
 
 
 async def test_it_keeps_its_place_in_a_queue_that_is_longer_than_its_limit(
@@ -128,33 +109,6 @@ async def test_it_never_keeps_others_from_its_members_for_long(
     assert 2 < max(waits) < 8
 
 
-@pytest.mark.more
-async def test_orders_that_differ_end_in_no_deadlock(
-    clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The sorting of one client is wrong: the limit of each wait is the only way out."""
-    one, two = clients(), clients()
-    locks = [each.get_multi_lock(each.get_lock("a"), each.get_lock("b")) for each in (one, two)]
-    backwards: Any = locks[1]._ownership
-    backwards.members = backwards.members[::-1]
-    backwards.simple = []
-    locks[0]._ownership.simple = []
-    inside = 0
-
-    async def visit(lock: Any) -> None:
-        nonlocal inside
-        for _ in range(5):
-            async with lock:
-                inside += 1
-                assert inside == 1
-                await asyncio.sleep(0.001)
-                inside -= 1
-
-    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as group:
-        for lock in locks * 2:
-            group.create_task(visit(lock))
-
-
 @pytest.mark.usefixtures("old_busy_counts")
 async def test_after_a_refusal_the_members_are_asked_one_by_one_for_a_while(
     clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch
@@ -193,39 +147,6 @@ async def test_server_of_a_later_member_that_is_away_for_a_while_is_waited_for(
 
 async def is_free(client: Redisson) -> bool:
     return not await client.get_lock("a").locked()
-
-
-@pytest.mark.more
-async def test_patience_with_a_later_member_has_an_end(
-    clients: ClientFactory, other_server: EmbeddedServer
-) -> None:
-    near, far = clients(), clients(other_server.url, command_timeout=1)
-    await answered(far)
-    multi = near.get_multi_lock(near.get_lock("a"), far.get_lock("b"))
-    multi._ownership.one_by_one_until = float("inf")
-    await other_server.kill()
-    with pytest.raises(ConnectionLostError):
-        await multi.acquire()
-    await answered(near)
-    assert await is_free(near)
-
-
-async def test_reason_of_a_loss_is_that_of_the_member(clients: ClientFactory, redis: Redis) -> None:
-    client = clients()
-    multi = client.get_multi_lock(client.get_lock("a"), client.get_lock("b"))
-    leases: list[Lease] = []
-    for how in ("taken", "forced", "ended"):
-        lease = await multi.acquire(lease_time=1.5 if how == "ended" else None)
-        if how == "taken":
-            await redis.delete("b")
-            renew_now(client)
-        elif how == "forced":
-            await client.get_lock("b").force_release()
-        async with asyncio.timeout(30):
-            await lease.wait_lost()
-        assert lease._loss().reason == how
-        leases.append(lease)
-    assert all(lease.lost for lease in leases)
 
 
 async def test_server_that_forbids_info_is_identified_by_its_address(

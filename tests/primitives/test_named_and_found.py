@@ -1,17 +1,206 @@
-"""What a client names of a latch or a read-write lock, and others do not: said once, if known."""
+"""What a client names of a semaphore, a latch or a lock, and others do not: said once, if known."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
+from redis.asyncio import Redis
 
-from redisson_py import CountDownLatch, Redisson
-from redisson_py.locks.read_write_lock import Prefer
+from redisson_py import (
+    CountDownLatch,
+    LeaseLostError,
+    PermitExpirableSemaphore,
+    Redisson,
+    ScriptError,
+    Semaphore,
+)
 from tests.fixtures.client import ClientFactory
-from tests.support.waiting import until_async, until_listening, until_waiting
+from tests.fixtures.redis_server import Permit
+from tests.support.waiting import until_async, until_waiting
+
+NAME = "semaphore"
+
+SAYS = "an existing semaphore keeps its number. To change it, call"
+
+AnySemaphore = Semaphore | PermitExpirableSemaphore
+
+Make = Callable[[Redisson, int | None], AnySemaphore]
+
+
+def plain(client: Redisson, permits: int | None) -> Semaphore:
+    return client.get_semaphore(NAME, permits)
+
+
+def expirable(client: Redisson, permits: int | None) -> PermitExpirableSemaphore:
+    return client.get_permit_expirable_semaphore(NAME, permits)
+
+
+either = pytest.mark.parametrize("make", [plain, expirable])
+
+
+async def by_acquire(semaphore: AnySemaphore) -> None:
+    await (await semaphore.acquire()).release()
+
+
+async def by_try_acquire(semaphore: AnySemaphore) -> None:
+    permit = await semaphore.try_acquire()
+    assert permit is not None
+    await permit.release()
+
+
+async def by_timeout(semaphore: AnySemaphore) -> None:
+    await (await semaphore.acquire(timeout=60)).release()
+
+
+async def by_block(semaphore: AnySemaphore) -> None:
+    async with semaphore:
+        pass
+
+
+async def by_hold(semaphore: AnySemaphore) -> None:
+    async with semaphore.hold(timeout=60):
+        pass
+
+
+async def by_available(semaphore: AnySemaphore) -> None:
+    await semaphore.available()
+
+
+async def by_try_set_permits(semaphore: AnySemaphore) -> None:
+    assert not await semaphore.try_set_permits(10)
+
+
+FIRST_USES = [
+    by_acquire,
+    by_try_acquire,
+    by_timeout,
+    by_block,
+    by_hold,
+    by_available,
+    by_try_set_permits,
+]
+
+Use = Callable[[AnySemaphore], Awaitable[None]]
+
+
+def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return the warnings about numbers of permits that were logged."""
+    return [
+        record.getMessage()
+        for record in caplog.records
+        if record.levelno == logging.WARNING and SAYS in record.getMessage()
+    ]
+
+
+def warning(semaphore: AnySemaphore, found: int, named: int) -> str:
+    """Return the warning of a semaphore with `found` permits where a client named others."""
+    permits = "permit" if found == 1 else "permits"
+    return (
+        f"{semaphore.kind} 'semaphore' has {found} {permits}, not {named}: {SAYS}"
+        f" set_permits({named}) or add_permits({named - found})"
+    )
+
+
+@either
+@pytest.mark.parametrize("use", FIRST_USES)
+@pytest.mark.parametrize("made", [2, 12])
+async def test_the_first_use_says_both_numbers(
+    make: Make, use: Use, made: int, clients: ClientFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    await by_acquire(make(clients(), made))
+    semaphore = make(clients(), 10)
+    await use(semaphore)
+    assert warned(caplog) == [warning(semaphore, made, 10)]
+
+
+@either
+async def test_it_is_said_once_for_a_client_and_a_name(
+    make: Make, clients: ClientFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    await make(clients(), None).try_set_permits(7)
+    for client in (clients(), clients()):
+        for use in FIRST_USES[:-1]:
+            await asyncio.gather(*[use(make(client, 5)) for _ in range(5)])
+            await use(make(client, 6))
+    assert len(warned(caplog)) == 2
+
+
+@either
+async def test_permits_that_agree_are_no_news(
+    make: Make, clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Whoever holds them, and whether their leases are over."""
+    held = [await make(clients(), 5).acquire() for _ in range(3)]
+    for use in FIRST_USES[:-2]:
+        await use(make(clients(), 5))
+    leases = "{semaphore}:redisson_py:permits" if make is plain else "{semaphore}:timeout"
+    over: Any = dict.fromkeys(await redis.zrange(leases, 0, -1), 1000)
+    assert await redis.zadd(leases, over, xx=True, ch=True) == 3
+    for use in FIRST_USES[:-1]:
+        await use(make(clients(), 5))
+    assert warned(caplog) == []
+    for permit in held:
+        with pytest.raises(LeaseLostError):
+            await permit.release()
+
+
+@either
+@pytest.mark.parametrize("how", ["added", "set", "replaced"])
+async def test_a_number_that_this_client_has_changed_is_no_news(
+    make: Make, client: Redisson, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    semaphore = make(client, 5)
+    if how == "added":
+        await semaphore.add_permits(2)
+    elif how == "set":
+        assert await semaphore.try_set_permits(7)
+    else:
+        await semaphore.set_permits(7)
+    assert await semaphore.available() == 7
+    await by_acquire(semaphore)
+    assert warned(caplog) == []
+
+
+class TestBesideRedisson:
+    """Its `acquire` of a plain semaphore leaves a smaller number, and nothing else."""
+
+    @pytest.mark.parametrize("change", ["reduced", "deleted"])
+    async def test_a_note_that_it_left_behind_is_not_believed(
+        self, clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture, change: str
+    ) -> None:
+        await by_acquire(plain(clients(), 10))
+        if change == "reduced":
+            # As its `addPermits(-7)` does.
+            await redis.decrby(NAME, 7)
+        else:
+            # As its `delete` and its `trySetPermits` do.
+            await redis.delete(NAME)
+            await redis.set(NAME, 3)
+        await redis.decr(NAME)
+        for use in FIRST_USES[:-1]:
+            await use(plain(clients(), 3))
+        assert warned(caplog) == []
+
+
+@pytest.mark.parametrize("command", ["hvals", "pttl"])
+async def test_a_user_who_may_not_count_or_keep_the_note_does_without(
+    clients: ClientFactory, redis: Redis, allow: Permit, command: str
+) -> None:
+    """What is refused is never half done: only Redis 6.2 lets a script find that out midway."""
+    client = clients(url=await allow(command))
+    if command == "hvals":
+        assert await plain(clients(), None).try_set_permits(2)
+    try:
+        permit = await plain(client, 5).acquire()
+    except ScriptError:
+        assert command == "pttl"
+        assert not await redis.exists(NAME)
+    else:
+        await permit.release()
 
 
 def messages(caplog: pytest.LogCaptureFixture, level: int, words: str) -> list[str]:
@@ -36,16 +225,17 @@ async def by_wait(latch: CountDownLatch) -> None:
         await latch.wait(timeout=0)
 
 
-Use = Callable[[CountDownLatch], Awaitable[None]]
-uses = pytest.mark.parametrize("use", [by_count, by_count_down, by_wait])
+LatchUse = Callable[[CountDownLatch], Awaitable[None]]
+
+latch_uses = pytest.mark.parametrize("use", [by_count, by_count_down, by_wait])
 
 
 class TestLatch:
     SAYS = "a latch that is set keeps its count. To change it, call delete() and try_set_count(10)"
 
-    @uses
+    @latch_uses
     async def test_a_greater_count_is_another(
-        self, use: Use, clients: ClientFactory, caplog: pytest.LogCaptureFixture
+        self, use: LatchUse, clients: ClientFactory, caplog: pytest.LogCaptureFixture
     ) -> None:
         await clients().get_latch("k").try_set_count(12)
         client = clients()
@@ -55,18 +245,6 @@ class TestLatch:
             f"latch 'k' has a count of 12, not 10: {self.SAYS}"
         ]
         await client.get_latch("k").delete()
-
-    @uses
-    async def test_one_that_was_set_so_and_counted_down_is_no_news(
-        self, use: Use, clients: ClientFactory, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        """Nor is a smaller count: nobody can tell it from that."""
-        maker = clients().get_latch("k", 10)
-        for _ in range(4):
-            await use(clients().get_latch("k", 10))
-            await maker.count_down()
-        assert messages(caplog, logging.WARNING, "latch") == []
-        await maker.delete()
 
     async def test_a_wait_that_returns_at_once_says_why(
         self, client: Redisson, caplog: pytest.LogCaptureFixture
@@ -82,19 +260,6 @@ class TestLatch:
             for name in ("unset", "counted")
         ]
         assert [each for each in caplog.records if each.levelno > logging.DEBUG] == []
-
-    async def test_a_wait_that_waited_does_not(
-        self, clients: ClientFactory, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        caplog.set_level(logging.DEBUG, "redisson_py")
-        waiter, other = clients(), clients()
-        wait = asyncio.create_task(waiter.get_latch("k", 2).wait())
-        await until_waiting(waiter, 1)
-        # It listens once it has seen that the latch is closed.
-        await until_listening(waiter)
-        await other.get_latch("k").count_down(2)
-        await wait
-        assert messages(caplog, logging.DEBUG, "is open") == []
 
 
 class TestPrefer:
@@ -136,37 +301,7 @@ class TestPrefer:
         await (await task).release()
         assert messages(caplog, logging.WARNING, "prefer") == [self.SAYS]
 
-    @pytest.mark.parametrize("prefer", ["readers", "writers"])
-    async def test_clients_that_say_the_same(
-        self, prefer: Prefer, clients: ClientFactory, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        reader, writer, other = clients(), clients(), clients()
-        async with reader.get_read_write_lock("k", prefer=prefer).read_lock():
-            task = asyncio.create_task(
-                writer.get_read_write_lock("k", prefer=prefer).write_lock().acquire()
-            )
-            await until_waiting(writer, 1)
-            lease = await other.get_read_write_lock("k", prefer=prefer).read_lock().try_acquire()
-            if lease is not None:
-                await lease.release()
-        await (await task).release()
-        assert messages(caplog, logging.WARNING, "prefer") == []
-
 
 async def _keeps_readers_out(client: Redisson) -> bool:
     key = b"{k}:redisson_py:writers"
     return await client._executor.exists(key)
-
-
-async def test_parties_that_differ_are_an_error(clients: ClientFactory) -> None:
-    """Of the one that comes second; those that wait are not disturbed."""
-    first, second = clients(), clients()
-    wait = asyncio.create_task(first.get_barrier("k", 2).wait())
-    await until_async(lambda: _waits(second))
-    with pytest.raises(ValueError, match="in use for 2 parties, not for 3"):
-        await second.get_barrier("k", 3).wait()
-    assert sorted([await second.get_barrier("k", 2).wait(), await wait]) == [0, 1]
-
-
-async def _waits(client: Redisson) -> bool:
-    return await client.get_barrier("k", 2).n_waiting() == 1

@@ -31,10 +31,6 @@ async def all_lost(permits: Iterable[Permit]) -> None:
 
 
 class TestCounting:
-    async def test_a_missing_one_has_no_permits(self, client: Redisson) -> None:
-        """RedissonPermitExpirableSemaphoreTest.testNotExistent."""
-        assert await get(client).available() == 0
-
     async def test_it_is_made_once(self, client: Redisson) -> None:
         """RedissonPermitExpirableSemaphoreTest.testTrySetPermits."""
         semaphore = get(client)
@@ -95,18 +91,6 @@ class TestCounting:
 
 
 class TestWaiting:
-    async def test_six_of_ten_at_once(self, client: Redisson) -> None:
-        """testBlockingAcquireMany, testAcquireAsyncMany, testAcquire."""
-        semaphore = get(client, 10)
-        asked = asyncio.create_task(semaphore.acquire_many(6, lease_time=60))
-        held = await asked
-        assert len({permit.id for permit in held}) == 6
-        assert await semaphore.available() == 4
-        one = await asyncio.create_task(semaphore.acquire(lease_time=60))
-        assert await semaphore.available() == 3
-        await semaphore.release_many([*held, one.id])
-        assert await semaphore.available() == 10
-
     async def test_four_and_five_of_ten(self, client: Redisson) -> None:
         """RedissonPermitExpirableSemaphoreTest.testTryAcquireMany."""
         semaphore = get(client, 10)
@@ -184,19 +168,6 @@ class TestReleases:
                 await each.release_many(ids)
             assert await each.available() == 10
 
-    async def test_many_that_ended_come_back_by_themselves(
-        self, client: Redisson, clients: ClientFactory
-    ) -> None:
-        """RedissonPermitExpirableSemaphoreTest.testReleaseManyExpiredDoesNotThrow."""
-        semaphore, far = get(client, 10), get(clients())
-        held = await granted_in_time(lambda: semaphore.acquire_many(6, lease_time=0.2))
-        taken = await far.acquire_many(10, timeout=10)
-        await all_lost(held)
-        await far.release_many(taken[:9])
-        assert await far.available() == 9
-        await far.release(taken[9])
-        assert await far.available() == 10
-
     async def test_a_list_with_something_wrong_changes_nothing(
         self, client: Redisson, clients: ClientFactory
     ) -> None:
@@ -261,24 +232,6 @@ class TestLeases:
         with pytest.raises(NotHeldError):
             await far.lease_time(permit)
         await far.release_many(both)
-
-    async def test_the_clock_of_the_server_says_what_is_over(
-        self, client: Redisson, clients: ClientFactory, redis: Redis
-    ) -> None:
-        """Weakness 6: with Redisson the clock of whoever asks does."""
-        semaphore, far = get(client, 1), get(clients())
-        permit = await semaphore.acquire(lease_time=60)
-        end = await redis.zscore("{semaphore}:timeout", bytes.fromhex(permit.id))
-        assert isinstance(end, float)
-        seconds, _ = await redis.time()
-        assert 50_000 < end - seconds * 1000 <= 61_000
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("time.time", lambda: seconds + 3600.0)
-            patch.setattr("time.time_ns", lambda: (seconds + 3600) * 10**9)
-            assert await far.try_acquire(lease_time=60) is None
-            assert await far.available() == 0
-            assert 50 < await far.lease_time(permit) <= 60
-        await semaphore.release(permit)
 
 
 class TestHandingOver:

@@ -14,14 +14,12 @@ import pytest
 from redisson_py import (
     AcquiredEvent,
     AcquireTimeoutError,
-    Listener,
-    LostEvent,
     Redisson,
     ReleasedEvent,
     WaitEndedEvent,
-    WaitStartedEvent,
 )
 from tests.fixtures.client import ClientFactory
+from tests.support.recorder import Recorder
 
 WAYS: list[Callable[[Any], object]] = [pickle.dumps, copy.copy, copy.deepcopy]
 
@@ -80,25 +78,8 @@ async def test_leases_are_not_copied(client: Redisson) -> None:
 
 
 async def test_snapshots_statistics_and_events_are_values(clients: ClientFactory) -> None:
-    events: list[Any] = []
-
-    class Noting(Listener):
-        def acquired(self, event: AcquiredEvent) -> None:
-            events.append(event)
-
-        def wait_started(self, event: WaitStartedEvent) -> None:
-            events.append(event)
-
-        def wait_ended(self, event: WaitEndedEvent) -> None:
-            events.append(event)
-
-        def released(self, event: ReleasedEvent) -> None:
-            events.append(event)
-
-        def lost(self, event: LostEvent) -> None:
-            events.append(event)
-
-    client, other = clients(listener=Noting()), clients()
+    told = Recorder()
+    client, other = clients(listener=told), clients()
     lock = client.get_lock("k")
     async with lock, client.get_semaphore("semaphore", 2):
         values = [
@@ -114,8 +95,8 @@ async def test_snapshots_statistics_and_events_are_values(clients: ClientFactory
     async with other.get_lock("k"):
         with pytest.raises(AcquireTimeoutError) as busy:
             await lock.acquire(timeout=0.5)
-    assert {type(each) for each in events} > {AcquiredEvent, ReleasedEvent, WaitEndedEvent}
-    for value in (*values, *events):
+    assert {type(each) for each in told.events} > {AcquiredEvent, ReleasedEvent, WaitEndedEvent}
+    for value in (*values, *told.events):
         assert_value(value)
     assert str(pickle.loads(pickle.dumps(busy.value))) == str(busy.value)
 

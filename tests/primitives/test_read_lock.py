@@ -11,7 +11,6 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, ReadLock, Redisson
 from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.redis_server import ProxyFactory
 from tests.primitives.read_write import (
     all_asleep,
     fields,
@@ -39,38 +38,6 @@ def far(clients: ClientFactory) -> ReadLock:
 
 
 class TestLeases:
-    async def test_a_long_lease_survives_the_renewals_and_the_end_of_a_co_holder(
-        self, lock: ReadLock, clients: ClientFactory, redis: Redis
-    ) -> None:
-        # parity.md A3: Redisson's watchdog cuts the lease of all to its own.
-        other = clients(lease_time=5)
-        async with lock.hold(lease_time=20) as lease:
-            async with read_write_lock(other).read_lock():
-                await renewed_at_once(other, 3)
-                assert await redis.pttl("k") > 10_000
-            assert await redis.pttl("k") > 10_000
-            async with read_write_lock(other).read_lock().hold(lease_time=5) as short:
-                await short.extend(4)
-            assert await redis.pttl("k") > 10_000
-            assert lease.remaining > 10
-
-    async def test_a_short_lease_ends_nobody_elses(
-        self, lock: ReadLock, far: ReadLock, clients: ClientFactory
-    ) -> None:
-        writer = read_write_lock(clients()).write_lock()
-        async with far as lasting:
-            with pytest.raises(LeaseLostError):
-                async with lock.hold(lease_time=0.2):
-                    await asyncio.sleep(10)
-            # Redis was told, though others read on: its field is gone.
-            assert (await far.inspect()).holders[0].owner == lasting.owner
-            assert len((await far.inspect()).holders) == 1
-            assert not await lock.owned()
-            assert await writer.try_acquire() is None
-            assert not lasting.lost
-        async with writer.hold(timeout=0):
-            pass
-
     async def test_a_writer_waits_for_the_last_reader_and_no_longer(
         self,
         lock: ReadLock,
@@ -97,22 +64,6 @@ class TestLeases:
         async with asyncio.timeout(20):  # sooner than the safety poll and the end of a lease
             await task
         assert order == ["second", "first", "writer"]
-
-    async def test_re_entry_after_the_lease_ended_is_a_loss_and_no_phantom(
-        self, lock: ReadLock, far: ReadLock, redis: Redis
-    ) -> None:
-        # parity.md A15: Redisson counts on from holds that have ended.
-        async with far as lasting:
-            lease = await lock.acquire()
-            await redis.delete("{k}:" + lease.owner + ":rwlock_timeout:1")
-            with pytest.raises(LeaseLostError):
-                await lock.acquire()
-            assert lease.lost
-            async with lock as anew:
-                assert anew.owner != lease.owner
-                assert await lock.hold_count() == 1
-            await lock.locked()
-            assert await fields(redis) == {"mode": "read", lasting.owner: "1"}
 
     @pytest.mark.parametrize("inside", ["nothing", "a multi lock"])
     async def test_a_lease_of_ones_own_that_was_cut_off_is_mended_or_told(
@@ -179,29 +130,6 @@ class TestRenewals:
         assert counted.calls["evalsha"] == client.statistics().renewals == 1
         for each in others:
             await each.let_go()
-
-    async def test_a_reader_whose_client_died_keeps_nobody_out(
-        self, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
-    ) -> None:
-        # testMultiInstanceReadLockZombieCleanup
-        link = await proxy()
-        dead = await read_write_lock(clients(link.url, lease_time=0.6)).read_lock().acquire()
-        link.hold()
-        living = clients()
-
-        async def ended() -> bool:
-            return not await redis.exists("{k}:" + dead.owner + ":rwlock_timeout:1")
-
-        async with read_write_lock(living).read_lock():
-            await until(lambda: dead.lost)
-            # The server lets it go a moment later than we do.
-            await until_async(ended)
-            await renewed_at_once(living, 2)
-        async with read_write_lock(living).write_lock().hold(timeout=0):
-            pass
-        link.pass_through()
-        with pytest.raises(LeaseLostError):
-            await dead.release()
 
 
 class TestWaiting:

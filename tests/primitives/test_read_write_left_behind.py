@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import Lease, LeaseLostError, Redisson, ScriptError
+from redisson_py import Lease, LeaseLostError, Redisson
 from redisson_py.locks.read_write_lock import ReadWriteLock
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
@@ -66,17 +66,6 @@ class TestReadsUnderAWriteHold:
             assert await fields(redis) == {"mode": "write", write.owner + ":write": "1"}
         with pytest.raises(LeaseLostError):
             await read.release()
-
-    async def test_reads_go_on_after_one_was_refused(
-        self, lock: ReadWriteLock, redis: Redis
-    ) -> None:
-        async with lock.write_lock() as write:
-            await redis.hset("k", write.owner, "x")
-            with pytest.raises(ScriptError):
-                await lock.read_lock().acquire()
-            await redis.hdel("k", write.owner)
-            async with lock.read_lock():
-                pass
 
 
 async def read_twice(lock: ReadWriteLock) -> None:

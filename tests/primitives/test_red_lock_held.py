@@ -15,8 +15,6 @@ from tests.support.kinds import in_a_task
 from tests.support.leases import assert_left, renew_now
 from tests.support.waiting import set_safety_poll, until
 
-SHORT = 0.9
-
 
 def renew_all(fleet: Fleet) -> None:
     for client in fleet.made:
@@ -54,18 +52,6 @@ async def test_composites_of_the_same_members_count_their_own_leases(
         assert await counts() == [(1, 1), (0, 0)]
     assert await counts() == [(0, 0), (0, 0)]
     assert await fleet.held() == 0
-
-
-async def test_member_that_is_held_already_is_entered_again(fleet: Fleet) -> None:
-    lock = fleet.red_lock(3)
-    members = lock._members
-    async with members[0], members[1], lock:
-        await until_executed(lock)
-        assert await members[0].hold_count() == 2
-        async with members[2]:
-            assert await members[2].hold_count() == 2
-    for member in members:
-        assert not await member.locked()
 
 
 async def test_members_that_are_not_reentrant_refuse(fleet: Fleet) -> None:
@@ -123,25 +109,6 @@ async def test_loss_of_a_quorum_cancels_the_body_and_frees_the_rest(
         await lease.wait_lost()
 
 
-async def test_loss_without_a_block_is_told_by_release(fleet: Fleet) -> None:
-    lock = fleet.red_lock(3, lease_time=SHORT)
-    lease = await lock.acquire()
-    await until_executed(lock)
-    for redis in fleet.redis[1:3]:
-        await redis.delete("k")
-    async with asyncio.timeout(30):
-        await lease.wait_lost()
-    with pytest.raises(LeaseLostError):
-        lease.check()
-    # Whoever gives up now, without a release, must not keep the third from others.
-    await until_executed(lock)
-    assert await fleet.held() == 0
-    with pytest.raises(LeaseLostError):
-        await lock.release()
-    with pytest.raises(NotHeldError):
-        await lock.release()
-
-
 async def test_member_freed_by_force_here_is_lost_at_once(fleet: Fleet) -> None:
     lock = fleet.red_lock(3)
     lease = await lock.acquire()
@@ -155,21 +122,6 @@ async def test_member_freed_by_force_here_is_lost_at_once(fleet: Fleet) -> None:
 
 
 # Extending.
-
-
-async def test_extend_sets_a_lease_on_all(fleet: Fleet) -> None:
-    lock = fleet.red_lock(3)
-    async with lock as lease:
-        await until_executed(lock)
-        began = now()
-        await lease.extend(5)
-        await until_executed(lock)
-        assert lease.remaining < 5
-        assert_left(lease.remaining, 5, began)
-        for redis in fleet.redis[:3]:
-            assert_left(await redis.pttl("k") / 1000, 5, began)
-        await lease.extend(60)
-        assert 50 < lease.remaining < 60
 
 
 async def test_extend_needs_a_quorum_only(fleet: Fleet) -> None:

@@ -1,7 +1,4 @@
-"""Who waits for a lock, on which host, since when and who was called: what snapshots say of it.
-
-The clients of this library that wait stand in a queue on the server.
-"""
+"""Who waits for a lock: what snapshots say of it, and whose turn it is."""
 
 from __future__ import annotations
 
@@ -13,18 +10,20 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
-import redis as redis_py
 from redis.asyncio import Redis
 
 from redisson_py import FencedLock, LockSnapshot, Redisson, RLock
+from redisson_py._engine import local_queue
 from redisson_py._engine.waiting import SAFETY_POLL
+from redisson_py._keys import permit_channel, read_write_channel
 from redisson_py._time import now
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.leaks import left_waiting
-from tests.support.waiting import until, until_async
+from tests.lua.test_golden_vectors import listening
+from tests.support.waiting import until_async
 
 #: A client that nobody has: tests put it into a queue, and listen in its place.
 GHOST = "0a1b2c3d-4e5f-4071-8293-a4b5c6d7e8f9"
+
 QUEUE = "{k}:redisson_py:clients"
 
 Get = Callable[[Redisson], RLock | FencedLock]
@@ -89,26 +88,6 @@ async def test_the_clients_that_wait_are_there_in_order(get: Get, clients: Clien
 async def nobody_waits(lock: RLock | FencedLock) -> bool:
     found = await lock.inspect()
     return (found.waiters, found.waiting) == ((), ())
-
-
-async def test_a_client_is_there_once_for_all_its_tasks(get: Get, clients: ClientFactory) -> None:
-    holder, waiter = clients(), clients()
-    async with get(holder):
-        async with waits(*[get(waiter)] * 3) as seen:
-            assert get(waiter).statistics().waiters == 3
-            assert seen.waiters == (waiter.id,)
-
-
-async def test_a_task_that_waits_for_its_own_client_is_not_there(
-    get: Get, clients: ClientFactory
-) -> None:
-    holder = clients()
-    async with get(holder):
-        task = asyncio.create_task(get(holder).acquire())
-        await until(lambda: get(holder).statistics().waiters == 1)
-        assert (await get(holder).inspect()).waiters == ()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_one_that_was_called_and_does_not_answer_is_seen(
@@ -192,16 +171,39 @@ async def test_a_waiter_with_short_leases_is_known_until_its_next_look(
         assert left > 1.5 * SAFETY_POLL * 1000
 
 
-async def test_a_queue_in_which_nobody_waits_is_a_leak(
-    clients: ClientFactory, redis: Redis, server_url: str, one_server: None
+@pytest.mark.parametrize(("pause", "turns"), [(60.0, 1), (0.0, 5)])
+async def test_a_turn_that_nobody_took_is_not_offered_again_for_a_while(
+    clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch, pause: float, turns: int
 ) -> None:
-    holder, waiter = clients(), clients()
-    note = f">{waiter.id}:fenced"
-    with redis_py.Redis.from_url(server_url) as server:
-        async with holder.get_lock("k"), waits(waiter.get_lock("k")):
-            # Somebody waits, or was killed a moment ago: it is described.
-            assert left_waiting([server]) == []
-            await redis.zadd(QUEUE, {GHOST: 1, note: -1})
-            left = [entry.decode() for _, entry in left_waiting([server])]
-            await redis.zrem(QUEUE, GHOST, note)
-    assert left == [note, GHOST]
+    """Who has waited listens for a moment longer than needed, and must not slow others down."""
+    monkeypatch.setattr(local_queue, "YIELD_BACK_OFF", pause)
+    lock = clients().get_read_write_lock("k").write_lock()
+    queue = lock._ownership.queue
+    assert queue is not None
+    offered = 0
+    async with listening(redis, read_write_channel(b"k")):
+        for _ in range(5):
+            async with lock:
+                pass
+            offered += queue.turn is not None
+    assert offered == turns
+
+
+async def test_a_turn_that_is_over_does_not_keep_a_semaphore_from_its_short_way(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    """The others heard of the release, and left; nobody may ever take that turn away."""
+    semaphore = clients().get_semaphore("s", 2)
+    ownership, loop, task = semaphore._ownership, asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    async with listening(redis, permit_channel(b"s")):
+        async with semaphore:
+            pass
+    assert ownership.permit_queue.turn is not None
+    while ownership.permit_queue.is_ahead:
+        await asyncio.sleep(0.001)
+    begun = ownership.begin(loop, task)
+    assert begun is not None
+    ownership.abandon(begun[0])
+    assert await semaphore.available() == 2
+    assert await semaphore.delete()

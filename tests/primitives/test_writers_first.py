@@ -15,14 +15,11 @@ from redisson_py._commands import read_write_lock
 from redisson_py._keys import waiting_writers
 from redisson_py.locks.read_write_lock import Prefer, ReadWriteLock
 from tests.fixtures.client import ClientFactory
-from tests.primitives.read_write import Held, all_asleep, held_by_another_task
+from tests.primitives.read_write import all_asleep, held_by_another_task
 from tests.support.streams import stream_of
 from tests.support.waiting import set_safety_poll, until, until_async
 
 WRITERS = waiting_writers(b"k").decode()
-
-#: Readers that come while the writer waits.
-CROWD = 20
 
 
 def preferring(client: Redisson, prefer: Prefer = "writers") -> ReadWriteLock:
@@ -77,59 +74,25 @@ async def waiting_writer(
         await asyncio.wait([task])
 
 
-async def until_in_or_asleep(lock: ReadWriteLock, reader: asyncio.Task[Held]) -> None:
-    context = lock.read_lock()._context
-    await until(lambda: reader.done() or (context.bus.table.seats and not context.pending))
-
-
-async def come_and_go(locks: list[ReadWriteLock], first: Held, writer: asyncio.Task[Lease]) -> int:
-    """Have readers that overlap come until the writer had its turn; return how many came in."""
-    came_in, last = 0, first
-    for number in range(CROWD):
-        lock = locks[number % len(locks)]
-        reader = asyncio.create_task(held_by_another_task(lock.read_lock()))
-        await until_in_or_asleep(lock, reader)
-        if not reader.done():
-            await last.let_go()
-            await writer
-            await lock.write_lock()._ownership.release(writer.result())
-            await (await reader).let_go()
-            return came_in
-        came_in, next_one = came_in + 1, await reader
-        await last.let_go()
-        last = next_one
-    await last.let_go()
-    return came_in
-
-
-async def test_readers_that_overlap_do_not_starve_a_writer(
-    lock: ReadWriteLock, far: ReadWriteLock, clients: ClientFactory, redis: Redis
+@pytest.mark.parametrize("prefer", ["writers", "readers"])
+async def test_readers_that_come_later_wait_for_a_writer_if_it_is_preferred(
+    client: Redisson, clients: ClientFactory, redis: Redis, prefer: Prefer
 ) -> None:
+    near, far = preferring(client, prefer), preferring(clients(), prefer)
     first = await held_by_another_task(far.read_lock())
-    async with waiting_writer(lock, redis) as writer, asyncio.timeout(30):
-        assert await come_and_go([far, preferring(clients())], first, writer) == 0
-
-
-async def test_not_promised_without_it(
-    clients: ClientFactory, redis: Redis, client: Redisson
-) -> None:
-    """The same readers go on for as long as they like. The writer alone has asked for its turn."""
-    usual = preferring(clients(), "readers")
-    first = await held_by_another_task(usual.read_lock())
     async with waiting_writer(preferring(client), redis) as writer, asyncio.timeout(30):
-        assert await come_and_go([usual], first, writer) == CROWD
-        await writer
-        await writer.result().release()
-
-
-async def test_a_writer_of_the_same_client_goes_first_too(
-    lock: ReadWriteLock, redis: Redis
-) -> None:
-    first = await held_by_another_task(lock.read_lock())
-    async with waiting_writer(lock, redis) as writer:
-        assert await lock.read_lock().try_acquire() is None
+        for lock in (near, far, preferring(clients(), prefer)):
+            read = await lock.read_lock().try_acquire()
+            assert (read is None) == (prefer == "writers")
+            if read is not None:
+                await read.release()
+        if prefer == "writers":
+            reader = asyncio.create_task(held_by_another_task(far.read_lock()))
+            await all_asleep(far, 1)
         await first.let_go()
         await (await writer).release()
+        if prefer == "writers":
+            await (await reader).let_go()
 
 
 @pytest.mark.usefixtures("only_messages")
@@ -191,18 +154,6 @@ async def test_a_writer_that_waits_keeps_its_place(
         assert await reader is None
 
 
-async def test_a_dead_writer_keeps_readers_out_for_a_while_only(
-    far: ReadWriteLock, redis: Redis
-) -> None:
-    async with far.read_lock():
-        present: Any = await redis.time()
-        await redis.zadd(WRITERS, {"dead:1:write": (present[0] + 2) * 1000})
-        reader = asyncio.create_task(held_by_another_task(far.read_lock()))
-        await until_in_or_asleep(far, reader)
-        await (await reader).let_go()
-    await redis.delete(WRITERS)
-
-
 async def test_a_holder_reenters_while_a_writer_waits(
     lock: ReadWriteLock, far: ReadWriteLock, redis: Redis
 ) -> None:
@@ -212,16 +163,6 @@ async def test_a_holder_reenters_while_a_writer_waits(
     async with far.write_lock(), waiting_writer(lock, redis):
         async with far.read_lock().hold(timeout=0):
             assert await far.read_lock().owned()
-
-
-async def test_a_try_keeps_nobody_out(
-    lock: ReadWriteLock, far: ReadWriteLock, redis: Redis
-) -> None:
-    first = await held_by_another_task(far.read_lock())
-    assert await lock.write_lock().try_acquire() is None
-    assert await waiting(redis) == 0
-    await (await held_by_another_task(far.read_lock())).let_go()
-    await first.let_go()
 
 
 async def test_as_members_of_a_multi_lock(
@@ -238,24 +179,3 @@ async def test_as_members_of_a_multi_lock(
     await first.let_go()
     await (await taking).release()
     assert await waiting(redis) == 0
-
-
-async def test_it_is_kept_by_decorators_and_snapshots(client: Redisson, redis: Redis) -> None:
-    lock = client.get_read_write_lock("k{number}", prefer="writers")
-    keys: list[str] = []
-
-    @lock.write_lock()
-    async def work(number: int) -> None:
-        keys.extend((await client.get_read_write_lock(f"k{number}").inspect()).keys)
-
-    await work(1)
-    assert keys == ["k1"]
-    assert (
-        lock.write_lock()._named("k")._prefer == lock.read_lock()._named("k")._prefer == "writers"
-    )
-    assert (await preferring(client).inspect()).keys == ("k", WRITERS)
-
-
-async def test_another_word_is_refused(client: Redisson) -> None:
-    with pytest.raises(ValueError, match="'readers' or 'writers', not 'nobody'"):
-        client.get_read_write_lock("k", prefer="nobody")  # type: ignore[arg-type]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -105,22 +105,60 @@ class RedisBackend(Backend):
         await self.server.start()
 
 
-class PostgresBackend(Backend):
-    """PostgreSQL 18."""
+class DatabaseBackend(Backend):
+    """PostgreSQL or MySQL, with SQL beside the store."""
 
-    def __init__(self) -> None:
+    @abstractmethod
+    def store(self, port: int = 0, connections: int = 4) -> Any:
+        """Make a store without an engine, perhaps through another port."""
+
+    @abstractmethod
+    def row_locked(self, name: str) -> AbstractAsyncContextManager[None]:
+        """Have a user lock the row of a name for the time of a block."""
+
+    @abstractmethod
+    async def sql(self, *statements: str) -> list[Any]:
+        """Carry statements out as an administrator; return the rows of the last one."""
+
+
+class PostgresBackend(DatabaseBackend):
+    """PostgreSQL."""
+
+    def __init__(self, version: int = 18) -> None:
         from tests.stores.postgres.server import running_postgres
 
         super().__init__()
-        self.server = self.running.enter_context(running_postgres())
+        self.server = self.running.enter_context(running_postgres(version))
 
     def client(self, url: str = "", **options: Any) -> Client:
         from redisson_py.postgres import Postgres
 
         return Postgres.from_url(url or self.url, **{"lease_time": CLIENT_LEASE, **options})
 
+    def store(self, port: int = 0, connections: int = 4) -> Any:
+        from redisson_py._stores.postgres import PostgresStore
 
-class MySQLBackend(Backend):
+        return PostgresStore(self.url_at(port or self.server.port), connections=connections)
+
+    @asynccontextmanager
+    async def row_locked(self, name: str) -> AsyncGenerator[None]:
+        from tests.stores.postgres.scene import connected
+
+        async with connected(self.url) as user, user.transaction():
+            await user.execute(f"SELECT FROM redisson_py_locks WHERE name = '{name}' FOR UPDATE")
+            yield
+
+    async def sql(self, *statements: str) -> list[Any]:
+        from tests.stores.postgres.scene import connected
+
+        rows: list[Any] = []
+        async with connected(self.url) as admin:
+            for statement in statements:
+                rows = await admin.fetch(statement)
+        return [tuple(row) for row in rows]
+
+
+class MySQLBackend(DatabaseBackend):
     """MariaDB."""
 
     polls = True
@@ -139,6 +177,22 @@ class MySQLBackend(Backend):
         from redisson_py.mysql import MySQL
 
         return MySQL.from_url(url or self.url, **{"lease_time": CLIENT_LEASE, **options})
+
+    def store(self, port: int = 0, connections: int = 4) -> Any:
+        from redisson_py._stores.mysql import MySQLStore
+
+        return MySQLStore.from_url(self.server.url(f"?connections={connections}", port=port))
+
+    @asynccontextmanager
+    async def row_locked(self, name: str) -> AsyncGenerator[None]:
+        async with self.server.admin() as user:
+            await user.execute("BEGIN")
+            await user.execute(f"SELECT 1 FROM redisson_py_locks WHERE name = '{name}' FOR UPDATE")
+            yield
+            await user.execute("ROLLBACK")
+
+    async def sql(self, *statements: str) -> list[Any]:
+        return list(await self.server.sql(*statements))
 
 
 class EtcdBackend(Backend):

@@ -12,7 +12,7 @@ from redisson_py._stores.contract import Renewal
 from redisson_py._stores.turns import Turns
 from redisson_py._time import now
 from tests.stores.backends import Backend
-from tests.stores.postgres.scene import soon
+from tests.stores.databases import soon
 from tests.support.any_client import Client
 from tests.support.waiting import until
 

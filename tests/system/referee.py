@@ -16,7 +16,7 @@ undo it, and no token would ever have gone backwards.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self
 
@@ -120,23 +120,6 @@ def violations(log: Sequence[Event]) -> list[Violation]:
     return found
 
 
-def newer_wrote(log: Sequence[Event], place: int) -> bool:
-    """Return whether a section wrote that is certainly newer than the one that began there."""
-    asked: dict[str, int] = {}
-    grants: dict[str, int] = {}
-    newer: set[str] = set()
-    for when, event in enumerate(log):
-        match event:
-            case Ask(section):
-                asked[section] = when
-            case Begin(section, owner):
-                if grants.setdefault(owner, asked[section]) > place:
-                    newer.add(section)
-            case Write(section) if section in newer:
-                return True
-    return False
-
-
 class Referee:
     """Keeps the resource and its log, and serves writers on a port of the loopback interface.
 
@@ -152,7 +135,6 @@ class Referee:
         self.closed = False
         self._checks = checks
         self.value = self._greatest = 0
-        self._trap: tuple[Callable[[str], bool], asyncio.Future[str]] | None = None
         self._connections: set[_Connection] = set()
 
     async def __aenter__(self) -> Self:
@@ -186,33 +168,6 @@ class Referee:
                 return "accepted" if accepted else "refused"
         raise ValueError(f"not a step of a section: {line!r}")
 
-    async def catch(self, wanted: Callable[[str], bool], seconds: float = 60.0) -> str:
-        """Return the next wanted section that begins; its writer waits for what it reads.
-
-        Until `let_go`, that is: the section can neither write nor end meanwhile.
-        """
-        caught: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self._trap = wanted, caught
-        async with asyncio.timeout(seconds):
-            return await caught
-
-    def let_go(self, section: str) -> None:
-        """Tell the writer of a caught section what it reads."""
-        for connection in self._connections:
-            connection.let_go(section)
-
-    def catches(self, line: str) -> str | None:
-        """Return the section of this line if it is one that is to be caught."""
-        if self._trap is None or not line.startswith("begin "):
-            return None
-        wanted, caught = self._trap
-        section = line.split()[1]
-        if caught.done() or not wanted(section):
-            return None
-        self._trap = None
-        caught.set_result(section)
-        return section
-
 
 class _Connection(asyncio.Protocol):
     """A writer's process; it has one question at a time."""
@@ -222,7 +177,6 @@ class _Connection(asyncio.Protocol):
     def __init__(self, referee: Referee) -> None:
         self._referee = referee
         self._received = b""
-        self._kept: tuple[str, bytes] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not an isinstance check: uvloop's transports have no base class in asyncio.
@@ -237,14 +191,4 @@ class _Connection(asyncio.Protocol):
         if not self._received.endswith(b"\n"):
             return
         line, self._received = self._received.decode(), b""
-        reply = self._referee.answer(line).encode() + b"\n"
-        caught = self._referee.catches(line)
-        if caught is None:
-            self.transport.write(reply)
-        else:
-            self._kept = caught, reply
-
-    def let_go(self, section: str) -> None:
-        if self._kept is not None and self._kept[0] == section:
-            self.transport.write(self._kept[1])
-            self._kept = None
+        self.transport.write(self._referee.answer(line).encode() + b"\n")

@@ -4,38 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from benchmarks.crew import Bench, alternately
 from benchmarks.goals import goals
 from benchmarks.harness import Goal, Spread, Table, percentile
 from benchmarks.rivals import (
     ON_STORES,
-    OURS,
-    OURS_POSTGRES,
-    OURS_UVLOOP,
-    POTTERY,
-    POTTERY_THREADS,
-    PY_REDIS_SEMAPHORE,
-    REDIS_PY,
-    REDIS_PY_64,
-    REDIS_PY_CLUSTER,
     REDISSON,
-    REDISSON_ASYNC,
-    REDISSON_ASYNC_8,
 )
 from benchmarks.rivals.redisson import Redisson
-from benchmarks.rivals.rueidislock import Rueidislock
-from benchmarks.rivals.side import CannotError, Pairs
-from benchmarks.run import parse, workers_needed
+from benchmarks.rivals.side import CannotError
+from benchmarks.scenarios import crowd
+from benchmarks.scenarios.crowd import Look, figures
+from benchmarks.scenarios.crowd_workers import Found
 from benchmarks.scenarios.handoff import summary
-from benchmarks.scenarios.visits import Visit, at_once, evenness, later_visits, places_lost, wait_ms
-from benchmarks.sizes import SIZES
 from tests.support import repository
 
 
@@ -72,61 +57,31 @@ async def test_a_tiny_run_writes_machine_versions_every_scenario_and_every_goal(
     }
     for side in ("redisson_py", "redis-py", "bare stream"):
         assert tables["pairs"]["rows"][side]["8 tasks"]["median"] > 0
-    # Installed or not: it is named.
-    others = tables["stores"]
+    # Installed or not: each rival is named.
+    named = {name: table["rows"] | table["absent"] for name, table in tables.items()}
     for entries in ON_STORES.values():
-        assert set(entries) <= set(others["rows"] | others["absent"])
-    assert others["rows"][OURS_POSTGRES]["1 task"]["median"] > 0
-    assert "pottery" in tables["pairs"]["rows"] | tables["pairs"]["absent"]
-    assert any(
-        "redis-benchmark" in row for row in tables["pairs"]["rows"] | tables["pairs"]["absent"]
-    )
-    takes_part = shutil.which("java") is not None and shutil.which("mvn") is not None
-    for name in (
-        *("pairs", "processor time of pairs", "hand-off in one process", "crowd"),
-        *("hand-off across processes", "hand-off in turns"),
-    ):
-        rows = tables[name]["rows"] if takes_part else tables[name]["absent"]
-        assert any(row.startswith(REDISSON) for row in rows), name
-    for side in ("pottery", "py-redis-semaphore"):
-        where = tables["red lock" if side == "pottery" else "semaphores"]
-        assert side in where["rows"] | where["absent"]
-    for name, table in tables.items():
-        # Where only ours takes part, rows are its primitives.
-        starts = {
-            "imports": "import",
-            "stores": OURS_POSTGRES,
-            "topologies": "cluster: redisson_py",
-            "processor time on topologies": "Sentinel: redisson_py",
-            "recovery": "graceful failover: redisson_py",
-        }
-        start = starts.get(name, "redisson_py")
-        if name in ("primitives", "contended", "wake-ups", "crowd, every kind"):
-            start = "lock"
-        assert any(row.startswith(start) for row in table["rows"])
+        assert set(entries) <= set(named["stores"])
+    for side in ("pottery", "redis-benchmark", REDISSON):
+        assert any(side in row for row in named["pairs"]), side
+    assert "py-redis-semaphore" in named["semaphores"]
+    for table in tables.values():
+        assert table["rows"]
         assert table["title"] in printed.decode()
-    for ending in ("growth", "clients"):
-        picture = report.with_name(f"report-{ending}.png")
-        assert picture.exists() == (find_spec("matplotlib") is not None)
     assert len(said["goals"]) == 43
-    assert said["goals"]["1 task against redis-py"]["found"]["median"] > 0
-    across = ("hand-off across two processes", "fair hand-off across two processes")
-    stood_still = any(
-        cells["hand-offs/s"]["median"] == 0
-        for cells in tables["hand-off across processes"]["rows"].values()
-        if "hand-offs/s" in cells
-    )
-    for goal in (
-        *across,
+    # In the hundredths of a second that it is measured here, a process may stand still.
+    measured = {
+        name
+        for name, goal in said["goals"].items()
+        if goal["verdict"] != "not measured" and "across two processes" not in name
+    }
+    assert {
         *(f"{kind} against lock, worst column" for kind in ("write lock", "read lock")),
         *(f"{kind} against lock, worst column" for kind in ("semaphore", "fair lock")),
         *("1 task against bare stream, packed by hiredis", "import redisson_py"),
         *("100,000 held locks: processor", "100,000 held locks: longest stand of the loop"),
         *("cluster against one server, worst column", "recovery: graceful failover"),
-    ):
-        # In the hundredths of a second that it is measured here, a process may stand still.
-        if goal not in across or not stood_still:
-            assert said["goals"][goal]["verdict"] != "not measured", goal
+        "1 task against redis-py",
+    } <= measured
 
 
 @pytest.mark.parametrize(
@@ -136,25 +91,11 @@ def test_a_percentile_is_the_value_of_nearest_rank(share: float, expected: int) 
     assert percentile(range(100, 0, -1), share) == expected
 
 
-def test_no_values_have_no_percentile() -> None:
-    with pytest.raises(ValueError, match="no values"):
-        percentile([], 0.5)
-
-
 def test_only_gaps_between_parties_count_as_hand_offs() -> None:
     # Begin, end, party: 0 twice, to 1 after 2 us, back to 0 after 4 us.
     found = summary([(0, 0, 0), (9_000, 9_000, 0), (11_000, 11_000, 1), (15_000, 15_000, 0)], 2)
     assert found == {"median": 2.0, "p99": 4.0, "hand_offs": 2, "evenness": 1 / 3}
     assert summary([(0, 0, 0), (9, 9, 0)], 2) is None
-
-
-def test_of_the_hand_offs_those_to_one_party_are_told_apart() -> None:
-    sections = [(0, 0, 0), (2_000, 2_000, 1), (7_000, 7_000, 0), (9_000, 9_000, 0)]
-    to_the_first, to_the_second = (summary(sections, 2, taker) for taker in (0, 1))
-    assert to_the_first is not None
-    assert to_the_second is not None
-    assert (to_the_first["median"], to_the_first["hand_offs"]) == (5.0, 1)
-    assert (to_the_second["median"], to_the_second["hand_offs"]) == (2.0, 1)
 
 
 async def test_redisson_without_java_is_a_side_that_cannot_with_the_reason(
@@ -163,124 +104,6 @@ async def test_redisson_without_java_is_a_side_that_cannot_with_the_reason(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(CannotError, match="needs java on the PATH"):
         await Redisson().open("redis://nowhere")
-
-
-async def test_rueidislock_without_go_is_a_side_that_cannot_with_the_reason(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(CannotError, match="needs go on the PATH"):
-        await Rueidislock().open("redis://nowhere")
-
-
-async def test_redisson_is_warm_when_it_gets_no_faster() -> None:
-    class Warming(Redisson):
-        def __init__(self) -> None:
-            self.rates = [1, 2, 4, 4, 4, 4, 4, 4]
-
-        async def pairs(self, tasks: int, seconds: float, prefix: str) -> Pairs:
-            return Pairs(done=self.rates[0], seconds=1.0, cpu=0.0)
-
-        async def sections(self, **order: object) -> list[tuple[int, int, int]]:
-            self.rates.pop(0)
-            return []
-
-    side = Warming()
-    assert await side.warm_up(10.0)
-    # Four in a row after the first 4.
-    assert side.rates == [4]
-    side = Warming()
-    assert not await side.warm_up(0.0)
-    assert side.rates == [1, 2, 4, 4, 4, 4, 4, 4]
-
-
-def test_concurrent_visits_are_counted_and_exits_come_before_entries() -> None:
-    assert at_once([]) == 0
-    assert at_once([Visit(0, 1, 5, 0), Visit(0, 5, 9, 1)]) == 1
-    assert at_once([Visit(0, 1, 6, 0), Visit(0, 5, 9, 1), Visit(0, 2, 3, 2)]) == 2
-
-
-def test_evenness_is_one_for_all_alike_and_a_share_for_one_alone() -> None:
-    alike = [Visit(0, 0, 0, party) for party in (0, 1, 2, 0, 1, 2)]
-    assert evenness(alike, 3) == 1.0
-    assert evenness([Visit(0, 0, 0, 0)] * 5, 4) == 0.25
-    assert evenness([], 4) == 0.0
-
-
-def test_places_are_lost_to_later_arrivals_that_enter_sooner() -> None:
-    # In at 10, 11, ...; asked in another order. The one that asked at 12 came after others left.
-    visits = [Visit(3, 10, 10, 0), Visit(1, 11, 11, 1), Visit(2, 12, 12, 2), Visit(12, 13, 13, 0)]
-    assert places_lost(visits) == [0, 1, 1, 0]
-    assert places_lost([Visit(1, 2, 2, 0), Visit(3, 4, 4, 0)]) == [0, 0]
-
-
-def test_first_visits_are_left_out() -> None:
-    visits = [Visit(0, 5, 5, "a"), Visit(0, 1, 1, "b"), Visit(0, 2, 2, "b"), Visit(0, 9, 9, "a")]
-    assert [visit.begin for visit in later_visits(visits)] == [2, 9]
-
-
-def test_a_wait_is_from_asking_to_being_in() -> None:
-    visits = [Visit(0, wait * 1_000_000, 0, 0) for wait in range(1, 101)]
-    assert (wait_ms(visits, 0.5), wait_ms(visits, 0.99)) == (50.0, 99.0)
-
-
-def test_scenarios_and_sides_are_chosen_by_name_or_pattern() -> None:
-    chosen = parse(["--only", "red,pai*", "--sides", "redis-py*"])
-    assert chosen.only == ["pairs", "red"]
-    assert chosen.sides == [OURS, OURS_UVLOOP, REDIS_PY, REDIS_PY_CLUSTER, REDIS_PY_64]
-
-
-def test_a_pattern_without_a_match_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse(["--only", "pairs,nothing*"])
-    assert "no 'nothing*' among pairs; handoff;" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("chosen", "expected"),
-    [
-        (["red"], {OURS: 1, OURS_UVLOOP: 1}),
-        (["order"], {OURS: 4, OURS_UVLOOP: 4, REDIS_PY: 4}),
-        (["semaphores"], {OURS: 2, OURS_UVLOOP: 2, PY_REDIS_SEMAPHORE: 2}),
-        (["turns"], {OURS: 2, OURS_UVLOOP: 2, REDISSON: 2}),
-        (["handoff"], {OURS: 1, OURS_UVLOOP: 1, REDIS_PY: 1, REDISSON: 1}),
-    ],
-)
-def test_only_those_processes_start_that_the_scenarios_need(
-    chosen: list[str], expected: dict[str, int]
-) -> None:
-    sides = [OURS, OURS_UVLOOP, REDIS_PY, REDISSON, PY_REDIS_SEMAPHORE]
-    assert workers_needed(chosen, sides, SIZES["full"]) == expected
-
-
-def test_the_order_of_sides_is_reversed_every_round() -> None:
-    assert list(alternately("ab", 3)) == [
-        *((0, "a"), (0, "b"), (1, "b"), (1, "a"), (2, "a"), (2, "b"))
-    ]
-
-
-def test_the_ratio_to_pottery_is_to_the_faster_of_its_two() -> None:
-    table = Table("red lock", "title")
-    for side, rate in ((OURS, 90.0), (POTTERY, 10.0), (POTTERY_THREADS, 30.0)):
-        table.add(side, {"1 task": rate})
-    found = {goal.name: goal for goal in goals({table.name: table})}
-    goal = found["red lock on 5 servers, 1 task, against pottery"]
-    assert goal.found is not None
-    assert (goal.found.median, goal.verdict) == (3.0, "aim reached")
-    assert goal.detail == "9.00 x pottery"
-
-
-def test_tasks_are_compared_with_threads_and_with_redissons_other_ways() -> None:
-    table = Table("pairs", "title")
-    rates = {OURS: 90.0, REDISSON: 30.0, REDISSON_ASYNC: 45.0, REDISSON_ASYNC_8: 20.0}
-    for side, rate in rates.items():
-        table.add(side, {"64 tasks": rate})
-    found = {goal.name: goal for goal in goals({table.name: table})}
-    goal = found[f"64 tasks against {REDISSON}"]
-    assert goal.found is not None
-    assert (goal.found.median, goal.verdict) == (3.0, "MISSED")
-    assert goal.detail == f"2.00 x {REDISSON_ASYNC}; 4.50 x {REDISSON_ASYNC_8}"
-    assert found[f"1 task against {REDISSON}"].verdict == "not measured"
 
 
 def test_a_primitive_is_judged_by_its_worst_column() -> None:
@@ -293,42 +116,9 @@ def test_a_primitive_is_judged_by_its_worst_column() -> None:
     assert goal.detail == "1 task: 0.90; 64 tasks: 0.70"
 
 
-def test_what_held_locks_cost_says_how_many_there_were() -> None:
-    table = Table("renewals", "title")
-    figures = {"processor %": 9.0, "bytes a lock": 1024.0, "bytes a lock, a task each": 2048.0}
-    table.add("redisson_py, 20 locks", figures)
-    found = {goal.name: goal for goal in goals({table.name: table})}
-    assert found["100,000 held locks: processor"].detail == "found with redisson_py, 20 locks"
-    memory = found["100,000 held locks: memory of each"]
-    assert memory.found is not None
-    assert (memory.found.median, memory.verdict) == (1.0, "reached")
-    assert memory.detail.endswith("acquired by a task each: 2.00 KiB")
-
-
-def test_a_hand_off_across_processes_is_compared_with_the_bare_streams() -> None:
-    table = Table("hand-off across processes", "title")
-    table.add("bare stream, 2 x 1 task", {"median us": 100.0})
-    table.add("redisson_py, 2 x 1 task", {"median us": 108.0})
-    table.add("redisson_py, fair lock, 2 x 1 task", {"median us": 150.0})
-    found = {goal.name: goal for goal in goals({table.name: table})}
-    assert found["hand-off across two processes"].verdict == "reached"
-    assert found["fair hand-off across two processes"].verdict == "MISSED"
-
-
 def test_two_sections_at_once_are_refused() -> None:
     with pytest.raises(AssertionError, match="two sections at once"):
         summary([(0, 10, 0), (9, 20, 1)], 2)
-
-
-def test_a_side_without_a_turn_makes_turns_uneven() -> None:
-    found = summary([(0, 0, 0), (1, 1, 1)], 3)
-    assert found is not None
-    assert found["evenness"] == 0
-
-
-def test_ratios_are_those_of_rounds() -> None:
-    ratio = Spread([10.0, 30.0, 20.0]).over(Spread([10.0, 10.0, 10.0]))
-    assert (ratio.median, str(ratio)) == (2.0, "2.00 (1.00..3.00)")
 
 
 def test_a_verdict_follows_the_direction() -> None:
@@ -347,17 +137,60 @@ def test_a_verdict_follows_the_direction() -> None:
     assert Goal("x", None, "more", 1.0, 2.0, "x").verdict == "not measured"
 
 
-def test_a_side_that_was_still_getting_faster_is_named_under_the_table() -> None:
-    bench = Bench("redis://nowhere", None, SIZES["quick"], [REDISSON], cold={REDISSON})
-    table = Table("name", "title")
-    bench.sides(table, OURS)
-    assert table.notes == []
-    bench.sides(table, OURS, REDISSON)
-    assert table.notes == [f"{REDISSON}: was still getting faster after 3 s of warming up."]
+# Hand-offs among many clients.
+
+_MS = 1_000_000
 
 
-def test_an_absent_side_is_printed_with_its_reason() -> None:
-    table = Table("name", "title", absent={"rival": "not installed"})
-    table.add("ours", {"1 task": 1234.5})
-    assert "rival: not installed" in table.lines()
-    assert table.lines()[3].split() == ["ours", "1,234"]
+def row(*visits: tuple[int, int, int], clients: int, pushes: int = 0) -> dict[str, float]:
+    """Return what is said of visits in the second between 1,000 and 2,000 ms; times in ms."""
+    found: Found = {
+        "visits": [(asked * _MS, begin * _MS, party) for asked, begin, party in visits],
+        "pushes": [1_500 * _MS] * pushes,
+    }
+    looks = (
+        Look(at=1_000 * _MS, scripts=100, publishes=10, cpu=1.0),
+        Look(at=2_000 * _MS, scripts=112, publishes=16, cpu=1.0006),
+    )
+    return figures([found], clients, *looks)
+
+
+def test_a_hand_off_is_a_grant_to_another_client_than_the_one_before() -> None:
+    # 0, 0, 1, 1, 0: two hand-offs. What was before and after the second does not count.
+    said = row(
+        *((900, 950, 1), (1_000, 1_100, 0), (1_100, 1_200, 0), (1_000, 1_300, 1)),
+        *((1_300, 1_400, 1), (1_200, 1_500, 0), (1_500, 2_100, 0)),
+        clients=2,
+        pushes=6,
+    )
+    assert said[crowd.RATE] == 2
+    assert said[crowd.GRANTS] == 5
+    assert said[crowd.MEAN] == 500
+    assert said[crowd.SCRIPTS] == 6
+    assert said[crowd.PUBLISHES] == 3
+    assert said[crowd.PUSHES] == 3
+    assert said[crowd.SERVER] == pytest.approx(300)
+    assert said[crowd.EVENNESS] == pytest.approx(25 / (2 * (9 + 4)))
+
+
+async def test_the_command_counts_every_kind_on_a_server_of_its_own() -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "benchmarks.crowd", "--kinds", ",".join(crowd.KINDS)),
+        *("--clients", "2,5", "--seconds", "0.1", "--hold", "1", "--pause", "1"),
+        *("--processes", "2"),
+        cwd=repository.ROOT,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    async with asyncio.timeout(100):
+        output, _ = await process.communicate()
+    printed = output.decode()
+    assert process.returncode == 0, printed
+    for kind in crowd.KINDS:
+        for clients in (2, 5):
+            line = next(
+                one for one in printed.splitlines() if one.startswith(f"{kind}, {clients} ")
+            )
+            # Where nobody happened to hand on, three figures are left.
+            printed_figures = line.removeprefix(f"{kind}, {clients}").split()
+            assert len(printed_figures) in (3, 10), printed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import signal
 import socket
@@ -147,30 +146,3 @@ def test_two_test_clients_in_one_process(server_url: str, lifespan: bool) -> Non
         assert server.get("jobs") == b"94"
         server.delete("jobs")
     assert len(ids) == (2 if lifespan else 1)
-
-
-async def test_celery_tasks_that_call_asyncio_run(server_url: str, redis: Redis) -> None:
-    async with program("tests.system.celery_worker", server_url) as process:
-        output, errors = await asyncio.wait_for(process.communicate(), 50)
-    (line,) = [line for line in output.splitlines() if line.startswith(b"[[")]
-    rows = json.loads(line)
-    assert [number for number, _ in rows] == list(range(5)), errors.decode()
-    # One client, whose numbers go on.
-    assert len({owner for _, owner in rows}) == 5
-    assert len({owner.rpartition(":")[0] for _, owner in rows}) == 1
-    assert not await redis.exists("k")
-    assert "Traceback" not in errors.decode()
-
-
-async def test_program_that_ends_by_sigterm(server_url: str, redis: Redis) -> None:
-    async with program("tests.system.terminated", server_url) as process:
-        assert process.stdout is not None
-        assert await asyncio.wait_for(process.stdout.readline(), 30) == b"held\n"
-        assert await redis.exists("k")
-        process.send_signal(signal.SIGTERM)
-        output, errors = await asyncio.wait_for(process.communicate(), 30)
-    assert (process.returncode, output.decode().split()) == (
-        0,
-        ["ClientClosedError", "ClientClosedError", "LeaseLostError"],
-    ), errors.decode()
-    assert not await redis.exists("k")

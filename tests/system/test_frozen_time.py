@@ -134,21 +134,6 @@ async def test_replicas_have_their_time_while_time_is_frozen(
         await acquiring
 
 
-async def test_time_that_a_test_moves_ends_no_lease(connected: tuple[Redisson, Redisson]) -> None:
-    client, other = connected
-    with freezegun.freeze_time(DAY) as frozen:
-        async with client.get_lock("k") as lease:
-            waiting = asyncio.create_task(other.get_lock("k").acquire(timeout=60))
-            while not other.statistics().waiters:
-                await asyncio.sleep(0)
-            for _ in range(3):
-                frozen.tick(3600)
-                await client.ping()
-            lease.check()
-            assert not waiting.done()
-        await (await waiting).release()
-
-
 @pytest.mark.parametrize("real_asyncio", [False, True])
 async def test_a_client_that_connects_while_time_is_frozen(
     clients: ClientFactory, real_asyncio: bool

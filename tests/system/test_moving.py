@@ -7,7 +7,6 @@ import gc
 import itertools
 import json
 import os
-import socket
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -20,7 +19,6 @@ import uvloop
 
 from redisson_py import (
     ClientClosedError,
-    ConnectionLostError,
     LeaseLostError,
     NotHeldError,
     Redisson,
@@ -242,21 +240,6 @@ def test_opened_again_it_is_another_client(server_url: str) -> None:
     assert len(ids) == 4
 
 
-async def test_opened_again_while_others_leave(server_url: str) -> None:
-    client = Redisson.from_url(server_url)
-    async with client:
-        other = asyncio.create_task(client.get_latch("latch", 1).wait())
-        await until_waiting(client, 1)
-        closing = asyncio.create_task(client.aclose())
-        await asyncio.sleep(0)
-        async with client:
-            assert closing.done()
-            await client.ping()
-            with pytest.raises(ClientClosedError):
-                await other
-            await client.get_latch("latch").delete()
-
-
 # Forks.
 
 
@@ -285,13 +268,26 @@ def in_children(count: int, work: Callable[[], object]) -> list[Any]:
     return answers
 
 
-def children_count(server_url: str, prepare: Callable[[Redisson, Things], None]) -> None:
-    """Make a client, prepare it, fork: both children must work, as clients of their own."""
+async def _opened_and_closed(client: Redisson, things: Things) -> None:
+    async with client:
+        await client.get_latch("jobs").count_down()
+        await things.latch.count_down()
+
+
+#: What a client did before the fork.
+BEFORE: dict[str, Callable[[Redisson, Things], object]] = {
+    "never connected": lambda client, things: None,
+    "was closed": lambda client, things: asyncio.run(_opened_and_closed(client, things)),
+    "its loop has ended": lambda client, things: asyncio.run(things.use()),
+}
+
+
+@pytest.mark.parametrize("before", BEFORE)
+def test_children_are_clients_of_their_own(before: str, server_url: str) -> None:
     client = Redisson.from_url(server_url)
     things = Things(client)
     jobs = client.get_latch("jobs")
-    prepare(client, things)
-    asyncio_start = client.id
+    BEFORE[before](client, things)
 
     async def work() -> dict[str, Any]:
         async with client:
@@ -306,44 +302,7 @@ def children_count(server_url: str, prepare: Callable[[Redisson, Things], None])
         server.set("jobs", 1000)
         answers = in_children(2, lambda: asyncio.run(work()))
         assert all(isinstance(answer, dict) for answer in answers), answers
-        assert len({answer["id"] for answer in answers} | {asyncio_start}) == 3
+        assert len({answer["id"] for answer in answers} | {client.id}) == 3
         assert len({answer["owner"] for answer in answers}) == 2
         assert server.get("jobs") == b"980"
         server.delete("jobs")
-
-
-def test_children_of_a_client_that_never_connected(server_url: str) -> None:
-    children_count(server_url, lambda client, things: None)
-
-
-def test_children_of_a_client_that_was_closed(server_url: str) -> None:
-    async def used(client: Redisson, things: Things) -> None:
-        async with client:
-            await client.get_latch("jobs").count_down()
-            await things.latch.count_down()
-
-    children_count(server_url, lambda client, things: asyncio.run(used(client, things)))
-
-
-def test_children_of_a_client_whose_loop_has_ended(server_url: str) -> None:
-    children_count(server_url, lambda client, things: asyncio.run(things.use()))
-
-
-def test_child_of_a_client_that_tries_to_connect() -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        client = Redisson.from_url(f"redis://127.0.0.1:{unused.getsockname()[1]}")
-
-        async def try_it() -> str:
-            with pytest.raises(ConnectionLostError) as caught:
-                await client.get_lock("k").acquire(timeout=1)
-            return str(caught.value)
-
-        async def parent() -> None:
-            waiting = asyncio.create_task(client.get_lock("k").acquire())
-            await until_waiting(client, 1)
-            (answer,) = in_children(1, lambda: asyncio.run(try_it()))
-            assert "no connection to Redis" in answer
-            waiting.cancel()
-
-        asyncio.run(parent())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,7 +13,6 @@ import pytest
 import pytest_asyncio
 
 from redisson_py import Redisson
-from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
 
 Start = Callable[..., Awaitable[Process]]
@@ -115,16 +113,3 @@ async def test_killed_holder_frees_the_lock_within_its_lease(
     async with lock.hold(timeout=20):
         left = await lock.remaining()
         assert left is not None
-
-
-async def test_stopped_holder_learns_of_its_loss_when_it_wakes(
-    start: Start, server_url: str, clients: ClientFactory
-) -> None:
-    holder = await start("tests.support.holding_process", server_url, 1)
-    assert (await line(holder)).startswith("held")
-    holder.send_signal(signal.SIGSTOP)
-    async with clients().get_lock("k").hold(timeout=10) as lease:
-        holder.send_signal(signal.SIGCONT)
-        assert await line(holder) == "lost"
-        assert not lease.lost
-    assert await holder.wait() == 0

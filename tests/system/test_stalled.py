@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 from tests import stalled
@@ -14,24 +13,9 @@ from tests.stalled import stall
 from tests.support import repository
 from tests.sync.threads import until
 
-#: Shorter than the sleep of the processes that are stopped.
-STALL = 0.2
-
 
 def state_of(process: subprocess.Popen[bytes]) -> str:
     return Path(f"/proc/{process.pid}/stat").read_text("utf-8").rpartition(") ")[2][0]
-
-
-def test_a_process_goes_on_after_its_stall() -> None:
-    with subprocess.Popen(["sleep", "60"]) as process:
-        try:
-            stalls = threading.Thread(target=stall, args=(process.pid, STALL))
-            stalls.start()
-            until(lambda: state_of(process) == "T")
-            stalls.join()
-            until(lambda: state_of(process) == "S")
-        finally:
-            process.kill()
 
 
 def test_a_process_that_a_test_stops_meanwhile_stays_stopped() -> None:
@@ -66,27 +50,3 @@ def test_an_interrupt_during_a_stall_leaves_nothing_stopped() -> None:
         process.terminate()
         assert process.wait(30) != 0
     assert not Path(f"/proc/{child}").exists()
-
-
-def test_a_command_that_is_not_there_is_told() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", stalled.__name__, "no-such-command"],
-        cwd=repository.ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 1
-    assert done.stderr == "no-such-command: No such file or directory\n"
-
-
-def test_it_ends_as_its_command_does_whose_orphans_it_knows() -> None:
-    script = "(sleep 1 & echo $! >&2) ; sleep 1; exit 7"
-    done = subprocess.run(
-        [sys.executable, "-m", stalled.__name__, "--pause=0.1", "--seed=1", "sh", "-c", script],
-        cwd=repository.ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 7
-    assert done.stdout.endswith("ended with 7\n")
-    assert "--seed 1" in done.stdout

@@ -44,89 +44,6 @@ def test_slots_are_those_of_the_servers(key: str) -> None:
     assert slot_of(key) == slot_of(key.encode()) == key_slot(key.encode())
 
 
-async def test_it_is_three_masters_with_a_replica_each(cluster: EmbeddedCluster) -> None:
-    masters = await cluster.masters()
-    assert len(cluster.nodes) == 6
-    assert len(masters) == 3
-    for master in masters:
-        [replica] = await cluster.replicas_of(master)
-        assert replica not in masters
-    parts = urlsplit(cluster.url)
-    assert parts.scheme == "redis+cluster"
-    assert parts.netloc == ",".join(node.address for node in cluster.nodes)
-    node = cluster.nodes[0]
-    async with RedisCluster(host=node.host, port=node.port) as client:
-        for number in range(30):
-            await client.set(f"key:{number}", number)
-            assert await read(cluster, f"key:{number}") == str(number)
-
-
-async def test_graceful_failover_loses_nothing(cluster: EmbeddedCluster) -> None:
-    old = await cluster.master_of("k")
-    await write(cluster, "k")
-    new = await cluster.failover("k")
-    assert new is not old
-    assert await cluster.master_of("k") is new
-    assert await cluster.replicas_of(new) == [old]
-    assert await read(cluster, "k") == "v"
-    with pytest.raises(CommandError, match=f"MOVED {slot_of('k')} {new.address}"):
-        await old.execute("GET", "k")
-
-
-async def test_takeover_needs_no_master(cluster: EmbeddedCluster) -> None:
-    old = await cluster.master_of("k")
-    await cluster.freeze(old)
-    new = await cluster.failover("k", "takeover")
-    assert await cluster.master_of("k") is new is not old
-    await cluster.thaw(old)
-    await cluster.wait_healthy()
-    assert await cluster.replicas_of(new) == [old]
-
-
-async def test_force_does_not_ask_the_master(cluster: EmbeddedCluster) -> None:
-    old = await cluster.master_of("j")
-    assert await cluster.failover("j", "force") is not old
-
-
-async def test_a_frozen_master_is_replaced(cluster: EmbeddedCluster) -> None:
-    old = await cluster.master_of("k")
-    await cluster.freeze(old)
-    with pytest.raises(TimeoutError):
-        await old.execute("PING", timeout=0.05)
-    new = await cluster.wait_master("k", other_than=old)
-    await write(cluster, "k")
-    assert await new.execute("GET", "k") == "v"
-    await cluster.thaw(old)
-    await cluster.wait_healthy()
-    assert await cluster.replicas_of(new) == [old]
-
-
-async def test_a_killed_master_is_replaced_and_comes_back(cluster: EmbeddedCluster) -> None:
-    old = await cluster.master_of("k")
-    await cluster.kill(old)
-    new = await cluster.wait_master("k", other_than=old)
-    await cluster.revive(old)
-    await cluster.wait_healthy()
-    assert await cluster.replicas_of(new) == [old]
-
-
-async def test_a_slot_moves_with_its_keys(cluster: EmbeddedCluster) -> None:
-    source = await cluster.master_of("{k}1")
-    values = [text for number in range(250) for text in (f"{{k}}{number}", number)]
-    await source.execute("MSET", *values)
-    target = await cluster.migrate("{k}1")
-    assert target is not source
-    assert await cluster.master_of("{k}1") is target
-    assert await target.execute("CLUSTER", "COUNTKEYSINSLOT", slot_of("{k}")) == 250
-    assert await target.execute("GET", "{k}249") == "249"
-    for node in cluster.nodes:
-        if node is not target:
-            with pytest.raises(CommandError, match=f"MOVED {slot_of('{k}')} {target.address}"):
-                await node.execute("GET", "{k}1")
-    with pytest.raises(TopologyError, match="already"):
-        await cluster.migrate("{k}1", target)
-
-
 async def test_a_slot_moves_atomically(cluster: EmbeddedCluster) -> None:
     if cluster.version < (9, 0, 0):
         with pytest.raises(TopologyError, match="MIGRATESLOTS"):
@@ -157,16 +74,6 @@ async def test_a_move_can_halt_between_keys(cluster: EmbeddedCluster) -> None:
         await move.move_keys("{k}absent")
     await move.finish()
     assert await move.target.execute("MGET", "{k}here", "{k}moved") == ["v", "v"]
-
-
-async def test_a_halted_move_can_be_taken_back(cluster: EmbeddedCluster) -> None:
-    for key in ("{k}moved", "{k}here"):
-        await write(cluster, key)
-    move = await cluster.begin_migration("{k}")
-    await move.move_keys("{k}moved")
-    await move.stable()
-    assert await cluster.master_of("{k}") is move.source
-    assert await move.source.execute("MGET", "{k}here", "{k}moved") == ["v", "v"]
 
 
 async def test_restore_mends_everything(cluster: EmbeddedCluster) -> None:

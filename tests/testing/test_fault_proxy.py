@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
-from redisson_py.testing import EmbeddedServer, FaultProxy
+from redisson_py.testing import FaultProxy
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.waiting import until_async
 from tests.testing.conftest import connected, has_received, raw
@@ -28,19 +28,6 @@ async def test_passes_everything_at_first(proxy: ProxyFactory, key: str) -> None
         await client.set(key, big)
         assert await client.get(key) == big
     assert link.triggered == 0
-
-
-async def test_counts_connections_and_traffic(proxy: ProxyFactory) -> None:
-    link = await proxy()
-    async with raw(link) as (reader, writer):
-        writer.write(b"PING\r\n*1\r\n$4\r\nPING\r\n")
-        await reader.readexactly(14)
-        assert (link.connections, link.accepted) == (1, 1)
-        assert (link.up.bytes_in, link.up.chunks, link.up.frames) == (20, 1, 2)
-        assert (link.up.bytes_out, link.up.writes) == (20, 1)
-        assert (link.down.bytes_in, link.down.frames, link.down.bytes_out) == (14, 2, 14)
-    await link.wait_until(lambda link: link.connections == 0)
-    assert link.accepted == 1
 
 
 def test_the_url_keeps_credentials_and_database() -> None:
@@ -61,25 +48,6 @@ async def test_a_client_that_closes_ends_the_servers_side(
 async def is_gone(direct: Redis, number: int) -> bool:
     """Return whether the server has dropped a connection."""
     return number not in {int(each["id"]) for each in await direct.client_list()}
-
-
-async def test_a_server_that_closes_ends_the_clients_side(
-    proxy: ProxyFactory, direct: Redis
-) -> None:
-    link = await proxy()
-    async with raw(link) as (reader, writer):
-        writer.write(b"CLIENT ID\r\n")
-        number = (await reader.readline())[1:].strip().decode()
-        await direct.client_kill_filter(_id=number)
-        assert await asyncio.wait_for(reader.read(), SOON) == b""
-
-
-async def test_without_a_server_the_connection_breaks(own_server: EmbeddedServer) -> None:
-    async with FaultProxy(own_server.host, own_server.port) as link:
-        await own_server.stop()
-        async with raw(link) as (reader, _):
-            with pytest.raises(ConnectionResetError):
-                await reader.read()
 
 
 @pytest.mark.parametrize("direction", ["up", "down", "both"])
@@ -119,15 +87,6 @@ async def test_a_black_hole_swallows_one_direction(
     if direction == "down":
         await until_async(lambda: direct.exists(key))
     assert await direct.get(key) == (b"1" if direction == "down" else None)
-
-
-async def test_a_black_hole_accepts_new_connections(proxy: ProxyFactory) -> None:
-    link = await proxy()
-    link.black_hole()
-    async with raw(link) as (_, writer):
-        writer.write(b"PING\r\n")
-        await link.wait_until(lambda link: link.up.frames == 1)
-        assert (link.accepted, link.connections, link.up.bytes_out) == (1, 1, 0)
 
 
 async def test_a_connection_works_again_after_a_black_hole(proxy: ProxyFactory) -> None:

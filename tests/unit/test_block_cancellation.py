@@ -46,37 +46,6 @@ def cancelling() -> int:
     return task.cancelling()
 
 
-async def test_a_block_that_was_left_is_not_cancelled() -> None:
-    async with block() as lease:
-        pass
-    soon(lease._hold.lose, "taken")
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    assert lease._state == "released"
-    assert cancelling() == 0
-
-
-async def test_a_task_does_not_cancel_itself() -> None:
-    """What it did itself it can see for itself; the end of the block tells."""
-    went_on = False
-    with pytest.raises(LeaseLostError):
-        async with block() as lease:
-            lose(lease)
-            await asyncio.sleep(0)
-            went_on = True
-    assert went_on
-    assert cancelling() == 0
-
-
-async def test_a_block_is_cancelled_once() -> None:
-    with pytest.raises(LeaseLostError):
-        async with block() as lease:
-            soon(lose, lease)
-            soon(lose, lease)
-            await for_ever()
-    assert cancelling() == 0
-
-
 async def test_a_loss_comes_before_a_result_that_is_ready() -> None:
     ready = asyncio.get_running_loop().create_future()
     with pytest.raises(LeaseLostError):
@@ -85,23 +54,6 @@ async def test_a_loss_comes_before_a_result_that_is_ready() -> None:
             soon(lose, lease)
             await ready
             pytest.fail("code of the body ran after the loss")
-
-
-async def test_a_timeout_inside_the_block_does_not_take_the_loss_for_its_own() -> None:
-    with pytest.raises(LeaseLostError):
-        async with block() as lease, asyncio.timeout(60):
-            soon(lose, lease)
-            await for_ever()
-    assert cancelling() == 0
-
-
-async def test_a_timeout_outside_the_block_sees_an_error_and_not_its_own_end() -> None:
-    with pytest.raises(LeaseLostError):
-        async with asyncio.timeout(60) as limit, block() as lease:
-            soon(lose, lease)
-            await for_ever()
-    assert not limit.expired()
-    assert cancelling() == 0
 
 
 @pytest.mark.parametrize("loss_first", [True, False])

@@ -117,14 +117,6 @@ async def test_each_exit_is_for_its_own_entry(
     assert lock._by_hand == ()
 
 
-async def test_a_statement_is_a_pair(lock: FakeLock) -> None:
-    async with lock as outer, lock as inner:
-        assert lock.states == ["held", "held"]
-        assert outer is not inner
-    assert lock.states == ["released"] * 2
-    assert lock._half is None
-
-
 async def test_an_exit_pushed_on_a_stack_is_for_what_was_entered_by_hand(lock: FakeLock) -> None:
     """`push_async_exit` looks up one half only, on the class."""
     by_hand = await lock.__aenter__()
@@ -148,14 +140,6 @@ async def test_stacks_of_different_classes_do_not_mix() -> None:
 
 
 class TestByHand:
-    async def test_the_newest_is_left_first(self, lock: FakeLock) -> None:
-        await lock.__aenter__()
-        await lock.__aenter__()
-        await lock.__aexit__(*EXIT)
-        assert lock.states == ["held", "released"]
-        await lock.__aexit__(*EXIT)
-        assert lock.states == ["released"] * 2
-
     async def test_those_looked_up_before_any_is_entered(self, lock: FakeLock) -> None:
         """`asyncio.wait_for(lock.__aenter__(), 1)` looks it up now and calls it later."""
         early = lock.__aenter__
@@ -167,14 +151,6 @@ class TestByHand:
         await lock.__aexit__(*EXIT)
         await lock.__aexit__(*EXIT)
         assert lock.states == ["released"] * 3
-
-    async def test_a_statement_inside_leaves_it_alone(self, lock: FakeLock) -> None:
-        lease = await lock.__aenter__()
-        async with lock as inner:
-            pass
-        assert (lease._state, inner._state) == ("held", "released")
-        await lock.__aexit__(*EXIT)
-        assert lease._state == "released"
 
     async def test_an_entry_that_failed_is_none(self, lock: FakeLock) -> None:
         lock.fails = True
@@ -205,13 +181,6 @@ class TestLookedAt:
             pass
         assert again._state == "released"
         assert lock._by_hand == ()
-
-    async def test_both_halves(self, lock: FakeLock) -> None:
-        assert hasattr(lock, "__aenter__")
-        assert hasattr(lock, "__aexit__")
-        async with lock:
-            pass
-        assert lock.states == ["released"]
 
 
 class TestHoldBlock:

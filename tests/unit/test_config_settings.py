@@ -11,7 +11,6 @@ import pytest
 
 from redisson_py import Redisson
 from redisson_py._addresses import AddressMap
-from redisson_py._config.names import IN_SECTION, SECTIONS, TAKEN_AT_TOP, WITHOUT_EFFECT_AT_TOP
 from redisson_py._config.read import read_config
 from redisson_py._redis import Servers, servers_from_target
 from redisson_py._url import Target
@@ -258,10 +257,3 @@ def test_what_has_no_effect_is_listed_once(
     assert [record.getMessage() for record in caplog.records if "ignored" in record.msg] == [
         f"{path}: ignored settings: codec, threads, tcpNoDelay, timeout"
     ]
-
-
-def test_no_name_is_taken_and_without_effect() -> None:
-    assert not TAKEN_AT_TOP & WITHOUT_EFFECT_AT_TOP
-    assert [*IN_SECTION] == [*SECTIONS]
-    for taken, ignored in IN_SECTION.values():
-        assert not taken & ignored

@@ -43,21 +43,6 @@ BASES: dict[type[Exception], tuple[type[BaseException], ...]] = {
     ScriptError: (BackendError,),
     UnsupportedServerError: (BackendError,),
 }
-SAMPLES: list[RedissonError] = [
-    RedissonError("x"),
-    AcquireTimeoutError("x"),
-    QuorumError("too few", {"a": "busy"}),
-    NotHeldError("x"),
-    LeaseLostError("lost", "orders", "c:1", 1.5, "taken"),
-    BrokenBarrierError("x"),
-    ReplicationError("x", 2, 1),
-    ClientClosedError("x"),
-    BackendError("x"),
-    ConnectionLostError("no answer", maybe_held=True),
-    ReleaseFailedError("no answer", maybe_held=True),
-    ScriptError("lock.acquire v1", "OOM command not allowed", "orders"),
-    UnsupportedServerError("x"),
-]
 
 
 def test_the_module_defines_exactly_the_tree() -> None:
@@ -119,12 +104,3 @@ def test_every_subclass_survives_pickling() -> None:
         assert type(again) is kind
         assert again.args == error.args
         assert vars(again) == vars(error)
-
-
-@pytest.mark.parametrize("error", SAMPLES, ids=lambda each: type(each).__name__)
-def test_errors_survive_pickling(error: RedissonError) -> None:
-    """A process pool, or a test runner with several processes, sends errors as pickles."""
-    again = pickle.loads(pickle.dumps(error))
-    assert type(again) is type(error)
-    assert str(again) == str(error)
-    assert vars(again) == vars(error)

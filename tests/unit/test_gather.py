@@ -86,25 +86,6 @@ async def test_what_ends_at_its_first_step_needs_no_turn() -> None:
     await together.wait()
 
 
-async def test_what_waits_several_times_goes_on_by_itself(peer: Peer) -> None:
-    together = Gather([peer.ask("a", times=3)])
-    for _ in range(3):
-        peer.answer("a")
-        await turns()
-    assert together.results == {0: "yes"}
-
-
-async def test_bare_pauses_are_gone_through() -> None:
-    async def pause() -> str:
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        return "rested"
-
-    together = Gather([pause()])
-    await together.wait()
-    assert together.results == {0: "rested"}
-
-
 async def test_enough_is_enough_and_the_others_come_to_their_end(peer: Peer) -> None:
     together = peer.ask_all("a", "b", "c")
     waiting = asyncio.create_task(together.wait(2))
@@ -235,20 +216,6 @@ async def test_what_is_over_does_not_wait_for_the_garbage_collector(peer: Peer) 
         gc.enable()
 
 
-async def test_errors_do_not_wait_for_the_garbage_collector(peer: Peer) -> None:
-    """What an error refers to are the frames it came through."""
-    gc.disable()
-    try:
-        together = Seen([peer.ask("a")])
-        peer.answer("a", ValueError())
-        await together.wait()
-        seen = weakref.ref(together)
-        del together
-        assert seen() is None
-    finally:
-        gc.enable()
-
-
 class Asked(Sent[str]):
     """Is all told by one reply, unless that says that there is more."""
 
@@ -307,20 +274,6 @@ async def test_what_was_begun_is_abandoned_once(peer: Peer) -> None:
     assert not together.results
 
 
-async def test_both_kinds_are_waited_for_together(peer: Peer) -> None:
-    begun = Asked()
-    operations: list[Coroutine[Any, Any, str] | Sent[str]] = [peer.ask("a"), begun]
-    together = Gather(operations)
-    waiting = asyncio.create_task(together.wait())
-    await turns()
-    begun.set_result("yes")
-    await turns()
-    assert not waiting.done()
-    peer.answer("a")
-    await waiting
-    assert together.results == {0: "yes", 1: "yes"}
-
-
 async def test_error_that_the_rest_does_not_look_at_is_not_called_unread(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -339,3 +292,14 @@ async def test_error_that_the_rest_does_not_look_at_is_not_called_unread(
     del together
     gc.collect()
     assert not caplog.records
+
+
+async def test_bare_pauses_are_gone_through() -> None:
+    async def pause() -> str:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return "rested"
+
+    together = Gather([pause()])
+    await together.wait()
+    assert together.results == {0: "rested"}

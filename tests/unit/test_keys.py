@@ -16,13 +16,6 @@ BRACED = st.text("ab{}:", min_size=1, max_size=12).map(str.encode)
 OWNER = "01234567-89ab-cdef-0123-456789abcdef:17"
 
 
-def slot_tag(key: bytes) -> bytes:
-    """Return the part of a key that a cluster hashes (cluster specification, "Hash tags")."""
-    _, opening, behind = key.partition(b"{")
-    tag, closing, _ = behind.partition(b"}")
-    return tag if opening and closing and tag else key
-
-
 def derived(key: bytes) -> list[bytes]:
     return [_keys.lock_channel(key), _keys.fencing_token(key), _keys.tombstone(key, OWNER)]
 
@@ -46,31 +39,6 @@ def test_derived_names_follow_redisson_to_the_letter(
     assert _keys.suffixed(key, b"s") == suffixed
 
 
-@given(key=KEYS)
-def test_only_an_opening_brace_decides(key: bytes) -> None:
-    wrapped = b"{" + key + b"}"
-    inner = key if b"{" in key else wrapped
-    assert _keys.prefixed(b"p", key) == b"p:" + inner
-    assert _keys.suffixed(key, b"s") == inner + b":s"
-
-
-@given(key=st.one_of(KEYS, BRACED).filter(lambda key: b"{" not in key and b"}" not in key))
-def test_names_without_braces_share_a_slot_with_all_their_keys(key: bytes) -> None:
-    assert {slot_tag(name) for name in derived(key)} == {slot_tag(key)}
-
-
-@given(
-    before=st.text("ab:", max_size=3),
-    tag=st.text("ab:", min_size=1, max_size=3),
-    after=st.text("ab}{:", max_size=3),
-)
-def test_names_with_a_hash_tag_share_a_slot_with_all_their_keys(
-    before: str, tag: str, after: str
-) -> None:
-    key = f"{before}{{{tag}}}{after}".encode()
-    assert {slot_tag(name) for name in derived(key)} == {tag.encode()}
-
-
 @given(key=st.one_of(KEYS, BRACED))
 def test_a_key_and_its_derived_names_are_all_different(key: bytes) -> None:
     names = [key, *derived(key)]
@@ -84,22 +52,8 @@ def test_the_tombstones_of_two_owners_differ(one: bytes, other: bytes) -> None:
         assert _keys.tombstone(one, "c:1") != _keys.tombstone(other, "c:1")
 
 
-def test_a_tombstone_is_no_key_of_redisson() -> None:
-    assert _keys.tombstone(b"lk", "c:1") == b"{lk}:redisson_py:tombstone:c:1"
-
-
 def test_the_description_of_a_client_lies_under_the_prefix() -> None:
     assert _keys.client_description("app:", "id") == b"app:redisson_py:client:id"
-
-
-@given(name=st.text(min_size=1, max_size=200).filter(lambda text: text.isprintable()))
-def test_text_is_encoded_as_utf8(name: str) -> None:
-    assert Names().key(name) == name.encode() == Names().key(name.encode())
-
-
-@given(name=KEYS)
-def test_bytes_are_taken_as_they_are(name: bytes) -> None:
-    assert Names().key(name) == name
 
 
 @pytest.mark.parametrize("name", ["a\0b", "a\r\nb", "\N{PILE OF POO}", " ", b"\0", b"\r\n", "{"])
@@ -135,21 +89,6 @@ def test_a_prefix_comes_before_every_name_and_counts() -> None:
         names.key("x" * LONGEST_NAME)
 
 
-def test_a_prefix_may_carry_the_hash_tag() -> None:
-    assert _keys.lock_channel(Names("{app}:").key("k")) == b"redisson_lock__channel:{app}:k"
-
-
-@pytest.mark.parametrize("prefix", [None, 5, b"app:", ["app:"]])
-def test_a_prefix_is_text(prefix: object) -> None:
-    with pytest.raises(TypeError, match="prefix must be str"):
-        Names(cast("Any", prefix))
-
-
-def test_an_unencodable_prefix_is_a_value_error() -> None:
-    with pytest.raises(ValueError, match="surrogates"):
-        Names("\ud800").key("k")
-
-
 def test_a_name_mapper_maps_text() -> None:
     names = Names(name_mapper=lambda name: f"app:{name}:v1")
     assert names.key("k") == b"app:k:v1" == names.key(b"k")
@@ -183,21 +122,3 @@ def test_a_name_mapper_is_not_asked_about_what_is_no_text() -> None:
         with pytest.raises(ValueError, match="name"):
             names.key(bad)
     assert asked == []
-
-
-def test_an_error_of_the_name_mapper_reaches_the_caller() -> None:
-    def broken(_: str) -> str:
-        raise LookupError("no such tenant")
-
-    with pytest.raises(LookupError, match="no such tenant"):
-        Names(name_mapper=broken).key("k")
-
-
-def test_prefix_and_name_mapper_exclude_each_other() -> None:
-    with pytest.raises(ValueError, match="not both"):
-        Names("app:", str.upper)
-
-
-def test_a_name_mapper_is_callable() -> None:
-    with pytest.raises(TypeError, match="callable"):
-        Names(name_mapper=cast("Any", "app:"))

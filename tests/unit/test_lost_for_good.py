@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,9 +11,7 @@ import pytest
 
 from redisson_py._engine.hold import Hold, Lease
 from redisson_py._engine.ownership import LeaseExtension, Ownership
-from redisson_py.composite._hold import CompositeHold
-from redisson_py.errors import ConnectionLostError
-from tests.unit.fakes import LEASE, FakeOwnership, fake_task, make_lease
+from tests.unit.fakes import LEASE, FakeOwnership, make_lease
 from tests.unit.watchdog_setup import Setup
 
 SHORT = 5.37
@@ -100,36 +97,3 @@ async def test_a_change_answered_after_the_end_does_not_move_it(
     assert hold.is_changing is False
     hold.check()
     setup.watchdog.check()
-
-
-async def test_an_extension_without_an_answer_does_not_bring_the_old_end_back(
-    setup: Setup, lock: Answered
-) -> None:
-    hold = setup.hold(ownership=lock)
-    lease, other = make_lease(hold), make_lease(hold)
-    extension = LeaseExtension(cast("Any", lock), hold, lease, SHORT)
-    extension.send()
-    pass_end(setup, lease)
-    await lock.answer(ConnectionLostError("no answer", maybe_held=True))
-    with pytest.raises(ConnectionLostError):
-        await extension.answer
-    assert lease.lost
-    assert lease._reason == "ended"
-    assert (hold.state, other.lost, lock.lowered) == ("held", False, [1])
-    hold.check()
-
-
-async def test_a_member_that_joins_after_the_end_is_released(
-    setup: Setup, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("redisson_py.composite._hold.now", setup.clock.now)
-    task = weakref.ref(fake_task())
-    members = [make_lease(setup.hold(number)) for number in (1, 2)]
-    hold = CompositeHold(cast("Any", setup.ownership("red")), members, 2, task)
-    lease = hold.live[0]
-    pass_end(setup, lease)
-    late = make_lease(setup.hold(3))
-    hold.join(late)
-    await asyncio.sleep(0)
-    assert lease.lost
-    assert cast("FakeOwnership", late._hold.ownership).released == [late]

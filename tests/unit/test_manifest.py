@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from redisson_py._keys import LAYOUT
 from redisson_py._scripts import manifest, source
 from tests.support.command_line import invoke
 
@@ -53,35 +50,8 @@ def test_a_row_names_version_shas_keys_and_arguments() -> None:
     )
 
 
-def test_the_layout_comes_first() -> None:
-    assert COMMITTED.read_text().splitlines()[0] == f"layout {LAYOUT}"
-
-
 def test_the_command_prints_it() -> None:
     assert invoke("scripts").stdout == COMMITTED.read_text()
-
-
-def test_the_package_runs_as_a_command() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "redisson_py", "scripts"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == COMMITTED.read_text()
-
-
-def test_an_unchanged_folder_changes_nothing(lua: Path) -> None:
-    before = (lua / "manifest.txt").read_text()
-    assert write(lua) == 0
-    assert (lua / "manifest.txt").read_text() == before
-
-
-def test_a_first_manifest_is_written(lua: Path) -> None:
-    (lua / "manifest.txt").unlink()
-    assert write(lua) == 0
-    assert (lua / "manifest.txt").read_text() == manifest.render(source.load_all())
 
 
 def test_a_changed_text_under_the_same_version_is_refused(lua: Path) -> None:
@@ -93,31 +63,11 @@ def test_a_changed_text_under_the_same_version_is_refused(lua: Path) -> None:
     assert (lua / "manifest.txt").read_text() == before
 
 
-def test_every_changed_script_is_named(lua: Path) -> None:
-    old = (lua / "manifest.txt").read_text()
-    for name in ("renew", "release"):
-        edit(lua / "lock" / f"{name}.lua", "--! retry    safe: ", "--! retry    safe: really ")
-    assert manifest.unversioned(old, source.load_all()) == ["lock.release", "lock.renew"]
-
-
 def test_a_changed_text_under_a_new_version_is_taken(lua: Path) -> None:
     version = source.load("lock.renew").version
     edit(lua / "lock" / "renew.lua", f"version  {version}", f"version  {version + 1}")
     assert write(lua) == 0
     assert f"lock.renew v{version + 1} " in (lua / "manifest.txt").read_text()
-
-
-def test_a_new_script_is_taken(lua: Path) -> None:
-    text = (lua / "lock" / "inspect.lua").read_text()
-    (lua / "lock" / "look.lua").write_text(text.replace("lock.inspect", "lock.look"))
-    assert write(lua) == 0
-    assert "\nlock.look v" in (lua / "manifest.txt").read_text()
-
-
-def test_a_script_that_is_gone_leaves_the_manifest(lua: Path) -> None:
-    (lua / "lock" / "inspect.lua").unlink()
-    assert write(lua) == 0
-    assert "\nlock.inspect " not in (lua / "manifest.txt").read_text()
 
 
 def test_the_acl_rule_allows_what_is_needed_and_no_more() -> None:
@@ -127,10 +77,3 @@ def test_the_acl_rule_allows_what_is_needed_and_no_more() -> None:
         f"+{command}" for command in source.commands()
     }
     assert not any("@" in word for word in words[3:])
-
-
-@pytest.mark.parametrize("arguments", [[], ["nothing"], ["scripts", "--force"]])
-def test_other_commands_are_refused(arguments: list[str]) -> None:
-    result = invoke(*arguments)
-    assert result.exit_code == 2
-    assert "Usage: redisson-py" in result.stderr

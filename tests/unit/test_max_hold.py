@@ -59,18 +59,3 @@ async def test_it_expired_if_renewals_failed_long_before(setup: Setup) -> None:
     lease._keep_for(10 * LEASE)
     setup.clock.block(20 * LEASE)
     assert lease._loss().reason == "expired"
-
-
-async def test_another_lease_without_one_is_renewed_in_full(setup: Setup) -> None:
-    hold = setup.hold()
-    limited, other = make_lease(hold), make_lease(hold)
-    limited._keep_for(LEASE)
-    setup.clock.sleep(LEASE / 3)
-    assert setup.last.values["lease_ms"] == LEASE * 1000
-    await setup.executor.answer_all()
-    await other.release()
-    hold.check()
-    setup.clock.sleep(LEASE / 3)
-    asked = setup.last.values["lease_ms"]
-    assert isinstance(asked, int)
-    assert asked < LEASE * 1000 / 2

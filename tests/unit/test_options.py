@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
 import pytest
-from redis.asyncio import Redis
 
-from redisson_py import Redisson
 from redisson_py._options import Options, RedissonOptions, check_options
 from redisson_py._time import LONGEST_LEASE
 
@@ -46,10 +43,6 @@ def test_every_option_is_taken() -> None:
     assert given.client_name == "orders"
     assert (given.sharded_pubsub, given.sync_replicas, given.sync_timeout) == ("off", 0, 2.0)
     assert given.names.key("k") == b"app:k"
-
-
-def test_a_name_mapper_is_taken() -> None:
-    assert options(name_mapper=str.upper).names.key("k") == b"K"
 
 
 @pytest.mark.parametrize(
@@ -130,12 +123,6 @@ def test_every_option_that_is_listed_is_taken() -> None:
         assert "there is no option" not in str(caught.value)
 
 
-@pytest.mark.parametrize("make", [Redisson.from_url, lambda _, **given: Redisson(Redis(), **given)])
-def test_both_ways_to_make_a_client_tell_of_an_unknown_option(make: Callable[..., Any]) -> None:
-    with pytest.raises(TypeError, match=r"'leas_time' .did you mean 'lease_time'"):
-        make("redis://localhost", leas_time=3)
-
-
 def test_what_is_idle_stays_for_ever_unless_told_otherwise() -> None:
     assert options().idle_ms == 0
     assert options(idle_lifetime=timedelta(days=1)).idle_ms == 86_400_000
@@ -157,8 +144,3 @@ def test_a_dead_connection_is_noticed_within_a_third_of_the_lease(lease_time: fl
 @pytest.mark.parametrize("lease_time", [0.001, 30.0, LONGEST_LEASE])
 def test_the_patience_with_a_connection_is_bounded(lease_time: float) -> None:
     assert 0.1 <= options(lease_time=lease_time).reply_timeout <= 5.0
-
-
-def test_options_do_not_change() -> None:
-    with pytest.raises(AttributeError):
-        options().turn = 1.0  # type: ignore[misc]

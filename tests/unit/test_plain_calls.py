@@ -63,12 +63,3 @@ def test_a_form_says_what_the_commands_say(key: bytes, owner: str) -> None:
         assert plain.release[len(field)](
             key, field
         ) == commands.release_script.head + commands.release(wish, 0, 30_000, False, None)
-
-
-def test_names_of_one_length_share_their_forms() -> None:
-    one, other = (plain_calls(LockCommands(key), 30.0) for key in (b"one", b"two"))
-    assert one is other
-    assert one is not plain_calls(LockCommands(b"{t}"), 30.0)
-    assert one is not plain_calls(LockCommands(b"three"), 30.0)
-    assert one is not plain_calls(LockCommands(b"one"), 10.0)
-    assert one is not plain_calls(FencedLockCommands(b"one"), 30.0)

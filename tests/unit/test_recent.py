@@ -38,39 +38,6 @@ def test_what_is_used_stays_and_the_rest_is_bounded() -> None:
     assert made[-1] == 1
 
 
-def test_what_cannot_be_made_is_not_kept() -> None:
-    recent = Recent[int, object](10)
-    with pytest.raises(ZeroDivisionError):
-        recent.made(1, lambda: 1 // 0)
-    assert not recent
-
-
-GETTERS = ("get_lock", "get_fenced_lock", "get_fair_lock", "get_read_write_lock")
-
-
-@pytest.mark.parametrize("getter", [*GETTERS, "get_semaphore"])
-def test_wrong_names_are_refused_each_time(getter: str) -> None:
-    client = Redisson.from_url("redis://127.0.0.1:1")
-    get = getattr(client, getter)
-    for _ in range(2):
-        wrong: list[object] = [[], None, 5, ("k",)]
-        for name in wrong:
-            with pytest.raises(TypeError, match="name must be str or bytes"):
-                get(name)
-        with pytest.raises(ValueError, match="name must not be empty"):
-            get("")
-    asyncio.run(client.aclose())
-
-
-@pytest.mark.parametrize("getter", GETTERS)
-def test_the_same_name_gives_the_same_object(getter: str) -> None:
-    client = Redisson.from_url("redis://127.0.0.1:1")
-    get = getattr(client, getter)
-    assert get("k") is get("k")
-    assert get("k") is not get(b"k")
-    asyncio.run(client.aclose())
-
-
 def test_a_number_of_permits_is_checked_although_true_equals_one() -> None:
     client = Redisson.from_url("redis://127.0.0.1:1")
     client.get_semaphore("s", 1)

@@ -2,78 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
-import gc
 import itertools
 import random
 from typing import Any, cast
 
-import pytest
-
-from redisson_py._commands.lock import LockCommands
 from redisson_py._engine import context
 from redisson_py._engine.context import Registry, TaskHolds
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.local_queue import LocalQueue
-from redisson_py._engine.waiting import Turn
-from redisson_py.errors import ClientClosedError
-from redisson_py.locks._view import ownership_of
 from tests.sync.interrupting import interrupted_at
-from tests.unit.fakes import FakeContext, FakeTask, make_hold
-from tests.unit.waiting_tasks import send_away, turns, wait_in
-
-
-async def ended() -> None:
-    pass
+from tests.unit.fakes import FakeTask, make_hold
+from tests.unit.waiting_tasks import send_away, wait_in
 
 
 def open_queue(registry: Registry, key: bytes) -> LocalQueue[Hold]:
     return registry.queues["lock"].get(key, LocalQueue)
-
-
-async def test_objects_of_one_name_share_queue_and_holds() -> None:
-    registry = Registry()
-    queue, holds = open_queue(registry, b"k"), registry.holds["lock"].get(b"k", TaskHolds[Hold])
-    assert open_queue(registry, b"k") is queue
-    assert registry.holds["lock"].get(b"k", TaskHolds) is holds
-    assert open_queue(registry, b"other") is not queue
-    assert registry.holds["lock"].get(b"other", TaskHolds) is not holds
-
-
-async def test_asking_and_queued_waiters_both_count_as_waiting() -> None:
-    registry = Registry()
-    queue = open_queue(registry, b"k")
-    waiters = await wait_in(queue, 3)
-    assert registry.waiting == 3
-    await send_away(queue, *waiters)
-    assert registry.waiting == 0
-
-
-async def test_queues_nobody_needs_are_forgotten_and_the_others_kept() -> None:
-    registry, loop = Registry(), asyncio.get_running_loop()
-    kept = {key: open_queue(registry, key) for key in (b"held", b"stood in", b"released", b"turn")}
-    kept[b"held"].hold = make_hold()
-    kept[b"released"].releasing = True
-    kept[b"turn"].turn = Turn(3, loop.time() + 60, 60)
-    waiters = await wait_in(kept[b"stood in"], 2)
-    known = {key: id(queue) for key, queue in kept.items()}
-    stood_in = kept.pop(b"stood in")
-    kept.clear()
-    for number in range(10_000):
-        open_queue(registry, b"%d" % number)
-    gc.collect()
-    assert len(registry.all_queues()) < 300
-    assert {key: id(open_queue(registry, key)) for key in known} == known
-    await send_away(stood_in, *waiters)
-
-
-async def test_a_queue_lives_as_long_as_somebody_refers_to_it() -> None:
-    registry = Registry()
-    mine = open_queue(registry, b"mine")
-    for number in range(1000):
-        open_queue(registry, b"%d" % number)
-    assert b"mine" not in registry.queues["lock"]._kept
-    assert open_queue(registry, b"mine") is mine
 
 
 async def test_a_new_name_never_walks_through_all_others() -> None:
@@ -183,103 +126,27 @@ async def test_what_a_waiting_task_stands_in_is_never_made_twice() -> None:
     await send_away(queue, *waiters)
 
 
-async def test_closing_sends_everybody_away() -> None:
-    registry, waiters = Registry(), []
-    for key in (b"a", b"b"):
-        queue = open_queue(registry, key)
-        queue.releasing = True
-        waiters += await wait_in(queue, 2)
-    registry.close(ClientClosedError("the client was closed"))
-    for waiter in waiters:
-        with pytest.raises(ClientClosedError):
-            await waiter.task
-    assert registry.waiting == 0
-
-
-async def test_a_queue_that_forgets_somebody_is_found() -> None:
-    registry = Registry()
-    queue = open_queue(registry, b"k")
-    queue.releasing = True
-    (waiter,) = await wait_in(queue, 1)
-    registry.check()
-    queue.releasing = False
-    with pytest.raises(AssertionError, match="nobody will call"):
-        registry.check()
-    await send_away(queue, waiter)
-
-
-class TestTaskHolds:
-    async def test_each_task_finds_its_own(self) -> None:
-        holds = TaskHolds[Hold]()
-        one, other = (asyncio.create_task(ended()) for _ in range(2))
-        first, second = make_hold(), make_hold()
-        holds.put(one, first)
-        holds.put(other, second)
-        assert (holds.of(one), holds.of(other)) == (first, second)
-        await asyncio.gather(one, other)
-        assert (holds.of(one), holds.of(other)) == (first, second), "referred to, although ended"
-
-    async def test_an_ended_task_that_nobody_refers_to_is_forgotten(self) -> None:
-        holds = TaskHolds[Hold]()
-        task = asyncio.create_task(ended())
-        holds.put(task, make_hold())
-        # Put twice: the key that stays must be one that calls back.
-        holds.put(task, make_hold())
-        await task
-        del task
-        await turns()
-        gc.collect()
-        assert not holds
-
-    async def test_it_is_a_dictionary_that_ended_tasks_leave(self) -> None:
-        for seed in range(50):
-            dice = random.Random(seed)
-            holds, tasks = TaskHolds[Hold](), {number: FakeTask() for number in range(4)}
-            expected: dict[int, Hold] = {}
-            made: list[Hold] = []
-            for _ in range(40):
-                number, step = dice.randrange(4), dice.choice(("put", "put", "remove", "end"))
-                if step == "put":
-                    made.append(hold := make_hold())
-                    holds.put(cast("Any", tasks[number]), hold)
-                    expected[number] = hold
-                elif step == "remove" and made:
-                    hold = dice.choice(made)
-                    holds.remove(hold)
-                    expected = {key: each for key, each in expected.items() if each is not hold}
-                elif step == "end":
-                    # The holds of some ended tasks live on; their keys leave all the same.
-                    tasks[number] = FakeTask()
-                    expected.pop(number, None)
-                found = {n: holds.of(cast("Any", task)) for n, task in tasks.items()}
-                assert found == {n: expected.get(n) for n in tasks}, seed
-                assert sorted(map(id, holds.all())) == sorted(map(id, expected.values())), seed
-                assert len(holds) == len(expected), seed
-
-    async def test_only_the_hold_that_a_task_has_is_taken_from_it(self) -> None:
-        context: Any = FakeContext()
-        context.registry = Registry()
-        ownership = ownership_of(context, "k", LockCommands(b"k"))
-        task = asyncio.create_task(ended())
-        old, new = make_hold(), make_hold()
-        for hold in (old, new):
-            ownership.holds.put(task, hold)
-        ownership.forget(old)
-        assert ownership.holds.of(task) is new
-        ownership.forget(new)
-        ownership.forget(new)
-        assert ownership.holds.of(task) is None
-        await task
-
-    async def test_it_goes_when_nobody_needs_it(self) -> None:
-        registry = Registry()
-        task = asyncio.create_task(ended())
-        hold = make_hold()
-        registry.holds["lock"].get(b"k", TaskHolds[Hold]).put(task, hold)
-        hold.end("released")
-        del hold
-        for number in range(1000):
-            registry.holds["lock"].get(b"%d" % number, TaskHolds)
-        gc.collect()
-        assert not registry.holds["lock"].get(b"k", TaskHolds), "only a lock or a hold keeps it"
-        await task
+def test_holds_of_tasks_are_a_dictionary_that_ended_tasks_leave() -> None:
+    for seed in range(50):
+        dice = random.Random(seed)
+        holds, tasks = TaskHolds[Hold](), {number: FakeTask() for number in range(4)}
+        expected: dict[int, Hold] = {}
+        made: list[Hold] = []
+        for _ in range(40):
+            number, step = dice.randrange(4), dice.choice(("put", "put", "remove", "end"))
+            if step == "put":
+                made.append(hold := make_hold())
+                holds.put(cast("Any", tasks[number]), hold)
+                expected[number] = hold
+            elif step == "remove" and made:
+                hold = dice.choice(made)
+                holds.remove(hold)
+                expected = {key: each for key, each in expected.items() if each is not hold}
+            elif step == "end":
+                # The holds of some ended tasks live on; their keys leave all the same.
+                tasks[number] = FakeTask()
+                expected.pop(number, None)
+            found = {n: holds.of(cast("Any", task)) for n, task in tasks.items()}
+            assert found == {n: expected.get(n) for n in tasks}, seed
+            assert sorted(map(id, holds.all())) == sorted(map(id, expected.values())), seed
+            assert len(holds) == len(expected), seed

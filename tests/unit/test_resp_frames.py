@@ -55,11 +55,6 @@ def test_frames_do_not_depend_on_the_chunks(size: int) -> None:
     assert [(frame.data, frame.kind) for frame in frames] == list(REPLIES.values())
 
 
-def test_only_a_push_is_a_push() -> None:
-    pushes = [frame for frame in RespFramer().feed(EVERY_REPLY) if frame.is_push]
-    assert [frame.data for frame in pushes] == [REPLIES["push"][0]]
-
-
 def test_commands_are_arrays_or_inline() -> None:
     stream = b"PING\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\nSET k v\n\r\n*0\r\n"
     frames = RespFramer(commands=True).feed(stream)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any, cast
 
 import pytest
@@ -109,79 +108,6 @@ def test_a_renewed_hold_comes_up_once_a_period_for_ever(schedule: Schedule) -> N
     assert max(hold.asked for hold in holds) <= 3 * periods
 
 
-def test_a_hold_that_is_dropped_or_over_is_not_due(schedule: Schedule) -> None:
-    dropped, over, kept = schedule.keep(), schedule.keep(), schedule.keep()
-    schedule.drop(dropped)
-    schedule.mind_end(dropped)
-    schedule.forget(over)
-    schedule.forget(over)
-    schedule.check()
-    assert schedule.due(PERIOD) == [kept]
-    assert schedule.ended(LEASE) == [dropped, kept]
-
-
-@pytest.mark.parametrize(
-    ("first", "later", "filled"),
-    [
-        pytest.param(10, PERIOD * 0.4, True, id="a batch that is begun is filled"),
-        pytest.param(BATCH, PERIOD * 0.4, False, id="a full batch begins no other"),
-        pytest.param(10, PERIOD * 0.6, False, id="nothing in the first half of its period"),
-    ],
-)
-def test_what_is_due_soon_fills_a_batch(
-    schedule: Schedule, first: int, later: float, filled: bool
-) -> None:
-    now = [schedule.keep() for _ in range(first)]
-    soon = [schedule.keep(at=later) for _ in range(10)]
-    assert schedule.due(PERIOD) == (now + soon if filled else now)
-
-
-def test_a_crowd_of_one_moment_is_taken_in_parts(schedule: Schedule) -> None:
-    holds = [schedule.keep() for _ in range(1000)]
-    parts = [schedule.due(PERIOD + turn / 100) for turn in range(4)]
-    assert [len(part) for part in parts] == [MOST, MOST, 200, 0]
-    assert [hold for part in parts for hold in part] == holds
-    schedule.check()
-
-
-def test_ten_thousand_holds_cost_a_hundred_full_batches_a_period(schedule: Schedule) -> None:
-    dice = random.Random(1)
-    for at in sorted(dice.uniform(0, PERIOD) for _ in range(10_000)):
-        schedule.keep(at=at)
-    moment = PERIOD - BUCKET
-    batches: list[int] = []
-    for _ in range(3):
-        end = moment + PERIOD
-        count = len(batches)
-        while (following := schedule.real.next_event()) is not None and following < end:
-            moment = max(moment, following)
-            taken = schedule.due(moment)
-            batches += [len(taken[i : i + BATCH]) for i in range(0, len(taken), BATCH)]
-            for hold in taken:
-                hold.ends_at = moment + LEASE
-            assert schedule.ended(moment) == []
-        moment = end
-        # The first round gathers what was granted one by one; a round may begin a bucket early.
-        assert 90 <= len(batches) - count <= (200 if count == 0 else 107)
-    schedule.check()
-
-
-def test_ten_thousand_ended_ones_cost_nothing_afterwards(schedule: Schedule) -> None:
-    kept = schedule.keep()
-    holds = [schedule.limited(1.0 + number / 10_000) for number in range(10_000)]
-    assert schedule.ended(2.0) == holds
-    asked = [hold.asked for hold in holds]
-    assert asked == [1] * 10_000
-    # Nobody releases them: they stay held by nothing but their users.
-    for turn in range(100):
-        assert schedule.ended(2.0 + turn / 10) == []
-        schedule.due(2.0 + turn / 10)
-        schedule.real.next_event()
-    assert [hold.asked for hold in holds] == asked
-    assert len(schedule.real._ends) <= 1
-    assert schedule.ended(kept.ends_at) == [kept]
-
-
 def test_rows_of_what_was_released_do_not_pile_up(schedule: Schedule) -> None:
     kept = [schedule.limited(1e6 + number) for number in range(10)]
     for number in range(10_000):
@@ -189,34 +115,6 @@ def test_rows_of_what_was_released_do_not_pile_up(schedule: Schedule) -> None:
         assert len(schedule.real._ends) <= 100
     schedule.check()
     assert schedule.ended(2e6) == kept
-
-
-def test_an_end_that_moves_nearer_again_and_again_is_no_leak(schedule: Schedule) -> None:
-    hold = schedule.limited(1e6)
-    for number in range(10_000):
-        hold.ends_at = 1e6 - number
-        schedule.mind_end(hold)
-        assert len(schedule.real._ends) <= 100
-    assert schedule.ended(1e6) == [hold]
-
-
-def test_rows_in_force_are_not_swept_at_every_step(
-    schedule: Schedule, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sweeps = 0
-    sweep = schedule.real._sweep
-
-    def counted() -> None:
-        nonlocal sweeps
-        sweeps += 1
-        sweep()
-
-    monkeypatch.setattr(schedule.real, "_sweep", counted)
-    holds = [schedule.limited(1e6 - number) for number in range(5_000)]
-    for hold in holds[::2]:
-        schedule.forget(hold)
-    assert sweeps < 20
-    assert schedule.ended(1e6) == holds[::-2]
 
 
 @pytest.mark.parametrize(("end", "looked_at"), [(20.0, 20.0), (20.5, 21.0), (27.0, 28.0)])

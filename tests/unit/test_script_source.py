@@ -11,7 +11,7 @@ import pytest
 
 from redisson_py._dialect import Dialect
 from redisson_py._scripts import source
-from redisson_py._scripts.source import load, load_all, parse
+from redisson_py._scripts.source import Arg, load, parse
 
 HEADER = """\
 --! script   door.open
@@ -55,10 +55,6 @@ def test_a_header_is_read() -> None:
     assert script.retry == "safe: an open door stays open"
     assert script.text == HEADER + BODY
     assert str(script) == "door.open v3"
-
-
-def test_a_script_may_take_no_arguments() -> None:
-    assert parse(changed("--! args     owner:str leaves:int", "--! args")).args == ()
 
 
 @pytest.mark.parametrize("field", ["script", "version", "keys", "args", "returns", "retry"])
@@ -140,22 +136,6 @@ def test_a_batch_is_bound_to_many_keys() -> None:
     assert bound == (2, b"a", b"b", 5, "me", "you")
 
 
-def test_a_script_for_one_takes_no_batch() -> None:
-    with pytest.raises(TypeError, match="takes no batch"):
-        parse(HEADER + BODY).bind_batch([b"a"], {}, ["me"])
-
-
-@pytest.mark.parametrize("names", [(), ("oil",), ("oil_ms", "owners..."), ("oil_ms", "x")])
-def test_a_batch_takes_the_names_of_the_header(names: tuple[str, ...]) -> None:
-    with pytest.raises(TypeError, match=r"door\.oil"):
-        parse(BATCH).bind_batch([b"a"], dict.fromkeys(names, 1), ["me"])
-
-
-def test_a_script_is_known_by_the_sha_of_its_text() -> None:
-    text = HEADER + BODY
-    assert parse(text).sha == hashlib.sha1(text.encode()).hexdigest()
-
-
 def test_redis_6_gets_the_text_without_its_first_line() -> None:
     script = parse("#!lua flags=allow-oom\n" + HEADER + BODY)
     assert script.text.startswith("#!lua")
@@ -163,12 +143,6 @@ def test_redis_6_gets_the_text_without_its_first_line() -> None:
     assert plain.text == HEADER + BODY
     assert plain.sha == hashlib.sha1((HEADER + BODY).encode()).hexdigest()
     assert plain.sha != script.sha
-
-
-def test_a_text_without_flags_is_the_same_for_every_server() -> None:
-    script = parse(HEADER + BODY)
-    assert {wording.text for wording in script.wordings} == {script.text}
-    assert {wording.sha for wording in script.wordings} == {script.sha}
 
 
 def test_a_cluster_with_sharded_messages_gets_its_own_text() -> None:
@@ -179,22 +153,6 @@ def test_a_cluster_with_sharded_messages_gets_its_own_text() -> None:
     assert sharded.sha == hashlib.sha1(sharded.text.encode()).hexdigest()
 
 
-def test_a_script_follows_ask_unless_it_says_that_it_computes_keys() -> None:
-    assert parse(HEADER + BODY).follows_ask
-    script = parse(HEADER + "--! computes keys of the house\n" + BODY)
-    assert not script.follows_ask
-    assert script.keys == ("door", "hinge")
-
-
-def test_a_script_is_found_by_its_name() -> None:
-    assert load("lock.acquire").name == "lock.acquire"
-
-
-def test_a_script_that_is_not_there_is_an_error() -> None:
-    with pytest.raises(FileNotFoundError):
-        _ = load("lock.nothing").text
-
-
 def test_a_file_must_say_its_own_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "script_root", lambda: tmp_path)
     (tmp_path / "door").mkdir()
@@ -203,21 +161,6 @@ def test_a_file_must_say_its_own_name(tmp_path: Path, monkeypatch: pytest.Monkey
     assert load("door.open").version == 3
     with pytest.raises(ValueError, match=r"door/close\.lua says it is 'door\.open'"):
         _ = load("door.close").version
-
-
-def test_all_scripts_are_loaded_in_order_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(source, "script_root", lambda: tmp_path)
-    for name in ("b.x", "a.y", "a.x"):
-        folder, _, verb = name.partition(".")
-        (tmp_path / folder).mkdir(exist_ok=True)
-        (tmp_path / folder / f"{verb}.lua").write_text(HEADER.replace("door.open", name))
-    (tmp_path / "a" / "README.md").write_text("not a script")
-    (tmp_path / "manifest.txt").write_text("not a script")
-    (tmp_path / "lib").mkdir()
-    (tmp_path / "lib" / "paint.lua").write_text("local paint = 1\n")
-    assert [script.name for script in load_all()] == ["a.x", "a.y", "b.x"]
 
 
 def test_an_included_block_becomes_part_of_the_text(
@@ -236,14 +179,11 @@ def test_an_included_block_becomes_part_of_the_text(
     assert load("door.open").sha != red.sha
 
 
-def test_the_commands_a_user_needs_are_read_from_the_scripts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("header", "values"), [(HEADER, {}), (BATCH, {}), (BATCH, {"oil_ms": 1, "x": 1})]
+)
+def test_other_batches_than_that_of_the_header_are_refused(
+    header: str, values: dict[str, Arg]
 ) -> None:
-    monkeypatch.setattr(source, "script_root", lambda: tmp_path)
-    (tmp_path / "door").mkdir()
-    body = "redis.call('LPUSH', door, 1)\nif redis.pcall('ZCARD', hinge) then return 1 end\n"
-    (tmp_path / "door" / "open.lua").write_text(HEADER + body)
-    commands = source.commands()
-    assert {"lpush", "zcard", "evalsha", "script|load", "subscribe", "ping"} <= {*commands}
-    assert "hincrby" not in commands
-    assert commands == sorted({*commands})
+    with pytest.raises(TypeError, match=r"door\.\w+ takes"):
+        parse(header + BODY).bind_batch([b"a"], values, ["me"])

@@ -18,7 +18,6 @@ from redis.asyncio.sentinel import (
     SentinelManagedSSLConnection,
 )
 
-from redisson_py import Redisson
 from redisson_py._redis import Servers, servers_from_client, servers_from_url
 
 pytestmark = pytest.mark.also("floor")
@@ -73,14 +72,6 @@ async def test_a_cluster_client() -> None:
     assert connector.settings["protocol"] == 3
     assert "decode_responses" not in connector.settings
     assert taken(client, "ours").connector.settings["client_name"] == "ours"
-
-
-async def test_a_cluster_client_with_tls() -> None:
-    client = RedisCluster(host="a", port=1, ssl=True, ssl_ca_certs="/ca.pem")
-    connector = taken(client).connector
-    assert connector.connection_class is SSLConnection
-    assert connector.settings["ssl_ca_certs"] == "/ca.pem"
-    assert connector.connect_timeout is None
 
 
 async def test_reading_from_replicas_is_not_taken_from_a_cluster_client() -> None:
@@ -147,11 +138,6 @@ async def test_managed_classes_become_plain_ones() -> None:
         assert taken(client).connector.connection_class is plain
 
 
-async def test_a_service_may_be_bytes() -> None:
-    name: Any = b"orders"
-    assert taken(sentinel().master_for(name)).service == "orders"
-
-
 def replica_for(given: Any) -> Any:
     # Its name since redis-py 8.1.
     return getattr(given, "replica_for", given.slave_for)("orders")
@@ -210,11 +196,6 @@ async def test_a_client_of_one_server() -> None:
     servers = taken(Redis(unix_socket_path="/r.sock"))
     assert (servers.addresses, servers.where) == ((), "/r.sock")
     assert servers.connector.connection_class is UnixDomainSocketConnection
-
-
-async def test_a_cluster_option_is_refused_for_a_client_of_one_server() -> None:
-    with pytest.raises(ValueError, match="needs a cluster, and this is one server"):
-        Redisson(Redis(), sharded_pubsub="on")
 
 
 def test_the_version_of_redis_py_is_not_read_from_disk_for_each_connection(

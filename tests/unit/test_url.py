@@ -221,9 +221,3 @@ def test_what_redis_pys_clients_do_is_their_own_affair() -> None:
     plain = servers_from_url("redis://host", None).connector.settings
     assert settings.keys() == plain.keys()
     assert settings["protocol"] == 3
-
-
-def test_a_url_in_place_of_a_client_is_told() -> None:
-    url: Any = "redis://:secret@localhost"
-    with pytest.raises(TypeError, match=r"Redisson\.from_url takes a URL"):
-        Redisson(url)

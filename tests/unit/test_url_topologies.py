@@ -12,7 +12,7 @@ from redis.asyncio import Connection, SSLConnection
 from redisson_py import Redisson
 from redisson_py._addresses import Address, Topology, write_address
 from redisson_py._redis import Servers, servers_from_url
-from redisson_py._url import Target, read_url
+from redisson_py._url import read_url
 
 pytestmark = pytest.mark.also("floor")
 
@@ -203,21 +203,6 @@ def test_what_is_written_is_read(addresses: list[Address], scheme: str, topology
     hosts = ",".join(write_address(*address) for address in addresses)
     target = read_url(f"{scheme}{plus}://{hosts}/{'s' if topology == 'sentinel' else ''}")
     assert (target.topology, [*target.addresses]) == (topology, addresses)
-
-
-@given(url=st.text(alphabet="redis+clutn:/@,[]?#%.0h&=_ ", max_size=40).map("redis".__add__))
-def test_whatever_is_written_is_read_or_refused(url: str) -> None:
-    """A URL is a target or one fixed error, from nothing else."""
-    found: Target | ValueError
-    try:
-        found = read_url(url)
-    except ValueError as error:
-        found = error
-    if isinstance(found, Target):
-        assert found.addresses
-    else:
-        assert found.__cause__ is found.__context__ is None
-        assert "URL" in str(found)
 
 
 def test_what_is_told_of_servers_has_no_password() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-
 import pytest
 
 from redisson_py._answers import Busy
@@ -27,14 +24,6 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeClock:
 @pytest.fixture
 def bus(clock: FakeClock) -> FakeBus:
     return FakeBus(clock)
-
-
-async def test_uncontended_is_one_request_and_no_subscription(bus: FakeBus) -> None:
-    request = FakeRequest(YES)
-    assert await acquire(request, bus, None) == "yes"
-    assert len(request.asked) == 1
-    assert bus.log == []
-    assert request.undone == 0
 
 
 async def test_busy_listens_before_it_asks_again(bus: FakeBus) -> None:
@@ -79,12 +68,6 @@ async def test_a_sleep_ends_at_the_deadline_with_a_last_look_before(bus: FakeBus
     request = FakeRequest(BUSY, BUSY, BUSY)
     assert await acquire(request, bus, bus.clock.present + 2.0) is None
     assert bus.sleeps == [2.0 - LAST_LOOK, LAST_LOOK]
-
-
-async def test_a_short_wait_has_no_need_of_a_last_look(bus: FakeBus) -> None:
-    request = FakeRequest(BUSY, BUSY)
-    assert await acquire(request, bus, bus.clock.present + LAST_LOOK) is None
-    assert bus.sleeps == [LAST_LOOK]
 
 
 @pytest.mark.parametrize(("early", "requests"), [(PUNCTUAL * 0.9, 3), (PUNCTUAL * 1.1, 4)])
@@ -153,84 +136,6 @@ async def test_a_turn_is_taken_if_its_messages_came_before_we_were_granted(
     turn = Turn(7, bus.clock.present + 0.003, 0.003)
     assert await acquire(FakeRequest(*replies, turn=turn), bus, None) == "yes"
     assert turn.taken == taken
-
-
-async def test_way_is_given_again_after_each_wake_up(bus: FakeBus) -> None:
-    request = FakeRequest(BUSY, YES, turn=Turn(7, bus.clock.present + 0.003, 0.005))
-    request.on_ask = lambda: bus.log.append("ask")
-    await acquire(request, bus, None)
-    first, again = "turn beyond 7 for 0.003", "turn beyond 7 for 0.005"
-    assert bus.log == ["listen", first, "arm", "ask", again, "arm", "ask", "leave"]
-
-
-def cancelled(request: FakeRequest, bus: FakeBus) -> asyncio.Task[object]:
-    async def work() -> object:
-        return await acquire(request, bus, None)
-
-    task = asyncio.create_task(work())
-    once_it_waits(request, bus, task.cancel)
-    return task
-
-
-def once_it_waits(request: FakeRequest, bus: FakeBus, cancel: Callable[[], object]) -> None:
-    """Cancel as soon as a reply is in flight or the task sleeps."""
-
-    async def watch() -> None:
-        events = [request.in_flight, bus.asleep]
-        waits = [asyncio.create_task(event.wait()) for event in events]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        for wait in waits:
-            wait.cancel()
-        cancel()
-        await asyncio.wait(waits)
-
-    bus.watcher = asyncio.create_task(watch())  # type: ignore[attr-defined]  # kept alive
-
-
-async def test_cancelled_with_the_first_reply_in_flight_is_undone_once(bus: FakeBus) -> None:
-    request = FakeRequest(asyncio.Event())
-    await expect_cancelled(cancelled(request, bus))
-    assert request.undone == 1
-    assert bus.log == []
-
-
-async def test_cancelled_with_a_later_reply_in_flight_is_undone_once(bus: FakeBus) -> None:
-    request = FakeRequest(BUSY, asyncio.Event())
-    await expect_cancelled(cancelled(request, bus))
-    assert request.undone == 1
-    assert bus.log == ["listen", "arm", "leave"]
-
-
-async def test_cancelled_asleep_is_undone_once(bus: FakeBus) -> None:
-    bus.sleeps_for_ever = True
-    request = FakeRequest(BUSY, BUSY)
-    await expect_cancelled(cancelled(request, bus))
-    assert request.undone == 1
-    assert bus.log[-1] == "leave"
-
-
-async def test_cancelled_in_the_turn_of_others_has_asked_nothing(bus: FakeBus) -> None:
-    bus.sleeps_for_ever = True
-    request = FakeRequest(turn=Turn(0, bus.clock.present + 1, 0.003))
-    await expect_cancelled(cancelled(request, bus))
-    assert request.asked == []
-    assert bus.log[-1] == "leave"
-
-
-async def test_cancelled_in_the_turn_the_reply_came_is_undone(bus: FakeBus) -> None:
-    reply = asyncio.Event()
-    request = FakeRequest(reply)
-    task = asyncio.create_task(acquire(request, bus, None))
-    await request.in_flight.wait()
-    reply.set()
-    task.cancel()
-    await expect_cancelled(task)
-    assert request.undone == 1
-
-
-async def expect_cancelled(task: asyncio.Task[object] | asyncio.Task[str | None]) -> None:
-    await asyncio.wait([task])
-    assert task.cancelled()
 
 
 @pytest.mark.parametrize("before", [(), (BUSY,)])

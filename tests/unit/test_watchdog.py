@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import gc
 import logging
-import math
 
 import pytest
 
+from redisson_py import RenewedLateEvent
 from redisson_py._engine.hold import lease_end
 from redisson_py._engine.watchdog import _SPREAD as SPREAD
 from redisson_py._engine.watchdog import BATCH
+from redisson_py._listener import Teller
 from redisson_py._scripts.source import parse
 from redisson_py._stream.call import ReplyError
 from redisson_py.errors import BackendError, ConnectionLostError
+from tests.support.recorder import Recorder
 from tests.unit.fakes import LEASE, RENEW, FakeContext, make_lease
-from tests.unit.watchdog_setup import Setup
+from tests.unit.watchdog_setup import Renewal, Setup
 
 #: Another script that renews.
 DOOR = """\
@@ -66,18 +68,6 @@ async def test_a_store_may_keep_a_hold_for_less_than_its_lease(setup: Setup) -> 
     assert ends_at < hold.ends_at == lease_end(counts_from, LEASE)
 
 
-async def test_a_late_grant_is_renewed_a_third_of_its_lease_after_the_request(
-    setup: Setup,
-) -> None:
-    """The lease runs from the request, so a slow answer leaves less of it."""
-    hold = setup.hold(sent_at=setup.clock.present - LEASE * 0.7)
-    make_lease(hold)
-    setup.clock.sleep(0.01)
-    await setup.last.answer(1)
-    setup.clock.sleep(LEASE * 0.4)
-    assert hold.valid
-
-
 @pytest.mark.parametrize(
     ("lease_time", "number", "turns"),
     [
@@ -125,41 +115,6 @@ async def test_a_batch_holds_only_what_one_script_may_touch(setup: Setup) -> Non
     assert batches == {("lock.renew", b"k1", b"k3"), ("lock.renew", b"k2"), ("door.keep", b"k9")}
 
 
-async def test_a_batch_that_is_refused_is_split_down_to_the_refused_key(
-    setup: Setup, caplog: pytest.LogCaptureFixture
-) -> None:
-    holds = [setup.hold(number) for number in range(BATCH)]
-    leases = [make_lease(hold) for hold in holds]
-    setup.executor.refused = {b"k37"}
-    setup.clock.sleep(LEASE / 3)
-    await setup.executor.answer_all()
-    renewed = [hold for hold in holds if hold.ends_at > setup.clock.present + LEASE * 0.9]
-    assert renewed == holds[:37] + holds[38:]
-    # One call refused and one not, at each halving.
-    assert len(setup.executor.renewals) <= 2 * math.ceil(math.log2(BATCH)) + 1
-    setup.clock.sleep(1)
-    assert "refused to renew 1 leases, among them lock 'k37'; trying again: NOPERM" in caplog.text
-    while setup.clock.present < 1000 + LEASE:
-        setup.clock.sleep(0.5)
-        await setup.executor.answer_all()
-    assert [lease.lost for lease in leases] == [number == 37 for number in range(BATCH)]
-    assert leases[37]._reason == "expired"
-
-
-async def test_a_batch_of_keys_that_are_all_refused_is_split_and_not_for_ever(
-    setup: Setup,
-) -> None:
-    for number in range(8):
-        make_lease(setup.hold(number))
-    setup.executor.refused = {b"k%d" % number for number in range(8)}
-    setup.clock.sleep(LEASE / 3)
-    await setup.executor.answer_all()
-    assert len(setup.executor.renewals) == 8 + 4 + 2 + 1
-    # Next time they are asked for one by one: only they are refused.
-    setup.clock.sleep(LEASE / 30 + 0.1)
-    assert [len(renewal.owners) for renewal in setup.executor.renewals[15:]] == [1] * 8
-
-
 async def test_an_answer_that_does_not_come_splits_nothing(setup: Setup) -> None:
     for number in range(8):
         make_lease(setup.hold(number))
@@ -190,18 +145,6 @@ async def test_not_the_owner_is_lost_at_once_and_only_that_hold(
     )
     for hold in (lost, kept):
         hold.check()
-
-
-async def test_a_loss_is_told_once_to_its_ownership(setup: Setup) -> None:
-    ownership = setup.ownership()
-    hold = setup.hold(ownership=ownership)
-    make_lease(hold)
-    setup.clock.sleep(LEASE / 3)
-    await setup.last.answer(0)
-    assert ownership.ended == [hold]
-    setup.clock.sleep(10 * LEASE)
-    assert ownership.ended == [hold]
-    assert len(setup.executor.renewals) == 1
 
 
 @pytest.mark.parametrize("lease_time", [LEASE, 3.0])
@@ -248,65 +191,6 @@ async def test_a_renewal_is_given_up_in_time_to_ask_again(setup: Setup) -> None:
     assert setup.clock.present + setup.last.seconds + LEASE / 30 < hold.ends_at
 
 
-async def test_a_hold_without_answers_is_lost_by_the_local_clock(
-    setup: Setup, caplog: pytest.LogCaptureFixture
-) -> None:
-    hold = setup.hold()
-    lease = make_lease(hold)
-    left = hold.ends_at - setup.clock.present
-    setup.clock.sleep(left - 0.001)
-    assert setup.context.losses == 0
-    setup.clock.sleep(0.002)
-    assert (lease._state, lease._reason) == ("lost", "expired")
-    assert setup.context.losses == 1
-    assert not setup.watchdog.holds
-    assert "expired: no renewal was confirmed in time" in caplog.text
-    setup.clock.sleep(LEASE)
-    assert setup.clock.pending == []
-
-
-@pytest.mark.parametrize("answered", [False, True])
-async def test_redis_may_keep_what_a_renewal_asked_for(setup: Setup, answered: bool) -> None:
-    hold = setup.hold()
-    make_lease(hold)
-    assert hold.may_last_until == setup.clock.present + LEASE
-    setup.clock.sleep(LEASE / 3)
-    if answered:
-        await setup.last.answer(1)
-    # It may have been executed as late as its deadline.
-    assert hold.may_last_until == pytest.approx(setup.clock.present + LEASE / 6 + LEASE)
-
-
-async def test_nothing_is_renewed_after_it_was_removed(setup: Setup) -> None:
-    gone, kept = setup.hold(1), setup.hold(2)
-    lease = make_lease(gone)
-    make_lease(kept)
-    setup.clock.sleep(LEASE / 3)
-    gone.end("released")
-    await setup.last.answer(0, 1)
-    assert lease._state == "held", "it is being released; that Redis has it no more is no loss"
-    for _ in range(5):
-        setup.clock.sleep(LEASE / 3)
-        assert setup.last.keys == [b"k2"]
-        await setup.executor.answer_all()
-    kept.end("released")
-    asked = len(setup.executor.renewals)
-    setup.clock.sleep(10 * LEASE)
-    assert len(setup.executor.renewals) == asked
-    assert setup.clock.pending == []
-
-
-async def test_a_failure_that_comes_after_the_release_asks_nothing(setup: Setup) -> None:
-    hold = setup.hold()
-    make_lease(hold)
-    setup.clock.sleep(LEASE / 3)
-    hold.end("released")
-    await setup.last.fail(NO_ANSWER)
-    setup.clock.sleep(LEASE)
-    assert len(setup.executor.renewals) == 1
-    assert hold.state == "released"
-
-
 async def test_after_closing_an_answer_changes_nothing_any_more(
     setup: Setup, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -319,6 +203,75 @@ async def test_after_closing_an_answer_changes_nothing_any_more(
     setup.executor.renewals.clear()
     gc.collect()
     assert caplog.records == [], "an error that nobody looked at is reported when it is collected"
+
+
+@pytest.mark.parametrize(("late", "counted"), [(LEASE / 3 - 0.1, 0), (LEASE / 3 + 0.1, 1)])
+async def test_a_renewal_with_less_than_a_third_left_is_late(
+    setup: Setup, late: float, counted: int
+) -> None:
+    told = Recorder()
+    setup.context.teller = Teller(told)
+    hold = setup.hold(1)
+    lease = make_lease(hold)
+    setup.clock.sleep(LEASE / 3)
+    setup.clock.sleep(late)
+    remaining = lease.remaining
+    await setup.last.answer(1)
+    assert setup.context.counts.late_renewals == len(told.events) == counted
+    for event in told.events:
+        assert event == RenewedLateEvent("k1", "lock", "c:1", event.late, remaining)
+        assert event.late == pytest.approx(late)
+    # In time again.
+    setup.clock.sleep(LEASE / 3)
+    await setup.executor.answer_all()
+    assert len(told.events) == counted
+
+
+async def test_a_crowd_of_refused_keys_is_told_in_one_record_and_halved_once(
+    setup: Setup, caplog: pytest.LogCaptureFixture
+) -> None:
+    number = 3 * BATCH
+    leases = [make_lease(setup.hold(each)) for each in range(number)]
+    setup.executor.refused = {b"k%d" % each for each in range(number)}
+    while setup.clock.present < 1000 + LEASE:
+        setup.clock.sleep(0.1)
+        await setup.executor.answer_all()
+    assert all(lease.lost for lease in leases)
+    halving = 3 * (2 * BATCH - 1)
+    asked_in_vain = len(setup.executor.renewals) - halving
+    # One command a batch, at intervals that grow to a sixth of the lease.
+    assert 3 * 3 <= asked_in_vain <= 3 * 12
+    records = [text for text in caplog.messages if "refused to renew" in text]
+    assert sum(int(record.split()[5]) for record in records) == number, "each once"
+    assert len(records) <= 3, "not more than batches"
+
+
+async def test_what_the_server_refuses_whatever_the_key_is_one_refusal(
+    setup: Setup, caplog: pytest.LogCaptureFixture
+) -> None:
+    for number in range(3 * BATCH):
+        make_lease(setup.hold(number))
+    error = ReplyError("NOPERM User x has no permissions to run the 'evalsha' command")
+    asked = 0
+    while setup.clock.present < 1000 + LEASE * 0.8:
+        setup.clock.sleep(0.05)
+        for renewal in list(setup.executor.unanswered):
+            assert len(renewal.owners) == BATCH, "nothing is halved"
+            asked += 1
+            await renewal.fail(error)
+    assert 3 * 3 <= asked <= 3 * 12
+    assert len(caplog.records) == 1
+    # It is news again after a renewal.
+    await (await answer_next(setup)).answer(*[1] * BATCH)
+    await (await answer_next(setup)).fail(error)
+    assert len(caplog.records) == 2
+
+
+async def answer_next(setup: Setup) -> Renewal:
+    """Return the next renewal without an answer."""
+    while not setup.executor.unanswered:
+        setup.clock.sleep(0.05)
+    return setup.executor.unanswered[0]
 
 
 async def test_a_closed_client_asks_nothing_and_says_so_once(

@@ -28,23 +28,6 @@ def asked(renewals: list[Renewal]) -> list[bytes]:
     return [owner for renewal in renewals for owner in renewal.owners]
 
 
-async def test_all_are_asked_after_in_batches_and_then_one_period_later(setup: Setup) -> None:
-    holds = held(setup, 250)
-    setup.clock.sleep(1.0)
-    setup.watchdog.ask_now(everything)
-    setup.clock.sleep(0)
-    assert [len(each.owners) for each in setup.executor.renewals] == [BATCH, BATCH, 50]
-    assert asked(setup.executor.renewals) == [hold.field for hold in holds]
-    assert setup.last.values == {"lease_ms": LEASE * 1000}
-    setup.watchdog.check()
-    await setup.executor.answer_all()
-    # Not when they would have been due before.
-    setup.clock.sleep(LEASE / 3 - LEASE / 48 - 0.01)
-    assert len(setup.executor.renewals) == 3
-    setup.clock.sleep(LEASE / 3)
-    assert len(setup.executor.renewals) == 6
-
-
 async def test_only_those_concerned_are_asked_after(setup: Setup) -> None:
     held(setup, 3)
     setup.watchdog.ask_now(lambda key: key == b"k1")
@@ -53,84 +36,6 @@ async def test_only_those_concerned_are_asked_after(setup: Setup) -> None:
     setup.watchdog.ask_now(lambda key: False)
     setup.clock.sleep(1.0)
     assert len(setup.executor.renewals) == 1
-
-
-async def test_a_loss_is_told_then(setup: Setup) -> None:
-    gone, kept = (make_lease(hold) for hold in (setup.hold(1), setup.hold(2)))
-    setup.watchdog.ask_now(everything)
-    setup.clock.sleep(0)
-    await setup.last.answer(0, 1)
-    assert (gone.lost, kept.lost) == (True, False)
-    assert gone._reason == "taken"
-
-
-async def test_what_is_under_way_is_not_asked_twice(setup: Setup) -> None:
-    first = setup.hold(1)
-    make_lease(first)
-    setup.clock.sleep(LEASE / 3)
-    make_lease(setup.hold(2))
-    assert asked(setup.executor.renewals) == [b"c:1"]
-    for _ in range(3):
-        setup.watchdog.ask_now(everything)
-        setup.clock.sleep(0)
-    assert asked(setup.executor.renewals) == [b"c:1", b"c:2"]
-    await setup.executor.answer_all()
-    setup.watchdog.ask_now(everything)
-    setup.clock.sleep(0)
-    assert asked(setup.executor.renewals) == [b"c:1", b"c:2", b"c:1", b"c:2"]
-
-
-async def test_two_reasons_to_ask_are_one_question(setup: Setup) -> None:
-    held(setup, 2)
-    setup.watchdog.ask_now(everything)
-    setup.watchdog.ask_now(lambda key: key == b"k1")
-    setup.clock.sleep(0)
-    assert asked(setup.executor.renewals) == [b"c:0", b"c:1"]
-
-
-async def test_a_lease_of_its_own_is_asked_after_and_not_lengthened(setup: Setup) -> None:
-    long, short = (
-        setup.hold(1, lease_time=60.0, renewed=False),
-        setup.hold(2, lease_time=8.0, renewed=False),
-    )
-    limits = [make_lease(hold, limit=hold.ends_at) for hold in (long, short)]
-    ends = [(hold.ends_at, hold.lease_until) for hold in (long, short)]
-    setup.clock.sleep(1.0)
-    setup.watchdog.ask_now(everything)
-    setup.clock.sleep(0)
-    assert setup.last.values == {"lease_ms": 1}, "none of them has less left"
-    setup.watchdog.check()
-    await setup.last.answer(0, 1)
-    assert [lease.lost for lease in limits] == [True, False]
-    assert ends[1] == (short.ends_at, short.lease_until)
-    setup.clock.sleep(3.0)
-    assert len(setup.executor.renewals) == 1, "never again by the clock"
-    assert setup.watchdog.renewals == 0
-
-
-async def test_a_shared_lease_is_asked_after_with_a_lease_of_nothing(setup: Setup) -> None:
-    make_lease(setup.shared(1, 60.0), limit=setup.clock.present + 60.0)
-    setup.watchdog.ask_now(everything)
-    setup.clock.sleep(0)
-    assert setup.last.values == {"lease_ms": 0}
-
-
-async def test_what_was_released_before_its_turn_is_not_asked_after(setup: Setup) -> None:
-    gone, suspended, kept = held(setup, 3)
-    setup.watchdog.ask_now(everything)
-    gone.end("released")
-    suspended.suspend()
-    setup.clock.sleep(0)
-    assert asked(setup.executor.renewals) == [kept.field]
-    suspended.resume()
-    setup.watchdog.check()
-
-
-async def test_a_closed_client_asks_nothing_any_more(setup: Setup) -> None:
-    held(setup, 1)
-    setup.watchdog.close()
-    setup.watchdog.ask_now(everything)
-    assert setup.clock.pending == []
 
 
 async def test_very_many_are_asked_after_in_turns_with_a_breath_between(setup: Setup) -> None:

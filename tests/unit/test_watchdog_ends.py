@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import cProfile
-import gc
 from collections.abc import Callable
 
 import pytest
 
-from redisson_py._engine.hold import Hold, Lease, lease_end
+from redisson_py._engine.hold import Hold, Lease
 from tests.unit.fakes import LEASE, fake_task, make_hold, make_lease
 from tests.unit.watchdog_setup import Setup
 
@@ -20,45 +19,6 @@ LONG = 10 * LEASE
 def limited(setup: Setup, hold: Hold, seconds: float) -> Lease:
     """Return a lease of a hold that ends by itself."""
     return make_lease(hold, limit=setup.clock.present + seconds)
-
-
-async def test_a_hold_that_ends_by_itself_is_not_renewed(setup: Setup) -> None:
-    hold = setup.hold(lease_time=END, renewed=False)
-    lease = make_lease(hold, limit=hold.ends_at)
-    setup.clock.sleep(hold.ends_at - setup.clock.present - 0.001)
-    assert lease._state == "held"
-    setup.clock.sleep(0.002)
-    assert (lease._state, lease._reason, hold.state) == ("lost", "ended", "lost")
-    assert setup.executor.renewals == []
-    assert setup.context.losses == 1
-    hold.check()
-
-
-async def test_a_lease_that_ends_inside_a_renewed_hold_ends_alone(setup: Setup) -> None:
-    hold = setup.hold()
-    outer, inner = make_lease(hold), limited(setup, hold, END)
-    setup.clock.sleep(END - 0.001)
-    assert inner._state == "held"
-    setup.clock.sleep(0.002)
-    assert (outer._state, inner._state, hold.state) == ("held", "lost", "held")
-    assert inner._reason == "ended"
-    assert hold.ownership.lowered == [1], "Redis still counts it"  # type: ignore[attr-defined]
-    assert setup.context.losses == 1
-    hold.check()
-    setup.clock.sleep(LEASE / 3)
-    assert setup.last.owners == [b"c:1"]
-
-
-async def test_the_last_of_several_leases_that_end_takes_the_hold_along(setup: Setup) -> None:
-    hold = setup.hold()
-    renewed, short = make_lease(hold), limited(setup, hold, END)
-    await renewed.release()
-    assert not hold.renewed
-    setup.clock.sleep(END + 0.001)
-    assert (short._state, short._reason, hold.state) == ("lost", "ended", "lost")
-    assert setup.context.losses == 1
-    hold.check()
-    setup.watchdog.check()
 
 
 async def test_renewal_begins_and_ends_with_the_leases_that_want_it(setup: Setup) -> None:
@@ -97,43 +57,6 @@ async def test_a_hold_that_ends_far_off_does_not_hide_the_loss_of_another(setup:
 
 
 class TestAbandoned:
-    @pytest.mark.parametrize("composed", [False, True])
-    async def test_a_hold_that_nobody_can_release_is_lost_with_a_warning(
-        self, setup: Setup, caplog: pytest.LogCaptureFixture, composed: bool
-    ) -> None:
-        ownership, task = setup.ownership("orders"), fake_task()
-        hold = setup.hold(7, ownership=ownership, task=task)
-        lease = make_lease(hold)
-        if composed:
-            # The composite is garbage already.
-            lease._composite = lambda: None  # type: ignore[assignment]
-        del lease
-        task.ended = True
-        gc.collect()
-        setup.clock.sleep(LEASE / 3)
-        assert setup.executor.renewals == []
-        assert not setup.watchdog.holds
-        assert ownership.ended == [hold]
-        assert [record.getMessage() for record in caplog.records] == [
-            "lock 'orders' is no longer renewed: its task ended without releasing it,"
-            " and nothing else can release it (owner c:7)"
-        ]
-        hold.check()
-
-    async def test_a_lease_that_somebody_keeps_and_gives_an_end_is_not_renewed(
-        self, setup: Setup
-    ) -> None:
-        task = fake_task()
-        hold = setup.hold(task=task)
-        lease = make_lease(hold)
-        task.ended = True
-        setup.clock.sleep(LEASE / 3)
-        await setup.executor.answer_all()
-        lease._set_limit(setup.clock.present + LEASE)
-        hold.reviewed()
-        assert not hold.renewed
-        hold.check()
-
     async def test_a_lease_with_an_end_is_not_renewed_after_the_release_of_the_other(
         self, setup: Setup
     ) -> None:
@@ -148,16 +71,6 @@ class TestAbandoned:
         assert hold.known_leases() == [limited]
         assert not hold.renewed
         hold.check()
-
-    async def test_a_re_entry_under_way_keeps_a_hold(self, setup: Setup) -> None:
-        task = fake_task()
-        hold = setup.hold(task=task)
-        make_lease(hold)
-        hold.begin_reentry(LEASE)
-        task.ended = True
-        gc.collect()
-        setup.clock.sleep(LEASE / 3)
-        assert setup.last.owners == [b"c:1"]
 
 
 class TestBlockedLoop:
@@ -202,29 +115,6 @@ class TestSharedLeases:
         assert len(setup.executor.renewals) == 3
         assert (hold.ends_at, lease._state) == (ends_at, "held")
         assert setup.watchdog.renewals == 0
-
-    async def test_it_ends_at_its_own_end_whatever_redis_says(self, setup: Setup) -> None:
-        hold = setup.shared(1, LEASE)
-        lease = make_lease(hold, limit=hold.ends_at)
-        for _ in range(2):
-            setup.clock.sleep(LEASE / 3)
-            await setup.executor.answer_all()
-        setup.clock.sleep(hold.ends_at - setup.clock.present - 0.01)
-        assert not lease.lost
-        setup.clock.sleep(0.02)
-        assert (lease._state, lease._reason) == ("lost", "ended")
-        assert setup.context.losses == 1
-        asked = len(setup.executor.renewals)
-        setup.clock.sleep(LONG)
-        assert len(setup.executor.renewals) == asked
-
-    async def test_it_is_asked_after_apart_from_those_that_are_renewed(self, setup: Setup) -> None:
-        shared = setup.shared(1, LEASE)
-        make_lease(shared, limit=shared.ends_at)
-        make_lease(setup.hold(2))
-        setup.clock.sleep(LEASE / 3)
-        asked = {each.owners[0]: each.values["lease_ms"] for each in setup.executor.renewals}
-        assert asked == {b"c:1": 0, b"c:2": 30_000}
 
     async def test_a_read_is_renewed_no_longer_than_the_write_hold_it_is_under(
         self, setup: Setup
@@ -276,14 +166,3 @@ async def test_a_timer_is_never_for_less_than_uvloop_can_tell_from_none(setup: S
     limited(setup, hold, 0.0004)
     (moment,) = setup.clock.pending
     assert moment - setup.clock.present == pytest.approx(0.001)
-
-
-async def test_any_number_of_holds_share_one_timer(setup: Setup) -> None:
-    for number in range(50):
-        limited(setup, setup.hold(number), 50 - number)
-        assert len(setup.clock.pending) == 1
-
-
-async def test_a_lease_never_outlives_what_the_server_grants(setup: Setup) -> None:
-    assert lease_end(0.0, LEASE) == pytest.approx(LEASE * 0.99 - 0.002)
-    assert setup.hold().ends_at < setup.clock.present + LEASE

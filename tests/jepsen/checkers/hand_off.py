@@ -29,14 +29,12 @@ class HandOff:
         release: The release.
         waiter: That of the waiters that waited longest after it.
         end: When the next one was granted it, or the last waiter had given up.
-        grant: The next grant; None: the last waiter had given up before.
         passed: It went to another task of the same process, under the same owner.
     """
 
     release: Op
     waiter: Op
     end: int
-    grant: Op | None
     passed: bool
 
     @property
@@ -128,9 +126,7 @@ def _of_object(acquires: Sequence[Op], released: Sequence[Op]) -> list[HandOff]:
         end, passed = waiter.end, False
         if grant is not None and grant.end <= waiter.end:
             end, passed = grant.end, grant.owner == owners.get(release.rid) != ""
-        else:
-            grant = None
-        found.append(HandOff(release, waiter, int(end), grant, passed))
+        found.append(HandOff(release, waiter, int(end), passed))
     return found
 
 

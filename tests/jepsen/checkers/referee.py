@@ -21,11 +21,14 @@ def referee(history: History, facts: Facts) -> Verdict:
     """No smaller token is accepted, nobody is overtaken, and no update is lost.
 
     That must hold whatever happens where the resource checks tokens. A resource that accepts every
-    write is protected as long as no hold is lost; where one is, its violations are a figure.
+    write is protected as long as no hold is lost; where one is, its violations are a figure. A
+    window is the time from the moment in which a newer section began to a later write of an older
+    one that was accepted: only the resource's own order and clock count.
     """
     found: list[Violation] = []
     looked_at = 0
-    window: Counter[str] = Counter()
+    excused: Counter[str] = Counter()
+    windows: list[float] = []
     unsafe = disturbed(history)
     for obj, ops in history.by_object("ask", "begin", "write").items():
         steps = list(_known(ops))
@@ -34,31 +37,21 @@ def referee(history: History, facts: Facts) -> Verdict:
         for each in violations(_log(steps)):
             if not fenced and each.rule in _OF_TOKENS:
                 continue
+            if not fenced and each.rule == "overtaken":
+                begun = _overtaking(steps[: each.place], steps[each.place].rid)
+                windows.append((steps[each.place].t0 - begun.t0) / 1e6)
             if not fenced and obj in unsafe:
-                window[each.rule] += 1
+                excused[each.rule] += 1
                 continue
             exact = each.rule == "lost update"
             shown = _update(steps, each.place) if exact else (steps[each.place],)
             found.append(Violation(f"{each.rule}: {obj}", shown, exact))
-    return Verdict(found, looked_at, {EXCUSED: dict(window)} if window else {})
-
-
-def overlaps(history: History) -> list[float]:
-    """Return for how many milliseconds each unfenced object had two holders, sorted.
-
-    One of them wrote, and the write was accepted, after a newer one had begun: from that beginning
-    to that write both worked on the resource. Only the resource's own order and clock count.
-    """
-    found: list[float] = []
-    for obj, ops in history.by_object("ask", "begin", "write").items():
-        if obj.startswith("fenced"):
-            continue  # it refuses those writes
-        steps = list(_known(ops))
-        for each in violations(_log(steps)):
-            if each.rule == "overtaken":
-                begun = _overtaking(steps[: each.place], steps[each.place].rid)
-                found.append((steps[each.place].t0 - begun.t0) / 1e6)
-    return sorted(found)
+    figures: dict[str, object] = {
+        "windows": len(windows),
+        "longest window": f"{max(windows, default=0):.2f} ms",
+        "windows in all": f"{sum(windows):.2f} ms",
+    }
+    return Verdict(found, looked_at, figures | ({EXCUSED: dict(excused)} if excused else {}))
 
 
 def _overtaking(steps: Sequence[Op], section: str) -> Op:

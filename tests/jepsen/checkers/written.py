@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.jepsen.checkers import CHECKERS
+from tests.jepsen.checkers.shrinking import joined, sections
 from tests.jepsen.checkers.verdict import Facts, Verdict
 from tests.jepsen.history import History, Op
 
@@ -65,14 +67,20 @@ def fine(name: str, *ops: Op, **facts: Any) -> Verdict:
     return verdict
 
 
-def broken(name: str, *ops: Op, **facts: Any) -> tuple[str, list[Op]]:
-    """Return the only rule that is broken and what shows it.
+def broken(name: str, rule: str, *ops: Op, **facts: Any) -> list[Op]:
+    """Assert that this rule is broken, and no other; return what shows it.
 
-    These operations alone must break the same rule.
+    These operations alone must break the rule; without any use of them it must not be broken.
     """
+
+    def breaks(shown: Sequence[Op]) -> bool:
+        return rule in {each.rule for each in judge(name, *shown, **facts).violations}
+
     verdict = judge(name, *ops, **facts)
-    assert len({violation.rule for violation in verdict.violations}) == 1, verdict.violations
+    assert {violation.rule for violation in verdict.violations} == {rule}
     violation = verdict.violations[0]
-    again = judge(name, *violation.ops, **facts)
-    assert violation.rule in {each.rule for each in again.violations}, violation
-    return violation.rule, sorted(violation.ops, key=lambda op: op.t0)
+    assert breaks(violation.ops), violation
+    units = sections(violation.ops)
+    for unit in () if violation.exact or len(units) == 1 else units:
+        assert not breaks(joined([each for each in units if each is not unit])), violation
+    return sorted(violation.ops, key=lambda op: op.t0)

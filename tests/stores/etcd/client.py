@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from base64 import b64decode
-from collections.abc import Callable
+from collections import Counter
 from typing import Any, Self
 
 import pytest
@@ -14,42 +13,11 @@ from redisson_py._stores.contract import Busy, Granted, Renewal, Wish
 from redisson_py._stores.etcd import EtcdStore, messages
 from redisson_py._stores.etcd.link import _FailedError
 from redisson_py._time import now
+from redisson_py.errors import ConnectionLostError
+from tests.stores.bell import PATIENCE, Bell
 from tests.stores.etcd.server import EtcdServer
 
-LEASE = 5.0
-#: Seconds: only to end a test that hangs.
-PATIENCE = 30.0
-
-
-class Ringing:
-    """A bell that remembers."""
-
-    def __init__(self) -> None:
-        self.names: list[str] = []
-        self.all = 0
-        self._news = asyncio.Event()
-
-    def ring(self, name: str, owner: str | None = None) -> None:
-        self.names.append(name)
-        self._news.set()
-
-    def ring_all(self) -> None:
-        self.all += 1
-        self._news.set()
-
-    async def heard(self, name: str) -> None:
-        """Return when the name rang; what rang before is forgotten then."""
-        async with asyncio.timeout(PATIENCE):
-            while name not in self.names:
-                self._news.clear()
-                await self._news.wait()
-        self.names.remove(name)
-
-    async def heard_all(self, before: int) -> None:
-        async with asyncio.timeout(PATIENCE):
-            while self.all == before:
-                self._news.clear()
-                await self._news.wait()
+LEASE = 30.0
 
 
 class Client:
@@ -57,7 +25,7 @@ class Client:
 
     def __init__(self, url: str, lease: float = LEASE, **options: str) -> None:
         self.store = EtcdStore.from_url(url, lease=lease, **options)
-        self.bell = Ringing()
+        self.bell = Bell()
 
     async def __aenter__(self) -> Self:
         await self.store.start(self.bell, soon())
@@ -96,10 +64,6 @@ def wish(name: str, owner: str, **but: Any) -> Wish:
     return Wish(name, owner, **(settings | but))
 
 
-def one_url(client: Client) -> str:
-    return f"etcd://{client.store.where}"
-
-
 def recorded(client: Client, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
     """Return the list of the calls that a client makes from now on."""
     calls: list[tuple[Any, Any]] = []
@@ -135,23 +99,37 @@ def lost_requests(
     return lost
 
 
-async def eventually(condition: Callable[[], bool]) -> None:
-    """Return when a condition is true, of something that can only be looked at."""
-    async with asyncio.timeout(PATIENCE):
-        while not condition():
-            await asyncio.sleep(0.01)
+def counted(client: Client, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Return how often a client asks what, from now on; each attempt counts."""
+    counts: Counter[str] = Counter()
+    ask = client.store._link._ask
+
+    async def count(connection: Any, method: Any, request: Any, end: float) -> Any:
+        counts[method.path] += 1
+        return await ask(connection, method, request, end)
+
+    monkeypatch.setattr(client.store._link, "_ask", count)
+    return counts
 
 
-def assert_no_sides(client: Client) -> None:
+async def fails_to_give_back(client: Client, *waiters: tuple[str, str]) -> None:
+    """Try to give back while there is no connection."""
+
+    async def fail(*_: Any) -> None:
+        raise ConnectionLostError("no connection", maybe_held=False)
+
+    with pytest.MonkeyPatch.context() as failing:
+        failing.setattr(client.store._link, "call", fail)
+        for name, owner in waiters:
+            with pytest.raises(ConnectionLostError):
+                await client.give_back(name, owner)
+
+
+def assert_nothing_remembered(client: Client) -> None:
     """Fail if a store remembers a side of a read-write lock."""
     sides = client.store._holds._claims
     assert not sides._claims
     assert not sides._writes
-
-
-def keys_in_order(server: EtcdServer, name: str) -> list[str]:
-    """Return the keys of a name in the order of their creation, without the name."""
-    return [key for key, _ in sorted(entries_of(server, name), key=lambda each: each[1])]
 
 
 def entries_of(server: EtcdServer, name: str) -> list[tuple[str, tuple[int, int]]]:
@@ -164,6 +142,11 @@ def entries_of(server: EtcdServer, name: str) -> list[tuple[str, tuple[int, int]
         )
         for each in found.get("kvs", ())
     ]
+
+
+def keys_in_order(server: EtcdServer, name: str) -> list[str]:
+    """Return the keys of a name in the order of their creation, without the name."""
+    return [key for key, _ in sorted(entries_of(server, name), key=lambda each: each[1])]
 
 
 async def give_back(client: Client, name: str, *owners: str) -> None:

@@ -1,7 +1,8 @@
-"""Real servers of etcd for tests, which can be stopped, paused and killed."""
+"""Real servers of etcd for tests, which can be stopped, paused and killed, and `etcdctl`."""
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import os
 import shutil
@@ -18,7 +19,8 @@ from tests.fixtures.redis_server import unavailable
 from tests.support.certificates import Certificates
 
 _START_TIME: Final = 60.0
-_PATIENCE: Final = 5.0
+PASSWORD: Final = "s3cret-pässword"
+ESCAPED: Final = "s3cret-p%C3%A4ssword"
 
 
 @functools.cache
@@ -150,3 +152,70 @@ class EtcdServer:
 def environment() -> dict[str, str]:
     """Return the environment for etcdctl: version 3 of the API."""
     return os.environ | {"ETCDCTL_API": "3"}
+
+
+def add_users(server: EtcdServer) -> None:
+    """Ask for passwords from now on: root's, app's, which may use locks, and reader's."""
+    for user in ("root", "app", "reader"):
+        server.ctl("user", "add", f"{user}:{PASSWORD}")
+    for role in ("locks", "looks"):
+        server.ctl("role", "add", role)
+    for user, role in (("root", "root"), ("app", "locks"), ("reader", "looks")):
+        server.ctl("user", "grant-role", user, role)
+    for prefix in ("ours/", "others/", "redisson_py/"):
+        server.ctl("role", "grant-permission", "locks", "--prefix=true", "readwrite", prefix)
+    server.ctl("role", "grant-permission", "looks", "--prefix=true", "read", "ours/")
+    server.ctl("auth", "enable")
+
+
+class GuardedServer(EtcdServer):
+    """A member with the users that `add_users` makes."""
+
+    def start(self) -> None:
+        super().start()
+        add_users(self)
+
+    @property
+    def url(self) -> str:
+        return self.url_of("app")
+
+    def url_of(self, user: str) -> str:
+        return f"etcd://{user}:{ESCAPED}@{self.address}"
+
+    def command(self, *args: str) -> list[str]:
+        return [*super().command(*args), "--user", f"root:{PASSWORD}"]
+
+    def allow(self, prefix: str) -> None:
+        self.ctl("role", "grant-permission", "locks", "--prefix=true", "readwrite", prefix)
+
+    def forbid(self, prefix: str) -> None:
+        self.ctl("role", "revoke-permission", "locks", "--prefix=true", prefix)
+
+
+class Etcdctl:
+    """`etcdctl lock` or `etcdctl elect`, with what it prints."""
+
+    def __init__(self, server: EtcdServer, *words: str) -> None:
+        self._command = server.command(*words)
+
+    async def __aenter__(self) -> Self:
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command, stdout=asyncio.subprocess.PIPE, env=environment()
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.communicate()
+
+    async def line(self) -> str:
+        assert self._process.stdout is not None
+        async with asyncio.timeout(_START_TIME):
+            return (await self._process.stdout.readline()).decode().rstrip("\n")
+
+    async def leave(self) -> None:
+        """End it as Ctrl-C does: it gives back what it has."""
+        self._process.terminate()
+        async with asyncio.timeout(_START_TIME):
+            await self._process.communicate()

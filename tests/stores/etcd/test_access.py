@@ -6,23 +6,19 @@ import asyncio
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from google.protobuf import descriptor_pool
 
-from redisson_py._stores.contract import Wish
 from redisson_py._stores.etcd import EtcdStore, messages
 from redisson_py._stores.etcd.url import Target, read_url
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
 from redisson_py.etcd import Etcd, Leader
-from tests.stores.etcd.client import LEASE, Client, Ringing, soon, wish
-from tests.stores.etcd.server import EtcdServer
+from tests.stores.bell import Bell
+from tests.stores.etcd.client import LEASE, Client, counted, soon
+from tests.stores.etcd.server import ESCAPED, EtcdServer, GuardedServer, add_users
 from tests.support.certificates import Certificates, make_certificates
-
-PASSWORD = "s3cret-pässword"
-ESCAPED = "s3cret-p%C3%A4ssword"
 
 
 @pytest.mark.parametrize(
@@ -79,13 +75,6 @@ def test_a_password_is_in_no_repr() -> None:
     assert "hidden" not in repr(read_url("etcd://user:hidden@one"))
 
 
-def test_tls_files_must_be_there(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="cannot be read: No such file"):
-        EtcdStore.from_url("etcds://one", ca=str(tmp_path / "none"))
-    with pytest.raises(ValueError, match="cert and key"):
-        EtcdStore.from_url("etcds://one", cert="x")
-
-
 def test_our_messages_are_in_no_shared_pool() -> None:
     # Two packages with etcd's messages in one pool cannot be imported together.
     with pytest.raises(KeyError):
@@ -106,17 +95,19 @@ def test_tls_files_must_be_of_use(certificates: Certificates, tmp_path: Path) ->
         str(each) for each in (certificates.authority, certificates.certificate, certificates.key)
     )
     (tmp_path / "text").write_text("no certificate")
-    locked = str(tmp_path / "locked")
+    text, locked = str(tmp_path / "text"), str(tmp_path / "locked")
     command = ["openssl", "pkey", "-in", key, "-aes128", "-passout", "pass:word", "-out", locked]
     subprocess.run(command, check=True, capture_output=True)
     other = make_certificates(tmp_path / "other", "IP:127.0.0.1")
-    for files in (
-        {"ca": str(tmp_path / "text")},
-        {"cert": str(tmp_path / "text"), "key": key},
-        {"cert": certificate, "key": str(other.key)},
-        {"cert": certificate, "key": locked},
+    for files, says in (
+        ({"ca": str(tmp_path / "none")}, "cannot be read: No such file"),
+        ({"cert": certificate}, "cert and key"),
+        ({"ca": text}, "not usable"),
+        ({"cert": text, "key": key}, "not usable"),
+        ({"cert": certificate, "key": str(other.key)}, "not usable"),
+        ({"cert": certificate, "key": locked}, "not usable"),
     ):
-        with pytest.raises(ValueError, match="not usable"):
+        with pytest.raises(ValueError, match=says):
             Client("etcds://one", LEASE, **{"ca": authority, **files})
 
 
@@ -126,25 +117,22 @@ async def test_tls(certificates: Certificates) -> None:
             await client.granted("a", "a:1")
         # The authorities of the system do not know ours.
         with pytest.raises(BackendError, match=r"TLS with etcd at .* failed") as caught:
-            await EtcdStore.from_url(server.url).start(Ringing(), soon())
+            await EtcdStore.from_url(server.url).start(Bell(), soon())
         assert not isinstance(caught.value, ConnectionLostError)
         plain = EtcdStore.from_url(server.url.replace("etcds", "etcd"))
         with pytest.raises(ConnectionLostError):
-            await plain.start(Ringing(), soon(0.5))
-
-
-def name_in_a_folder(certificates: Certificates) -> str:
-    """Return the name of an authority in a folder of OpenSSL."""
-    command = ["openssl", "x509", "-hash", "-noout", "-in", str(certificates.authority)]
-    done = subprocess.run(command, capture_output=True, check=True, text=True)
-    return f"{done.stdout.strip()}.0"
+            await plain.start(Bell(), soon(0.5))
 
 
 async def test_tls_with_the_authorities_of_the_system(
     certificates: Certificates, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder of them, as on Debian, and a file, as elsewhere."""
-    (tmp_path / name_in_a_folder(certificates)).write_bytes(certificates.authority.read_bytes())
+    command = ["openssl", "x509", "-hash", "-noout", "-in", str(certificates.authority)]
+    done = await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, check=True, text=True
+    )
+    (tmp_path / f"{done.stdout.strip()}.0").write_bytes(certificates.authority.read_bytes())
     (tmp_path / "0123abcd.0").symlink_to("missing")
     (tmp_path / "empty").mkdir()
     with EtcdServer(certificates) as server:
@@ -155,35 +143,10 @@ async def test_tls_with_the_authorities_of_the_system(
                 await client.granted("a", "a:1")
 
 
-@pytest.fixture(scope="module")
-def guarded() -> Iterator[EtcdServer]:
-    """A server with users: root, and one that may use locks whose names begin with `ours/`."""
-    with EtcdServer() as server:
-        server.ctl("user", "add", f"root:{PASSWORD}")
-        server.ctl("user", "grant-role", "root", "root")
-        server.ctl("user", "add", f"app:{PASSWORD}")
-        server.ctl("role", "add", "locks")
-        for prefix in ("ours/", "redisson_py/"):
-            server.ctl("role", "grant-permission", "locks", "--prefix=true", "readwrite", prefix)
-        server.ctl("user", "grant-role", "app", "locks")
-        server.ctl("user", "add", f"reader:{PASSWORD}")
-        server.ctl("role", "add", "looks")
-        server.ctl("role", "grant-permission", "looks", "--prefix=true", "read", "ours/")
-        server.ctl("user", "grant-role", "reader", "looks")
-        server.ctl("auth", "enable")
-        yield server
-
-
-@pytest.fixture
-def plain_url() -> Iterator[str]:
-    with EtcdServer() as server:
-        yield server.url
-
-
-async def test_a_user_has_what_its_role_has(guarded: EtcdServer) -> None:
-    async with Client(f"etcd://app:{ESCAPED}@{guarded.address}") as client:
+async def test_a_user_has_what_its_role_has(guarded: GuardedServer) -> None:
+    async with Client(guarded.url) as client:
         await client.granted("ours/a", "a:1")
-        async with Client(f"etcd://root:{ESCAPED}@{guarded.address}") as other:
+        async with Client(guarded.url_of("root")) as other:
             await other.ask("ours/a", "b:1", waits=True)
             await client.give_back("ours/a", "a:1")
             await other.bell.heard("ours/a")
@@ -192,10 +155,10 @@ async def test_a_user_has_what_its_role_has(guarded: EtcdServer) -> None:
         assert not isinstance(caught.value, ConnectionLostError)
 
 
-async def test_a_user_that_may_only_read_observes_elections(guarded: EtcdServer) -> None:
+async def test_a_user_that_may_only_read_observes_elections(guarded: GuardedServer) -> None:
     async with (
-        Etcd.from_url(f"etcd://app:{ESCAPED}@{guarded.address}") as one,
-        Etcd.from_url(f"etcd://reader:{ESCAPED}@{guarded.address}") as reader,
+        Etcd.from_url(guarded.url) as one,
+        Etcd.from_url(guarded.url_of("reader")) as reader,
     ):
         election = reader.get_election("ours/leader")
         states = election.observe()
@@ -212,18 +175,47 @@ async def test_a_user_that_may_only_read_observes_elections(guarded: EtcdServer)
             await anext(reader.get_election("theirs/leader").observe())
 
 
-async def test_an_old_token_is_replaced(guarded: EtcdServer) -> None:
-    async with Client(f"etcd://app:{ESCAPED}@{guarded.address}") as client:
+async def test_an_old_token_is_replaced(guarded: GuardedServer) -> None:
+    """As when there was no call for some minutes, or the member has started again."""
+    async with Client(guarded.url) as client, Client(guarded.url) as other:
         await client.granted("ours/b", "a:1")
         client.store._link._token = "not.a.token"
-        first = await client.granted("ours/c", "a:2")
-        assert client.store._link._token != "not.a.token"
-        assert first.token
-        async with Client(f"etcd://app:{ESCAPED}@{guarded.address}") as other:
-            other.store._link._token = "not.a.token"
-            await other.ask("ours/c", "b:1", waits=True)
-            await client.give_back("ours/c", "a:2")
-            await other.bell.heard("ours/c")
+        await client.granted("ours/c", "a:2")
+        # Nothing is uncertain after a refusal: so no undo is noted.
+        await client.give_back("ours/b", "a:1")
+        assert guarded.keys("redisson_py/") == []
+        other.store._link._token = "not.a.token"
+        await other.ask("ours/c", "b:1", waits=True)
+        await client.give_back("ours/c", "a:2")
+        await other.bell.heard("ours/c")
+
+
+async def test_one_of_all_that_need_a_token_asks_for_it(
+    guarded: GuardedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each time costs etcd a check of the password, which is slow on purpose."""
+    async with Client(guarded.url) as client:
+        await client.granted("ours/a", "a:0")
+        counts = counted(client, monkeypatch)
+        client.store._link._token = "not.a.token"
+        await asyncio.gather(
+            *(client.granted(f"ours/b{number}", f"a:{number}") for number in range(40))
+        )
+        assert counts[messages.AUTHENTICATE.path] == 1
+
+
+async def test_users_come_while_a_client_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    with EtcdServer() as server:
+        async with Client(f"etcd://app:{ESCAPED}@{server.address}") as client:
+            counts = counted(client, monkeypatch)
+            for number in range(3):
+                await client.granted(f"ours/a{number}", f"a:{number}")
+            # It knows that nobody wants a token.
+            assert counts[messages.AUTHENTICATE.path] == 0
+            await asyncio.to_thread(add_users, server)
+            await client.granted("ours/b", "a:4")
+            await client.granted("ours/c", "a:5")
+            assert counts[messages.AUTHENTICATE.path] == 1
 
 
 @pytest.mark.parametrize(
@@ -234,7 +226,7 @@ async def test_an_old_token_is_replaced(guarded: EtcdServer) -> None:
         ("", "requires a user name and a password"),
     ],
 )
-async def test_wrong_users_are_refused(guarded: EtcdServer, user: str, says: str) -> None:
+async def test_wrong_users_are_refused(guarded: GuardedServer, user: str, says: str) -> None:
     client = Client(f"etcd://{user}{guarded.address}")
     with pytest.raises(BackendError, match=says) as caught:
         async with client:
@@ -243,13 +235,7 @@ async def test_wrong_users_are_refused(guarded: EtcdServer, user: str, says: str
     assert "wrong" not in str(caught.value)
 
 
-async def test_a_server_without_users_takes_any() -> None:
-    with EtcdServer() as server:
-        async with Client(f"etcd://app:x@{server.address}") as client:
-            await client.granted("a", "a:1")
-
-
-async def test_the_next_endpoint_has_its_turn(guarded: EtcdServer) -> None:
+async def test_the_next_endpoint_has_its_turn(guarded: GuardedServer) -> None:
     with socket.socket() as unheard:
         unheard.bind(("127.0.0.1", 0))
         where = f"127.0.0.1:{unheard.getsockname()[1]}"
@@ -257,42 +243,18 @@ async def test_the_next_endpoint_has_its_turn(guarded: EtcdServer) -> None:
             await client.granted("ours/d", "a:1")
         nobody = EtcdStore.from_url(f"etcd://{where}")
         with pytest.raises(ConnectionLostError, match="in time") as caught:
-            await nobody.start(Ringing(), soon(0.3))
+            await nobody.start(Bell(), soon(0.3))
         assert not caught.value.maybe_held
         assert caught.value.__cause__ is not None
 
 
-async def test_a_refused_move_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    with EtcdServer() as server:
-        async with Client(server.url) as client:
-            await client.granted("x", "a:0")
-
-            async def refuse(*_: object) -> None:
-                raise BackendError("no space")
-
-            monkeypatch.setattr(client.store._sessions, "grant", refuse)
-            with pytest.raises(BackendError, match="no space"):
-                await client.store.ask(Wish("a", "a:1", 3.0, False, True), soon())
-            assert server.keys("a/") == []
-            await client.store.ask(wish("a", "a:2"), soon())
-
-
-async def test_a_server_that_is_no_etcd() -> None:
-    with socket.socket() as silent:
-        silent.bind(("127.0.0.1", 0))
-        silent.listen()
-        store = EtcdStore.from_url(f"etcd://127.0.0.1:{silent.getsockname()[1]}")
-        with pytest.raises(ConnectionLostError):
-            await store.start(Ringing(), soon(0.7))
-
-
 async def test_an_old_server_is_refused(
-    guarded: EtcdServer, monkeypatch: pytest.MonkeyPatch
+    guarded: GuardedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = EtcdStore.from_url(f"etcd://app:{ESCAPED}@{guarded.address}")
+    store = EtcdStore.from_url(guarded.url)
     monkeypatch.setattr("redisson_py._stores.etcd.store._OLDEST_VERSION", (99, 0))
     with pytest.raises(UnsupportedServerError, match="or newer is required"):
-        await store.start(Ringing(), soon())
+        await store.start(Bell(), soon())
 
 
 _FORKS = """
@@ -333,9 +295,9 @@ print(before, child(use()), asyncio.run(main()), child(use()))
 """
 
 
-def test_a_fork_after_a_client_was_used_is_told_that_grpc_is_lost(plain_url: str) -> None:
+def test_a_fork_after_a_client_was_used_is_told_that_grpc_is_lost(server: EtcdServer) -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", _FORKS, plain_url],
+        [sys.executable, "-W", "ignore", "-c", _FORKS, server.url],
         capture_output=True,
         text=True,
         timeout=90,

@@ -4,44 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from redisson_py import ConnectionLostError, LeaseLostError
 from redisson_py._stores.contract import Busy, Renewal
-from redisson_py.errors import BackendError
 from redisson_py.etcd import Election, Leader
 from redisson_py.testing import FaultProxy
 from tests.stores.backends import Backend, EtcdBackend
 from tests.stores.conftest import NewClient
-from tests.stores.election_support import election_of, leading
-from tests.stores.etcd.client import LEASE, Client, recorded, soon
+from tests.stores.election_support import Observer, election_of, leading
+from tests.stores.etcd.client import LEASE, Client, soon
 from tests.stores.etcd.server import EtcdServer
 from tests.stores.raw_proxy import RawProxy
 from tests.support.waiting import until_async
-
-_numbers = itertools.count(1)
-
-
-@pytest.fixture
-def server(backend: Backend) -> EtcdServer:
-    assert isinstance(backend.server, EtcdServer)
-    return backend.server
-
-
-@pytest.fixture
-def name() -> str:
-    return f"/failing/{next(_numbers)}"
-
-
-@pytest_asyncio.fixture
-async def proxy(backend: Backend) -> AsyncIterator[FaultProxy]:
-    async with FaultProxy("127.0.0.1", backend.server.port, raw=True) as started:
-        yield started
 
 
 async def nobody_leads(election: Election) -> None:
@@ -140,14 +117,17 @@ async def test_a_restart_of_the_server_elects_nobody_else(name: str) -> None:
         lease: dict[str, Any] = {"lease_time": 60}
         async with backend.client(**lease) as client, backend.client(**lease) as other:
             election, others = election_of(client, name), election_of(other, name)
-            async with election.campaign("one") as leadership, leading(others, "two") as elected:
-                await backend.kill()
-                await backend.restart()
-                await leadership.proclaim("still one")
-                assert await others.leader() == Leader(b"still one", leadership.token)
-                assert not elected.done()
-                await leadership.release()
-                assert (await elected).token > leadership.token
+            async with Observer(others) as observer, election.campaign("one") as leadership:
+                await observer.saw(None, "one")
+                async with leading(others, "two") as elected:
+                    await backend.kill()
+                    await backend.restart()
+                    await leadership.proclaim("still one")
+                    await observer.saw(None, "one", "still one")
+                    assert not elected.done()
+                    await leadership.release()
+                    assert (await elected).token > leadership.token
+                await observer.saw_last(None)
     finally:
         backend.close()
 
@@ -175,22 +155,7 @@ async def test_asking_twice_is_one_candidate(server: EtcdServer, one: Client, na
     ) == [None, one.session.until]
     assert await one.store.force_release(name, soon(), "election")
     assert server.keys(f"{name}/") == []
-
-
-@pytest.mark.parametrize("waits", [True, False])
-async def test_an_undo_refuses_its_question_if_it_comes_later(
-    server: EtcdServer, one: Client, name: str, monkeypatch: pytest.MonkeyPatch, waits: bool
-) -> None:
-    await one.granted(f"{name}x", "a:0")
-    calls = recorded(one, monkeypatch)
-    await one.granted(name, "a:1", kind="election", proposal=b"x", waits=waits)
-    ((method, question),) = calls
-    assert await one.give_back(name, "a:1", unsure=True) is True
-    late = await one.store._link.call(method, question, soon())
-    assert not late.reply.succeeded
-    assert server.keys(f"{name}/") == []
-    with pytest.raises(BackendError, match=f"gave '{name}' back"):
-        await one.ask(name, "a:1", kind="election", proposal=b"x")
+    assert await one.give_back(name, "a:2") is False
 
 
 async def test_a_leadership_under_a_lease_of_its_own(

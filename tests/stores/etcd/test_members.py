@@ -1,9 +1,8 @@
-"""The store on etcd with members that are of no use, users whose tokens end, and old leaders."""
+"""The store on etcd with members that are of no use, and old leaders."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,82 +15,17 @@ import pytest
 from redisson_py._stores.contract import Busy, Renewal
 from redisson_py._stores.etcd import EtcdStore, messages
 from redisson_py.errors import BackendError, ConnectionLostError
-from tests.stores.etcd.client import LEASE, Client, Ringing, eventually, soon
+from tests.stores.bell import Bell
+from tests.stores.etcd.client import LEASE, Client, counted, soon
 from tests.stores.etcd.server import EtcdServer
 from tests.support.certificates import Certificates, make_certificates
-
-PASSWORD = "secret"
+from tests.support.waiting import until
 
 
 @pytest.fixture
 def server() -> Iterator[EtcdServer]:
     with EtcdServer() as started:
         yield started
-
-
-def with_users(server: EtcdServer) -> None:
-    """Make root and app, which may do everything, and ask for their passwords from now on."""
-    for user in ("root", "app"):
-        server.ctl("user", "add", f"{user}:{PASSWORD}")
-        server.ctl("user", "grant-role", user, "root")
-    server.ctl("auth", "enable")
-
-
-def as_app(server: EtcdServer) -> str:
-    return f"etcd://app:{PASSWORD}@{server.address}"
-
-
-def counted(client: Client, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """Return how often a client asks what, from now on; each attempt counts."""
-    counts: Counter[str] = Counter()
-    ask = client.store._link._ask
-
-    async def count(connection: Any, method: Any, request: Any, end: float) -> Any:
-        counts[method.path] += 1
-        return await ask(connection, method, request, end)
-
-    monkeypatch.setattr(client.store._link, "_ask", count)
-    return counts
-
-
-async def test_one_of_all_that_need_a_token_asks_for_it(
-    server: EtcdServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each time costs etcd a check of the password, which is slow on purpose."""
-    with_users(server)
-    async with Client(as_app(server)) as client:
-        await client.granted("a", "a:0")
-        counts = counted(client, monkeypatch)
-        # As after some minutes without a call, or when the member has started again.
-        client.store._link._token = "not.a.token"
-        await asyncio.gather(*(client.granted(f"b{number}", f"a:{number}") for number in range(40)))
-        assert counts[messages.AUTHENTICATE.path] == 1
-
-
-async def test_a_refused_token_leaves_nothing_uncertain(server: EtcdServer) -> None:
-    with_users(server)
-    async with Client(as_app(server)) as client:
-        await client.granted("a", "a:0")
-        client.store._link._token = "not.a.token"
-        await client.granted("b", "a:1")
-        await client.give_back("b", "a:1")
-        found = server.ctl("--user", f"root:{PASSWORD}", "get", "redisson_py/", "--prefix")
-        assert found == ""
-
-
-async def test_users_come_while_a_client_is_there(
-    server: EtcdServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with Client(as_app(server)) as client:
-        counts = counted(client, monkeypatch)
-        for number in range(3):
-            await client.granted(f"a{number}", f"a:{number}")
-        # It knows that nobody wants a token.
-        assert counts[messages.AUTHENTICATE.path] == 0
-        await asyncio.to_thread(with_users, server)
-        await client.granted("b", "a:4")
-        await client.granted("c", "a:5")
-        assert counts[messages.AUTHENTICATE.path] == 1
 
 
 @pytest.fixture(scope="module")
@@ -120,7 +54,7 @@ async def test_a_member_with_a_bad_certificate_is_passed_over(
         # With none that is trusted there is nothing to wait for.
         nobody = EtcdStore.from_url(f"etcds://{other.address}", ca=str(good.authority))
         with pytest.raises(BackendError, match=r"TLS with etcd at .* failed") as caught:
-            await nobody.start(Ringing(), soon())
+            await nobody.start(Bell(), soon())
         assert not isinstance(caught.value, ConnectionLostError)
 
 
@@ -198,7 +132,7 @@ async def test_a_stream_is_opened_on_no_connection_that_has_failed(
 
         monkeypatch.setattr(link, "metadata", failing)
         assert await one.ask("a", "a:1", waits=True) == Busy(None)
-        await eventually(lambda: len(used) == 2 and one.store._watches._outgoing is not None)
+        await until(lambda: len(used) == 2 and one.store._watches._outgoing is not None)
         assert not used[1].retired
         await two.give_back("a", "b:1")
         await one.bell.heard("a")

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import itertools
 import random
-from collections.abc import AsyncIterator
 from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
-import pytest_asyncio
 
 from redisson_py._stores.contract import Busy, Granted, Kind, Renewal
 from redisson_py.errors import BackendError, ConnectionLostError
 from tests.stores.etcd.client import (
     LEASE,
     Client,
-    assert_no_sides,
+    assert_nothing_remembered,
     give_back,
     keys_in_order,
     lost_requests,
@@ -25,20 +22,6 @@ from tests.stores.etcd.client import (
     wish,
 )
 from tests.stores.etcd.server import EtcdServer
-
-_numbers = itertools.count(1)
-
-
-@pytest.fixture
-def name() -> str:
-    return f"name-{next(_numbers)}"
-
-
-@pytest_asyncio.fixture
-async def one(server: EtcdServer) -> AsyncIterator[Client]:
-    async with Client(server.url) as client:
-        yield client
-        assert_no_sides(client)
 
 
 @pytest.mark.parametrize("within", [None, "a:1"])
@@ -142,7 +125,7 @@ async def test_what_is_not_asked_is_not_remembered(
         monkeypatch.setattr(one.store._link, "call", AsyncMock(side_effect=error))
         with pytest.raises(BackendError):
             await one.ask(name, "a:1", kind="write", waits=True)
-        assert_no_sides(one)
+        assert_nothing_remembered(one)
     monkeypatch.undo()
 
 
@@ -157,7 +140,7 @@ async def test_the_end_of_a_session_ends_both_sides(
     await two.granted(name, "b:1", kind="write", waits=True)
     renewals = [Renewal(name, "a:1", write.token, LEASE), Renewal(name, "a:2", read.token, LEASE)]
     assert await one.renew(*renewals) == [None, None]
-    assert_no_sides(one)
+    assert_nothing_remembered(one)
     assert await one.ask(name, "a:3", kind="read", within="a:1") == Busy(None)
     for owner in ("a:1", "a:2"):
         assert await one.give_back(name, owner) is False

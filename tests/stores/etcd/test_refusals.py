@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -14,60 +14,31 @@ import pytest_asyncio
 from redisson_py._stores.contract import Kind
 from redisson_py._stores.etcd import messages
 from redisson_py.errors import BackendError, ConnectionLostError
-from tests.stores.etcd.client import Client, eventually, soon
-from tests.stores.etcd.server import EtcdServer, environment
+from tests.stores.etcd.client import Client, fails_to_give_back, soon
+from tests.stores.etcd.server import EtcdServer, GuardedServer, environment
+from tests.support.waiting import until
 
 #: Seconds: of a client whose session must live while `etcdctl` blocks the event loop, which pays a
 #: debt after a third of it; of one whose session is to end; and of one that is only held.
 LEASE, SHORT, LONG = 9.0, 3.0, 60.0
-PASSWORD = "secret"
 QUOTA = 2**21
 REFUSED = "permission denied"
 
 
-class Guarded(EtcdServer):
-    """A server with users, of which `app` may use three prefixes."""
-
-    def start(self) -> None:
-        super().start()
-        for user in ("root", "app"):
-            self.ctl("user", "add", f"{user}:{PASSWORD}")
-        self.ctl("user", "grant-role", "root", "root")
-        self.ctl("role", "add", "locks")
-        self.ctl("user", "grant-role", "app", "locks")
-        for prefix in ("ours/", "others/", "redisson_py/"):
-            self.allow(prefix)
-        self.ctl("auth", "enable")
-
-    @property
-    def url(self) -> str:
-        return f"etcd://app:{PASSWORD}@{self.address}"
-
-    def command(self, *args: str) -> list[str]:
-        return [*super().command(*args), "--user", f"root:{PASSWORD}"]
-
-    def allow(self, prefix: str) -> None:
-        self.ctl("role", "grant-permission", "locks", "--prefix=true", "readwrite", prefix)
-
-    def forbid(self, prefix: str) -> None:
-        self.ctl("role", "revoke-permission", "locks", "--prefix=true", prefix)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Guarded]:
-    with Guarded() as started:
-        yield started
+@pytest.fixture
+def server(guarded: GuardedServer) -> GuardedServer:
+    return guarded
 
 
 @pytest_asyncio.fixture
-async def client(server: Guarded) -> AsyncIterator[Client]:
+async def client(server: GuardedServer) -> AsyncIterator[Client]:
     async with Client(server.url, lease=LEASE) as started:
         yield started
         server.allow("ours/")
 
 
 @pytest_asyncio.fixture
-async def other(server: Guarded, client: Client) -> AsyncIterator[Client]:
+async def other(server: GuardedServer, client: Client) -> AsyncIterator[Client]:
     """A client for which the first one waits, and so renews its session."""
     async with Client(server.url, lease=LONG) as started:
         await started.granted("others/a", "b:1")
@@ -78,7 +49,7 @@ async def other(server: Guarded, client: Client) -> AsyncIterator[Client]:
 @pytest.mark.parametrize("unsure", [False, True])
 @pytest.mark.parametrize("kind", ["lock", "read", "write"])
 async def test_a_refused_release_is_done_later(
-    server: Guarded, client: Client, other: Client, unsure: bool, kind: Kind
+    server: GuardedServer, client: Client, other: Client, unsure: bool, kind: Kind
 ) -> None:
     await client.granted("ours/a", "a:1", kind=kind)
     session = client.session
@@ -87,50 +58,34 @@ async def test_a_refused_release_is_done_later(
         await client.give_back("ours/a", "a:1", unsure)
     assert not isinstance(caught.value, ConnectionLostError)
     server.allow("ours/")
-    await eventually(lambda: server.keys("ours/") == [])
+    await until(lambda: server.keys("ours/") == [])
     assert client.session is session
     await other.granted("ours/a", "b:2", kind=kind)
 
 
 async def test_one_refused_release_does_not_hold_up_others(
-    server: Guarded, client: Client, other: Client, monkeypatch: pytest.MonkeyPatch
+    server: GuardedServer, client: Client, other: Client
 ) -> None:
     await client.granted("ours/a", "a:1")
     await client.granted("others/b", "a:2")
     server.forbid("ours/")
     with pytest.raises(BackendError, match=REFUSED):
         await client.give_back("ours/a", "a:1")
-    call = client.store._link.call
-
-    async def lose(*_: Any) -> None:
-        raise ConnectionLostError("lost", maybe_held=False)
-
-    monkeypatch.setattr(client.store._link, "call", lose)
-    with pytest.raises(ConnectionLostError):
-        await client.give_back("others/b", "a:2")
-    monkeypatch.setattr(client.store._link, "call", call)
+    await fails_to_give_back(client, ("others/b", "a:2"))
     session = client.session
-    await eventually(lambda: server.keys("others/b/") == [])
+    await until(lambda: server.keys("others/b/") == [])
     assert client.session is session
     assert len(server.keys("ours/")) == 1
 
 
 async def test_a_refused_renewal_does_not_hold_up_releases(
-    server: Guarded, client: Client, other: Client, monkeypatch: pytest.MonkeyPatch
+    server: GuardedServer, client: Client, other: Client
 ) -> None:
     """From 3.7 on, one key whose name may not be used any more is enough for that."""
     await client.granted("others/b", "a:2")
+    await fails_to_give_back(client, ("others/b", "a:2"))
     server.forbid("redisson_py/")
     try:
-        call = client.store._link.call
-
-        async def lose(*_: Any) -> None:
-            raise ConnectionLostError("lost", maybe_held=False)
-
-        monkeypatch.setattr(client.store._link, "call", lose)
-        with pytest.raises(ConnectionLostError):
-            await client.give_back("others/b", "a:2")
-        monkeypatch.setattr(client.store._link, "call", call)
         with pytest.raises(BackendError, match=REFUSED):
             await client.store._holds.tend(soon())
         assert server.keys("others/b/") == []
@@ -138,20 +93,20 @@ async def test_a_refused_renewal_does_not_hold_up_releases(
         server.allow("redisson_py/")
 
 
-async def test_no_session_is_renewed_for_what_is_refused(server: Guarded) -> None:
+async def test_no_session_is_renewed_for_what_is_refused(server: GuardedServer) -> None:
     async with Client(server.url, lease=SHORT) as client:
         await client.granted("ours/a", "a:1")
         server.forbid("ours/")
         try:
             with pytest.raises(BackendError, match=REFUSED):
                 await client.give_back("ours/a", "a:1")
-            await eventually(lambda: server.keys("ours/") == [])
+            await until(lambda: server.keys("ours/") == [])
         finally:
             server.allow("ours/")
 
 
 async def test_a_question_refused_after_its_put_leaves_nothing(
-    server: Guarded, client: Client, other: Client, monkeypatch: pytest.MonkeyPatch
+    server: GuardedServer, client: Client, other: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # A name inside the other: so a second call finds out that nobody is before it.
     await other.granted("ours/a/inside", "b:2")
@@ -170,7 +125,7 @@ async def test_a_question_refused_after_its_put_leaves_nothing(
     assert len(server.keys("ours/a/")) == 2
     session = client.session
     server.allow("ours/")
-    await eventually(lambda: len(server.keys("ours/a/")) == 1)
+    await until(lambda: len(server.keys("ours/a/")) == 1)
     assert client.session is session
 
 
@@ -190,24 +145,17 @@ async def test_a_full_server_is_given_back_what_it_refused() -> None:
                 await client.give_back("ours/a", "a:1", unsure=True)
             assert len(server.keys("ours/")) == 1
             await asyncio.to_thread(make_room, server)
-            await eventually(lambda: server.keys("ours/") == [])
+            await until(lambda: server.keys("ours/") == [])
             assert client.session is session
 
 
 async def test_a_debt_outlives_the_session_with_its_own_lease(
-    server: Guarded, client: Client, monkeypatch: pytest.MonkeyPatch
+    server: GuardedServer, client: Client
 ) -> None:
     await client.granted("ours/a", "a:1", lease=600, renewed=False)
-
-    async def lose(*_: Any) -> None:
-        raise ConnectionLostError("lost", maybe_held=True)
-
-    monkeypatch.setattr(client.store._link, "call", lose)
-    with pytest.raises(ConnectionLostError):
-        await client.give_back("ours/a", "a:1")
-    monkeypatch.undo()
+    await fails_to_give_back(client, ("ours/a", "a:1"))
     await client.store._sessions.end(client.session, soon())
-    await eventually(lambda: server.keys("ours/") == [])
+    await until(lambda: server.keys("ours/") == [])
 
 
 def fill(server: EtcdServer) -> None:

@@ -10,13 +10,11 @@ import pytest
 
 from redisson_py._stores.contract import Busy, Renewal
 from redisson_py._stores.etcd import messages
-from redisson_py._stores.etcd.link import _FailedError
 from redisson_py._time import now
-from redisson_py.errors import ConnectionLostError
-from tests.stores.etcd.client import Client, eventually, soon
+from tests.stores.etcd.client import Client, fails_to_give_back, soon
 from tests.stores.etcd.server import EtcdServer
 from tests.stores.etcd.test_traps import moves
-from tests.stores.traces import Loops
+from tests.support.waiting import until
 
 LEASE = 3.0
 
@@ -69,33 +67,6 @@ async def test_a_session_ends_while_a_hold_is_moved_out_of_it(
         assert server.keys("a/") == []
 
 
-def test_a_store_starts_in_another_loop_when_etcd_comes_back(
-    server: EtcdServer, loops: Loops, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    client = Client(server.url)
-
-    async def begin() -> None:
-        await client.store.start(client.bell, soon())
-        await client.granted("loops", "a:1")
-        await asyncio.sleep(0)
-
-    async def go_on() -> None:
-        ask = client.store._link._ask
-
-        async def fail(*arguments: Any) -> Any:
-            monkeypatch.setattr(client.store._link, "_ask", ask)
-            raise _FailedError
-
-        monkeypatch.setattr(client.store._link, "_ask", fail)
-        await client.store.start(client.bell, soon())
-        await client.store.ping(soon())
-        await client.store.stop()
-
-    loops.run_and_close(begin())
-    client.store.leave_behind()
-    loops.run_and_close(go_on())
-
-
 async def test_a_driver_that_fails_does_not_end_the_care_of_a_session(
     server: EtcdServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -112,8 +83,8 @@ async def test_a_driver_that_fails_does_not_end_the_care_of_a_session(
 
         monkeypatch.setattr(client.store._link, "_ask", fail)
         await asyncio.wait_for(failed.wait(), LEASE)
-        until = client.session.until
-        await eventually(lambda: client.session.until > until)
+        before = client.session.until
+        await until(lambda: client.session.until > before)
         (told,) = (each for each in caplog.records if each.levelno >= logging.ERROR)
         assert "etcd" in told.message
 
@@ -164,19 +135,6 @@ async def test_what_nobody_asks_for_again_is_not_kept_for_ever(
         await holds.tend(soon())
         assert holds._given == dict.fromkeys(waiters[-2:], True)
         assert await client.give_back(*waiters[-1]) is True
-
-
-async def fails_to_give_back(client: Client, *waiters: tuple[str, str]) -> None:
-    """Try to give back while there is no connection."""
-
-    async def fail(*_: Any) -> None:
-        raise ConnectionLostError("no connection", maybe_held=False)
-
-    with pytest.MonkeyPatch.context() as failing:
-        failing.setattr(client.store._link, "call", fail)
-        for name, owner in waiters:
-            with pytest.raises(ConnectionLostError):
-                await client.give_back(name, owner)
 
 
 async def test_undos_are_not_noted_for_as_long_as_a_client_lives(

@@ -2,51 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import itertools
 from typing import Any
 from unittest.mock import AsyncMock
 
 import pytest
 
-from redisson_py._stores.contract import Busy, Granted, Renewal
+from redisson_py._stores.contract import Busy, Kind, Renewal
 from redisson_py._stores.etcd import messages
 from redisson_py._stores.etcd.link import LeaseEndedError
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError
-from tests.stores.etcd.client import LEASE, Client, eventually, lost_requests, recorded, soon
+from tests.stores.etcd.client import LEASE, Client, lost_requests, recorded, soon
 from tests.stores.etcd.server import EtcdServer
-
-_numbers = itertools.count(1)
-
-
-@pytest.fixture
-def name() -> str:
-    return f"name-{next(_numbers)}"
+from tests.support.waiting import until
 
 
-async def test_a_grant_counts_from_the_last_renewal(
-    one: Client, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await one.granted(name, "a:1")
-    until = one.session.until
-    calls = recorded(one, monkeypatch)
-    assert (await one.granted(f"{name}b", "a:2")).until == until
-    assert [method for method, _ in calls] == [messages.TXN]
-
-
-async def test_no_grant_on_a_session_that_is_nearly_over(
+async def test_a_grant_counts_from_the_last_renewal_unless_that_is_long_ago(
     one: Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await one.granted(name, "a:1")
     session = one.session
-    session.until = now() + 0.3 * session.seconds
     calls = recorded(one, monkeypatch)
+    assert (await one.granted(f"{name}b", "a:2")).until == session.until
+    session.until = now() + 0.3 * session.seconds
     before = now()
-    granted = await one.granted(f"{name}b", "a:2")
+    granted = await one.granted(f"{name}c", "a:3")
     renewal = [messages.LEASE_RENEW, messages.RANGE]
-    assert [method for method, _ in calls] == [*renewal, messages.TXN]
+    assert [method for method, _ in calls] == [messages.TXN, *renewal, messages.TXN]
     assert granted.until == one.session.until >= before + LEASE
     assert one.session is session
 
@@ -79,19 +61,6 @@ async def test_a_session_over_by_our_clock_comes_back_no_more(
     assert server.keys(f"{name}/") == []
     assert await one.renew(Renewal(name, "a:1", first.token, LEASE)) == [None]
     await two.granted(name, "b:1")
-
-
-async def test_a_dead_session_holds_nothing(
-    server: EtcdServer, one: Client, two: Client, name: str
-) -> None:
-    first = await one.granted(name, "a:1")
-    rings = one.bell.all
-    server.ctl("lease", "revoke", f"{one.session.number:x}")
-    await two.granted(name, "b:1")
-    assert await one.renew(Renewal(name, "a:1", first.token, LEASE)) == [None]
-    assert one.bell.all == rings + 1
-    assert await one.give_back(name, "a:1") is False
-    assert await one.ask(name, "a:2") == Busy(None)
 
 
 async def test_a_waiter_with_a_dead_session_is_not_granted(
@@ -130,6 +99,7 @@ async def test_a_late_release_leaves_a_newer_hold_alone(
     assert await one.renew(Renewal(name, "a:2", second.token, 0)) == [one.session.until]
 
 
+@pytest.mark.parametrize("kind", ["lock", "election"])
 @pytest.mark.parametrize("waits", [True, False])
 @pytest.mark.parametrize("unsure", [True, False])
 async def test_an_undo_refuses_its_question_if_it_comes_later(
@@ -139,10 +109,12 @@ async def test_an_undo_refuses_its_question_if_it_comes_later(
     monkeypatch: pytest.MonkeyPatch,
     waits: bool,
     unsure: bool,
+    kind: Kind,
 ) -> None:
+    asked: dict[str, Any] = {"kind": kind, "proposal": b"x" if kind == "election" else None}
     await one.granted(f"{name}x", "a:0")
     calls = recorded(one, monkeypatch)
-    await one.granted(name, "a:1", waits=waits)
+    await one.granted(name, "a:1", waits=waits, **asked)
     ((method, question),) = calls
     assert await one.give_back(name, "a:1", unsure=unsure) is True
     assert await one.give_back(name, "a:1", unsure=unsure) is False
@@ -152,7 +124,7 @@ async def test_an_undo_refuses_its_question_if_it_comes_later(
     assert len(server.keys(f"{name}/")) == (0 if unsure else 1)
     if unsure:
         with pytest.raises(BackendError, match=r"gave .* back and cannot ask again"):
-            await one.ask(name, "a:1", waits=True)
+            await one.ask(name, "a:1", waits=True, **asked)
         # Others are not concerned, and the note goes with the session.
         await one.granted(name, "a:2")
         assert server.keys("redisson_py/") == ["redisson_py/undone/a:1"]
@@ -196,16 +168,6 @@ async def test_a_release_that_was_sent_twice_tells_no_loss(
     monkeypatch.undo()
     lost_requests(one, monkeypatch, carried_out=True)
     assert await one.give_back(name, "a:1") is None
-
-
-async def test_an_undo_before_its_question_refuses_it(
-    server: EtcdServer, one: Client, name: str
-) -> None:
-    await one.granted(f"{name}x", "a:0")
-    assert await one.give_back(name, "a:1", unsure=True) is False
-    with pytest.raises(BackendError, match=r"gave .* back and cannot ask again"):
-        await one.ask(name, "a:1")
-    assert server.keys(f"{name}/") == []
 
 
 async def test_a_question_of_a_dead_session_is_refused(
@@ -290,6 +252,18 @@ async def test_a_move_without_an_answer_is_done_again(
     await two.granted(name, "b:1")
 
 
+async def test_a_refused_move_leaves_nothing(
+    server: EtcdServer, one: Client, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await one.granted(f"{name}x", "a:0")
+    refusal = AsyncMock(side_effect=BackendError("no space"))
+    monkeypatch.setattr(one.store._sessions, "grant", refusal)
+    with pytest.raises(BackendError, match="no space"):
+        await one.granted(name, "a:1", lease=3.0, renewed=False)
+    assert server.keys(f"{name}/") == []
+    await one.granted(name, "a:2")
+
+
 async def test_a_session_that_may_have_been_ended_is_not_used(
     server: EtcdServer, one: Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -321,29 +295,10 @@ async def test_the_session_of_a_waiter_is_renewed(
     await one.granted(name, "a:1")
     async with Client(server.url, lease=2) as two:
         assert await two.ask(name, "b:1", waits=True) == Busy(None)
-        until = two.session.until
+        before = two.session.until
         calls = recorded(two, monkeypatch)
-        await eventually(lambda: two.session.until > until)
+        await until(lambda: two.session.until > before)
         assert [method for method, _ in calls] == [messages.LEASE_RENEW, messages.RANGE]
-
-
-async def test_a_cancelled_question_is_undone(one: Client, name: str) -> None:
-    """A question is cancelled after each number of steps of the loop that it may take."""
-    await one.granted(f"{name}x", "a:0")
-    completed = steps = 0
-    while completed < 3:
-        steps += 1
-        owner = f"a:{steps}"
-        task = asyncio.create_task(one.ask(name, owner, waits=True))
-        for _ in range(steps):
-            await asyncio.sleep(0)
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            assert isinstance(await task, Granted)
-            completed += 1
-        await one.give_back(name, owner, unsure=True)
-    assert steps > 5
-    assert (await one.store.look(name, soon())).holder is None
 
 
 def moves(request: Any) -> bool:

@@ -10,11 +10,8 @@ import pytest_asyncio
 from redisson_py._stores.mysql import MySQLStore
 from redisson_py.testing import FaultProxy
 from tests.fixtures.redis_server import unavailable
-from tests.stores.mysql.scene import (
-    CountingBell,
-    proxied,
-    started,
-)
+from tests.stores.databases import Bell
+from tests.stores.mysql.scene import started
 from tests.stores.mysql.server import MariaDB, MariaDBNotFoundError, running_mariadb
 
 
@@ -36,19 +33,17 @@ async def store(server: MariaDB) -> AsyncIterator[MySQLStore]:
 
 @pytest_asyncio.fixture
 async def proxy(server: MariaDB) -> AsyncIterator[FaultProxy]:
-    async with proxied(server) as one:
+    async with FaultProxy("127.0.0.1", server.port, raw=True) as one:
         yield one
 
 
 @pytest_asyncio.fixture
-async def bell() -> CountingBell:
-    return CountingBell()
+async def bell() -> Bell:
+    return Bell()
 
 
 @pytest_asyncio.fixture
-async def victim(
-    server: MariaDB, proxy: FaultProxy, bell: CountingBell
-) -> AsyncIterator[MySQLStore]:
+async def victim(server: MariaDB, proxy: FaultProxy, bell: Bell) -> AsyncIterator[MySQLStore]:
     """A store behind the proxy, with a connection."""
     async with started(server.url(port=proxy.port), bell) as one:
         yield one

@@ -9,7 +9,8 @@ import pytest
 from redisson_py._stores.contract import Renewal
 from redisson_py._stores.mysql import MySQLStore, sql
 from redisson_py.errors import BackendError, ConnectionLostError
-from tests.stores.mysql.scene import granted, holder, new_name, owner, soon, started, wish
+from tests.stores.databases import granted, holder, new_name, owner, soon, wish
+from tests.stores.mysql.scene import started
 from tests.stores.mysql.server import MariaDB
 
 #: Bytes of a query, with its command, that the server does not take any more.

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from redisson_py._stores.mysql import queue, sql
+from tests.stores.databases import new_name, owner
 from tests.stores.mysql import older
-from tests.stores.mysql.scene import new_name, owner, started
+from tests.stores.mysql.scene import started
 from tests.stores.mysql.server import MariaDB
 
 

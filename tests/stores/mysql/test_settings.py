@@ -11,26 +11,17 @@ from pathlib import Path
 
 import pytest
 
-from redisson_py._stores.contract import Granted, Renewal
+from redisson_py._stores.contract import Renewal
 from redisson_py._stores.mysql import MySQLStore, schema_sql, sql
 from redisson_py._stores.mysql.address import read_url
 from redisson_py.errors import BackendError, ConnectionLostError
 from tests.fixtures.redis_server import unavailable
-from tests.stores.mysql.scene import (
-    CountingBell,
-    busy,
-    eventually,
-    granted,
-    holder,
-    new_name,
-    owner,
-    soon,
-    started,
-    wish,
-)
+from tests.stores.databases import Bell, busy, granted, holder, new_name, owner, soon
+from tests.stores.mysql.scene import started
 from tests.stores.mysql.server import DATABASE, PASSWORD, POOR_USER, MariaDB, MariaDBNotFoundError
 from tests.stores.mysql.server import running_mariadb as running
 from tests.support.certificates import Certificates, make_certificates
+from tests.support.waiting import until_async
 
 _IN_SCHEMA = (
     f"FROM information_schema.tables WHERE table_schema = '{DATABASE}'"
@@ -100,7 +91,7 @@ async def test_a_setting_of_the_server_changes_nothing(
             async def is_free() -> bool:
                 return await holder(store, name) is None
 
-            await eventually(is_free)
+            await until_async(is_free)
             # Nothing is left uncommitted, so nothing is locked either.
             ((transactions,),) = await server.sql(
                 "SELECT COUNT(*) FROM information_schema.innodb_trx"
@@ -144,44 +135,6 @@ async def test_one_that_may_not_make_the_table_is_told_the_sql(server: MariaDB) 
         assert await store.give_back(name, who, True, soon())
 
 
-async def test_the_table_is_made_once_and_says_what_it_is_for(server: MariaDB) -> None:
-    await server.sql(f"DROP TABLE IF EXISTS {sql.TABLE}")
-    stores = [MySQLStore.from_url(server.url()) for _ in range(8)]
-    await asyncio.gather(*(store.start(CountingBell(), soon()) for store in stores))
-    await asyncio.gather(*(store.stop() for store in stores))
-    ((comment,),) = await server.sql(f"SELECT table_comment {_IN_SCHEMA}")
-    assert "redisson_py" in comment
-
-
-async def test_a_table_that_was_dropped_is_a_refusal(server: MariaDB) -> None:
-    async with started(server.url()) as store:
-        await server.sql(f"DROP TABLE {sql.TABLE}")
-        with pytest.raises(BackendError, match="1146") as caught:
-            await granted(store, new_name(), owner())
-        assert not isinstance(caught.value, ConnectionLostError)
-
-
-async def test_a_read_only_server_is_named_at_the_deadline(server: MariaDB) -> None:
-    async with started(server.url()) as store:
-        async with server.settings(read_only="1"):
-            with pytest.raises(ConnectionLostError, match=r"refused until.*read-only") as caught:
-                await store.ask(wish(new_name(), owner()), soon(2))
-            assert not caught.value.maybe_held
-
-
-async def test_a_failover_within_the_deadline_is_waited_for(server: MariaDB) -> None:
-    bell = CountingBell()
-    async with started(server.url(), bell) as store:
-        async with server.settings(read_only="1"):
-            task = asyncio.create_task(store.ask(wish(new_name(), owner()), soon(60)))
-
-            async def was_refused() -> bool:
-                return bell.all_rung > 0  # it has connected again
-
-            await eventually(was_refused)
-        assert isinstance(await task, Granted)
-
-
 async def test_too_many_connections_are_waited_for(server: MariaDB) -> None:
     store = MySQLStore.from_url(server.url())
     async with server.settings(max_connections="10"), AsyncExitStack() as stack:
@@ -189,9 +142,9 @@ async def test_too_many_connections_are_waited_for(server: MariaDB) -> None:
         for _ in range(9):
             await stack.enter_async_context(started(server.url()))
         with pytest.raises(ConnectionLostError, match="1040") as caught:
-            await store.start(CountingBell(), soon(2))
+            await store.start(Bell(), soon(2))
         assert not caught.value.maybe_held
-        task = asyncio.create_task(store.start(CountingBell(), soon(60)))
+        task = asyncio.create_task(store.start(Bell(), soon(60)))
         await stack.aclose()
         await task
         await store.stop()
@@ -204,7 +157,7 @@ async def test_a_limit_of_the_user_is_waited_for(server: MariaDB) -> None:
         async with started(server.url()) as store:
             await asyncio.gather(*(granted(store, new_name(), owner()) for _ in range(5)))
             with pytest.raises(ConnectionLostError, match="max_user_connections") as caught:
-                await MySQLStore.from_url(server.url()).start(CountingBell(), soon(2))
+                await MySQLStore.from_url(server.url()).start(Bell(), soon(2))
             assert not caught.value.maybe_held
             assert "app" not in str(caught.value)
     finally:
@@ -214,7 +167,7 @@ async def test_a_limit_of_the_user_is_waited_for(server: MariaDB) -> None:
 async def test_a_refused_init_connect_does_not_name_the_user(server: MariaDB) -> None:
     async with server.settings(init_connect="'SET NAMES utf16'"):
         with pytest.raises(ConnectionLostError, match="init_connect command failed") as caught:
-            await MySQLStore.from_url(server.url()).start(CountingBell(), soon(2))
+            await MySQLStore.from_url(server.url()).start(Bell(), soon(2))
     assert "app" not in str(caught.value)
 
 
@@ -230,20 +183,12 @@ async def test_a_refused_login_tells_no_secret(
         url = f"mysql://{user}:{password}@127.0.0.1:{server.port}/{database}"
     store = MySQLStore.from_url(url)
     with pytest.raises(BackendError) as caught:
-        await store.start(CountingBell(), soon())
+        await store.start(Bell(), soon())
     assert not isinstance(caught.value, ConnectionLostError)
     for text in (str(caught.value), repr(store)):
         assert "secret" not in text
         assert PASSWORD not in text
         assert user not in text.replace("MySQLStore", "")
-
-
-async def test_nobody_listening_is_no_answer() -> None:
-    store = MySQLStore.from_url("mysql://app:secret@127.0.0.1:1/locks")
-    with pytest.raises(ConnectionLostError) as caught:
-        await store.start(CountingBell(), soon(0.2))
-    assert not caught.value.maybe_held
-    assert "secret" not in str(caught.value)
 
 
 async def test_tls_checks_the_certificate(

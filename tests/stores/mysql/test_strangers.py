@@ -14,7 +14,8 @@ import pytest
 from redisson_py._stores.contract import Renewal
 from redisson_py._stores.mysql import MySQLStore, sql
 from redisson_py.errors import BackendError
-from tests.stores.mysql.scene import CountingBell, granted, owner, soon, started, wish
+from tests.stores.databases import Bell, granted, owner, soon, wish
+from tests.stores.mysql.scene import started
 from tests.stores.mysql.server import DATABASE, PASSWORD, MariaDB
 
 _TRAP = """
@@ -91,7 +92,7 @@ async def test_a_view_in_the_place_of_the_table_is_refused(server: MariaDB) -> N
     try:
         store = MySQLStore.from_url(server.url())
         with pytest.raises(BackendError, match="is a view, not a table"):
-            await store.start(CountingBell(), soon())
+            await store.start(Bell(), soon())
         assert await server.sql("SELECT * FROM caught") == ()
         # As an administrator, who has all rights.
         assert await server.sql(f"SELECT 1 FROM {sql.TABLE}", "SELECT who FROM caught")

@@ -5,78 +5,23 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 
 import pytest
-import pytest_asyncio
 
-from redisson_py._stores.contract import Granted
+from redisson_py._stores.contract import Granted, Renewal
 from redisson_py._stores.postgres import PostgresStore, listening, queue, sql
 from redisson_py._stores.postgres.listening import channel_of
 from redisson_py._stores.postgres.store import LOCKED
-from redisson_py._time import now
-from redisson_py.errors import BackendError, ConnectionLostError
-from redisson_py.testing import FaultProxy
-from tests.stores.postgres.scene import (
-    Bell,
-    busy,
-    connected,
-    granted,
-    id_of,
-    renewal,
-    row_of,
-    soon,
-    started,
-    until,
-    until_blocked,
-    wish,
-)
-from tests.stores.postgres.server import HOST, PostgresServer
+from redisson_py.errors import BackendError, ConnectionLostError, ReleaseFailedError
+from redisson_py.postgres import Postgres
+from tests.stores.databases import Bell, busy, granted, soon, wish
+from tests.stores.postgres.scene import connected, id_of, row_of, started, until_blocked
+from tests.stores.postgres.server import PostgresServer
+from tests.support.waiting import until, until_async
 
 #: Seconds of a call that is meant to fail.
 SHORT = 0.3
-
-
-@pytest_asyncio.fixture
-async def proxy(server: PostgresServer) -> AsyncIterator[FaultProxy]:
-    async with FaultProxy(HOST, server.port) as each:
-        yield each
-
-
-async def test_silence_ends_with_the_deadline(server: PostgresServer, proxy: FaultProxy) -> None:
-    url = server.url_of("postgres", port=proxy.port)
-    async with started(url) as store:
-        await granted(store, "silence", "a:01")
-        proxy.black_hole()
-        deadline = soon(SHORT)
-        with pytest.raises(ConnectionLostError) as caught:
-            await store.ask(wish("silence", "b:01"), deadline)
-        assert caught.value.maybe_held
-        assert deadline - 0.01 <= now()
-        # There is no connection any more, so nothing is sent.
-        with pytest.raises(ConnectionLostError) as caught:
-            await store.ask(wish("silence", "b:02"), soon(SHORT))
-        assert not caught.value.maybe_held
-        proxy.pass_through()
-        assert await store.give_back("silence", "a:01", False, soon())
-
-
-async def test_a_silent_connection_is_replaced_in_time(
-    server: PostgresServer, proxy: FaultProxy
-) -> None:
-    """A firewall forgot the connection: another one gets through, within one call."""
-    bell = Bell()
-    url = server.url_of("postgres", port=proxy.port)
-    async with started(url, bell, connections=1) as store:
-        await store.ping(soon())
-        proxy.black_hole()
-        asking = asyncio.create_task(store.ask(wish("replaced", "a:01"), soon(4)))
-        # It gives the first connection up before the call ends.
-        await until(lambda: _is(proxy.accepted == 2))
-        proxy.pass_through()
-        assert isinstance(await asking, Granted)
-        await bell.wait()
-        assert bell.all == 1
 
 
 async def test_a_silent_listener_is_replaced(
@@ -101,76 +46,12 @@ async def test_a_silent_listener_is_replaced(
                 await store.ping(soon(SHORT))
             await store.ping(soon())
             # Once because of each of the two.
-            await until(lambda: _is(bell.all == 2))
+            await until(lambda: bell.all == 2)
             assert await store.give_back("deaf", "a:01", False, soon())
-            await until(lambda: _is(bell.names == ["deaf"]))
+            await until(lambda: bell.names == ["deaf"])
         finally:
             for row in backends:
                 os.kill(row["pid"], signal.SIGCONT)
-
-
-async def test_a_lost_grant_is_asked_for_again(server: PostgresServer, proxy: FaultProxy) -> None:
-    url = server.url_of("postgres", port=proxy.port)
-    async with started(url, connections=1) as store, connected(server.url) as raw:
-
-        async def executed() -> bool:
-            return bool((await row_of(raw, "lost grant"))["owner"] == "a:01")
-
-        # The first time, a statement is prepared before it is executed.
-        await granted(store, "lost grant", "b:01")
-        assert await store.give_back("lost grant", "b:01", False, soon())
-        proxy.black_hole("down")
-        asking = asyncio.create_task(store.ask(wish("lost grant", "a:01"), soon()))
-        await until(executed)
-        before = (await row_of(raw, "lost grant"))["token"]
-        proxy.cut()
-        proxy.pass_through()
-        answer = await asking
-        assert isinstance(answer, Granted)
-        assert answer.token == before
-        # The first copy might come late, so what gives back makes it be refused.
-        assert await store.give_back("lost grant", "a:01", False, soon())
-        with pytest.raises(BackendError, match="cannot ask again"):
-            await store.ask(wish("lost grant", "a:01"), soon())
-
-
-async def test_a_release_whose_answer_is_lost_is_a_release(
-    server: PostgresServer, proxy: FaultProxy
-) -> None:
-    url = server.url_of("postgres", port=proxy.port)
-    async with started(url, connections=1) as store, connected(server.url) as raw:
-        await granted(store, "lost release", "a:01")
-        assert await store.give_back("lost release", "a:01", False, soon())
-        await granted(store, "lost release", "a:02")
-        proxy.black_hole("down")
-        giving = asyncio.create_task(store.give_back("lost release", "a:02", False, soon()))
-        await until(lambda: _freed(raw, "lost release"))
-        proxy.cut()
-        proxy.pass_through()
-        assert await giving
-
-
-async def test_a_release_without_an_answer_may_be_forgotten(
-    server: PostgresServer, proxy: FaultProxy
-) -> None:
-    """Another owner has held it since: nothing tells what the first copy of the release did."""
-    url, name = server.url_of("postgres", port=proxy.port), "forgotten release"
-    async with (
-        started(url, connections=1) as store,
-        started(server.url) as other,
-        connected(server.url) as raw,
-    ):
-        await granted(store, name, "a:01")
-        assert await store.give_back(name, "a:01", False, soon())
-        await granted(store, name, "a:02")
-        proxy.black_hole("down")
-        giving = asyncio.create_task(store.give_back(name, "a:02", False, soon()))
-        await until(lambda: _freed(raw, name))
-        await granted(other, name, "b:01")
-        assert await other.give_back(name, "b:01", False, soon())
-        proxy.cut()
-        proxy.pass_through()
-        assert await giving is None
 
 
 async def test_a_refused_owner_stays_refused_and_no_other(server: PostgresServer) -> None:
@@ -230,7 +111,7 @@ async def test_a_grant_that_commits_late_is_taken_back(server: PostgresServer, k
         await until_blocked(look)
         await transaction.commit()
         await giving
-        await until(lambda: _is(rang.is_set()))
+        await until(lambda: rang.is_set())
         await granted(store, name, "b:02")
 
 
@@ -266,117 +147,124 @@ async def test_a_request_older_than_the_tombstone_is_refused(
         assert (await store.look(name, soon())).holder is None
 
 
-async def test_a_stopped_server_carries_nothing_out_late(server: PostgresServer) -> None:
-    async with started(server.url) as store:
-        await granted(store, "stopped", "b:01")
-        assert await store.give_back("stopped", "b:01", False, soon())
-        server.pause()
-        try:
-            with pytest.raises(ConnectionLostError) as caught:
-                await store.ask(wish("stopped", "a:01"), soon(SHORT))
-        finally:
-            server.resume()
-        # The request lies in the server's socket, and is executed when the server goes on.
-        assert caught.value.maybe_held
-        await store.give_back("stopped", "a:01", True, soon())
-        with pytest.raises(BackendError, match="cannot ask again"):
-            await store.ask(wish("stopped", "a:01"), soon())
-        await granted(store, "stopped", "b:02")
+_OF_ROLE = "FROM pg_stat_activity WHERE usename = 'few'"
 
 
-async def test_a_cancelled_call_leaves_nothing_behind(server: PostgresServer) -> None:
-    async with started(server.url, connections=1) as store:
-        await granted(store, "cancelled", "a:01")
-        await busy(store, "cancelled", "b:01", waits=True)
-        server.pause()
-        try:
-            calls = [
-                asyncio.create_task(store.ask(wish("cancelled", "b:01", waits=True), soon())),
-                asyncio.create_task(store.give_back("cancelled", "c:01", False, soon())),
-                asyncio.create_task(store.ping(soon())),
-            ]
-            await asyncio.sleep(0)
-            for call in calls:
-                call.cancel()
-            assert all(
-                isinstance(each, asyncio.CancelledError)
-                for each in await asyncio.gather(*calls, return_exceptions=True)
-            )
-            assert store._connections is not None
-            assert len(store._connections) == 0
-        finally:
-            server.resume()
-        assert await store.give_back("cancelled", "a:01", False, soon())
-        await granted(store, "cancelled", "b:01", waits=True)
-
-
-async def test_a_restart_is_survived_within_one_call(server: PostgresServer) -> None:
-    bell = Bell()
-    async with started(server.url, bell) as store:
-        hold = await granted(store, "restart", "a:01", lease=100)
-        await busy(store, "restart", "b:01", waits=True)
-        server.kill()
-        calls = [
-            asyncio.create_task(store.ask(wish("restart 2", "a:02"), soon(60))),
-            asyncio.create_task(
-                store.renew([renewal("restart", "a:01", hold.token, 60)], soon(60))
-            ),
-        ]
-        await asyncio.sleep(0.1)
-        await asyncio.to_thread(server.start)
-        asked, renewed = await asyncio.gather(*calls)
-        assert isinstance(asked, Granted)
-        assert renewed != [None]
-        await bell.wait()
-        assert bell.all >= 1
-        bell.names.clear()
-        await busy(store, "restart", "b:01", waits=True)
-        assert await store.give_back("restart", "a:01", False, soon())
-        await until(lambda: _is(bell.names == ["restart"]))
-
-
-async def test_a_connection_that_ended_unused_is_missed(server: PostgresServer) -> None:
-    """The server may have been another one meanwhile, without the latest holds."""
-    bell = Bell()
-    async with connected(server.url) as raw, started(server.url, bell) as store:
-        await raw.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+async def test_a_release_that_gets_no_connection_is_repeated(server: PostgresServer) -> None:
+    """All connections of its role are taken by others for longer than a call waits."""
+    url = server.url_of("few")
+    async with connected(server.url) as raw, AsyncExitStack() as others:
+        await raw.execute("CREATE ROLE few LOGIN CONNECTION LIMIT 2")
+        async with started(server.url):
+            await raw.execute("GRANT SELECT, INSERT, UPDATE ON redisson_py_locks TO few")
+        client = await others.enter_async_context(
+            Postgres.from_url(url, command_timeout=2, connections=1)
         )
-        await store.ping(soon())
-        await bell.wait()
-        assert bell.all == 1
+        lease = await client.get_lock("few").acquire()
+        await others.enter_async_context(connected(url))
+        await raw.execute("ALTER ROLE few CONNECTION LIMIT 1")
+        await raw.execute(f"SELECT pg_terminate_backend(pid) {_OF_ROLE} AND query ~ 'UPDATE'")
+        with pytest.raises(ReleaseFailedError, match="no connection left") as caught:
+            await lease.release()
+        assert "few" not in str(caught.value).replace("lock 'few'", "")
+        await raw.execute("ALTER ROLE few CONNECTION LIMIT 3")
+
+        async def is_free() -> bool:
+            return bool((await row_of(raw, "few"))["owner"] is None)
+
+        await until_async(is_free)
 
 
-async def test_a_server_that_is_down_is_told_in_time(server: PostgresServer) -> None:
-    store = PostgresStore(f"postgresql://u:secret@{HOST}:1/d")
-    with pytest.raises(ConnectionLostError, match=rf"{HOST}:1 ") as caught:
-        await store.start(Bell(), soon(SHORT))
-    assert not caught.value.maybe_held
-    # Of several hosts, the first that is there counts.
-    url = server.url.replace(f"@{HOST}", f"@{HOST}:1,{HOST}")
-    async with started(url) as both:
-        await both.ping(soon())
+async def test_a_call_that_gets_no_connection_does_not_name_the_role(
+    server: PostgresServer,
+) -> None:
+    async with connected(server.url) as raw:
+        await raw.execute("CREATE ROLE unseen LOGIN CONNECTION LIMIT 0")
+        store = PostgresStore.from_url(server.url_of("unseen"))
+        with pytest.raises(ConnectionLostError, match="no connection left") as caught:
+            await store.start(Bell(), soon(3))
+        assert not caught.value.maybe_held
+        assert "unseen" not in str(caught.value)
 
 
-async def test_a_stop_ends_calls_that_are_under_way(server: PostgresServer) -> None:
-    async with started(server.url) as store:
-        await store.ping(soon())
-        server.pause()
-        try:
-            call = asyncio.create_task(store.ask(wish("stop", "a:01"), soon(30)))
-            await asyncio.sleep(0)
-            await store.stop()
-            with pytest.raises(ConnectionLostError):
-                await call
-        finally:
-            server.resume()
+async def test_a_release_behind_a_locked_row_is_repeated_although_its_role_has_a_timeout(
+    server: PostgresServer,
+) -> None:
+    """The row is locked for longer than a call waits."""
+    async with connected(server.url) as raw, connected(server.url) as look:
+        await raw.execute("CREATE ROLE brief LOGIN SUPERUSER")
+        await raw.execute("ALTER ROLE brief SET statement_timeout = '500ms'")
+        url = server.url_of("brief")
+        async with Postgres.from_url(url, command_timeout=3) as client:
+            lease = await client.get_lock("brief").acquire()
+            transaction = raw.transaction()
+            await transaction.start()
+            await raw.execute("SELECT FROM redisson_py_locks WHERE name = 'brief' FOR UPDATE")
+            release = asyncio.create_task(lease.release())
+            await until_blocked(look)
+            with pytest.raises(ReleaseFailedError, match="statement timeout"):
+                await release
+            await transaction.rollback()
+
+            async def is_free() -> bool:
+                return bool((await row_of(raw, "brief"))["owner"] is None)
+
+            await until_async(is_free)
 
 
-async def _freed(connection: object, name: str) -> bool:
-    row = await row_of(connection, name)
-    return bool(row["owner"] is None)
+async def test_a_release_waits_longer_than_its_role_would(server: PostgresServer) -> None:
+    """The role has a `lock_timeout`; a row that is locked for longer is no refusal."""
+    timed_out = "canceling statement due to lock timeout"
+    async with connected(server.url) as raw:
+        await raw.execute("CREATE ROLE hasty LOGIN")
+        await raw.execute("ALTER ROLE hasty SET lock_timeout = '10ms'")
+        async with started(server.url):
+            await raw.execute("GRANT SELECT, INSERT, UPDATE ON redisson_py_locks TO hasty")
+        async with started(server.url_of("hasty")) as store:
+            hold = await granted(store, "hasty", "a:01")
+            transaction = raw.transaction()
+            await transaction.start()
+            await raw.execute("SELECT FROM redisson_py_locks WHERE name = 'hasty' FOR UPDATE")
+            refused = server.log_text().count(timed_out)
+            renewing = asyncio.create_task(
+                store.renew([Renewal("hasty", "a:01", hold.token, 60)], soon(30))
+            )
+            await until(lambda: server.log_text().count(timed_out) >= refused + 2)
+            await transaction.rollback()
+            assert None not in await renewing
+            transaction = raw.transaction()
+            await transaction.start()
+            await raw.execute("SELECT FROM redisson_py_locks WHERE name = 'hasty' FOR UPDATE")
+            refused = server.log_text().count(timed_out)
+            releasing = asyncio.create_task(store.give_back("hasty", "a:01", False, soon(30)))
+            await until(lambda: server.log_text().count(timed_out) >= refused + 2)
+            await transaction.rollback()
+            assert await releasing == 1
 
 
-async def _is(value: bool) -> bool:
-    return value
+async def test_many_questions_share_few_connections(server: PostgresServer) -> None:
+    async with started(server.url, connections=3) as store, connected(server.url) as raw:
+
+        async def pair(number: int) -> None:
+            await granted(store, f"many {number}", f"a:{number}")
+            assert await store.give_back(f"many {number}", f"a:{number}", False, soon())
+
+        await asyncio.gather(*(pair(number) for number in range(100)))
+        count = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'"
+        assert await raw.fetchval(count) <= 3 + 1
+
+
+async def test_stricter_isolation_of_the_role_is_no_obstacle(server: PostgresServer) -> None:
+    async with connected(server.url) as raw:
+        await raw.execute("CREATE ROLE strict LOGIN SUPERUSER")
+        await raw.execute("ALTER ROLE strict SET default_transaction_isolation = 'serializable'")
+    async with started(server.url_of("strict")) as store:
+
+        async def pairs(owner: str) -> None:
+            for number in range(20):
+                asked = wish("strict", f"{owner}:{number}")
+                while not isinstance(await store.ask(asked, soon()), Granted):
+                    pass
+                assert await store.give_back("strict", asked.owner, False, soon())
+
+        await asyncio.gather(*(pairs(owner) for owner in "abc"))

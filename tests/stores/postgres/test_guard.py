@@ -8,25 +8,16 @@ from collections.abc import Iterator
 import asyncpg
 import pytest
 
+from redisson_py._stores.contract import Renewal
 from redisson_py._stores.postgres import PostgresStore, sql
 from redisson_py._stores.postgres.listening import channel_of
 from redisson_py._stores.postgres.store import LOCKED
 from redisson_py.errors import BackendError, NotHeldError
 from redisson_py.postgres import Postgres
-from tests.stores.postgres.scene import (
-    busy,
-    connected,
-    granted,
-    id_of,
-    renewal,
-    soon,
-    started,
-    until_blocked,
-    until_over,
-)
+from tests.stores.databases import busy, granted, soon
+from tests.stores.postgres.scene import connected, id_of, started, until_blocked, until_over
 from tests.stores.postgres.server import PostgresServer, running_postgres
-from tests.support.waiting import until as eventually
-from tests.support.waiting import until_waiting
+from tests.support.waiting import until, until_waiting
 
 
 @pytest.fixture(scope="module", params=[18, 15])
@@ -58,7 +49,7 @@ async def test_renewals_pass_a_guard(server: PostgresServer) -> None:
         hold = await granted(store, "renewed", "a:01", lease=5)
         async with raw.transaction():
             assert await store.guard(raw, "renewed", "a:01", hold.token)
-            (kept,) = await store.renew([renewal("renewed", "a:01", hold.token, 60)], soon())
+            (kept,) = await store.renew([Renewal("renewed", "a:01", hold.token, 60)], soon())
             assert kept is not None
             assert kept > hold.until + 50
             assert (await granted(store, "renewed", "a:01")).token == hold.token
@@ -172,7 +163,7 @@ async def test_a_guarded_lock_is_not_passed_on_before_the_commit(server: Postgre
         await lease.release()
         sent = client.statistics().commands_sent
         # It has asked, been told to wait, and asks again.
-        await eventually(lambda: waiter.done() or client.statistics().commands_sent >= sent + 3)
+        await until(lambda: waiter.done() or client.statistics().commands_sent >= sent + 3)
         assert not waiter.done()
         await transaction.commit()
         async with asyncio.timeout(30):

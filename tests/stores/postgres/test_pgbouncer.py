@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 
 import pytest
 
+from redisson_py._stores.contract import Busy
 from redisson_py._stores.postgres import PostgresStore
+from redisson_py._stores.postgres.store import POLL
 from redisson_py.errors import BackendError, ConnectionLostError
-from tests.stores.postgres.scene import Bell, connected, granted, id_of, soon, started
+from tests.stores.databases import Bell, busy, granted, soon, wish
+from tests.stores.postgres.scene import connected, id_of, started
 from tests.stores.postgres.server import DATABASE, LOCKED, PostgresServer, running_pgbouncer
 
 
@@ -63,3 +67,34 @@ async def test_no_user_of_it_is_told(server: PostgresServer, port: int) -> None:
 async def test_a_schema_that_is_not_there_is_told(server: PostgresServer) -> None:
     with pytest.raises(BackendError, match="no schema of the search_path exists"):
         await PostgresStore(f"{server.url}?search_path=nowhere").start(Bell(), soon())
+
+
+async def test_behind_a_transaction_pooler_waiters_poll(server: PostgresServer) -> None:
+    bell = Bell()
+    with running_pgbouncer(server) as port:
+        url = server.url_of("postgres", port=port)
+        async with (
+            started(url, statement_cache_size=0) as one,
+            started(url, bell, statement_cache_size=0) as other,
+        ):
+            await granted(one, "pooled", "a:01")
+            assert await busy(other, "pooled", "b:01", waits=True) <= POLL
+            assert await busy(other, "pooled", "b:01", waits=True) <= POLL
+
+            async def pairs(store: PostgresStore, owner: str) -> None:
+                for number in range(10):
+                    asked = wish("pooled pairs", f"{owner}:{number}", waits=True)
+                    while isinstance(answer := await store.ask(asked, soon()), Busy):
+                        assert answer.retry_in is not None
+                        assert answer.retry_in <= POLL
+                    assert await store.give_back("pooled pairs", asked.owner, False, soon())
+
+            await asyncio.gather(
+                *(
+                    pairs(store, f"{id(store)}-{number}")
+                    for store in (one, other)
+                    for number in "abc"
+                )
+            )
+            assert await one.give_back("pooled", "a:01", False, soon())
+            await granted(other, "pooled", "b:01", waits=True)

@@ -12,18 +12,9 @@ import pytest
 from redisson_py._stores.postgres import sql
 from redisson_py._stores.postgres.listening import channel_of
 from redisson_py.errors import ConnectionLostError
+from tests.stores.databases import busy, granted, soon, wish
 from tests.stores.postgres import older
-from tests.stores.postgres.scene import (
-    busy,
-    connected,
-    granted,
-    id_of,
-    row_of,
-    soon,
-    started,
-    until_blocked,
-    wish,
-)
+from tests.stores.postgres.scene import connected, id_of, row_of, started, until_blocked
 from tests.stores.postgres.server import PostgresServer
 
 

@@ -12,15 +12,17 @@ from collections.abc import Iterator
 
 import pytest
 
+from redisson_py._stores.contract import Renewal
 from redisson_py._stores.postgres import PostgresStore, listening, schema_sql, sql
 from redisson_py.errors import BackendError, LeaseLostError
 from redisson_py.postgres import Postgres
-from tests.stores.postgres.scene import Bell, connected, granted, renewal, soon, started, until
+from tests.stores.databases import Bell, granted, soon
+from tests.stores.postgres.scene import connected, started
 from tests.stores.postgres.server import PostgresServer, running_postgres
 from tests.stores.postgres.test_names import STATEMENTS
 from tests.stores.postgres.traps import trap_table, traps
 from tests.stores.postgres.unqualified import names, unqualified
-from tests.support.waiting import until_waiting
+from tests.support.waiting import until_async, until_waiting
 
 #: The log of the server, entry by entry: the role, and the text.
 _ENTRY = re.compile(r"^@@(\w*)@@ (.*?)(?=^@@|\Z)", re.MULTILINE | re.DOTALL)
@@ -89,7 +91,7 @@ async def use_everything(server: PostgresServer, url: str) -> None:
             async def is_listening() -> bool:
                 return sql.IS_CROWDED in executed(server)
 
-            await until(is_listening)
+            await until_async(is_listening)
         second = await waiting
         assert (await one.get_lock("k").inspect()).holders
         assert await one.get_lock("k").force_release()
@@ -99,7 +101,7 @@ async def use_everything(server: PostgresServer, url: str) -> None:
         hold = await granted(store, "k", "a:01")
         for lease_time, exact in ((0.0, False), (40.0, False), (20.0, True)):
             kept = await store.renew(
-                [renewal("k", "a:01", hold.token, lease_time, exact=exact)], soon()
+                [Renewal("k", "a:01", hold.token, lease_time, exact=exact)], soon()
             )
             assert kept != [None]
         assert await store.give_back("k", "a:01", True, soon())
@@ -124,7 +126,7 @@ async def test_the_traps_work(server: PostgresServer) -> None:
             async def is_sprung(before: int = before) -> bool:
                 return len(sprung(server)) > before
 
-            await until(is_sprung)
+            await until_async(is_sprung)
 
 
 async def test_no_trap_runs_in_any_statement(
@@ -181,4 +183,4 @@ async def all_is_logged(server: PostgresServer) -> None:
     async def has_end() -> bool:
         return any("the end" in text for _, text in entries(server))
 
-    await until(has_end)
+    await until_async(has_end)

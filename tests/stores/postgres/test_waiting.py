@@ -7,30 +7,18 @@ import json
 
 import pytest
 
-from redisson_py._stores.contract import Busy, Granted
+from redisson_py._stores.contract import Granted, Renewal
 from redisson_py._stores.postgres import PostgresStore, queue, sql
 from redisson_py._stores.postgres.listening import channel_of
-from redisson_py._stores.postgres.store import LOCKED, POLL
+from redisson_py._stores.postgres.store import LOCKED
 from redisson_py.testing import FaultProxy
-from tests.stores.postgres.scene import (
-    Bell,
-    busy,
-    connected,
-    granted,
-    id_of,
-    renewal,
-    row_of,
-    soon,
-    started,
-    until,
-    until_blocked,
-    wish,
-)
+from tests.stores.databases import Bell, busy, granted, soon, wish
+from tests.stores.postgres.scene import connected, id_of, row_of, started, until_blocked
 from tests.stores.postgres.server import (
     HOST,
     PostgresServer,
-    running_pgbouncer,
 )
+from tests.support.waiting import until
 
 
 async def test_a_release_rings_for_those_that_wait(server: PostgresServer) -> None:
@@ -58,8 +46,8 @@ async def test_a_lease_that_ends_sooner_than_it_was_said_rings(server: PostgresS
             await granted(one, "sooner", "a:01")
             token = (await row_of(raw, "sooner"))["token"]
         await busy(other, "sooner", "b:01", waits=True)
-        await one.renew([renewal("sooner", "a:01", token, 300, exact=True)], soon())
-        await one.renew([renewal("sooner", "a:01", token, 5, exact=True)], soon())
+        await one.renew([Renewal("sooner", "a:01", token, 300, exact=True)], soon())
+        await one.renew([Renewal("sooner", "a:01", token, 5, exact=True)], soon())
         await bell.wait()
         assert bell.names == ["sooner"]
 
@@ -89,7 +77,7 @@ async def test_a_message_is_sent_only_if_somebody_waits(server: PostgresServer) 
             await granted(store, "quiet", owner)
             assert await store.give_back("quiet", owner, False, soon())
             await raw.execute(f"NOTIFY {channel}, '{owner}'")
-            await until(lambda: _is(owner in heard))
+            await until(lambda: owner in heard)
 
         await granted(store, "else", "a:01")
         await busy(store, "else", "b:01", waits=True)
@@ -164,7 +152,7 @@ async def test_a_release_sees_a_waiter_that_commits_meanwhile(server: PostgresSe
             await until_blocked(look)
             await transaction.commit()
             assert await back
-            await until(lambda: _is(heard.is_set()))
+            await until(lambda: heard.is_set())
 
 
 @pytest.mark.parametrize("clients", [2, 5])
@@ -253,69 +241,4 @@ async def test_waiters_ask_again_after_listening_was_cut(server: PostgresServer)
             await granted(one, "cut 2", "a:01")
             await busy(other, "cut 2", "b:01", waits=True)
             await one.give_back("cut 2", "a:01", False, soon())
-            await until(lambda: _is(bell.names == ["cut 2"]))
-
-
-async def test_a_release_waits_longer_than_its_role_would(server: PostgresServer) -> None:
-    """The role has a `lock_timeout`; a row that is locked for longer is no refusal."""
-    timed_out = "canceling statement due to lock timeout"
-    async with connected(server.url) as raw:
-        await raw.execute("CREATE ROLE hasty LOGIN")
-        await raw.execute("ALTER ROLE hasty SET lock_timeout = '10ms'")
-        async with started(server.url):
-            await raw.execute("GRANT SELECT, INSERT, UPDATE ON redisson_py_locks TO hasty")
-        async with started(server.url_of("hasty")) as store:
-            hold = await granted(store, "hasty", "a:01")
-            transaction = raw.transaction()
-            await transaction.start()
-            await raw.execute("SELECT FROM redisson_py_locks WHERE name = 'hasty' FOR UPDATE")
-            refused = server.log_text().count(timed_out)
-            renewing = asyncio.create_task(
-                store.renew([renewal("hasty", "a:01", hold.token, 60)], soon(30))
-            )
-            await until(lambda: _is(server.log_text().count(timed_out) >= refused + 2))
-            await transaction.rollback()
-            assert None not in await renewing
-            transaction = raw.transaction()
-            await transaction.start()
-            await raw.execute("SELECT FROM redisson_py_locks WHERE name = 'hasty' FOR UPDATE")
-            refused = server.log_text().count(timed_out)
-            releasing = asyncio.create_task(store.give_back("hasty", "a:01", False, soon(30)))
-            await until(lambda: _is(server.log_text().count(timed_out) >= refused + 2))
-            await transaction.rollback()
-            assert await releasing == 1
-
-
-async def test_behind_a_transaction_pooler_waiters_poll(server: PostgresServer) -> None:
-    bell = Bell()
-    with running_pgbouncer(server) as port:
-        url = server.url_of("postgres", port=port)
-        async with (
-            started(url, statement_cache_size=0) as one,
-            started(url, bell, statement_cache_size=0) as other,
-        ):
-            await granted(one, "pooled", "a:01")
-            assert await busy(other, "pooled", "b:01", waits=True) <= POLL
-            assert await busy(other, "pooled", "b:01", waits=True) <= POLL
-
-            async def pairs(store: PostgresStore, owner: str) -> None:
-                for number in range(10):
-                    asked = wish("pooled pairs", f"{owner}:{number}", waits=True)
-                    while isinstance(answer := await store.ask(asked, soon()), Busy):
-                        assert answer.retry_in is not None
-                        assert answer.retry_in <= POLL
-                    assert await store.give_back("pooled pairs", asked.owner, False, soon())
-
-            await asyncio.gather(
-                *(
-                    pairs(store, f"{id(store)}-{number}")
-                    for store in (one, other)
-                    for number in "abc"
-                )
-            )
-            assert await one.give_back("pooled", "a:01", False, soon())
-            await granted(other, "pooled", "b:01", waits=True)
-
-
-async def _is(value: bool) -> bool:
-    return value
+            await until(lambda: bell.names == ["cut 2"])

@@ -16,18 +16,10 @@ import pytest
 
 from redisson_py._stores.postgres import PostgresStore, listening
 from redisson_py.postgres import Postgres
-from tests.stores.postgres.scene import (
-    Bell,
-    busy,
-    connected,
-    granted,
-    row_of,
-    soon,
-    started,
-    until,
-)
+from tests.stores.databases import Bell, busy, granted, soon
+from tests.stores.postgres.scene import connected, row_of, started
 from tests.stores.postgres.server import PostgresServer, running_postgres
-from tests.support.waiting import until_waiting
+from tests.support.waiting import until_async, until_waiting
 
 #: More messages than the smallest queue takes: 64 pages of 8 KiB.
 _MANY = 1000
@@ -127,7 +119,7 @@ async def test_a_waiter_comes_to_a_release_that_could_not_ring(
             async def is_registered() -> bool:
                 return (await row_of(raw, "k"))["refused"] is not None
 
-            await until(is_registered)
+            await until_async(is_registered)
         caplog.set_level(logging.WARNING, "redisson_py")
         async with full_queue(server):
             await lease.release()
