@@ -674,8 +674,9 @@ class Hold:
                 number = each.acquisition
                 tell_lost(context.teller, self, self.token, held_for, reason, number)
 
-    def end_with_last_lease(self) -> None:
+    def end_with(self, lease: Lease) -> None:
         """End it and its only lease, just before its release is sent."""
+        lease._told, lease._state = True, "released"
         self.leases = ()
         self.state = "released"
         self.ownership.context.watchdog.remove(self)

@@ -156,20 +156,19 @@ class Ownership:
         way = executor.way_to(commands.key)
         if not way.ready:
             return None
-        lease._settle()
         bus = self.context.bus
         own_message = bus.own_message(commands.channel) if bus.table.channels else 0
-        present = now()
+        present, sent_at = now(), executor.time()
         was_valid = present < hold.ends_at
         self.forget(hold)
-        hold.end_with_last_lease()
+        hold.end_with(lease)
         if queue is not None:
             if queue.hold is hold:
                 queue.hold = None
             queue.releasing = True
-            queue.released_at = executor.time()
+            queue.released_at = sent_at
         keep = hold.may_last_until - present
-        call = executor.give_back(commands, hold, keep, way=way, future=future)
+        call = executor.give_back(commands, hold, keep, way=way, future=future, at=sent_at)
         return self, hold, (call, own_message, was_valid, present)
 
     async def release(self, lease: Lease) -> None:

@@ -255,6 +255,7 @@ class Server(Protocol):
         change: Change | None = None,
         way: Any = None,
         future: Future[Any] | None = None,
+        at: float | None = None,
     ) -> Call:
         """End a hold, whatever its count; the answer is for `Commands.was_lost`.
 
@@ -267,6 +268,7 @@ class Server(Protocol):
             change: Which change of its owner it is, where the owner remains in use.
             way: The way to take, which must have room.
             future: Gets the answer.
+            at: The present moment, in loop time, if that is known.
         """
         ...
 

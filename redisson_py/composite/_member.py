@@ -80,7 +80,9 @@ def ask(
 def _yields(member: TaskOwnership, waits: bool) -> int:
     """See `Wish.yields`."""
     queue = member.queue
-    return -1 if waits else int(queue is not None and queue.take_yield(once=False))
+    if waits or queue is None or not queue.yields_until:
+        return -1 if waits else 0
+    return int(queue.take_yield(once=False))
 
 
 class _Grant(Sent[Lease]):

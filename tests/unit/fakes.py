@@ -218,6 +218,9 @@ class FakeOwnership:
     async def extend(self, lease: Lease, lease_time: float) -> None:
         raise NotImplementedError
 
+    def warn_of_long_waits(self, hold: Hold, present: float, long: float) -> None:
+        """Nobody waits."""
+
     def lower(self, hold: Hold) -> None:
         self.lowered.append(hold.count)
 
