@@ -8,14 +8,11 @@ import sys
 from asyncio.subprocess import PIPE
 from pathlib import Path
 
-import pytest
 from redis.asyncio import Redis
 
-from redisson_py import Redisson, ScriptError
-from tests.fixtures.client import ClientFactory
+from redisson_py import Redisson
 from tests.support.fair_locks import nothing_left, one_by_one, server_side, until_queued
-from tests.support.leases import renew_now
-from tests.support.waiting import until, until_async, until_listening
+from tests.support.waiting import until
 
 LEASE = 0.6
 
@@ -56,23 +53,3 @@ async def test_waiter_that_is_stopped_at_the_head_loses_its_place(
     assert await redis.llen("visits") == 1
     await redis.delete("visits")
     assert await nothing_left(fair)
-
-
-async def test_place_of_a_waiter_that_was_refused_is_in_nobodys_way(
-    clients: ClientFactory, redis: Redis
-) -> None:
-    far, near = clients(lease_time=LEASE), clients()
-    fair = await server_side(redis)
-    lease = await near.get_fair_lock("k").acquire()
-    (refused,) = await one_by_one(fair, far.get_fair_lock("k").acquire())
-    await until_listening(far)
-    await redis.set("k", "no lock any more")
-    with pytest.raises(ScriptError, match="WRONGTYPE"):
-        await refused
-    renew_now(near)
-    await lease.wait_lost()
-    await redis.delete("k")
-    # Leaving was refused too, so its place is one of the dead.
-    async with near.get_fair_lock("k").hold(timeout=30):
-        await until_queued(fair, 0)
-    await until_async(lambda: nothing_left(fair))

@@ -5,7 +5,6 @@ What both sides do on any server, `--server=cluster` shows with the other tests 
 
 from __future__ import annotations
 
-from binascii import crc_hqx
 from typing import Any, Literal
 
 import pytest
@@ -168,38 +167,3 @@ async def test_names_that_java_cannot_release_are_refused_here(
     with pytest.raises(ValueError, match="cannot be used in a cluster"):
         services.ours.get_latch("{x}y")
     assert services.ours.statistics().commands_sent == sent
-
-
-async def test_java_cannot_wait_for_a_lock_whose_slot_it_takes_for_another(
-    cluster: EmbeddedCluster, clients: ClientFactory, complaining_redissons: RedissonFactory
-) -> None:
-    """Redisson sees no hash tag where a `}` comes before it.
-
-    A node sends its commands on to where they belong, but no subscription to a shard. If Redisson
-    waits one day, docs/redisson.md need not warn of it any more.
-    """
-    if cluster.version < (7,):
-        pytest.skip("has no sharded pub/sub")
-    redisson = await complaining_redissons(cluster.url, timeout=2000, retryAttempts=0)
-    # That the right node knows the scripts: Redisson would load them elsewhere.
-    plain = await redisson.get("getLock", "{c}")
-    assert await plain.call("tryLock")
-    await plain.call("unlock")
-    name = await sought_elsewhere(cluster)
-    theirs = await redisson.get("getLock", name)
-    async with clients(cluster.url, lease_time=LEASE).get_lock(name):
-        assert not await theirs.call("tryLock")
-        with pytest.raises(JavaError, match="Subscription response timeout"):
-            await theirs.call("lock")
-    assert await theirs.call("tryLock")
-    await theirs.call("unlock")
-
-
-async def sought_elsewhere(cluster: EmbeddedCluster) -> str:
-    """Return the name of a lock whose channel is at one master, and Redisson looks at another."""
-    for number in range(100):
-        name = f"{number}}}b{{c}}d"
-        whole = crc_hqx(f"redisson_lock__channel:{name}".encode(), 0) % 16384
-        if await cluster.master_of(whole) is not await cluster.master_of(name):
-            return name
-    raise AssertionError

@@ -16,13 +16,11 @@ import pytest_asyncio
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import JavaFactory
 from tests.interop.fair import LEASE, Visitor, in_turn, java_fair, our_fair
-from tests.interop.java import Java, JavaError, JavaObject
+from tests.interop.java import JavaObject
 from tests.interop.same_steps import JavaLocks, OurLocks
 from tests.interop.tasks import Tasks
-from tests.interop.waits import until_asleep
 from tests.support.fair_locks import until_queued
 from tests.support.scripts.fair import FairScripts
-from tests.support.waiting import until_async
 
 #: The wait that Redisson assumes, in milliseconds.
 WAIT = 300_000
@@ -174,31 +172,3 @@ async def test_our_killed_waiter_keeps_its_place_as_long_as_a_redisson_thread(
     # Redisson knows nothing of what we keep beside; that ends by itself.
     assert await fair.redis.pttl(fair.waiters) == about(30_000 + WAIT)
     await fair.redis.delete(fair.waiters)
-
-
-async def test_our_waiter_stays_alive_whatever_redisson_takes_off_its_score(
-    theirs: JavaLocks, java: Java, clients: ClientFactory, tasks: Tasks, fair: FairScripts
-) -> None:
-    # A thread that came with a short wait takes a long one off (4.10).
-    await theirs.wait("a")
-    taker, behind = Visitor(theirs, "taker"), Visitor(theirs, "c")
-    waiter = Visitor(our_fair(clients(lease_time=12), tasks), "b")
-    await taker.join(fair, 20)
-    await until_asleep(theirs.lock(), "taker")
-    await waiter.join(fair)
-    await java.driver.call("interrupt", "taker")
-    with pytest.raises(JavaError):
-        await taker.waiting
-    await behind.join(fair)
-    _, owner, _ = await fair.queued()
-    taker.waiting = theirs.wait("taker")
-    assert await theirs.release("a")
-    await taker.gets_in()
-    # Its score was about 350 seconds, less 300, and soon it says again that it lives.
-
-    async def far_again() -> bool:
-        return (await fair.moments())[owner] > WAIT
-
-    await until_async(far_again)
-    await taker.leaves()
-    await in_turn(waiter, behind)

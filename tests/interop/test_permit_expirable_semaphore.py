@@ -107,30 +107,6 @@ class TestIds:
 
 
 class TestCounting:
-    async def test_permits_go_up_and_down_and_below_zero_from_both_sides(
-        self, ours: PermitExpirableSemaphore, theirs: JavaObject
-    ) -> None:
-        assert await counted(ours, theirs) == (0, 0)
-        assert await ours.try_set_permits(2) is True
-        assert await theirs.call("trySetPermits", 5) is False
-        far, near = await theirs.call("acquire"), await ours.acquire()
-        await theirs.call("setPermits", 5)
-        assert await counted(ours, theirs) == (3, 2)
-        await ours.set_permits(1)
-        assert await counted(ours, theirs) == (-1, 2)
-        await theirs.call("setPermits", 0)
-        assert await counted(ours, theirs) == (-2, 2)
-        await theirs.call("addPermits", -1)
-        await ours.add_permits(-1)
-        assert await counted(ours, theirs) == (-4, 2)
-        await ours.set_permits(3)
-        assert await counted(ours, theirs) == (1, 2)
-        await theirs.call("addPermits", 2)
-        await ours.add_permits(3)
-        await ours.release(far)
-        await near.release()
-        assert await counted(ours, theirs) == (8, 0)
-
     @pytest.mark.parametrize("java_reduces", [True, False])
     async def test_below_zero_nobody_gets_in_until_enough_came_back(
         self,

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from redisson_py import NotHeldError, Redisson, Semaphore
+from redisson_py import Redisson, Semaphore
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import RedissonFactory
 from tests.fixtures.redis_server import ProxyFactory
@@ -38,42 +38,6 @@ async def counted(ours: Semaphore, java: JavaObject) -> int:
 
 
 class TestCounting:
-    async def test_both_agree_after_every_operation(
-        self, client: Redisson, redisson: JavaObject
-    ) -> None:
-        ours, java = client.get_semaphore(NAME), await theirs(redisson)
-        assert await counted(ours, java) == 0
-        assert await java.call("trySetPermits", 10) is True
-        assert await ours.try_set_permits(5) is False
-        assert await counted(ours, java) == 10
-        await java.call("acquire", 3)
-        assert await counted(ours, java) == 7
-        permit = await ours.acquire(2)
-        assert await counted(ours, java) == 5
-        assert await java.call("tryAcquire", 6) is False
-        assert await ours.try_acquire(6) is None
-        assert await counted(ours, java) == 5
-        await permit.release()
-        assert await counted(ours, java) == 7
-        await java.call("release", 2)
-        assert await counted(ours, java) == 9
-        await java.call("addPermits", 4)
-        await ours.add_permits(-3)
-        assert await counted(ours, java) == 10
-        await ours.add_permits(2)
-        await java.call("addPermits", -4)
-        assert await counted(ours, java) == 8
-        assert await java.call("drainPermits") == 8
-        assert await counted(ours, java) == 0
-        # Java's release of what nobody took adds; ours is refused.
-        with pytest.raises(NotHeldError):
-            await ours.release(2)
-        await ours.add_permits(2)
-        await java.call("release", 3)
-        assert await counted(ours, java) == 5
-        assert await ours.drain() == 5
-        assert await counted(ours, java) == 0
-
     async def test_what_java_holds_comes_on_top_of_a_number_that_was_set(
         self, client: Redisson, redisson: JavaObject
     ) -> None:
