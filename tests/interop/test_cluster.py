@@ -1,4 +1,5 @@
-"""What is special about clusters: failovers, slots that move, names, and classic pub/sub.
+"""What is special about clusters: failovers, slots that move, names, and classic pub/sub;
+and one failover of Sentinel.
 
 What both sides do on any server, `--server=cluster` shows with the other tests of this folder.
 """
@@ -10,7 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from redisson_py import Redisson
-from redisson_py.testing import EmbeddedCluster
+from redisson_py.testing import EmbeddedCluster, EmbeddedSentinel, EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import RedissonFactory
 from tests.fixtures.topologies import ClusterFactory
@@ -18,7 +19,7 @@ from tests.interop.both_ways import BothWays
 from tests.interop.java import JavaError, JavaObject
 from tests.interop.sides import PRIMITIVES, JavaSide
 
-pytestmark = [pytest.mark.usefixtures("many_servers", "only_messages")]
+pytestmark = pytest.mark.usefixtures("many_servers", "only_messages")
 
 Mode = Literal["sharded", "classic"]
 #: Seconds: longer than any test.
@@ -167,3 +168,30 @@ async def test_names_that_java_cannot_release_are_refused_here(
     with pytest.raises(ValueError, match="cannot be used in a cluster"):
         services.ours.get_latch("{x}y")
     assert services.ours.statistics().commands_sent == sent
+
+
+async def test_each_is_woken_by_the_other_before_and_after_a_failover(
+    own_sentinel: EmbeddedSentinel,
+    clients: ClientFactory,
+    complaining_redissons: RedissonFactory,
+) -> None:
+    # Longer than the test.
+    client = clients(own_sentinel.url, lease_time=60)
+    # The replicas of a new master come to it later, and until then Redisson refuses to unlock.
+    redisson = await complaining_redissons(
+        own_sentinel.url, scanInterval=500, checkLockSyncedSlaves=False
+    )
+    before = await BothWays.made(client, redisson)
+    await before.take_and_wait()
+    await before.give_and_wake()
+    after = await BothWays.made(client, redisson, prefix="another ")
+    await after.take_and_wait()
+    old = await own_sentinel.master()
+    await own_sentinel.kill(old)
+    new = await own_sentinel.wait_master(other_than=old)
+
+    async def master_of(name: str) -> EmbeddedServer:
+        return new
+
+    await after.until_java_listens(master_of)
+    await after.give_and_wake()
