@@ -59,23 +59,6 @@ async def test_a_cluster_by_a_client(cluster: EmbeddedCluster) -> None:
     await cluster.wait_healthy()
 
 
-async def test_addresses_that_a_cluster_announces_are_mapped(cluster: EmbeddedCluster) -> None:
-    announced: set[Address] = set()
-
-    def to_local(host: str, port: int) -> Address:
-        announced.add((host, port))
-        return "localhost", port
-
-    await use(Redisson.from_url(cluster.url, sync_timeout=SYNC_TIMEOUT, address_map=to_local))
-    assert announced >= {seen(master) for master in await cluster.masters()}
-
-    announced.clear()
-    host, port = seen(cluster.nodes[0])
-    remapped = RedisCluster(host=host, port=port, address_remap=lambda each: to_local(*each))
-    await use(Redisson(remapped, sync_timeout=SYNC_TIMEOUT))
-    assert announced >= {seen(master) for master in await cluster.masters()}
-
-
 async def test_a_master_of_sentinels(sentinel_factory: SentinelFactory, tmp_path: Path) -> None:
     """By URL, by a client, by a file; servers and sentinels have passwords of their own."""
     servers = await sentinel_factory(password="data", sentinel_password="seen", service="orders")
