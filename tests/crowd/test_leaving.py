@@ -13,7 +13,8 @@ from redis.asyncio import Redis
 from redisson_py import ConnectionLostError, LeaseLostError, Redisson
 from redisson_py._commands.client_queue import client_of
 from redisson_py._engine import waiting
-from tests.crowd.kinds import each_kind, each_queue, holding, of_kind
+from redisson_py.locks.read_write_lock import Prefer
+from tests.crowd.kinds import Kind, each_kind, each_queue, holding, of_kind
 from tests.crowd.queue_look import QUEUE, members, until_in_queue, until_nobody_is_left
 from tests.fixtures.client import ClientFactory
 from tests.support.waiting import until, until_listening, until_waiting
@@ -138,18 +139,29 @@ async def test_a_client_that_is_cancelled_as_its_call_comes_lets_the_next_go(
     await until_nobody_is_left(redis)
 
 
+def of_storm(client: Redisson, number: int, prefer: str) -> tuple[Kind, bool]:
+    """Return what one of a crowd wants, and whether that excludes all others."""
+    if not prefer:
+        return of_kind(client, "fenced" if number % 3 == 0 else "lock"), True
+    words: list[Prefer] = ["readers", "writers"] if prefer == "both" else [prefer]  # type: ignore[list-item]
+    sides = client.get_read_write_lock("k", prefer=words[number % len(words)])
+    return (sides.write_lock(), True) if number % 3 == 0 else (sides.read_lock(), False)
+
+
+@pytest.mark.parametrize(
+    "prefer", ["", "readers", "writers", "both"], ids=["locks", "readers", "writers", "both"]
+)
 async def test_storms_of_timeouts_and_cancellations_leave_nothing_and_starve_nobody(
-    clients: ClientFactory, redis: Redis
+    clients: ClientFactory, redis: Redis, prefer: str
 ) -> None:
     crowd = [clients() for _ in range(12)]
     granted = Counter[int]()
     enough = asyncio.Event()
-    inside = 0
+    inside = Counter[bool]()
+    came = Counter[bool]()
 
     async def work(number: int) -> None:
-        nonlocal inside
-        client = crowd[number % len(crowd)]
-        lock = of_kind(client, "fenced" if number % 3 == 0 else "lock")
+        lock, alone = of_storm(crowd[number % len(crowd)], number, prefer)
         patient = number % 4 == 1
         while not enough.is_set():
             timeout = None if patient else random.choice([0.01, 0.05, 0.2])
@@ -159,14 +171,23 @@ async def test_storms_of_timeouts_and_cancellations_leave_nothing_and_starve_nob
                 continue
             if lease is None:
                 continue
-            inside += 1
-            assert inside == 1
+            inside[alone] += 1
+            assert inside[True] == alone
+            assert not (alone and inside[False])
             await asyncio.sleep(random.choice([0, 0.002]))
-            inside -= 1
+            inside[alone] -= 1
             await lease.release()
             granted[number] += 1
             if all(granted[each] >= 5 for each in range(24) if each % 4 == 1):
                 enough.set()
+            # Readers that always overlap keep writers out, and writers keep readers out.
+            came[alone] += 1
+            others = came[not alone]
+            await asyncio.sleep(random.choice([0, 0.02]) if prefer else 0)
+            for _ in range(100 if prefer else 0):
+                if came[not alone] != others or enough.is_set():
+                    break
+                await asyncio.sleep(0.01)
 
     async def cancel(tasks: list[asyncio.Task[None]]) -> None:
         """Cancel waiters at any moment; they begin again."""

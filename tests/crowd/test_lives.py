@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 
 import pytest
 from redis.asyncio import Redis
@@ -45,25 +44,6 @@ async def test_a_client_whose_event_loop_was_closed_lets_the_next_go(
             pass
 
     await asyncio.to_thread(asyncio.run, use_again())
-    await until_nobody_is_left(redis)
-
-
-@each_queue
-async def test_a_fork_of_a_client_that_waits_neither_asks_nor_leaves(
-    clients: ClientFactory, client: Redisson, redis: Redis, kind: str
-) -> None:
-    lease = await holding(client, kind).acquire()
-    waiter = clients()
-    waits = asyncio.create_task(of_kind(waiter, kind).acquire())
-    await until_in_queue(redis, 1)
-    child = os.fork()
-    if not child:
-        os._exit(0)
-    await asyncio.to_thread(os.waitpid, child, 0)
-    await until_in_queue(redis, 1)
-    await lease.release()
-    async with asyncio.timeout(SOON):
-        await (await waits).release()
     await until_nobody_is_left(redis)
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import random
-from collections import Counter
 
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import ConnectionLostError, Lease, LeaseLostError, Redisson
+from redisson_py import Lease, LeaseLostError, Redisson
 from redisson_py.locks.read_write_lock import Prefer, ReadLock, WriteLock
-from tests.crowd.queue_look import called, members, until_in_queue, until_nobody_is_left
+from tests.crowd.queue_look import members, until_in_queue, until_nobody_is_left
 from tests.fixtures.client import ClientFactory
 from tests.support.waiting import until
 
@@ -44,68 +42,6 @@ async def served(*tasks: asyncio.Task[Lease]) -> None:
     async with asyncio.timeout(SOON):
         for each in asyncio.as_completed(tasks):
             await (await each).release()
-
-
-@pytest.mark.parametrize("prefer", ["readers", "writers", "both"])
-async def test_storms_of_timeouts_and_cancellations_leave_nothing_and_starve_nobody(
-    clients: ClientFactory, redis: Redis, prefer: str
-) -> None:
-    crowd = [clients() for _ in range(12)]
-    granted = Counter[int]()
-    enough = asyncio.Event()
-    inside = Counter[str]()
-    came = Counter[bool]()
-
-    async def work(number: int) -> None:
-        client = crowd[number % len(crowd)]
-        writes = number % 3 == 0
-        words: list[Prefer] = ["readers", "writers"] if prefer == "both" else [prefer]  # type: ignore[list-item]
-        lock = side_of(client, "write" if writes else "read", words[number % len(words)])
-        patient = number % 4 == 1
-        while not enough.is_set():
-            timeout = None if patient else random.choice([0.01, 0.05, 0.2])
-            try:
-                lease = await (lock.acquire() if patient else lock.try_acquire(timeout=timeout))
-            except ConnectionLostError:
-                continue
-            if lease is None:
-                continue
-            inside[lock._commands.kind] += 1
-            assert inside["write lock"] == (1 if writes else 0)
-            assert not (writes and inside["read lock"])
-            await asyncio.sleep(random.choice([0, 0.002]))
-            inside[lock._commands.kind] -= 1
-            await lease.release()
-            granted[number] += 1
-            if all(granted[each] >= 5 for each in range(24) if each % 4 == 1):
-                enough.set()
-            # Readers that always overlap keep writers out, and writers keep readers out.
-            came[writes] += 1
-            others = came[not writes]
-            await asyncio.sleep(random.choice([0, 0.02]))
-            for _ in range(100):
-                if came[not writes] != others or enough.is_set():
-                    break
-                await asyncio.sleep(0.01)
-
-    async def cancel(tasks: list[asyncio.Task[None]]) -> None:
-        """Cancel waiters at any moment; they begin again."""
-        while not enough.is_set():
-            await asyncio.sleep(random.random() / 100)
-            number = random.choice([each for each in range(24) if each % 4 == 3])
-            if (old := tasks[number]).done():
-                old.result()
-            # Not within the section of a holder: that is what `async with` is for.
-            if not crowd[number % len(crowd)].statistics().held_leases:
-                old.cancel()
-                await asyncio.wait([old])
-                tasks[number] = asyncio.create_task(work(number))
-
-    tasks = [asyncio.create_task(work(number)) for number in range(24)]
-    async with asyncio.timeout(SOON):
-        await cancel(tasks)
-        await asyncio.gather(*tasks)
-    await until_nobody_is_left(redis)
 
 
 @pytest.mark.usefixtures("nobody_is_passed_over")
@@ -195,33 +131,6 @@ async def test_readers_of_one_client_go_on_waiting_when_some_leave(
     for one in held:
         await one.release()
     await until_nobody_is_left(redis)
-
-
-@pytest.mark.usefixtures("nobody_is_passed_over")
-async def test_a_writer_that_goes_first_stands_before_readers(
-    clients: ClientFactory, client: Redisson, redis: Redis
-) -> None:
-    lease = await side_of(client, "write", "writers").acquire()
-    tasks = await queued(clients, redis, "rrw", "writers")
-    await asyncio.sleep(0.03)
-    await lease.release()
-    held = await tasks[2]
-    assert [each.done() for each in tasks[:2]] == [False, False]
-    await held.release()
-    await served(*tasks[:2])
-    await until_nobody_is_left(redis)
-
-
-async def test_a_writer_that_went_first_and_gives_up_lets_readers_in(
-    clients: ClientFactory, client: Redisson, redis: Redis
-) -> None:
-    async with side_of(client, "read", "writers"):
-        (writer,) = await queued(clients, redis, "w", "writers")
-        readers = await queued(clients, redis, "rrrr", "writers")
-        writer.cancel()
-        await served(*readers)
-    await until_nobody_is_left(redis)
-    assert await called(redis) == []
 
 
 async def test_a_reader_that_need_not_wait_leaves_nothing_of_one_that_gave_up(

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from redisson_py import Redisson
 from tests.crowd.conftest import NEVER, Join, Waiter, in_turn
 from tests.crowd.kinds import channel_of, holding, of_kind, one_by_one, one_by_one_queues
-from tests.crowd.queue_look import QUEUE, called, lease_left, members, until_nobody_is_left
+from tests.crowd.queue_look import QUEUE, lease_left, members, until_nobody_is_left
 from tests.fixtures.measured import Measured
 from tests.support.waiting import until_async
 
@@ -113,21 +113,6 @@ async def test_the_next_one_comes_when_the_lease_of_a_killed_holder_ends(
         await crowd[number].release()
     await until_nobody_is_left(redis)
     assert await members(redis) == []
-
-
-@one_by_one_queues
-async def test_a_killed_client_that_was_called_is_passed_over(
-    join: Join, client: Redisson, redis: Redis, kind: str
-) -> None:
-    lease = await holding(client, kind).acquire()
-    crowd = [await join(kind) for _ in range(3)]
-    crowd[0].stop()
-    await lease.release()
-    assert len(await called(redis)) == 1
-    await crowd[0].kill()
-    async for waiter, _ in in_turn(crowd[1:]):
-        await waiter.release()
-    await until_nobody_is_left(redis)
 
 
 @pytest.mark.parametrize("behind", ["read", "write"])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import LeaseLostError, PermitExpirableSemaphore, Redisson, Semaphore
+from redisson_py import PermitExpirableSemaphore, Redisson, Semaphore
 from tests.crowd.queue_look import QUEUE, members, until_in_queue, until_nobody_is_left
 from tests.fixtures.client import ClientFactory
 from tests.support.waiting import until, until_async, until_waiting
@@ -114,21 +114,6 @@ async def test_those_who_wait_for_a_semaphore_that_is_not_there_are_called_when_
     await until_nobody_is_left(redis)
 
 
-async def test_a_deleted_semaphore_is_made_again_by_one_that_names_its_permits(
-    clients: ClientFactory, client: Redisson, redis: Redis
-) -> None:
-    (held,) = await all_taken(client, "semaphore", 1)
-    crowd = [of(clients(), "semaphore"), of(clients(), "semaphore", 1)]
-    tasks = await waiting(crowd, redis)
-    await client.get_semaphore("k").delete()
-    async with asyncio.timeout(SOON):
-        for each in asyncio.as_completed(tasks):
-            await (await each).release()
-    with pytest.raises(LeaseLostError):
-        await held.release()
-    await until_nobody_is_left(redis)
-
-
 @each_kind
 async def test_a_client_waits_under_the_name_that_says_what_it_wants(
     clients: ClientFactory, client: Redisson, redis: Redis, kind: str
@@ -156,29 +141,6 @@ async def test_a_client_waits_under_the_name_that_says_what_it_wants(
     await until_nobody_is_left(redis)
     for permit in held[1:]:
         await permit.release()
-
-
-@each_kind
-async def test_the_tasks_of_a_client_come_one_by_one(
-    clients: ClientFactory, client: Redisson, redis: Redis, kind: str
-) -> None:
-    held = await all_taken(client, kind, 1)
-    waiter, other = clients(), clients()
-    tasks = [asyncio.create_task(of(waiter, kind).acquire()) for _ in range(3)]
-    await until_in_queue(redis, 1)
-    tasks += await waiting_behind(of(other, kind), redis)
-    await held[0].release()
-    async with asyncio.timeout(SOON):
-        for each in asyncio.as_completed(tasks):
-            await (await each).release()
-    await until_nobody_is_left(redis)
-
-
-async def waiting_behind(semaphore: Any, redis: Redis) -> list[asyncio.Task[Any]]:
-    """Have one more client wait."""
-    task = asyncio.create_task(semaphore.acquire())
-    await until_in_queue(redis, 2)
-    return [task]
 
 
 async def test_one_client_waits_for_both_kinds_of_one_name(

@@ -18,14 +18,14 @@ SOON = 60
 LEASE = 600.0
 
 
-async def java_fair(redisson: JavaObject, method: str = "getFairLock") -> JavaLocks:
+async def java_fair(redisson: JavaObject) -> JavaLocks:
     """Return the lock `k` of a Redisson client."""
-    return JavaLocks(lock=await redisson.get(method, "k"))
+    return JavaLocks(lock=await redisson.get("getFairLock", "k"))
 
 
-def our_fair(client: Redisson, tasks: Tasks, *, reentrant: bool = True) -> OurLocks:
+def our_fair(client: Redisson, tasks: Tasks) -> OurLocks:
     """Return the lock `k` of a client of ours."""
-    return OurLocks(tasks, lock=client.get_fair_lock("k", reentrant=reentrant))
+    return OurLocks(tasks, lock=client.get_fair_lock("k"))
 
 
 class Visitor:
@@ -47,10 +47,6 @@ class Visitor:
         async with asyncio.timeout(SOON):
             # Only a timed wait of Redisson's says no.
             assert await self.waiting is not False
-
-    async def asks_again(self) -> bool:
-        """Ask for it once more without waiting; return whether it got it."""
-        return await self._locks.acquire(self.who)
 
     async def leaves(self) -> None:
         """Give the lock back."""

@@ -144,10 +144,6 @@ class Theirs:
         # A thread that hangs in one test must not hold up another.
         self._threads = java.new_name()
 
-    def of(self, lock: JavaObject) -> Theirs:
-        """Return another lock of the same clients."""
-        return Theirs(self._java, [lock], self.redissons)
-
     def thread(self, name: str) -> str:
         """Return what the Java machine calls a thread."""
         return f"{self._threads} {name}"
@@ -268,10 +264,10 @@ class Scene:
         scene.name = name
         return scene
 
-    async def holding(self, prefix: str = "") -> list[Redis]:
+    async def holding(self) -> list[Redis]:
         """Return clients of the servers where it is held: of all, or of a quorum."""
         await self._settled()
-        found = [redis for redis in self.redis if await redis.exists(prefix + self.name)]
+        found = [redis for redis in self.redis if await redis.exists(self.name)]
         assert len(found) > len(self.redis) / 2
         return found
 

@@ -319,3 +319,17 @@ async def test_the_others_go_on_when_processes_are_killed_that_hold_or_wait(
         async with lock.hold(timeout=60):
             pass
         assert not await redis.exists(*(await lock.inspect()).keys)
+
+
+async def test_a_worker_that_does_not_lock_is_seen(server_url: str) -> None:
+    crews = [PythonCrew(), PythonCrew()]
+    try:
+        async with Referee(workers=3, pauses=[0.002]) as referee:
+            orders = [{"kind": "lock", "workers": 2}, {"kind": "nothing", "workers": 1}]
+            async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+                for crew, order in zip(crews, orders, strict=True):
+                    group.create_task(work([crew], referee, name="k", url=server_url, **order))
+    finally:
+        for crew in crews:
+            crew.close()
+    assert any("alone, came in to ['alone']" in fault for fault in referee.faults)

@@ -78,23 +78,6 @@ async def test_our_last_release_wakes_java(scene: Scene) -> None:
     await theirs.unlock("b")
 
 
-@pytest.mark.usefixtures("only_messages")
-async def test_it_goes_to_and_fro(scene: Scene) -> None:
-    theirs, ours = await scene.theirs(), scene.ours()
-    lease = await ours.acquire()
-    for _ in range(5):
-        async with asyncio.timeout(SOON):
-            waiting = await theirs.waits()
-            await lease.release()
-            assert await waiting
-            ours_waits = asyncio.create_task(ours.acquire())
-            await until_ours_waits(ours)
-            await theirs.unlock("b")
-            lease = await ours_waits
-    await lease.release()
-    assert await scene.state() == []
-
-
 async def test_only_the_holder_enters_again(scene: Scene) -> None:
     theirs, ours = await scene.theirs(), scene.ours()
     async with ours:

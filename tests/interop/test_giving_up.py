@@ -6,88 +6,41 @@ import asyncio
 from contextlib import suppress
 from functools import partial
 
-import anyio
 import pytest
 
-from redisson_py.locks.lock_like import LockLike
 from tests.interop.java import MS, JavaError
 from tests.interop.kinds import SOON, Scene, Theirs, at_once, clients_of, only, until_ours_waits
 
 
-class Waiter:
-    """A task that waits for a lock, and the ways to make it give up."""
-
-    def __init__(self, lock: LockLike) -> None:
-        self._lock = lock
-        self._scope = anyio.CancelScope()
-        self._timeout: asyncio.Timeout | None = None
-        self.task = asyncio.create_task(self._wait())
-
-    async def _wait(self) -> None:
-        with self._scope, suppress(TimeoutError):
-            async with asyncio.timeout(None) as self._timeout, self._lock:
-                await asyncio.sleep(4 * SOON)
-
-    async def give_up(self, way: str) -> None:
-        """Have it cancelled, and wait for its end."""
-        match way:
-            case "task":
-                self.task.cancel()
-            case "timeout":
-                assert self._timeout is not None
-                self._timeout.reschedule(asyncio.get_running_loop().time())
-            case "scope":
-                self._scope.cancel()
-        async with asyncio.timeout(SOON):
-            with suppress(asyncio.CancelledError):
-                await self.task
-
-
-async def java_is_behind_a_waiter(scene: Scene, way: str) -> None:
+async def java_is_behind_a_waiter(scene: Scene, *, woken: bool) -> None:
     theirs, ours = await scene.theirs(), scene.ours()
     assert await theirs.try_lock()
-    waiter = Waiter(ours)
+    waiter = asyncio.create_task(ours.acquire())
     await until_ours_waits(ours)
     behind = await theirs.waits()
-    await waiter.give_up(way)
-    ids = [each.owners.client_id for each in clients_of(ours)]
-    state = str(await scene.state())
-    assert not any(each in state for each in ids)
-    async with asyncio.timeout(SOON):
-        await theirs.unlock()
-        assert await behind
-    await theirs.unlock("b")
-    assert await scene.state() == []
-
-
-async def java_is_behind_a_waiter_that_was_woken(scene: Scene) -> None:
-    theirs, ours = await scene.theirs(), scene.ours()
-    assert await theirs.try_lock()
-    waiter = Waiter(ours)
-    await until_ours_waits(ours)
-    behind = await theirs.waits()
-    async with asyncio.timeout(SOON):
+    if woken:
         # The message comes to one that has left already.
         theirs.unlock_unheard()
-        await waiter.give_up("task")
+    waiter.cancel()
+    async with asyncio.timeout(SOON):
+        with suppress(asyncio.CancelledError):
+            await waiter
+        if not woken:
+            ids = [each.owners.client_id for each in clients_of(ours)]
+            state = str(await scene.state())
+            assert not any(each in state for each in ids)
+            await theirs.unlock()
         assert await behind
     await theirs.unlock("b")
     assert await scene.state() == []
 
 
 @pytest.mark.usefixtures("only_messages")
-@pytest.mark.parametrize("way", ["task", "timeout", "scope"])
+@pytest.mark.parametrize("woken", [False, True], ids=["asleep", "woken"])
 async def test_java_behind_a_waiter_of_ours_that_gives_up_is_woken(
-    scenes: list[Scene], way: str
+    scenes: list[Scene], woken: bool
 ) -> None:
-    await at_once(scenes, partial(java_is_behind_a_waiter, way=way))
-
-
-@pytest.mark.usefixtures("only_messages")
-async def test_java_behind_a_waiter_of_ours_that_gives_up_when_woken_is_woken(
-    scenes: list[Scene],
-) -> None:
-    await at_once(scenes, java_is_behind_a_waiter_that_was_woken)
+    await at_once(scenes, partial(java_is_behind_a_waiter, woken=woken))
 
 
 async def interrupted(theirs: Theirs, waiting: asyncio.Future[object]) -> None:

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py import AcquireTimeoutError, Redisson
+from redisson_py import Redisson
 from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.testing import EmbeddedCluster
 from tests.fixtures.client import ClientFactory
@@ -55,26 +55,6 @@ def wait_here(latch: CountDownLatch, count: int = 1) -> list[asyncio.Task[None]]
 
 
 class TestCounting:
-    async def test_both_set_it_once_and_count_it_down(
-        self, ours: CountDownLatch, theirs: JavaObject, redis: Redis
-    ) -> None:
-        assert await counted(ours, theirs) == 0
-        assert await theirs.call("trySetCount", 5) is True
-        assert await ours.try_set_count(9) is False
-        assert await counted(ours, theirs) == 5
-        assert await ours.count_down(2) == 3
-        await theirs.call("countDown")
-        assert await counted(ours, theirs) == 2
-        await theirs.call("countDown")
-        assert await ours.count_down() == 0
-        assert await counted(ours, theirs) == 0
-        assert await redis.exists("l") == 0
-        assert await ours.try_set_count(2) is True
-        assert await theirs.call("trySetCount", 9) is False
-        # By more than is left: never below zero.
-        assert await ours.count_down(5) == 0
-        assert await counted(ours, theirs) == 0
-
     async def test_an_unset_latch_is_open_and_counting_it_does_nothing(
         self, ours: CountDownLatch, theirs: JavaObject, redis: Redis
     ) -> None:
@@ -84,31 +64,6 @@ class TestCounting:
         await theirs.call("await")
         assert await theirs.call("await", 30_000, MS) is True
         await soon(ours.wait())
-
-    async def test_receipts_of_ours_are_beside_it_and_end_by_themselves(
-        self, ours: CountDownLatch, theirs: JavaObject, redis: Redis
-    ) -> None:
-        await ours.try_set_count(2)
-        await ours.count_down()
-        beside = {key async for key in redis.scan_iter()} - {b"l"}
-        assert beside
-        for key in beside:
-            assert b"{l}" in key
-            assert 0 < await redis.pttl(key) < 60_000
-        assert await theirs.call("delete") is True
-        assert await theirs.call("delete") is False
-        assert await ours.try_set_count(3) is True
-        assert await counted(ours, theirs) == 3
-
-    async def test_a_client_with_a_count_keeps_an_existing_count(
-        self, client: Redisson, theirs: JavaObject
-    ) -> None:
-        await theirs.call("trySetCount", 2)
-        assert await client.get_latch("l", count=7).count() == 2
-        assert await theirs.call("delete") is True
-        assert await client.get_latch("l", count=7).count() == 7
-        assert await theirs.call("trySetCount", 2) is False
-        assert await theirs.call("getCount") == 7
 
 
 class TestWaiting:
@@ -139,26 +94,6 @@ class TestWaiting:
         await (counts.call("countDown") if java_counts else ours.count_down())
         assert await soon(asyncio.gather(*there)) == [None, None, True, None]
         await soon(asyncio.gather(*here))
-
-    async def test_counting_by_many_at_once_wakes_java(
-        self, ours: CountDownLatch, theirs: JavaObject
-    ) -> None:
-        await theirs.call("trySetCount", 5)
-        waiting = theirs.call("await", thread="a")
-        await until_asleep(theirs, "a")
-        assert await ours.count_down(2) == 3
-        assert await ours.count_down(7) == 0
-        await soon(waiting)
-
-    @pytest.mark.usefixtures("old_busy_counts")
-    async def test_a_wait_ends_when_its_timeout_has_passed(
-        self, ours: CountDownLatch, theirs: JavaObject
-    ) -> None:
-        await ours.try_set_count(1)
-        assert await theirs.call("await", 50, MS) is False
-        with pytest.raises(AcquireTimeoutError):
-            await ours.wait(0.5)
-        assert await counted(ours, theirs) == 1
 
     async def test_a_cancelled_task_or_interrupted_thread_leaves_the_others_waiting(
         self, client: Redisson, ours: CountDownLatch, theirs: JavaObject

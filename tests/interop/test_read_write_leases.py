@@ -7,8 +7,6 @@ the hash to its own lease, even where that is shorter.
 from __future__ import annotations
 
 import asyncio
-import sys
-from asyncio.subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -17,6 +15,7 @@ from redis.asyncio import Redis
 from redisson_py import Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import JavaFactory, RedissonFactory
+from tests.interop.holder import holding
 from tests.interop.java import Java, JavaObject
 from tests.interop.read_write import Shared, gets_in, java_sides, our_sides
 from tests.interop.tasks import Tasks
@@ -24,8 +23,6 @@ from tests.support.waiting import until, until_async
 
 #: Seconds: short enough to outlive in a test, long enough for a busy machine.
 SHORT = 6.0
-#: Milliseconds: far more than is left of a short lease, and less than of Redisson's usual one.
-MUCH = 10_000
 SHORT_WATCHDOG: dict[str, Any] = {"lockWatchdogTimeout": round(SHORT * 1000)}
 
 
@@ -118,20 +115,6 @@ async def test_both_renew_and_neither_is_lost(
     assert await redis.exists("k") == 0
 
 
-async def test_our_short_leases_never_shorten_redissons_long_one(
-    redis: Redis, redisson: JavaObject, clients: ClientFactory, tasks: Tasks
-) -> None:
-    client = clients(lease_time=SHORT)
-    theirs, ours = await java_sides(redisson), our_sides(client, tasks)
-    assert await theirs.acquire("a", "read")
-    assert await ours.acquire("b", "read")
-    await renewed(client, 1)
-    assert await redis.pttl("k") > MUCH
-    assert await ours.release("b", "read")
-    assert await redis.pttl("k") > MUCH
-    assert await theirs.release("a", "read")
-
-
 async def until_cut(redis: Redis) -> None:
     """Return when Redisson's renewal has shortened what is left of the lock."""
 
@@ -155,37 +138,6 @@ async def test_redissons_renewal_shortens_the_hash_and_its_unlock_mends_it(
     assert await theirs.release("a", "read")
     assert await redis.pttl("k") / 1000 == longest
     assert await ours.release("b", "read") or not java.since(4, 4)
-
-
-async def test_a_long_lease_that_redisson_cut_off_outlives_the_machine_that_did(
-    redis: Redis,
-    java: Java,
-    start_java: JavaFactory,
-    clients: ClientFactory,
-    tasks: Tasks,
-    server_url: str,
-) -> None:
-    machine = start_java()
-    doomed = await java_sides(await machine.connect(server_url, **SHORT_WATCHDOG))
-    lock = clients(lease_time=SHORT).get_read_write_lock("k").read_lock()
-    lease = await tasks.call("b", lock.acquire, lease_time=3000)
-    assert await doomed.acquire("a", "read")
-    (key,) = set(await reader_keys(redis)) - {f"{{k}}:{lease.owner}:rwlock_timeout:1"}
-    await until_cut(redis)
-    await asyncio.to_thread(machine.kill)
-
-    async def forgotten() -> bool:
-        return key not in await reader_keys(redis)
-
-    await until_async(forgotten)
-    if not java.since(4, 4):
-        # It did the same to the lease of our reader, whose task is told.
-        async with asyncio.timeout(30):
-            await lease.wait_lost()
-        return
-    assert await redis.pttl("k") / 1000 == about(3000)
-    assert not lease.lost
-    assert await tasks.call("b", lock.release) is None
 
 
 async def test_a_killed_thread_that_read_takes_no_lease_of_ours_that_is_renewed(
@@ -234,17 +186,9 @@ async def test_our_killed_reader_keeps_a_writer_out_for_its_lease_at_most(
     only_messages: None,
 ) -> None:
     shared = Shared(redis, await java_sides(await redissons(**SHORT_WATCHDOG)), client, tasks)
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.interop.reader", server_url, str(SHORT), stdout=PIPE
-    )
-    try:
-        assert process.stdout is not None
-        assert await process.stdout.readline() == b"reading\n"
+    async with holding(SHORT, ["a reader of k"], server_url):
         (key,) = await reader_keys(redis)
         assert await shared.java.acquire("a", "read")
-    finally:
-        process.kill()
-        await process.communicate()
 
     async def forgotten() -> bool:
         return key not in await reader_keys(redis)

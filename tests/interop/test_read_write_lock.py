@@ -11,9 +11,9 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py import LeaseLostError, NotHeldError, Redisson
+from redisson_py import Redisson
 from tests.fixtures.client import ClientFactory
-from tests.interop.java import Java, JavaObject
+from tests.interop.java import JavaObject
 from tests.interop.read_write import SOON, Shared, gets_in, java_sides, our_sides
 from tests.interop.tasks import Tasks
 from tests.interop.waits import until_asleep
@@ -91,55 +91,42 @@ async def test_a_writer_lets_all_readers_of_both_sides_in(
         assert await locks.release(who, "read")
 
 
-async def test_both_sides_see_the_same(shared: Shared, tasks: Tasks) -> None:
+async def test_both_sides_see_who_reads_and_who_writes(shared: Shared, tasks: Tasks) -> None:
     java, ours = shared.java, shared.ours
 
-    async def seen(side: str) -> None:
-        theirs, mine = java.lock(side), ours.lock(side)
-        assert await theirs.call("isLocked") == await mine.locked()
-        left = await mine.remaining()
-        assert await theirs.call("remainTimeToLive") == pytest.approx((left or -0.002) * 1000, 0.1)
-
-    async def all_seen(*locked: str) -> None:
+    async def seen() -> list[bool]:
+        """Return which side is locked, on which both must agree."""
+        locked = []
         for side in ("read", "write"):
-            await seen(side)
-            assert await ours.lock(side).locked() == (side in locked)
+            theirs, mine = java.lock(side), ours.lock(side)
+            locked.append(await mine.locked())
+            assert await theirs.call("isLocked") == locked[-1]
+            left = await mine.remaining() or -0.002
+            assert await theirs.call("remainTimeToLive") == pytest.approx(left * 1000, 0.1)
+        return locked
 
-    async def held(side: str) -> tuple[list[object], list[object]]:
-        lock, mine = java.lock(side), ours.lock(side)
-        return (
-            [
-                await lock.call(each, thread="a")
-                for each in ("isHeldByCurrentThread", "getHoldCount")
-            ],
-            [await tasks.call("b", each) for each in (mine.owned, mine.hold_count)],
-        )
+    async def counts(side: str) -> list[int]:
+        """Return how often Java and we hold a side."""
+        theirs = await java.lock(side).call("getHoldCount", thread="a")
+        return [theirs, await tasks.call("b", ours.lock(side).hold_count)]
 
-    await all_seen()
-    assert await held("read") == await held("write") == ([False, 0], [False, 0])
+    assert await seen() == [False, False]
     assert await java.acquire("a", "read")
-    assert await ours.acquire("b", "read", lease=2000)
-    assert await ours.acquire("b", "read", lease=4000)
-    await all_seen("read")
-    assert await held("read") == ([True, 1], [True, 2])
-    assert await held("write") == ([False, 0], [False, 0])
-    assert await java.release("a", "read")
-    await all_seen("read")
-    assert await ours.release("b", "read")
-    assert await ours.release("b", "read")
-    await all_seen()
-    for locks, who, expected in (
-        (java, "a", ([True, 1], [False, 0])),
-        (ours, "b", ([False, 0], [True, 1])),
-    ):
-        assert await locks.acquire(who, "write")
-        await all_seen("write")
-        assert await locks.acquire(who, "read")
-        await all_seen("read", "write")
-        assert await held("read") == await held("write") == expected
-        assert await locks.release(who, "write")
-        await all_seen("read")
+    for lease in (2000, 4000):
+        assert await ours.acquire("b", "read", lease=lease)
+    assert await seen() == [True, False]
+    assert (await counts("read"), await counts("write")) == ([1, 2], [0, 0])
+    for locks, who in ((java, "a"), (ours, "b"), (ours, "b")):
         assert await locks.release(who, "read")
+    for locks, who, count in ((java, "a", [1, 0]), (ours, "b", [0, 1])):
+        assert await locks.acquire(who, "write")
+        assert await seen() == [False, True]
+        assert await locks.acquire(who, "read")
+        assert await seen() == [True, True]
+        assert await counts("read") == await counts("write") == count
+        for side in ("write", "read"):
+            assert await locks.release(who, side)
+    assert await seen() == [False, False]
 
 
 async def test_an_upgrade_is_refused_by_redisson_for_ever_and_by_us_at_once(
@@ -174,14 +161,9 @@ async def test_our_downgrade_admits_our_readers_at_once_and_javas_at_lease_end(
     await gets_in(theirs)
     assert {*(await shared.fields()).values()} == {"read", "1"}
     assert not await shared.java.acquire("x", "write")
-    await our_release(tasks, other)
+    assert await our_sides(other, tasks).release("b", "read")
     assert await shared.java.release("a", "read")
     assert await shared.ours.release("w", "read")
-
-
-async def our_release(tasks: Tasks, client: Redisson) -> None:
-    """Have the reader of another client leave."""
-    assert await our_sides(client, tasks).release("b", "read")
 
 
 async def test_our_readers_see_a_downgrade_by_redisson_at_their_next_safety_poll(
@@ -221,37 +203,3 @@ async def test_a_forced_release_frees_it_from_readers_of_both_sides(
     for place in (first, 1 - first):
         await gets_in(writers[place])
         assert await (shared.ours, shared.java)[place].release("w", "write")
-
-
-@pytest.mark.parametrize("ours_forces", [False, True])
-async def test_a_forced_release_frees_it_from_a_writer_of_the_other_side(
-    shared: Shared, ours_forces: bool
-) -> None:
-    forces, holds = shared.sides(ours_forces)
-    assert await holds.acquire("w", "write")
-    assert await holds.acquire("w", "read")
-    assert not await forces.force("read")
-    readers = [await shared.waiting(locks, "a", "read") for locks in (shared.java, shared.ours)]
-    assert await forces.force("write")
-    for reader in readers:
-        await gets_in(reader)
-    for side in ("read", "write"):
-        assert not await holds.release("w", side)
-    for locks in (shared.java, shared.ours):
-        assert await locks.release("a", "read")
-
-
-async def test_what_is_over_is_released_in_vain(
-    shared: Shared, java: Java, tasks: Tasks, redis: Redis
-) -> None:
-    for side in ("read", "write"):
-        assert await shared.ours.acquire("b", side)
-        await redis.delete("k")
-        with pytest.raises(LeaseLostError):
-            await tasks.call("b", shared.ours.lock(side).release)
-        with pytest.raises(NotHeldError):
-            await tasks.call("b", shared.ours.lock(side).release)
-        assert await shared.java.acquire("a", side)
-        await redis.delete("k")
-        # Until 3.44.0 Redisson said that it succeeded.
-        assert await shared.java.release("a", side) == (not java.since(3, 44))

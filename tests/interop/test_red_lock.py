@@ -10,7 +10,7 @@ import pytest
 
 from redisson_py import RedLock
 from tests.fixtures.fleet import Fleet, until_executed
-from tests.fixtures.java import JavaFactory, new_java
+from tests.fixtures.java import new_java
 from tests.interop.java import Java, JavaObject
 from tests.interop.kinds import SOON, clients_of
 from tests.interop.tasks import Tasks
@@ -109,18 +109,3 @@ async def test_a_minority_that_forgot_lets_nobody_in(fleet: Fleet, machine: Java
             await fleet.redis[number].flushall()
         assert not await lock.call("tryLock")
         assert "j" not in await held_by(fleet, mine, 5)
-
-
-async def test_a_killed_java_keeps_us_out_for_its_lease_at_most(
-    fleet: Fleet, start_java: JavaFactory
-) -> None:
-    java = start_java()
-    lock, mine = await theirs(java, fleet, lockWatchdogTimeout=12_000), fleet.red_lock(3)
-    await lock.call("lock")
-    await asyncio.to_thread(java.kill)
-    assert await mine.try_acquire() is None
-    assert await held_by(fleet, mine) == "jjj"
-    async with mine.hold(timeout=SOON):
-        await until_executed(mine)
-        # Where Java's lease ended last we need not have been.
-        assert (await held_by(fleet, mine)).count("p") >= 2

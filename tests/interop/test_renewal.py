@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from asyncio.subprocess import PIPE
 from typing import Any
 
 import pytest
@@ -14,6 +12,7 @@ from redisson_py import LeaseLostError
 from redisson_py._time import now
 from tests.fixtures.fleet import Fleet
 from tests.fixtures.java import JavaFactory
+from tests.interop.holder import holding
 from tests.interop.java import JavaObject
 from tests.interop.kinds import LONG, SOON, Scene, at_once, that_look_again, until_ours_waits
 from tests.support.waiting import set_safety_poll, until_async
@@ -155,9 +154,6 @@ async def test_java_gets_in_when_we_were_killed_but_not_before_our_lease_is_over
     scenes = that_look_again(scenes)
     urls = [server_url, *(server.url for server in fleet.servers[:3])]
     kinds = [scene.name.removeprefix("a ") for scene in scenes]
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.interop.holder", str(LEASE), *urls, *kinds), stdout=PIPE
-    )
 
     async def java_gets_in(scene: Scene) -> None:
         theirs = await scene.theirs()
@@ -169,20 +165,13 @@ async def test_java_gets_in_when_we_were_killed_but_not_before_our_lease_is_over
         await theirs.unlock("b")
 
     asleep, killed = asyncio.Semaphore(0), asyncio.Event()
-    try:
-        assert process.stdout is not None
-        assert await process.stdout.readline() == b"held\n"
-        async with asyncio.TaskGroup() as group:
-            group.create_task(at_once(scenes, java_gets_in))
-            for _ in scenes:
-                await asleep.acquire()
-            process.kill()
-            await process.wait()
-            killed.set()
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
+    async with holding(LEASE, kinds, *urls) as process, asyncio.TaskGroup() as group:
+        group.create_task(at_once(scenes, java_gets_in))
+        for _ in scenes:
+            await asleep.acquire()
+        process.kill()
+        await process.wait()
+        killed.set()
 
 
 async def in_when_the_lease_is_over(scene: Scene, waiting: asyncio.Future[Any]) -> None:

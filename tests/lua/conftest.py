@@ -53,7 +53,7 @@ def forbid(poor_redis: Redis, redis: Redis) -> Forbid:
 
     async def forbid(rule: str, listens: bytes = b"") -> None:
         rules = ["resetchannels", b"&" + listens] if rule == "own channels" else [rule]
-        await ask(redis, "ACL", "SETUSER", "poor", *rules)
+        await ask(redis, "ACL", "SETUSER", "poor", "+@all", "allchannels", *rules)
 
     return forbid
 

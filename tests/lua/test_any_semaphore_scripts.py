@@ -8,13 +8,12 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
 from redisson_py._time import now
 from tests.lua.test_golden_vectors import listening
 from tests.support.leases import assert_left
 from tests.support.scripts.any_semaphore import SEMAPHORES, Plain, WithIds
-from tests.support.scripts.calls import BAD_MS, LEASE, TOMBSTONE, A, B, C, Scripts, everything
+from tests.support.scripts.calls import LEASE, TOMBSTONE, A, B, C, Scripts, everything
 
 Either = Plain | WithIds
 
@@ -109,15 +108,6 @@ class TestAcquire:
         await semaphore.acquire(B)
         for key in semaphore.keys:
             assert await redis.pttl(key) == -1
-
-    async def test_a_bad_lease_is_refused_before_anything_is_written(
-        self, semaphore: Either, redis: Redis
-    ) -> None:
-        before = await everything(redis)
-        for lease_ms in BAD_MS:
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await semaphore.acquire(A, lease_ms=lease_ms)
-            assert await everything(redis) == before
 
 
 class TestReclaim:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
 from tests.fixtures.measured import Measured
 from tests.support.counting import Counted
-from tests.support.scripts.calls import LEASE, TOMBSTONE, Scripts, ask, everything
+from tests.support.scripts.calls import Scripts, ask
 from tests.support.scripts.client_queue import (
     BOTH_WAYS,
     HOLDER,
@@ -77,45 +74,6 @@ class TestWhatVanishes:
         else:
             pytest.fail("nobody gets it")
         assert await queue.release(owner_of(Z)) in (-1, 2)
-
-
-class TestAKeyOfAnotherType:
-    """It keeps nobody from releasing, and nobody waits beside it."""
-
-    @pytest.fixture(autouse=True)
-    async def key(self, queue: QueueScripts, redis: Redis) -> AsyncIterator[None]:
-        await queue.acquire(HOLDER)
-        await queue.acquire(HOLDER, 2)
-        await redis.set(queue.clients, "mine")
-        yield
-        assert await redis.get(queue.clients) == b"mine"
-        await redis.delete(queue.clients)
-        assert await queue.force_release("the last") in (0, 1)
-
-    @each_way
-    async def test_a_holder_goes_on(self, queue: QueueScripts, lease_ms: int) -> None:
-        assert await queue.set_lease(HOLDER, LEASE // 2) == 1
-        assert await queue.release(HOLDER, 1, lease_ms=lease_ms) == 0
-        assert await queue.release(HOLDER, lease_ms=lease_ms) == 1
-        assert await queue.acquire(owner_of(X), lease_ms=lease_ms) is None
-        assert await queue.release(owner_of(X), 0, lease_ms, TOMBSTONE) == 1
-        assert await queue.holds() == {}
-
-    async def test_it_is_freed_by_force(self, queue: QueueScripts) -> None:
-        assert await queue.force_release() == 1
-        assert await queue.holds() == {}
-
-    @each_way
-    @pytest.mark.parametrize("held", [False, True])
-    async def test_a_client_that_waits_is_told_the_error(
-        self, queue: QueueScripts, redis: Redis, lease_ms: int, held: bool
-    ) -> None:
-        if not held:
-            await queue.release(HOLDER)
-        before = await everything(redis)
-        with pytest.raises(ResponseError, match="WRONGTYPE"):
-            await queue.asks(X, lease_ms=lease_ms)
-        assert await everything(redis) == before
 
 
 async def test_the_queue_is_that_of_one_name(scripts: Scripts) -> None:

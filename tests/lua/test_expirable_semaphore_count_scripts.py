@@ -13,7 +13,7 @@ from redis.exceptions import ResponseError
 from redisson_py._time import now
 from tests.lua.test_golden_vectors import listening
 from tests.support.leases import assert_left
-from tests.support.scripts.calls import BAD_MS, LEASE, TOMBSTONE, Scripts, ask, everything
+from tests.support.scripts.calls import LEASE, TOMBSTONE, Scripts, ask, everything
 from tests.support.scripts.expirable import ExpirableScripts
 from tests.support.scripts.permits import NEVER
 
@@ -135,15 +135,6 @@ class TestUpdateLease:
         await semaphore.delete()
         assert await semaphore.update_lease(W) == 0
 
-    async def test_a_bad_lease_is_refused(self, semaphore: ExpirableScripts, redis: Redis) -> None:
-        await semaphore.start(3)
-        await semaphore.acquire(W)
-        before = await everything(redis)
-        for lease_ms in BAD_MS:
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await semaphore.update_lease(W, lease_ms)
-            assert await everything(redis) == before
-
 
 # inspect shows whatever is there.
 @pytest.mark.parametrize("verb", sorted({*STEPS} - {"inspect"}))
@@ -157,46 +148,6 @@ async def test_what_is_no_number_is_an_error_and_stays(
     with pytest.raises(ResponseError, match="number"):
         await STEPS[verb](semaphore)
     assert await everything(redis) == before
-
-
-@pytest.mark.parametrize("which", ["counter", "permits"])
-@pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
-async def test_a_key_of_another_type_is_an_error_and_nothing_is_written(
-    semaphore: ExpirableScripts, redis: Redis, which: str, step: Step
-) -> None:
-    if which == "permits":
-        await semaphore.start(2)
-    key = semaphore.key if which == "counter" else semaphore.permits
-    await ask(redis, "RPUSH", key, "mine")
-    before = await everything(redis)
-    with pytest.raises(ResponseError, match="WRONGTYPE"):
-        await step(semaphore)
-    assert await everything(redis) == before
-
-
-async def test_bad_numbers_are_refused_before_anything_is_written(
-    semaphore: ExpirableScripts, redis: Redis
-) -> None:
-    for bad in ("x", "", "-1", "1.5", "inf"):
-        calls: list[Awaitable[Any]] = [
-            semaphore.set(bad),
-            semaphore.set(1, replaces=bad),
-            semaphore.set(1, reclaims=bad),
-            semaphore.set(1, calls=bad),
-            semaphore.set(1, receipt_ms=bad),
-            semaphore.add(1, calls=bad),
-            semaphore.add(1, receipt_ms=bad),
-            semaphore.available(bad),
-            semaphore.update_lease(W, reclaims=bad),
-            semaphore.lease_left(W, reclaims=bad),
-            semaphore.inspect(bad),
-        ]
-        if bad != "-1":
-            calls.append(semaphore.add(bad))
-        for call in calls:
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await call
-    assert await everything(redis) == {}
 
 
 async def test_the_receipt_expires(semaphore: ExpirableScripts, redis: Redis) -> None:

@@ -6,9 +6,8 @@ import itertools
 
 import pytest
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
-from tests.support.scripts.calls import BAD_MS, LEASE, A, B, C, ask, everything
+from tests.support.scripts.calls import LEASE, A, B, C, ask, everything
 from tests.support.scripts.fair import WAIT, FairScripts, about
 
 D = "client-d:1"
@@ -150,35 +149,6 @@ async def test_re_entry_into_a_hold_that_is_gone_is_lost_and_takes_no_place(
     await fair.acquire(B)
     assert await fair.acquire(A, 2) == -2
     assert list(await everything(redis)) == [fair.key]
-
-
-@pytest.mark.parametrize("which", ["key", "queue", "timeouts", "waiters"])
-@pytest.mark.parametrize("busy", [False, True])
-async def test_a_key_of_another_type_is_an_error_and_nothing_is_written(
-    fair: FairScripts, redis: Redis, which: str, busy: bool
-) -> None:
-    if busy:
-        await fair.acquire(A)
-    await redis.set(getattr(fair, which), "mine", px=LEASE)
-    before = await everything(redis)
-    for places in (0, 1):
-        with pytest.raises(ResponseError, match="WRONGTYPE"):
-            await fair.acquire(B, places=places)
-        assert await everything(redis) == before
-
-
-@pytest.mark.parametrize("which", ["holds", "lease_ms", "wait_ms", "alive_ms"])
-async def test_a_bad_number_is_refused_before_anything_is_written(
-    fair: FairScripts, redis: Redis, which: str
-) -> None:
-    for held in (False, True):
-        if held:
-            await fair.acquire(A)
-        before = await everything(redis)
-        for owner, bad in itertools.product((A, B), BAD_MS):
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await fair.acquire(owner, **{which: bad})
-            assert await everything(redis) == before
 
 
 @pytest.mark.parametrize("score", ["inf", "1e300", "-inf", "1.5"])

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
 from redisson_py._scripts.source import Arg
 from tests.support.scripts.calls import LEASE, A, B, Scripts, ask, everything
@@ -139,16 +138,6 @@ async def test_one_that_is_set_expires_too(semaphore: Either, redis: Redis) -> N
     assert await stays(redis, semaphore.key, IDLE)
     assert await acquire(semaphore) is None
     assert await stays(redis, semaphore.key, LEASE + IDLE)
-
-
-async def test_a_bad_number_is_refused_before_anything_is_written(
-    semaphore: Either, fenced: LockScripts, redis: Redis
-) -> None:
-    for idle_ms in ("-1", "x", "", "1.5"):
-        for call in (acquire(semaphore, idle_ms=idle_ms), fenced.acquire_fenced(idle_ms=idle_ms)):
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await call
-        assert await everything(redis) == {}
 
 
 class TestTokens:

@@ -8,9 +8,8 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from redisson_py._scripts.source import Arg
 from tests.lua.test_golden_vectors import Listener, listening
-from tests.support.scripts.calls import BAD_MS, TOMBSTONE, Scripts, ask, everything
+from tests.support.scripts.calls import TOMBSTONE, Scripts, everything
 from tests.support.scripts.latch import LatchScripts
 
 #: What Redisson's latch does to the key (section 14.2).
@@ -30,9 +29,6 @@ if redis.call('del', KEYS[1]) == 0 then return 0 end
 redis.call('publish', ARGV[1], 1)
 return 1
 """
-
-#: What is no count, for arguments that must be at least 1.
-BAD_COUNTS = ("0", "-1", "x", "", "nan", "1.5", "inf", "1e3", "9223372036854775807")
 
 
 class TestTrySetCount:
@@ -59,14 +55,6 @@ class TestTrySetCount:
         await latch.delete(calls=8)
         assert await latch.set(3, calls=7) == 0
         assert await latch.value() is None
-
-    async def test_a_bad_count_is_refused_before_anything_is_written(
-        self, latch: LatchScripts, redis: Redis
-    ) -> None:
-        for counts in BAD_COUNTS:
-            with pytest.raises(ResponseError, match="must be"):
-                await latch.set(counts)
-        assert await everything(redis) == {}
 
 
 class TestCountDown:
@@ -120,20 +108,6 @@ class TestCountDown:
         assert await latch.down(1, 5, start="another") == 4
         await latch.delete()
 
-    async def test_bad_numbers_are_refused_before_anything_is_written(
-        self, latch: LatchScripts, redis: Redis
-    ) -> None:
-        await latch.set(3)
-        before = await everything(redis)
-        for bad in BAD_COUNTS:
-            with pytest.raises(ResponseError, match="must be"):
-                await latch.down(bad)
-        for bad in BAD_COUNTS[1:]:
-            with pytest.raises(ResponseError, match="must be"):
-                await latch.down(1, bad)
-        assert await everything(redis) == before
-        await redis.delete(latch.key)
-
 
 class TestCount:
     async def test_it_reads_and_writes_nothing(self, latch: LatchScripts, redis: Redis) -> None:
@@ -178,16 +152,6 @@ USES: dict[str, Use] = {
 }
 
 
-async def test_what_is_no_latch_is_an_error_and_stays(latch: LatchScripts, redis: Redis) -> None:
-    await ask(redis, "HSET", latch.key, "mine", "1")
-    await redis.pexpire(latch.key, TOMBSTONE)
-    before = await everything(redis)
-    for use in USES.values():
-        with pytest.raises(ResponseError, match="WRONGTYPE"):
-            await use(latch)
-        assert await everything(redis) == before
-
-
 @pytest.mark.parametrize("use", [USES["count_down"], USES["count"], USES["count and set"]])
 async def test_a_corrupted_count_is_an_error_and_stays(
     use: Use, latch: LatchScripts, redis: Redis
@@ -198,27 +162,6 @@ async def test_a_corrupted_count_is_an_error_and_stays(
         with pytest.raises(ResponseError, match="not a number"):
             await use(latch)
         assert await everything(redis) == before
-
-
-@pytest.mark.parametrize("verb", ["try_set_count", "count_down", "delete"])
-async def test_a_bad_receipt_time_is_refused_before_any_write(
-    latch: LatchScripts, redis: Redis, verb: str
-) -> None:
-    await redis.set(latch.key, "3", px=TOMBSTONE)
-    before = await everything(redis)
-    more: dict[str, dict[str, Arg]] = {
-        "try_set_count": {"counts": 3},
-        "count_down": {"steps": 1, "counts": 0, "start": latch.receipt("start")},
-        "delete": {},
-    }
-    for receipt_ms in BAD_MS:
-        with pytest.raises(ResponseError, match="must be"):
-            await latch._change(verb, "a", 1, receipt_ms=receipt_ms, **more[verb])
-        with pytest.raises(ResponseError, match="must be"):
-            await latch.count(3, receipt_ms=receipt_ms)
-    with pytest.raises(ResponseError, match="must be"):
-        await latch._change(verb, "a", "0", **more[verb])
-    assert await everything(redis) == before
 
 
 async def test_golden_vectors(scripts: Scripts, redis: Redis) -> None:

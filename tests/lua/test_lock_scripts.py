@@ -9,11 +9,9 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from redisson_py._scripts.source import Arg
 from tests.support.scripts.any_lock import AnyLock, rivals, write_count
-from tests.support.scripts.calls import BAD_MS, LEASE, TOMBSTONE, A, B, C, Scripts, everything
+from tests.support.scripts.calls import LEASE, TOMBSTONE, A, B, C, Scripts, everything
 from tests.support.scripts.lock import LockScripts
-from tests.support.scripts.read_write import BAD_NUMBERS
 
 LONG = 1_000_000
 #: Scripts of their own; a fenced lock has those of a plain one.
@@ -75,15 +73,6 @@ class TestRelease:
         assert await redis.get(any_lock.tombstone(A)) == b"1"
         assert TOMBSTONE - 20_000 < await redis.pttl(any_lock.tombstone(A)) <= TOMBSTONE
 
-    async def test_a_key_of_another_type_is_an_error_and_nothing_is_written(
-        self, any_lock: AnyLock, redis: Redis
-    ) -> None:
-        await redis.set(any_lock.key, "mine", px=LEASE)
-        before = await everything(redis)
-        with pytest.raises(ResponseError, match="WRONGTYPE"):
-            await any_lock.undo(A)
-        assert await everything(redis) == before
-
     @pytest.mark.parametrize("count", ["x", "", "2.5", "inf"])
     async def test_a_corrupted_count_cannot_fall_in_part_but_can_be_let_go(
         self, any_lock: AnyLock, redis: Redis, count: str
@@ -95,21 +84,6 @@ class TestRelease:
         assert await everything(redis) == before
         assert await any_lock.release(A) == 1
         assert await everything(redis) == {}
-
-    @pytest.mark.parametrize("which", ["holds", "lease_ms", "tombstone_ms"])
-    @pytest.mark.parametrize("holds", [0, 1])
-    async def test_a_bad_number_is_refused_before_anything_is_written(
-        self, any_lock: AnyLock, redis: Redis, which: str, holds: int
-    ) -> None:
-        await any_lock.acquire(A)
-        await any_lock.acquire(A, 2)
-        before = await everything(redis)
-        # "No holds" and "no tombstone" are valid numbers; "no lease" is not.
-        for bad in BAD_MS if which == "lease_ms" else BAD_NUMBERS:
-            numbers: dict[str, Arg] = {"holds": holds, "tombstone_ms": TOMBSTONE, which: bad}
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await any_lock.release(A, **numbers)
-            assert await everything(redis) == before
 
 
 @lease_kinds
@@ -141,14 +115,6 @@ class TestRenew:
         await any_lock.acquire(A, 1, LEASE)
         assert await any_lock.renew(B, LONG) == 0
         assert await any_lock.left() <= LEASE
-
-    async def test_a_bad_lease_is_refused(self, any_lock: AnyLock, kind: str) -> None:
-        await any_lock.acquire(A)
-        # Readers are not renewed, but asked for, with a lease of 0.
-        for lease_ms in BAD_NUMBERS if kind == "read" else BAD_MS:
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await any_lock.renew(A, lease_ms)
-        assert LEASE - 20_000 < await any_lock.left() <= LEASE
 
 
 class TestRenewBatch:
@@ -192,23 +158,6 @@ class TestSetLease:
             assert await any_lock.left() <= LEASE
             await holder.release(A)
 
-    async def test_a_key_of_another_type_is_an_error_and_stays(
-        self, any_lock: AnyLock, redis: Redis
-    ) -> None:
-        await redis.set(any_lock.key, "mine", px=LEASE)
-        before = await everything(redis)
-        with pytest.raises(ResponseError, match="WRONGTYPE"):
-            await any_lock.set_lease(A, LONG)
-        assert await everything(redis) == before
-        assert await any_lock.left() <= LEASE
-
-    async def test_a_bad_lease_is_refused(self, any_lock: AnyLock) -> None:
-        await any_lock.acquire(A)
-        for lease_ms in BAD_MS:
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await any_lock.set_lease(A, lease_ms)
-        assert LEASE - 20_000 < await any_lock.left() <= LEASE
-
 
 @release_kinds
 class TestForceRelease:
@@ -235,23 +184,6 @@ class TestForceRelease:
         assert await everything(redis) == before
         assert await any_lock.force_release("r2") == 1
         assert await redis.exists(any_lock.key) == 0
-
-    async def test_what_is_no_lock_is_not_deleted(self, any_lock: AnyLock, redis: Redis) -> None:
-        await redis.set(any_lock.key, "mine", px=LEASE)
-        before = await everything(redis)
-        with pytest.raises(ResponseError, match="WRONGTYPE"):
-            await any_lock.force_release()
-        assert await everything(redis) == before
-
-    async def test_a_bad_time_for_the_receipt_is_refused_before_anything_is_written(
-        self, any_lock: AnyLock, redis: Redis
-    ) -> None:
-        await any_lock.acquire(A)
-        before = await everything(redis)
-        for receipt_ms in BAD_MS:
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await any_lock.force_release(receipt_ms=receipt_ms)
-            assert await everything(redis) == before
 
 
 class TestInspect:
@@ -296,12 +228,3 @@ class TestInspect:
         assert called[1:] == [-1, -1]
         assert await everything(redis) == before
         await redis.delete(lock.clients)
-
-    async def test_what_cannot_be_read_is_no_queue(self, lock: LockScripts, redis: Redis) -> None:
-        await redis.set(lock.clients, "mine", px=LEASE)
-        assert await lock.inspect() == [-2, 0]
-
-    async def test_a_key_of_another_type_is_an_error(self, lock: LockScripts, redis: Redis) -> None:
-        await redis.set(lock.key, "mine", px=LEASE)
-        with pytest.raises(ResponseError, match="WRONGTYPE"):
-            await lock.inspect()

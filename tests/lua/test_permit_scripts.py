@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Any
 
-import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
-from redisson_py.testing import EmbeddedServer
-from tests.lua.test_out_of_memory import fill
-from tests.support.scripts.calls import BAD_MS, LEASE, A, B, Scripts, ask, everything
+from tests.support.scripts.calls import LEASE, A, B, Scripts, ask
 from tests.support.scripts.expirable import ExpirableScripts
 from tests.support.scripts.permits import NEVER, SemaphoreScripts
 
@@ -76,14 +72,6 @@ class TestRenew:
         assert min(await plain.left(A), await expirable.left(ID)) > LEASE
         assert await redis.exists("gone") == 0
 
-    async def test_a_bad_lease_is_refused_for_the_whole_batch(
-        self, plain: SemaphoreScripts
-    ) -> None:
-        for lease_ms in BAD_MS:
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await plain.renew(A, lease_ms)
-            assert LEASE - 20_000 < await plain.left(A) <= LEASE
-
 
 class TestSetLease:
     async def test_it_may_be_made_longer_and_shorter(self, plain: SemaphoreScripts) -> None:
@@ -99,39 +87,3 @@ class TestSetLease:
         assert [await plain.set_lease(A), await plain.set_lease(B)] == [0, 0]
         assert await plain.left(A) < 0
         assert await plain.held() == {A: 1}
-
-    async def test_a_key_of_another_type_is_an_error_and_stays(
-        self, plain: SemaphoreScripts, redis: Redis
-    ) -> None:
-        await redis.set(plain.permits, "mine", px=LEASE)
-        before = await everything(redis)
-        with pytest.raises(ResponseError, match="WRONGTYPE"):
-            await plain.set_lease(A)
-        assert await everything(redis) == before
-
-    async def test_a_bad_lease_is_refused(self, plain: SemaphoreScripts) -> None:
-        for lease_ms in BAD_MS:
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await plain.set_lease(A, lease_ms)
-            assert LEASE - 20_000 < await plain.left(A) <= LEASE
-
-
-class TestFullServer:
-    """It grants nothing, and takes back and renews what is held."""
-
-    @pytest_asyncio.fixture
-    async def redis(self, own_server: EmbeddedServer) -> AsyncIterator[Redis]:
-        """A client of a server that evicts nothing."""
-        async with Redis.from_url(own_server.url) as redis:
-            await redis.config_set("maxmemory-policy", "noeviction")
-            yield redis
-            await redis.config_set("maxmemory", 0)
-
-    async def test_what_a_dead_holder_had_is_taken_back(
-        self, plain: SemaphoreScripts, expirable: ExpirableScripts, redis: Redis
-    ) -> None:
-        await plain.end(A)
-        await expirable.end(ID)
-        await fill(redis)
-        assert await plain.available() == 3
-        assert await expirable.available() == [3, 0]

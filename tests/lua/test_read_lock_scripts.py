@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
 from tests.support.scripts.calls import LEASE, A, B, C, ask, everything
 from tests.support.scripts.read_write import LONG, ReadWriteScripts
@@ -163,13 +162,6 @@ class TestInspect:
         assert mode == b"write"
         assert rest[:5] == [f"{A}:write".encode(), 1, -2, A.encode(), 1]
         assert LEASE - 20_000 < rest[5] <= LEASE
-
-    async def test_a_key_of_another_type_is_an_error(
-        self, rw: ReadWriteScripts, redis: Redis
-    ) -> None:
-        await redis.set(rw.key, "mine", px=LEASE)
-        with pytest.raises(ResponseError, match="WRONGTYPE"):
-            await rw.inspect()
 
 
 @pytest.mark.parametrize("lease_ms", [0, LEASE])

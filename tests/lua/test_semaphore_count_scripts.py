@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from tests.support.counting import Counted
-from tests.support.scripts.calls import BAD_MS, LEASE, TOMBSTONE, A, B, Scripts, ask, everything
+from tests.support.scripts.calls import LEASE, TOMBSTONE, A, B, Scripts, everything
 from tests.support.scripts.permits import SemaphoreScripts
 
 Step = Callable[[SemaphoreScripts], Awaitable[Any]]
@@ -58,14 +58,6 @@ class TestAdd:
         assert await redis.get(semaphore.receipt()) == b"10 6"
         assert TOMBSTONE - 20_000 < await redis.pttl(semaphore.receipt()) <= TOMBSTONE
 
-    async def test_a_bad_number_is_refused_before_anything_is_written(
-        self, semaphore: SemaphoreScripts, redis: Redis
-    ) -> None:
-        for units in ("x", "", "1.5", "inf", "+1", "01", str(2**53)):
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await semaphore.add(units)
-            assert await everything(redis) == {}
-
     async def test_more_than_is_exact_is_refused_before_anything_is_written(
         self, semaphore: SemaphoreScripts, redis: Redis
     ) -> None:
@@ -89,22 +81,6 @@ class TestSet:
         assert await semaphore.set(3, calls=1) == 1
         assert await semaphore.value() is None
         assert await semaphore.set(3, calls=2) == 1
-
-    async def test_a_bad_number_is_refused_before_anything_is_written(
-        self, semaphore: SemaphoreScripts, redis: Redis
-    ) -> None:
-        for units in ("x", "", "-1", "1.5", "inf"):
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await semaphore.set(units)
-            assert await everything(redis) == {}
-
-    async def test_a_bad_life_is_refused_before_anything_is_written(
-        self, semaphore: SemaphoreScripts, redis: Redis
-    ) -> None:
-        for life_ms in ("x", "", "-1", "1.5", "inf", "1e300", str(2**63 - 1)):
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await semaphore.set(3, life_ms=life_ms)
-            assert await everything(redis) == {}
 
 
 class TestDrain:
@@ -165,53 +141,6 @@ async def test_what_is_no_number_is_an_error_and_stays(
     with pytest.raises(ResponseError, match="number"):
         await STEPS[verb](semaphore)
     assert await everything(redis) == before
-
-
-@pytest.mark.parametrize("which", ["counter", "permits", "counts"])
-@every_step
-async def test_a_key_of_another_type_is_an_error_and_nothing_is_written(
-    semaphore: SemaphoreScripts, redis: Redis, which: str, step: Step
-) -> None:
-    if which != "counter":
-        await semaphore.start(2)
-    key = {"counter": semaphore.key, "permits": semaphore.permits, "counts": semaphore.counts}
-    await ask(redis, "RPUSH", key[which], "mine")
-    if (step, which) == (STEPS["inspect"], "counts"):
-        await ask(redis, "ZADD", semaphore.permits, 1, A)
-    before = await everything(redis)
-    with pytest.raises(ResponseError, match="WRONGTYPE"):
-        await step(semaphore)
-    assert await everything(redis) == before
-
-
-async def test_a_bad_time_for_the_receipt_is_refused_before_anything_is_written(
-    semaphore: SemaphoreScripts, redis: Redis
-) -> None:
-    for receipt_ms in BAD_MS:
-        for call in (
-            semaphore.add(1, receipt_ms=receipt_ms),
-            semaphore.set(1, receipt_ms=receipt_ms),
-        ):
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await call
-    assert await everything(redis) == {}
-    await semaphore.start(3)
-    before = await everything(redis)
-    for receipt_ms in BAD_MS:
-        with pytest.raises(ResponseError, match=r"must be|not a number"):
-            await semaphore.drain(receipt_ms=receipt_ms)
-    assert await everything(redis) == before
-
-
-async def test_a_bad_number_to_reclaim_is_refused(semaphore: SemaphoreScripts) -> None:
-    for reclaims in ("0", "-1", "x", "1.5"):
-        for call in (
-            semaphore.acquire(A, reclaims=reclaims),
-            semaphore.drain(reclaims=reclaims),
-            semaphore.available(reclaims),
-        ):
-            with pytest.raises(ResponseError, match="reclaims"):
-                await call
 
 
 async def test_to_reclaim_more_than_there_are_takes_no_longer(semaphore: SemaphoreScripts) -> None:

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
 from redisson_py._time import now
 from tests.lua.test_golden_vectors import listening
@@ -97,23 +96,3 @@ class TestExpiryOfTheKey:
         await semaphore.drain()
         assert await semaphore.value() == 0
         assert_left(await redis.pttl(semaphore.key) / 1000, 50, began)
-
-
-class TestRefusals:
-    async def test_a_bad_number_of_units_is_refused_before_anything_is_written(
-        self, semaphore: SemaphoreScripts, redis: Redis
-    ) -> None:
-        before = await everything(redis)
-        for units in ("x", "", "-1", "0", "1.5", "inf", "nan", "9007199254740992"):
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await semaphore.acquire(A, units)
-            assert await everything(redis) == before
-
-    async def test_a_bad_start_is_refused_before_anything_is_written(
-        self, semaphore: SemaphoreScripts, redis: Redis
-    ) -> None:
-        await semaphore.delete()
-        for bad in ("x", "", "1.5", "inf", "-1.0", "007"):
-            with pytest.raises(ResponseError, match=r"must be|not a number"):
-                await semaphore.acquire(A, start_units=bad)
-            assert await everything(redis) == {}

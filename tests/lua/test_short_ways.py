@@ -11,12 +11,11 @@ from typing import Any, Protocol
 
 import pytest
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
 from redisson_py._scripts.source import Arg
 from tests.lua.test_golden_vectors import Listener, listening
 from tests.support.counting import Counted
-from tests.support.scripts.calls import BAD_MS, TOMBSTONE, A, B, C, Scripts, ask
+from tests.support.scripts.calls import TOMBSTONE, A, B, C, Scripts, ask
 from tests.support.scripts.expirable import ExpirableScripts
 from tests.support.scripts.fair import FairScripts
 from tests.support.scripts.lock import LockScripts
@@ -290,38 +289,6 @@ async def test_both_ways_answer_leave_and_tell_the_same(
         short = await trace(make(scripts, True), redis, steps, listener)
         long = await trace(make(scripts, False), redis, steps, listener)
     assert short == long
-
-
-@pytest.mark.parametrize("kind", LOCKS)
-async def test_the_release_of_a_plain_hold_refuses_a_bad_lease(
-    scripts: Scripts, redis: Redis, kind: str
-) -> None:
-    lock = LOCKS[kind](scripts, True)
-    await lock.acquire()
-    before = await state(redis)
-    for lease_ms in BAD_MS:
-        lock.lease = lease_ms
-        with pytest.raises(ResponseError, match="must be"):
-            await lock.release()
-        assert await state(redis) == before
-    await redis.flushdb()
-
-
-async def test_the_release_of_a_plain_permit_refuses_a_bad_number(
-    scripts: Scripts, redis: Redis
-) -> None:
-    plain, expirable = SemaphoreScripts(scripts, b"p"), ExpirableScripts(scripts, b"e")
-    permit = ids(A, [0])
-    assert await plain.acquire(start_units=1) is None
-    assert await expirable.acquire(permit, start_units=1) is None
-    before = await state(redis)
-    for bad in BAD_MS:
-        with pytest.raises(ResponseError, match="must be"):
-            await plain.release(had=bad)
-        with pytest.raises(ResponseError, match="must be"):
-            await expirable.release(permit, receipt_ms=bad)
-        assert await state(redis) == before
-    await redis.flushdb()
 
 
 @pytest.mark.parametrize(

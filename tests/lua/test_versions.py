@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 from redis.asyncio import Redis
-from redis.exceptions import ResponseError
 
 from redisson_py import _keys
 from tests.support.counting import Counted
 from tests.support.scripts.any_lock import LOCKS
 from tests.support.scripts.calls import LEASE, TOMBSTONE, A, B, Scripts, everything
-from tests.support.scripts.expirable import ExpirableScripts
 from tests.support.scripts.lock import LockScripts
 from tests.support.scripts.permits import SemaphoreScripts
 from tests.support.scripts.read_write import LONG, ReadWriteScripts
@@ -45,11 +43,6 @@ def version_key(hold: Any) -> bytes:
 
 async def left(redis: Redis) -> int:
     return int(await redis.pttl("k"))
-
-
-def test_the_version_has_a_key_of_its_own() -> None:
-    assert _keys.version_key(b"k", A) == b"{k}:redisson_py:version:" + A.encode()
-    assert _keys.version_key(b"{t}k", "o") == b"{t}k:redisson_py:version:o"
 
 
 async def test_a_repeated_lease_is_set_again(hold: Any, redis: Redis) -> None:
@@ -109,15 +102,6 @@ async def test_a_refused_change_keeps_no_version(hold: Any, redis: Redis) -> Non
     assert await everything(redis) == before
 
 
-async def test_versions_are_whole_numbers(hold: Any, redis: Redis) -> None:
-    for bad in ["-1", "x", "", "1.5", "9007199254740992"]:
-        for values in ({"version": bad}, {"version": 1, "version_ms": bad}):
-            for call in (hold.acquire, hold.release, hold.set_lease):
-                with pytest.raises(ResponseError, match="must be"):
-                    await call(A, **values)
-        assert await everything(redis) == {}
-
-
 async def test_the_hot_path_is_as_short_as_ever(scripts: Scripts, redis: Redis) -> None:
     lock = LockScripts(scripts)
     await lock.acquire(A)
@@ -170,13 +154,6 @@ class TestPermits:
         yield semaphore
         await scripts.redis.delete(semaphore.key, semaphore.permits, semaphore.counts)
 
-    @pytest.fixture
-    async def permits(self, scripts: Scripts) -> AsyncIterator[ExpirableScripts]:
-        semaphore = ExpirableScripts(scripts)
-        await semaphore.start(5)
-        yield semaphore
-        await scripts.redis.delete(semaphore.key, semaphore.permits)
-
     async def test_a_lease_that_is_over_keeps_no_version(
         self, plain: SemaphoreScripts, redis: Redis
     ) -> None:
@@ -184,15 +161,3 @@ class TestPermits:
         await plain.end(A)
         assert await plain.set_lease(A, LEASE, version=1, **KEEP) == 0
         assert not await redis.exists(_keys.version_key(plain.key, A))
-
-    async def test_versions_are_whole_numbers(
-        self, plain: SemaphoreScripts, permits: ExpirableScripts
-    ) -> None:
-        for values in ({"version": "-1"}, {"version": 1, "version_ms": "x"}):
-            for call in (
-                plain.release(A, 1, **values),
-                plain.set_lease(A, **values),
-                permits.update_lease(b"p" * 16, **values),
-            ):
-                with pytest.raises(ResponseError, match="must be"):
-                    await call

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from redis.exceptions import ResponseError
 
 from tests.lua.test_golden_vectors import listening
 from tests.support.counting import Counted
 from tests.support.scripts.calls import LEASE, A, B, C, ask, everything
-from tests.support.scripts.read_write import BAD_NUMBERS, ReadWriteScripts
+from tests.support.scripts.read_write import ReadWriteScripts
 from tests.support.waiting import until_async
 
 ALIVE = 10_000
@@ -87,17 +86,6 @@ class TestReaders:
 
         await until_async(is_forgotten)
         assert 0 < await rw.redis.pttl(rw.write.writers) <= ALIVE
-
-    @pytest.mark.parametrize("bad", [*BAD_NUMBERS])
-    async def test_bad_numbers_are_refused(self, rw: ReadWriteScripts, bad: str) -> None:
-        for call in (
-            rw.read.acquire(A, waits=bad),
-            rw.write.acquire(A, waits=bad),
-            rw.write.release(A, waits=bad),
-        ):
-            with pytest.raises(ResponseError, match="must be"):
-                await call
-        assert await everything(rw.redis) == {}
 
 
 class TestWriters:

@@ -153,7 +153,7 @@ PLAIN = (
         "lua/semaphore/release.lua",
         "      redis.pcall('HSET', counts, owner, held)\n",
         "",
-        ("tests/lua/test_refused_commands.py",),
+        ("tests/lua/test_refusals.py",),
     ),
     Mutant(
         "a semaphore's short way minds no expiry",
@@ -193,7 +193,7 @@ PLAIN = (
         "lua/semaphore/release.lua",
         "    redis.call('INCRBY', counter, '-' .. held)\n",
         "",
-        ("tests/lua/test_refused_commands.py",),
+        ("tests/lua/test_refusals.py",),
     ),
     Mutant(
         "a fair lock's short way minds only our own waiters",

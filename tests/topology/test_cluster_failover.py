@@ -194,3 +194,20 @@ async def test_what_a_frozen_master_grants_when_it_wakes_is_not_believed(
         lease.check()
         await lease.release()
     assert not {key for key in await keys(cluster) if key.startswith("{x}")}
+
+
+async def test_asking_once_finds_the_master_behind_a_demoted_one(
+    cluster: EmbeddedCluster, clients: ClientFactory
+) -> None:
+    """A replica that answers is no Redis that is away: the cluster knows the master."""
+    client = clients(cluster.url)
+    lock = client.get_lock("a")
+    for _ in range(10):
+        async with lock:
+            pass
+        await cluster.failover("a")
+        # Its next connection is to the one that was demoted.
+        client._router.stream_for(b"a").abort("the test says so")
+        lease = await lock.try_acquire()
+        assert lease is not None
+        await lease.release()

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import gc
-import os
-import traceback
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncIterator
 
 import pytest
 from redis.asyncio import Redis
@@ -141,75 +138,6 @@ def test_another_event_loop(cluster_url: str, ends: str, caplog: pytest.LogCaptu
     asyncio.run(last())
     gc.collect()
     assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
-
-
-def test_generators_that_hold_at_the_end_of_an_event_loop(cluster_url: str) -> None:
-    """Their blocks end under the protection of what they hold, wherever that is."""
-    client = Redisson.from_url(cluster_url, client_name="generators", sync_timeout=SYNC_TIMEOUT)
-    ended: list[str] = []
-
-    async def hold(name: str) -> AsyncGenerator[str]:
-        async with client.get_lock(name) as lease:
-            try:
-                yield name
-            finally:
-                lease.check()
-                ended.append(name)
-
-    kept = [hold(name) for name in NAMES]
-
-    async def use() -> None:
-        for generator in kept:
-            await anext(generator)
-
-    asyncio.run(use())
-    assert sorted(ended) == sorted(NAMES)
-
-    async def look() -> None:
-        async with Redisson.from_url(cluster_url) as other:
-            for name in NAMES:
-                assert not await other.get_lock(name).locked()
-        # The client that was left goes on here.
-        async with client:
-            for name in NAMES:
-                async with client.get_lock(name):
-                    pass
-
-    asyncio.run(look())
-
-
-def test_forks(cluster_url: str) -> None:
-    """A child may use a client that has not connected, and not one that has."""
-    unused, used = (Redisson.from_url(cluster_url, sync_timeout=SYNC_TIMEOUT) for _ in range(2))
-
-    async def use(client: Redisson) -> None:
-        async with client:
-            for name in NAMES:
-                async with client.get_lock(name):
-                    pass
-
-    async def fork() -> None:
-        lease = await used.get_lock("of the parent").acquire()
-        child = os.fork()
-        if child == 0:
-            # The parent's event loop does not go on here.
-            asyncio._set_running_loop(None)
-            try:
-                with contextlib.suppress(ClientClosedError):
-                    asyncio.run(use(used))
-                    os._exit(2)
-                asyncio.run(use(unused))
-            except BaseException:
-                traceback.print_exc()
-                os._exit(1)
-            os._exit(0)
-        _, status = await asyncio.to_thread(os.waitpid, child, 0)
-        assert os.waitstatus_to_exitcode(status) == 0
-        lease.check()
-        await lease.release()
-        await used.aclose()
-
-    asyncio.run(fork())
 
 
 @pytest.fixture

@@ -8,12 +8,11 @@ import pytest
 
 from redisson_py import ConnectionLostError, Redisson
 from redisson_py._stream.call import Call, ReplyError
-from redisson_py._topology.discovery import Discovery
 from redisson_py.testing import EmbeddedCluster, find_server, server_version
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.topologies import ClusterFactory
-from tests.support.waiting import until, until_async
-from tests.topology.cluster_nodes import connections, names_at, router_of, stream_to
+from tests.support.waiting import until
+from tests.topology.cluster_nodes import names_at, router_of, stream_to
 
 #: No server listens there.
 DEAD = "127.0.0.1:1"
@@ -54,18 +53,6 @@ async def test_a_cluster_that_is_all_away_and_one_seed_for_ever(
     await asyncio.gather(*(pair(client, f"{{{name}}}other") for name in names))
     for lease in leases:
         await lease.release()
-
-
-async def test_a_cluster_of_one_node_that_was_away(
-    cluster_factory: ClusterFactory, clients: ClientFactory
-) -> None:
-    cluster = await cluster_factory(masters=1, replicas=0)
-    [node] = cluster.nodes
-    client = clients(f"redis+cluster://{DEAD},{node.address}")
-    await pair(client)
-    await node.execute("CLIENT", "KILL", "TYPE", "normal")
-    await until(lambda: not stream_to(client, node).ready)
-    await pair(client)
 
 
 async def test_an_unassigned_slot_is_named_and_works_later(
@@ -148,30 +135,3 @@ async def test_the_end_of_a_subscription_does_not_follow_ask(
     end = Call(("SUNSUBSCRIBE", b"c"), 0, must=True, channel=b"c")
     assert router.redirected(stream_to(client, source), end, ReplyError(f"ASK 1 {target.address}"))
     assert router.traffic.commands == before
-
-
-async def test_a_failed_background_task_is_started_again(
-    cluster: EmbeddedCluster,
-    clients: ClientFactory,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    client = clients(cluster.url, client_name="failing", sync_replicas=0)
-    lease = await client.get_lock("held").acquire()
-    ask = Discovery.ask
-
-    async def fail(*_: object, **__: object) -> None:
-        monkeypatch.setattr(Discovery, "ask", ask)
-        raise RuntimeError("not foreseen")
-
-    monkeypatch.setattr(Discovery, "ask", fail)
-    router_of(client).ask()
-    await until(lambda: client._root is None)
-    assert "not foreseen" in caplog.text
-    await pair(client)
-    await lease.release()
-
-    async def is_tidy() -> bool:
-        return max(await connections(cluster, "failing")) == 1
-
-    await until_async(is_tidy)

@@ -45,13 +45,6 @@ def write(folder: Path, section: str, **values: Any) -> Path:
     return path
 
 
-async def test_a_cluster_by_its_url(cluster: EmbeddedCluster) -> None:
-    await use(Redisson.from_url(cluster.url, sync_timeout=SYNC_TIMEOUT))
-    # One node is enough.
-    host, port = seen(cluster.nodes[-1])
-    await use(Redisson.from_url(f"valkey+cluster://{host}:{port}/0", sync_timeout=SYNC_TIMEOUT))
-
-
 async def test_a_cluster_by_a_client(cluster: EmbeddedCluster) -> None:
     """Whatever its replies look like and wherever it reads; it stays open and works."""
     host, port = seen(cluster.nodes[0])

@@ -24,6 +24,10 @@ from tests.topology.conftest import Pair
 TIMES = 30
 
 
+#: Runs a script with a lease, in milliseconds.
+Ask = Callable[[Scripts, int], Awaitable[object]]
+
+
 @pytest_asyncio.fixture
 async def scripts(pair: Pair) -> Scripts:
     """The scripts on the master of a pair."""
@@ -35,50 +39,30 @@ async def offset(pair: Pair) -> int:
     return int((await pair.redis.info("replication"))["master_repl_offset"])
 
 
-def plain(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
-    return LockScripts(scripts).acquire(lease_ms=lease_ms)
+ACQUIRE: dict[str, Ask] = {
+    "plain": lambda scripts, ms: LockScripts(scripts).acquire(lease_ms=ms),
+    "again": lambda scripts, ms: LockScripts(scripts).acquire(holds=2, lease_ms=ms),
+    "fenced": lambda scripts, ms: LockScripts(scripts, fenced=True).acquire_fenced(lease_ms=ms),
+    "fair": lambda scripts, ms: FairScripts(scripts).acquire(lease_ms=ms),
+    "read": lambda scripts, ms: SideScripts(scripts, "read").acquire(lease_ms=ms),
+    "write": lambda scripts, ms: SideScripts(scripts, "write").acquire(lease_ms=ms),
+    "semaphore": lambda scripts, ms: SemaphoreScripts(scripts).acquire(lease_ms=ms, start_units=2),
+    "expirable": lambda scripts, ms: ExpirableScripts(scripts).acquire(
+        b"0123456789abcdef", lease_ms=ms, start_units=2
+    ),
+}
 
 
-def again(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
-    return LockScripts(scripts).acquire(holds=2, lease_ms=lease_ms)
-
-
-def fenced(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
-    return LockScripts(scripts, fenced=True).acquire_fenced(lease_ms=lease_ms)
-
-
-def fair(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
-    return FairScripts(scripts).acquire(lease_ms=lease_ms)
-
-
-def read(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
-    return SideScripts(scripts, "read").acquire(lease_ms=lease_ms)
-
-
-def write(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
-    return SideScripts(scripts, "write").acquire(lease_ms=lease_ms)
-
-
-def semaphore(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
-    return SemaphoreScripts(scripts).acquire(lease_ms=lease_ms, start_units=2)
-
-
-def expirable(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
-    return ExpirableScripts(scripts).acquire(b"0123456789abcdef", lease_ms=lease_ms, start_units=2)
-
-
-@pytest.mark.parametrize("acquire", [plain, again, fenced, fair, read, write, semaphore, expirable])
+@pytest.mark.parametrize("kind", ACQUIRE)
 @pytest.mark.parametrize(
     "shorter", [pytest.param(0, id="at-once"), pytest.param(5000, id="clock-set-back")]
 )
 async def test_a_repeated_grant_writes(
-    acquire: Callable[[Scripts, int], Awaitable[object]],
-    shorter: int,
-    scripts: Scripts,
-    pair: Pair,
+    kind: str, shorter: int, scripts: Scripts, pair: Pair
 ) -> None:
-    if acquire is again:
-        await plain(scripts, LEASE)
+    acquire = ACQUIRE[kind]
+    if kind == "again":
+        await ACQUIRE["plain"](scripts, LEASE)
     granted = await acquire(scripts, LEASE)
     before = await offset(pair)
     assert before > 0
@@ -91,50 +75,31 @@ async def test_a_repeated_grant_writes(
         before = now
 
 
-def renew_plain(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
-    return LockScripts(scripts).renew(lease_ms=lease_ms)
-
-
-def renew_write(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
-    return SideScripts(scripts, "write").renew(lease_ms=lease_ms)
-
-
 def renew_fenced(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
     locks = LockScripts(scripts, fenced=True)
     keys = [locks.key, locks.token_key]
     return scripts.run_batch("fenced_lock.renew", keys, [A], lease_ms=lease_ms, idle_ms=LEASE)
 
 
-def renew_read(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
-    return SideScripts(scripts, "read").renew(lease_ms=lease_ms)
+#: What is renewed, and how.
+RENEW: dict[str, tuple[str, Ask]] = {
+    "plain": ("plain", lambda scripts, ms: LockScripts(scripts).renew(lease_ms=ms)),
+    "write": ("write", lambda scripts, ms: SideScripts(scripts, "write").renew(lease_ms=ms)),
+    "fenced": ("fenced", renew_fenced),
+    "read": ("read", lambda scripts, ms: SideScripts(scripts, "read").renew(lease_ms=ms)),
+    "permit": ("semaphore", lambda scripts, ms: SemaphoreScripts(scripts).renew(A, ms)),
+    "permit that is kept": (
+        "semaphore",
+        lambda scripts, ms: SemaphoreScripts(scripts).renew(A, ms, idle_ms=LEASE),
+    ),
+}
 
 
-def renew_permit(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
-    return SemaphoreScripts(scripts).renew(A, lease_ms)
-
-
-def renew_permit_kept(scripts: Scripts, lease_ms: int) -> Awaitable[object]:
-    return SemaphoreScripts(scripts).renew(A, lease_ms, idle_ms=LEASE)
-
-
-@pytest.mark.parametrize(
-    ("acquire", "renew"),
-    [
-        (plain, renew_plain),
-        (write, renew_write),
-        (fenced, renew_fenced),
-        (read, renew_read),
-        (semaphore, renew_permit),
-        (semaphore, renew_permit_kept),
-    ],
-)
+@pytest.mark.parametrize(("kind", "renew"), RENEW.values(), ids=RENEW)
 async def test_a_renewal_writes_although_the_lease_is_longer_already(
-    acquire: Callable[[Scripts, int], Awaitable[object]],
-    renew: Callable[[Scripts, int], Awaitable[object]],
-    scripts: Scripts,
-    pair: Pair,
+    kind: str, renew: Ask, scripts: Scripts, pair: Pair
 ) -> None:
-    await acquire(scripts, 10 * LEASE)
+    await ACQUIRE[kind](scripts, 10 * LEASE)
     for _ in range(TIMES):
         before = await offset(pair)
         assert await renew(scripts, LEASE) in (1, [1])

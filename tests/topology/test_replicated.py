@@ -58,18 +58,3 @@ async def test_a_promoted_replica_is_found_when_the_master_died(
     async with await asking:
         assert await has(new, "fresh")
     await lease.release()
-
-
-async def test_of_two_masters_none_is_believed(
-    own_replicas: EmbeddedReplicas, clients: ClientFactory
-) -> None:
-    client = clients(own_replicas.url)
-    old, new, _ = own_replicas.nodes
-    await new.execute("REPLICAOF", "NO", "ONE")
-    with pytest.raises(ConnectionLostError) as caught:
-        await client.get_lock("a").acquire(timeout=2)
-    assert f"{old.address} and {new.address} claim to be master" in str(caught.value)
-    asking = asyncio.create_task(client.get_lock("a").acquire(timeout=60))
-    await old.execute("REPLICAOF", new.host, new.port)
-    async with await asking:
-        assert await has(new, "a")

@@ -28,17 +28,6 @@ async def test_the_master_is_found_wherever_it_stands(scene: Scene) -> None:
     await until(lambda: (replica.open, master.open, other.open) == (0, 1, 0))
 
 
-async def test_another_master_is_found(scene: Scene) -> None:
-    first, second = [await scene.server(role) for role in ("master", "slave")]
-    seeker = await scene.seek_among(first, second)
-    await seeker.ask("SET", "a", "1")
-    first.role, second.role = "slave", "master"
-    first.plan.append(error("READONLY You can't write against a read only replica."))
-    await seeker.ask("SET", "a", "2")
-    assert second.commands == [(b"SET", b"a", b"2")]
-    assert len(seeker.lefts) == 1
-
-
 async def test_two_masters_are_waited_out(scene: Scene) -> None:
     first, second = [await scene.server() for _ in range(2)]
     seeker = await scene.seek_among(first, second)
@@ -53,15 +42,6 @@ async def test_two_masters_are_waited_out(scene: Scene) -> None:
     assert second.commands == [(b"SET", b"a", b"2")]
     assert not first.commands
     await until(lambda: (first.open, second.open) == (0, 1))
-
-
-async def test_no_master_is_waited_out(scene: Scene) -> None:
-    first, second = [await scene.server("slave") for _ in range(2)]
-    seeker = await scene.seek_among(first, second)
-    with pytest.raises(ConnectionLostError, match=r"is a replica; Redis at .* is a replica"):
-        await seeker.ask("SET", "a", "1", seconds=1.5)
-    second.role = "master"
-    await seeker.ask("SET", "a", "2")
 
 
 async def test_a_frozen_replica_does_not_keep_us(

@@ -6,13 +6,11 @@ import pytest
 
 from redisson_py._addresses import AddressMap
 from redisson_py.errors import BackendError, ConnectionLostError
-from tests.support.fake_peer import Command, error
+from tests.support.fake_peer import error
 from tests.support.waiting import until
 from tests.topology.fakes import FakeSentinel, Scene, Seeker, address_of
 
 pytestmark = pytest.mark.also("floor")
-
-SECRET = "d3adb33f-secret"
 
 
 async def refusal(seeker: Seeker, seconds: float = 20.0) -> BackendError:
@@ -27,65 +25,11 @@ def where(sentinel: FakeSentinel) -> str:
     return "{}:{}".format(*address_of(sentinel))
 
 
-async def test_refused_credentials_are_final(scene: Scene) -> None:
-    sentinels = await scene.sentinels(await scene.server())
-    for each in sentinels:
-        each.greeting = error("WRONGPASS invalid username-password pair or user is disabled.")
-    seeker = await scene.seek(*sentinels, password=SECRET)
-    told = await refusal(seeker)
-    assert not isinstance(told, ConnectionLostError)
-    for each in sentinels:
-        assert f"Sentinel at {where(each)} refused the credentials: invalid" in str(told)
-    assert SECRET not in str(told)
-    assert "no Sentinel names the master of 'main'" in str(told)
-
-
 async def test_one_sentinel_with_other_credentials_does_not_matter(scene: Scene) -> None:
     first, *others = await scene.sentinels(await scene.server())
     first.greeting = error("WRONGPASS no")
     seeker = await scene.seek(first, *others)
     await seeker.ask("GET", "a")
-
-
-async def test_an_unknown_service_is_final(scene: Scene) -> None:
-    sentinels = await scene.sentinels(await scene.server())
-    seeker = await scene.seek(*sentinels, service="other")
-    told = await refusal(seeker)
-    assert not isinstance(told, ConnectionLostError)
-    assert f"Sentinel at {where(sentinels[0])} does not know 'other'" in str(told)
-
-
-async def test_a_data_server_is_no_sentinel(scene: Scene) -> None:
-    (sentinel,) = await scene.sentinels(await scene.server(), 1)
-    sentinel.otherwise = lambda command: error(f"ERR unknown command '{command[0].decode()}'")
-    told = await refusal(await scene.seek(sentinel))
-    assert not isinstance(told, ConnectionLostError)
-    assert f"the server at {where(sentinel)} is not a Sentinel" in str(told)
-
-
-async def test_a_missing_permission_is_named(scene: Scene) -> None:
-    (sentinel,) = await scene.sentinels(await scene.server(), 1)
-    text = "NOPERM User me has no permissions to run the 'sentinel|master' command"
-    sentinel.otherwise = lambda command: error(text)
-    told = await refusal(await scene.seek(sentinel))
-    assert not isinstance(told, ConnectionLostError)
-    assert f"Sentinel at {where(sentinel)} refused to name the master" in str(told)
-    assert "'sentinel|master'" in str(told)
-
-
-async def test_a_sentinel_that_cannot_be_listened_to_is_no_use(scene: Scene) -> None:
-    sentinels = await scene.sentinels(await scene.server())
-
-    def deaf(sentinel: FakeSentinel, command: Command) -> bytes:
-        if command[0] == b"SUBSCRIBE":
-            return error("NOPERM No permissions to access a channel")
-        return sentinel._answer(command)
-
-    for each in sentinels:
-        each.otherwise = lambda command, sentinel=each: deaf(sentinel, command)
-    told = await refusal(await scene.seek(*sentinels))
-    assert not isinstance(told, ConnectionLostError)
-    assert f"Sentinel at {where(sentinels[1])} refuses the subscription" in str(told)
 
 
 async def test_sentinels_that_are_away_may_come_back(scene: Scene) -> None:

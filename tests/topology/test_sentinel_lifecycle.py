@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import socket
-import traceback
 from collections.abc import Iterator
 from typing import Any
 
@@ -71,13 +69,6 @@ async def test_an_idle_client_sends_nothing(
     assert client.statistics().connections <= 2
 
 
-async def test_a_closed_client_opens_again(servers: EmbeddedSentinel) -> None:
-    client = Redisson.from_url(servers.url)
-    for _ in range(2):
-        async with client:
-            await use(client)
-
-
 async def test_closing_while_nobody_answers_ends(
     servers: EmbeddedSentinel, clients: ClientFactory
 ) -> None:
@@ -107,20 +98,6 @@ def test_another_event_loop(servers: EmbeddedSentinel, ends: bool) -> None:
 
     asyncio.run(last())
     assert sockets(client) == 0
-
-
-def test_an_event_loop_that_is_closed_while_the_master_is_looked_for() -> None:
-    client = Redisson.from_url("redis+sentinel://127.0.0.1:1,127.0.0.1:2/main")
-
-    async def ask() -> None:
-        with pytest.raises(ConnectionLostError):
-            await client.get_lock("a").acquire(timeout=0.1)
-
-    for _ in range(2):
-        loop = asyncio.new_event_loop()
-        loop.run_until_complete(ask())
-        loop.close()
-    asyncio.run(ask())
 
 
 # What redis-py was opening is left to the garbage collector, as with one server.
@@ -160,17 +137,3 @@ def test_an_attempt_that_fails_in_the_last_turn_of_its_event_loop(
     in_an_event_loop_that_ends(finder_of(Redisson.from_url("redis+sentinel://127.0.0.1:1/main")))
     gc.collect()
     assert not caplog.records
-
-
-def test_a_fork_may_use_a_client_that_has_not_connected(servers: EmbeddedSentinel) -> None:
-    client = Redisson.from_url(servers.url)
-    child = os.fork()
-    if child == 0:
-        try:
-            asyncio.run(use(client))
-        except BaseException:
-            traceback.print_exc()
-            os._exit(1)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    asyncio.run(use(client))

@@ -70,21 +70,6 @@ async def test_one_replica_confirms_if_there_is_any(
     await until_async(waits_again, 30)
 
 
-@pytest.mark.usefixtures("patience")
-async def test_each_node_has_its_own_confirmations(
-    cluster: EmbeddedCluster, clients: ClientFactory
-) -> None:
-    client = clients(cluster.url, sync_replicas=1, sync_timeout=10)
-    names = [f"k{number}" for number in range(60)]
-    leases = await asyncio.gather(*(client.get_lock(name).acquire() for name in names))
-    await asyncio.gather(*(lease.release() for lease in leases))
-    before = [await waits(node.url) for node in await cluster.masters()]
-    leases = await asyncio.gather(*(client.get_lock(name).acquire() for name in names))
-    after = [await waits(node.url) for node in await cluster.masters()]
-    assert [new - old for new, old in zip(after, before, strict=True)] == [1, 1, 1]
-    await asyncio.gather(*(lease.release() for lease in leases))
-
-
 async def blocked(server: EmbeddedServer) -> bool:
     """Return whether somebody waits for the replicas of a master."""
     return "blocked_clients:0" not in str(await server.execute("INFO", "clients"))
@@ -119,19 +104,3 @@ async def test_a_grant_is_confirmed_by_replicas_of_the_node_that_gave_it(
     await own_cluster.thaw(far)
     await (await moving).release()
     await lease.release()
-
-
-async def test_what_is_asked_of_a_master_that_fails_is_confirmed_by_the_next(
-    own_cluster: EmbeddedCluster, clients: ClientFactory
-) -> None:
-    client = clients(own_cluster.url, sync_replicas=1, sync_timeout=10, command_timeout=20)
-    master = await own_cluster.master_of("k")
-    waiting = clients(own_cluster.url, sync_replicas=1, sync_timeout=10, command_timeout=20)
-    async with client.get_lock("k") as lease:
-        acquiring = asyncio.create_task(waiting.get_lock("k").acquire(timeout=60))
-        await own_cluster.failover("k")
-        assert await own_cluster.master_of("k") is not master
-        await own_cluster.wait_healthy()
-        await asyncio.sleep(0)
-        assert not lease.lost
-    await (await acquiring).release()

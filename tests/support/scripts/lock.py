@@ -142,6 +142,38 @@ class LockScripts:
             )
         )
 
+    async def renew_fenced(self, owner: str = A, lease_ms: Arg = LEASE, *, idle_ms: Arg) -> int:
+        """Renew this one fenced lock, and its counter of tokens."""
+        keys = [self.key, self.token_key]
+        (renewed,) = await self.scripts.run_batch(
+            "fenced_lock.renew", keys, [owner], lease_ms=lease_ms, idle_ms=idle_ms
+        )
+        return int(renewed)
+
+    async def set_lease_fenced(
+        self,
+        owner: str = A,
+        lease_ms: Arg = LEASE,
+        *,
+        idle_ms: Arg,
+        version: Arg = 0,
+        version_ms: Arg = 0,
+    ) -> int:
+        """Set what is left of the lease, and let the counter of tokens outlive it."""
+        return int(
+            await self.scripts.run(
+                "fenced_lock.set_lease",
+                lock=self.key,
+                clients=self.clients,
+                token=self.token_key,
+                owner=owner,
+                lease_ms=lease_ms,
+                channel=self.channel,
+                idle_ms=idle_ms,
+                **self.versioned(owner, version, version_ms),
+            )
+        )
+
     async def force_release(self, request: str = "r1", receipt_ms: Arg = TOMBSTONE) -> int:
         """Free the lock whoever has it."""
         return int(

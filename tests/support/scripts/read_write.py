@@ -6,14 +6,11 @@ from typing import Any, Literal
 
 from redisson_py import _keys
 from redisson_py._scripts.source import Arg
-from tests.support.scripts.calls import BAD_MS, LEASE, TOMBSTONE, A, Scripts, ask, versioned
+from tests.support.scripts.calls import LEASE, TOMBSTONE, A, Scripts, ask, versioned
 
 Side = Literal["read", "write"]
 
 LONG = 1_000_000
-
-#: As BAD_MS; 0 is a hold count, and no tombstone.
-BAD_NUMBERS = tuple(bad for bad in BAD_MS if bad != "0")
 
 
 class SideScripts:
