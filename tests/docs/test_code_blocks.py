@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import importlib
 import importlib.util
 import inspect
 import json
@@ -20,6 +21,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 import tomllib
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -31,6 +33,7 @@ import redis as redis_py
 import yaml
 from redis.asyncio import Redis
 
+import redisson_py
 from redisson_py import Redisson
 from redisson_py._stores.client import StoreClient
 from tests.docs import given, shell
@@ -248,3 +251,48 @@ def test_few_blocks_are_not_run() -> None:
     """A page is no place for code that nobody runs."""
     left_out = [block.place for block in ALL if block.not_run]
     assert len(left_out) <= len(ALL) // 10, left_out
+
+
+# README.md and `help(redisson_py)`.
+
+
+def test_the_first_screen_of_the_readme_has_a_program_and_the_two_commands() -> None:
+    screen = "\n".join(PAGES[0].read_text("utf-8").splitlines()[:50])
+    for each in ("asyncio.run(main())", "git clone", "\nmake demo\n", "\nmake test\n"):
+        assert each in screen
+
+
+def test_the_first_example_has_the_lines_that_stay() -> None:
+    first = blocks_of(PAGES[0])[0].code
+    for line in (
+        'async with client.get_lock("k")',
+        'await client.get_semaphore("s", 5).acquire()',
+        'await client.get_latch("job").wait()',
+    ):
+        assert line in first
+
+
+HELP = inspect.cleandoc(redisson_py.__doc__ or "")
+
+
+def test_the_program_of_the_help_runs(server_url: str) -> None:
+    (program,) = re.findall(r"^    import asyncio\n(?:    .*\n|\n)+", f"{HELP}\n", re.MULTILINE)
+    code = textwrap.dedent(program).replace("redis://localhost:6379/0", server_url)
+    assert server_url in code
+    exec(compile(code, "help(redisson_py)", "exec"), {"__name__": "__main__"})
+
+
+def test_what_the_help_names_is_there() -> None:
+    names = [each for each in re.findall(r"`([\w.]+)`", HELP) if each != "get_..."]
+    assert {"Redisson", "redisson_py.sync", ".etcd"} <= {*names}
+    for name in names:
+        if name.startswith("redisson_py."):
+            importlib.import_module(name)
+        elif name.startswith("."):
+            importlib.import_module(name, "redisson_py")
+        elif not name.endswith("..."):
+            assert name in redisson_py.__all__, name
+    pages = re.findall(r"[\w/-]+\.md", HELP)
+    assert len(pages) == 4
+    assert all((repository.ROOT / "docs" / page).is_file() for page in pages)
+    assert not re.search(r"\b_\w+", HELP), "private modules are docs/design.md's"

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import re
 from typing import Any
 
 import pytest
 from redis.asyncio import Redis
-from redis.asyncio.lock import Lock
 
 import redisson_py
-from redisson_py import Lease, LockLike, Redisson
+from redisson_py import Lease, Redisson
 from redisson_py._arguments import RENAMED, WITHOUT
 from redisson_py._engine.block import HoldBlock
 from tests.support import repository
@@ -82,16 +80,6 @@ async def test_what_to_write(row: list[str], client: Redisson) -> None:
         await lease.release()
 
 
-def test_every_call_of_redis_py_is_one() -> None:
-    calls = [code(row[0])[0] for row in PORTED]
-    functions: dict[str, Any] = {"lock": Redis.lock, "acquire": Lock.acquire}
-    for method, function in functions.items():
-        parameters = inspect.signature(function).parameters
-        for call in calls:
-            if f"{method}(" in call.replace("get_lock(", "lock("):
-                assert {*re.findall(r"(\w+)=", call)} <= {*parameters}, call
-
-
 async def test_what_changes_in_silence(client: Redisson, redis: Redis) -> None:
     lock = client.get_lock("k")
     theirs: Any = redis.lock("k", timeout=10)
@@ -112,16 +100,6 @@ async def test_what_changes_in_silence(client: Redisson, redis: Redis) -> None:
     async with client.get_lock("k", reentrant=False):
         with pytest.raises(RuntimeError):
             await client.get_lock("k", reentrant=False).acquire()
-
-
-def test_our_names_are_ours() -> None:
-    places = (Redisson, LockLike, Lease, redisson_py)
-    parameters = {*inspect.signature(LockLike.acquire).parameters}
-    for row in NAMES:
-        for text in code(row[0]):
-            (name, *_) = re.findall(r"(\w+)(?=\(|$)", text.removeprefix("async with "))
-            known = any(hasattr(place, name) for place in places) or name in parameters
-            assert known or name == "lock", text
 
 
 def test_the_arguments_of_others_are_refused_in_our_words() -> None:

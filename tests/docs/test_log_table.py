@@ -2,74 +2,84 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from collections.abc import Iterator
+
 import pytest
 
-from tests.docs.log_calls import HOLE, LogCall, Row, all_strings, log_calls, pattern, rows
+from tests.support import repository
 
-CALLS = log_calls()
-ROWS = rows()
-
-#: Calls whose text is that of an error, and what the errors say.
-ERRORS = {
-    "redisson_py/_engine/block.py:exit": ["the release of "],
-    "redisson_py/_stream/outage.py:refused": [
-        "Redis at {} refused the credentials: ",
-        "TLS with Redis at {} failed: ",
-        "the server at {} does not speak RESP3 ",
-        "cannot use Redis at {}: ",
-        "Redis at {} refused the connection: ",
-        "no Sentinel names the master of ",
-        "no master found",
-    ],
-    "redisson_py/_topology/cluster.py:redirected": [
-        "address_map failed for ",
-        "address_map must return (host, port)",
-        "a node of the cluster sent an invalid answer: ",
-    ],
-    "redisson_py/_topology/finder.py:_switched": [
-        "the master is now {}, according to Sentinel at {}"
-    ],
-    "redisson_py/composite/_quorum_rounds.py:_join": ["{} at {} and {} at {} are "],
-}
+LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
+#: The level of each method of a logger; where it is an argument, any.
+METHODS = {level.lower(): {level} for level in LEVELS} | {"exception": {"ERROR"}, "log": {*LEVELS}}
+#: Stands for whatever is put into a text.
+HOLE = "\0"
 
 
-def explaining(call: LogCall) -> list[Row]:
-    return [row for row in ROWS if any(pattern(text).fullmatch(call.text) for text in row.texts)]
+def texts(node: ast.AST) -> Iterator[str]:
+    """Yield the texts that an expression may be."""
+    match node:
+        case ast.Constant(value=str(text)):
+            yield re.sub(r"%(?:\.\d+)?[a-z]", HOLE, text)
+        case ast.JoinedStr(values=values):
+            parts = [each.value if isinstance(each, ast.Constant) else HOLE for each in values]
+            yield "".join(map(str, parts))
+        case ast.IfExp(body=body, orelse=orelse):
+            yield from (*texts(body), *texts(orelse))
+        case ast.BinOp(left=left, right=right):
+            yield from (one + other for one in texts(left) for other in texts(right))
 
 
-def test_the_log_calls_and_the_rows_are_found() -> None:
-    assert len(CALLS) > 30
-    assert len(ROWS) > 20
+NODES = [
+    node
+    for path in repository.of_kind(".py", "redisson_py")
+    for node in ast.walk(ast.parse(path.read_text("utf-8")))
+]
+SAID = {text for node in NODES for text in texts(node)}
+#: What is logged, with the levels that it may have. That of a variable is not known here.
+LOGGED = [
+    (text, METHODS[method])
+    for node in NODES
+    if isinstance(node, ast.Call)
+    and isinstance(node.func, ast.Attribute)
+    and isinstance(node.func.value, ast.Name)
+    and node.func.value.id == "log"
+    and (method := node.func.attr) in METHODS
+    for text in texts(node.args[method == "log"])
+    # Else it is the text of an error.
+    if text != HOLE
+]
 
 
-@pytest.mark.parametrize("call", CALLS, ids=lambda call: call.place.removeprefix("redisson_py/"))
-def test_record_is_explained(call: LogCall) -> None:
-    if call.text == HOLE:
-        starts = ERRORS[call.place]
-        known = all_strings()
-        for start in starts:
-            text = start.replace("{}", HOLE)
-            found = [each for each in known if each.startswith(text)]
-            assert found, f"no error says {start!r} any more"
-            assert any(
-                pattern(each).fullmatch(error)
-                for row in ROWS
-                for each in row.texts
-                for error in found
-            ), f"no row has {start!r}"
-        return
-    found_rows = explaining(call)
-    assert found_rows, f"no row of the table has {call.text.replace(HOLE, '…')!r}"
-    told = frozenset[str]().union(*(row.levels for row in found_rows))
-    assert told & call.levels, f"the table says {sorted(told)}, it is {sorted(call.levels)}"
+def rows() -> Iterator[tuple[set[str], list[re.Pattern[str]]]]:
+    """Yield the levels of each row of the table, and what matches its texts."""
+    page = (repository.ROOT / "docs" / "operations.md").read_text("utf-8")
+    table = page[page.index("## The log") :]
+    for line in table[: table.index("\n## ", 1)].splitlines():
+        cells = [each.strip() for each in line.strip("|").split(" | ")]
+        levels = {level for level in LEVELS if level in cells[0]}
+        if line.startswith("|") and levels:
+            yield levels, [pattern(text) for _, text in re.findall(r"(``|`)(.+?)\1(?!`)", cells[1])]
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """Return what a text of the table matches: capitals and dots stand for anything."""
+    parts = re.split(r"('?\b[A-Z]+(?:[:/][A-Z]+)?\b'?|…|\.\.\.)", text)
+    escaped = [".*" if index % 2 else re.escape(part) for index, part in enumerate(parts)]
+    return re.compile("".join(escaped), re.DOTALL)
+
+
+ROWS = list(rows())
+
+
+@pytest.mark.parametrize(("text", "levels"), LOGGED)
+def test_a_record_is_explained(text: str, levels: set[str]) -> None:
+    told = [told for told, patterns in ROWS if any(each.fullmatch(text) for each in patterns)]
+    assert any(each & levels for each in told), f"{text.replace(HOLE, '…')!r}: {levels}, not {told}"
 
 
 def test_every_row_is_about_something_that_is_said() -> None:
-    said = all_strings() | {call.text for call in CALLS}
-    stale = [
-        text
-        for row in ROWS
-        for text in row.texts
-        if not any(pattern(text).fullmatch(each) for each in said)
-    ]
-    assert stale == []
+    assert (len(LOGGED) > 30, len(ROWS) > 20) == (True, True)
+    patterns = [each for _, some in ROWS for each in some]
+    assert [each for each in patterns if not any(map(each.fullmatch, SAID))] == []

@@ -1,4 +1,4 @@
-"""A real Django site: commands, migrations, and views under WSGI and ASGI."""
+"""A real Django site, whose views take turns under WSGI and ASGI."""
 
 from __future__ import annotations
 
@@ -55,34 +55,6 @@ def site(folder: Path, url: str, *command: str, fd: int = -1) -> Iterator[subpro
     finally:
         process.kill()
         process.communicate()
-
-
-def test_a_command_does_not_overlap_with_itself(folder: Path, server_url: str) -> None:
-    nightly = ("django", "nightly")
-    with site(folder, server_url, *nightly) as first:
-        assert first.stdout is not None
-        assert first.stdout.readline() == "works\n"
-        with site(folder, server_url, *nightly) as second:
-            _, errors = second.communicate(timeout=60)
-        assert (second.returncode, errors) == (1, "CommandError: it runs already\n")
-        (folder / "go").touch()
-        output, errors = first.communicate(timeout=60)
-    assert (first.returncode, output, errors) == (0, "done\n", "")
-    with site(folder, server_url, *nightly) as third:
-        assert third.communicate(timeout=60)[0] == "works\ndone\n"
-
-
-def test_a_migration_is_done_once(folder: Path, server_url: str) -> None:
-    migrate = ("django", "migrate_once")
-    with (
-        site(folder, server_url, *migrate) as one,
-        site(folder, server_url, *migrate) as two,
-        site(folder, server_url, *migrate) as three,
-    ):
-        for process in (one, two, three):
-            _, errors = process.communicate(timeout=100)
-            assert (process.returncode, errors) == (0, "")
-    assert (folder / "migrated").read_text() == "once\n"
 
 
 @pytest.mark.parametrize("kind", SERVERS)

@@ -1,26 +1,28 @@
-"""Metrics of waits, holds, renewals and outages; whose names they say; what they cost."""
+"""Metrics of waits, holds, renewals and outages; whose names they say; docs/telemetry.md."""
 
 from __future__ import annotations
 
 import asyncio
-import cProfile
 import logging
+import re
 import subprocess
 import sys
 import weakref
 from typing import Any
 
 import pytest
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from prometheus_client import CollectorRegistry
 from redis.asyncio import Redis
 
-from redisson_py import AcquireTimeoutError, ConnectionLostError, Listener, Listeners, Redisson
+from redisson_py import AcquireTimeoutError, ConnectionLostError, Redisson, RenewedLateEvent
 from redisson_py.integrations import opentelemetry
 from redisson_py.integrations.opentelemetry import OpenTelemetryListener
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.integrations.telemetry import Labels, Telemetry
+from tests.support import repository
 from tests.support.leases import renew_now
-from tests.support.recorder import Recorder
 from tests.support.streams import answered
 from tests.support.waiting import until, until_async
 
@@ -203,20 +205,6 @@ async def test_names_as_the_policy_allows(
     assert {span.name for span in telemetry.ours()} == words
 
 
-async def test_spans_may_have_a_policy_of_their_own(
-    clients: ClientFactory, telemetry: Telemetry
-) -> None:
-    listener = telemetry.listener(names=lambda name: name[0], span_names=True)
-    await use(clients(listener=listener), "a1", "a2")
-    assert {dict(key)["redisson_py.name"] for key in telemetry.points("hold.duration")} == {"a"}
-    # A span's name must have few values, as a metric's attribute.
-    assert [span.name for span in telemetry.ours()] == ["hold lock a", "hold lock a"]
-    assert [(span.attributes or {})["redisson_py.name"] for span in telemetry.ours()] == [
-        "a1",
-        "a2",
-    ]
-
-
 async def test_names_that_metrics_have_stay_out_of_spans_that_must_not(
     clients: ClientFactory, telemetry: Telemetry
 ) -> None:
@@ -275,34 +263,6 @@ async def test_callers_do_not_feel_a_broken_policy(
 # One listener, several; none.
 
 
-async def test_one_listener_for_several_clients_and_two_with_one_provider(
-    clients: ClientFactory, telemetry: Telemetry
-) -> None:
-    shared = telemetry.listener()
-    for client in (clients(listener=shared), clients(listener=shared)):
-        await use(client, "k")
-    await use(clients(listener=telemetry.listener()), "k")
-    assert telemetry.total("hold.duration") == 3
-    assert telemetry.points("hold.active") == {labels("lock"): 0}
-
-
-async def test_beside_another_listener_that_fails(
-    clients: ClientFactory, telemetry: Telemetry, caplog: pytest.LogCaptureFixture
-) -> None:
-    class Broken(Listener):
-        def acquired(self, event: object, /) -> None:
-            raise ZeroDivisionError
-
-    told = Recorder()
-    client = clients(listener=Listeners(Broken(), telemetry.listener(), told))
-    await use(client, "k")
-    assert told.story == ["acquired lock k", "released lock k"]
-    assert telemetry.total("hold.duration") == len(telemetry.ours()) == 1
-    assert [each.message for each in caplog.records if each.levelno == logging.ERROR] == [
-        "the listener's acquired raised an error"
-    ]
-
-
 @pytest.mark.parametrize(("traces", "metrics"), [(True, False), (False, True), (False, False)])
 async def test_either_can_be_left_out(
     clients: ClientFactory, telemetry: Telemetry, traces: bool, metrics: bool
@@ -315,42 +275,6 @@ async def test_either_can_be_left_out(
         await asyncio.wait([waiting])
     assert [span.name for span in telemetry.ours()] == ["wait lock", "hold lock"] * traces
     assert bool(telemetry.points("hold.duration")) == metrics
-
-
-async def test_without_an_sdk_it_reports_to_nobody(clients: ClientFactory) -> None:
-    listener = OpenTelemetryListener()
-    await use(clients(listener=listener), "k")
-    assert listener._spans is not None
-    assert not listener._spans._open
-
-
-@pytest.mark.parametrize(
-    ("options", "expected"),
-    [
-        ({"traces": False}, {"add": 2, "record": 1}),
-        ({"metrics": False}, {"start_span": 1, "end": 1}),
-        ({}, {"add": 2, "record": 1, "start_span": 1, "end": 1}),
-        ({"names": lambda name: "all"}, {"add": 2, "record": 1, "start_span": 1, "end": 1}),
-    ],
-)
-async def test_calls_of_the_api_by_an_uncontended_pair(
-    clients: ClientFactory, telemetry: Telemetry, options: Any, expected: dict[str, int]
-) -> None:
-    client, pairs = clients(listener=telemetry.listener(**options)), 20
-    await use(client, "k")
-    profile = cProfile.Profile()
-    profile.enable()
-    await use(client, *["k"] * pairs)
-    profile.disable()
-    ours = opentelemetry.__file__
-    made: dict[str, int] = {}
-    for entry in profile.getstats():
-        if getattr(entry.code, "co_filename", None) == ours:
-            for call in entry.calls or ():
-                name = getattr(call.code, "co_name", None)
-                if name in ("add", "record", "start_span", "end"):
-                    made[name] = made.get(name, 0) + call.callcount
-    assert made == {name: count * pairs for name, count in expected.items()}
 
 
 def run(code: str) -> str:
@@ -378,3 +302,52 @@ def test_it_needs_the_api_only_and_the_package_needs_neither() -> None:
     )
     assert run(hidden + made) == ""
     assert run("import sys; sys.modules['opentelemetry'] = None; import redisson_py") == ""
+
+
+# docs/telemetry.md.
+
+
+PAGE = (repository.ROOT / "docs" / "telemetry.md").read_text("utf-8")
+
+
+@pytest.mark.usefixtures("old_busy_counts")
+async def test_the_page_lists_every_instrument_and_its_alerts_use_real_metrics(
+    clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+) -> None:
+    registry = CollectorRegistry()
+    telemetry = Telemetry(PrometheusMetricReader(registry=registry))
+    link = await proxy("orders:1")
+    listener = telemetry.listener(names=True)
+    client = clients(link.url, listener=listener)
+    await answered(client)
+    link.cut()
+    await client.ping(timeout=20)
+    # A wait, a timeout, a release and a loss.
+    lock = client.get_lock("orders:1")
+    async with lock:
+        with pytest.raises(AcquireTimeoutError):
+            await asyncio.create_task(lock.acquire(timeout=2))
+    lost = await lock.acquire()
+    await redis.delete("orders:1")
+    renew_now(client)
+    await lost.wait_lost()
+    listener.renewed_late(RenewedLateEvent("orders:1", "lock", "c:1", 11.0, 9.0))
+    samples = [sample for family in registry.collect() for sample in family.samples]
+    data = telemetry.reader.get_metrics_data()
+    assert data is not None
+    (resource,) = data.resource_metrics
+    instruments = {metric.name for one in resource.scope_metrics for metric in one.metrics}
+    telemetry.close()
+    assert instruments == {
+        *re.findall(r"^\| `(redisson_py\.\S+)` \| (?:hist|up|count)", PAGE, re.MULTILINE)
+    }
+    (alerts,) = re.findall(r"```promql\n(.*?)```", PAGE, re.DOTALL)
+    known = {sample.name for sample in samples} | {key for each in samples for key in each.labels}
+    named = {*re.findall(r"\bredisson_py_\w+", alerts)}
+    assert len(named) >= 8
+    assert named <= known
+    # What stands in tables: attributes and instruments only.
+    spans = [span.attributes or {} for span in telemetry.ours()]
+    attributes = {key for each in spans for key in each} | {"redisson_py.token"}
+    words = {*re.findall(r"\bredisson_py\.[a-z_.]+[a-z]", PAGE)}
+    assert words - instruments - attributes - {"redisson_py.integrations.opentelemetry"} == set()

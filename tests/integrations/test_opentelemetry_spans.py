@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -137,21 +136,6 @@ async def test_a_wait_for_another_client(
     assert {parent(span) for span in telemetry.ours()} == {task.context.span_id}
 
 
-async def test_what_is_released_elsewhere_stays_with_the_task_that_acquired_it(
-    client: Redisson, telemetry: Telemetry
-) -> None:
-    with telemetry.current("acquires") as acquires:
-        lease = await client.get_lock("k").acquire()
-
-    async def release() -> None:
-        with telemetry.current("releases"):
-            await lease.release()
-
-    await asyncio.create_task(release())
-    (span,) = telemetry.ours()
-    assert parent(span) == acquires
-
-
 async def test_the_span_of_each_entry_ends_with_its_own_release(
     client: Redisson, telemetry: Telemetry
 ) -> None:
@@ -166,17 +150,6 @@ async def test_the_span_of_each_entry_ends_with_its_own_release(
     for lease in (first, third, second):
         await lease.release()
     assert [parent(span) for span in telemetry.ours()] == [parents[0], parents[2], parents[1]]
-
-
-async def test_a_span_lasts_as_long_as_the_event_says(
-    client: Redisson, telemetry: Telemetry
-) -> None:
-    async with client.get_lock("k"):
-        await asyncio.sleep(0.05)
-    (span,) = telemetry.ours()
-    (point,) = telemetry.raw("hold.duration")
-    assert seconds(span) == pytest.approx(point.sum, abs=1e-6)
-    assert seconds(span) >= 0.05
 
 
 @every_kind
@@ -210,21 +183,6 @@ async def test_a_lease_whose_own_time_is_up_is_no_error(
     assert outcome(span) == "ended"
     assert span.status.status_code is StatusCode.UNSET
     assert "error.type" not in (span.attributes or {})
-
-
-async def test_what_nobody_can_release_any_more(client: Redisson, telemetry: Telemetry) -> None:
-    async def leave() -> None:
-        with telemetry.current("leaks"):
-            await client.get_lock("k").acquire()
-
-    await asyncio.create_task(leave())
-    gc.collect()
-    renew_now(client)
-    await until(lambda: telemetry.ours())
-    (span,) = telemetry.ours()
-    (leaks,) = telemetry.spans("leaks")
-    assert leaks.context is not None
-    assert (outcome(span), parent(span)) == ("abandoned", leaks.context.span_id)
 
 
 @pytest.mark.parametrize("here", [True, False])
@@ -304,24 +262,6 @@ async def test_spans_that_are_not_sampled_leave_nothing_behind(
     assert telemetry.ours() == []
     assert telemetry.total("hold.duration") == 1
     never.shutdown()
-
-
-async def test_latch_and_barrier_have_waits_only(client: Redisson, telemetry: Telemetry) -> None:
-    latch = client.get_latch("l", 1)
-
-    async def wait() -> None:
-        with telemetry.current("waits"):
-            await latch.wait()
-
-    waiting = asyncio.create_task(wait())
-    await until_listening(client)
-    await latch.count_down()
-    await waiting
-    (task,) = telemetry.spans("waits")
-    assert task.context is not None
-    (span,) = telemetry.ours()
-    assert (span.name, parent(span)) == ("wait latch", task.context.span_id)
-    await latch.delete()
 
 
 async def test_a_red_lock_and_its_members_also_one_that_answers_late(

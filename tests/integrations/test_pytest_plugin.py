@@ -229,38 +229,6 @@ def test_one_loop_for_the_session_by_configuration(pytester: pytest.Pytester) ->
     run(pytester, ini=ini).assert_outcomes(passed=3)
 
 
-def test_uvloop(pytester: pytest.Pytester) -> None:
-    if find_spec("uvloop") is None:
-        unavailable("uvloop is not installed")
-    pytester.makepyfile(used=USES)
-    pytester.makeconftest(
-        """
-        import uvloop
-
-        def pytest_asyncio_loop_factories(config, item):
-            return {"uvloop": uvloop.new_event_loop}
-        """
-    )
-    pytester.makepyfile(
-        """
-        import asyncio, pytest, uvloop
-        from used import use
-
-        @pytest.mark.asyncio
-        async def test_of_asyncio(redisson_client, redisson_proxy):
-            assert isinstance(asyncio.get_running_loop(), uvloop.Loop)
-            await use(redisson_client, redisson_proxy)
-
-        @pytest.mark.anyio
-        @pytest.mark.parametrize("anyio_backend", [("asyncio", {"use_uvloop": True})])
-        async def test_of_anyio(redisson_client, redisson_proxy):
-            assert isinstance(asyncio.get_running_loop(), uvloop.Loop)
-            await use(redisson_client, redisson_proxy)
-        """
-    )
-    run(pytester).assert_outcomes(passed=2)
-
-
 def test_xdist_workers_have_servers_of_their_own(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(
         """
@@ -282,3 +250,33 @@ def test_xdist_workers_have_servers_of_their_own(pytester: pytest.Pytester) -> N
     result.assert_outcomes(passed=12)
     urls = {file.read_text() for file in pytester.path.glob("url-*")}
     assert len(urls) == 2
+
+
+def test_a_suite_that_does_not_use_it_imports_and_sees_nothing_of_it(
+    pytester: pytest.Pytester,
+) -> None:
+    pytester.makeconftest(
+        """
+        import sys
+        from pathlib import Path
+
+        def pytest_collection_finish(session):
+            name = "with" if session.config.pluginmanager.hasplugin("redisson_py") else "without"
+            Path(name).write_text("\\n".join(sorted(sys.modules)))
+        """
+    )
+    pytester.makepyfile(
+        test_plain="def test_it(): pass", test_user="def test_it(redisson_url): pass"
+    )
+    result = run(pytester, "test_plain.py")
+    result.assert_outcomes(passed=1)
+    assert "redisson" not in "\n".join(
+        line for line in result.outlines if not line.startswith("plugins:")
+    )
+    assert not result.errlines
+    off = run(pytester, "-p", "no:redisson_py")
+    off.assert_outcomes(passed=1, errors=1)
+    off.stdout.fnmatch_lines(["*fixture 'redisson_url' not found*"])
+    modules = [set((pytester.path / name).read_text().splitlines()) for name in ("with", "without")]
+    assert modules[0] - modules[1] == {"_redisson_py_pytest"}
+    assert "redisson_py" not in modules[0]

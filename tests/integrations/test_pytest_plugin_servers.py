@@ -278,15 +278,6 @@ def test_a_url_that_is_none_is_an_error_without_the_password(
     assert "geheim" not in str(caught.value)
 
 
-def test_the_option_is_named_where_it_names_the_server(
-    pytester: pytest.Pytester, own_server: EmbeddedServer
-) -> None:
-    config = pytester.parseconfig("--redisson-url", own_server.url)
-    with pytest.raises(pytest.fail.Exception, match="uses the one of --redisson-url"):
-        with database(config):
-            pass
-
-
 def _set(server: EmbeddedServer, key: str, database: int = 0) -> None:
     with _plain(server, database) as plain:
         plain.set(key, "1")

@@ -134,17 +134,10 @@ async def test_held_until_the_tasks_have_cleaned_up(stage: Stage, how: str) -> N
     await (await stage.rival().thing.acquire(timeout=15)).release()
 
 
-@pytest.mark.parametrize(
-    ("stage", "how"),
-    [
-        *[(kind, "brief-generator") for kind in ("lock", "red_lock", "semaphore")],
-        *[pytest.param(kind, "generator", marks=pytest.mark.more) for kind in ("lock", "red_lock")],
-    ],
-    indirect=["stage"],
-)
-async def test_held_until_a_generator_has_cleaned_up(stage: Stage, how: str) -> None:
+@pytest.mark.parametrize("stage", ["lock", "red_lock", "semaphore"], indirect=True)
+async def test_held_until_a_generator_has_cleaned_up(stage: Stage) -> None:
     """`asyncio.run` closes generators when all tasks have ended, the client's own too."""
-    async with running(stage, how) as program:
+    async with running(stage, "generator") as program:
         await assert_held_until_cleaned(stage, [stage.name])
     assert_cleaned(program, 1)
     await (await stage.rival().thing.acquire(timeout=15)).release()
@@ -157,7 +150,7 @@ async def test_every_connection_is_closed_when_a_quorum_has_answered(
     stage: Stage, pause: int
 ) -> None:
     """The last server answers later than the others, or too late to be waited for."""
-    async with running(stage, "brief-generator") as program:
+    async with running(stage, "generator") as program:
         await until(lambda: program.said("cleaning 0"), 30)
         # Longer than the cleanup takes.
         await stage.servers[-1].client_pause(pause)

@@ -192,21 +192,22 @@ def _calls(barrier: CyclicBarrier) -> tuple[Awaitable[object], ...]:
 
 
 class TestCosts:
-    async def test_the_last_party_needs_one_script_and_one_write(
+    async def test_each_call_but_that_of_who_waits_is_one_script_and_one_write(
         self, client: Redisson, redis: Redis
     ) -> None:
-        barrier = get_barrier(client, parties=1)
-        await barrier.wait()
-        await self._is_one_script(barrier.wait, client, redis)
-
-    async def test_so_does_every_other_call(self, client: Redisson, redis: Redis) -> None:
-        barrier = get_barrier(client)
-        calls: list[Callable[[], Awaitable[object]]] = [barrier.abort, barrier.reset]
+        alone, barrier = get_barrier(client, parties=1), get_barrier(client, "b2")
+        calls: list[Callable[[], Awaitable[object]]] = [alone.wait, barrier.abort, barrier.reset]
         calls += [barrier.n_waiting, barrier.broken, barrier.inspect]
         for call in calls:
             await call()
         for call in calls:
-            await self._is_one_script(call, client, redis)
+            traffic = stream_of(client, "r").traffic
+            writes, commands = traffic.writes, traffic.commands
+            async with Counted(redis) as counted:
+                await call()
+            assert (traffic.writes - writes, traffic.commands - commands) == (1, 1)
+            assert counted.calls["evalsha"] == 1
+            assert "subscribe" not in counted.calls
 
     async def test_a_waiting_party_asks_twice_and_looks_once_at_the_end(
         self,
@@ -235,17 +236,6 @@ class TestCosts:
             await waiting
         assert (traffic.commands - commands, traffic.writes - writes) == (3, 3)
         assert counted.calls["evalsha"] == 2
-        assert "subscribe" not in counted.calls
-
-    async def _is_one_script(
-        self, call: Callable[[], Awaitable[object]], client: Redisson, redis: Redis
-    ) -> None:
-        traffic = stream_of(client, "r").traffic
-        writes, commands = traffic.writes, traffic.commands
-        async with Counted(redis) as counted:
-            await call()
-        assert (traffic.writes - writes, traffic.commands - commands) == (1, 1)
-        assert counted.calls["evalsha"] == 1
         assert "subscribe" not in counted.calls
 
 

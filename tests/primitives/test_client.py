@@ -29,14 +29,6 @@ from tests.support.waiting import (
 
 
 @pytest.mark.also("floor")
-async def test_nothing_connects_until_first_use(client: Redisson) -> None:
-    client.get_lock("k")
-    assert client.statistics().connections == 0
-    await client.ping()
-    assert client.statistics().connections == 1
-
-
-@pytest.mark.also("floor")
 @pytest.mark.usefixtures("one_server")
 async def test_existing_client_is_used_and_left_open(server_url: str, redis: Redis) -> None:
     theirs = Redis.from_url(server_url, decode_responses=True, protocol=2, max_connections=1)

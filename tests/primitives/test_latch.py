@@ -56,15 +56,13 @@ class TestCounting:
         await latch.wait()
         assert await redis.exists(latch.key) == 0
 
-    async def test_it_is_set_if_it_is_unset(self, latch: CountDownLatch) -> None:
-        """RedissonCountDownLatchTest.testTrySetCount."""
+    async def test_it_is_set_if_it_is_unset_and_deleted_if_it_is_set(
+        self, latch: CountDownLatch
+    ) -> None:
+        """RedissonCountDownLatchTest.testTrySetCount, testDelete, testDeleteFailed."""
         assert await latch.try_set_count(1) is True
         assert await latch.try_set_count(2) is False
         assert await latch.count() == 1
-
-    async def test_a_set_latch_is_deleted(self, latch: CountDownLatch) -> None:
-        """RedissonCountDownLatchTest.testDelete, testDeleteFailed."""
-        await latch.try_set_count(1)
         assert await latch.delete() is True
         assert await latch.count() == 0
         assert await latch.delete() is False

@@ -9,7 +9,6 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import (
-    AcquireTimeoutError,
     LeaseLostError,
     Redisson,
 )
@@ -137,23 +136,6 @@ async def test_lease_counts_from_when_all_are_held(clients: ClientFactory, redis
     await lease.release()
 
 
-@pytest.mark.usefixtures("old_busy_counts")
-async def test_timeout_is_for_the_whole_and_leaves_nothing(
-    clients: ClientFactory, redis: Redis
-) -> None:
-    client, other = clients(), clients()
-    lock = multi(client)
-    async with other.get_lock("c"):
-        assert await lock.try_acquire() is None
-        assert await lock.try_acquire(timeout=0.5) is None
-        with pytest.raises(AcquireTimeoutError, match=r"'a, b, c' stayed busy for 1 s"):
-            await lock.acquire(timeout=1)
-        await answered(client)
-        assert await held(redis) == [False, False, True]
-    async with lock.hold(timeout=0):
-        assert await held(redis) == [True] * 3
-
-
 # Against deadlock.
 
 
@@ -232,23 +214,3 @@ async def test_release_goes_on_after_a_member_that_fails(client: Redisson, redis
         assert await held(redis) == [True, False, True]
     for name in ("a", "c"):
         await redis.delete(name)
-
-
-async def test_looking(clients: ClientFactory) -> None:
-    client, other = clients(), clients()
-    lock, rival = multi(client), multi(other)
-    assert (await lock.locked(), await lock.remaining()) == (False, None)
-    async with other.get_lock("b"):
-        # It could not be had now, whoever holds the others.
-        assert await lock.locked()
-    began = now()
-    lease = await lock.acquire()
-    assert_left(await rival.remaining(), 30, began)
-    seen = await rival.inspect()
-    assert len(seen.holders) == 3
-    assert seen.keys == NAMES
-    assert sorted(seen.members) == [f"{name} at {client._context.database}" for name in NAMES]
-    assert await rival.force_release()
-    assert not await rival.force_release()
-    with pytest.raises(LeaseLostError):
-        await lease.release()

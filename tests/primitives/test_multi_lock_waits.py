@@ -52,24 +52,6 @@ async def test_no_deadlock_with_a_task_that_takes_the_locks_in_the_other_order(
             await waiting
 
 
-async def test_members_that_are_held_are_given_back_while_another_stays_busy(
-    clients: ClientFactory, redis: Redis
-) -> None:
-    client, other = clients(), clients()
-    multi = client.get_multi_lock(*[client.get_lock(name) for name in "abc"])
-    async with other.get_lock("c"):
-        waiting = asyncio.create_task(multi.acquire())
-        for _ in range(2):
-            await until_async(lambda: redis.exists("a"))
-            async with (
-                asyncio.timeout(PATIENCE),
-                other.get_multi_lock(other.get_lock("a"), other.get_lock("b")),
-            ):
-                assert not waiting.done()
-    lease = await waiting
-    await lease.release()
-
-
 async def test_it_keeps_its_place_in_a_queue_that_is_longer_than_its_limit(
     client: Redisson, monkeypatch: pytest.MonkeyPatch
 ) -> None:

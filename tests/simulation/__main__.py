@@ -24,23 +24,24 @@ BATCH = 100
 say = partial(print, flush=True)
 
 
-def run(seeds: range, name: str | None, jobs: int, *, go_on: bool) -> list[Outcome]:
-    """Run all seeds; return those that failed."""
+def run(seeds: range, name: str | None, jobs: int) -> Outcome | None:
+    """Run all seeds, or up to the first that fails; return that."""
     begun, done, grants = time.monotonic(), 0, 0
-    failed: list[Outcome] = []
+    failed: Outcome | None = None
     reported = begun
 
     def report() -> None:
         seconds = time.monotonic() - begun
         say(f"{seconds:7.0f} s {done:10,} seeds, {done / seconds:.0f}/s, {grants:,} grants")
 
-    for outcomes in _here(seeds, name, go_on) if jobs == 1 else _pooled(seeds, name, jobs, go_on):
-        for outcome in outcomes:
-            done, grants = done + 1, grants + outcome.grants
-            if outcome.failure:
-                failed.append(outcome)
-                say(f"seed {outcome.seed} ({outcome.name}): {outcome.failure}")
-                say(f"again: {repeat_command(outcome.seed, outcome.name)}")
+    for outcomes in _batches(seeds, name, jobs):
+        done += len(outcomes)
+        grants += sum(outcome.grants for outcome in outcomes)
+        if outcomes[-1].failure:
+            failed = outcomes[-1]
+            say(f"seed {failed.seed} ({failed.name}): {failed.failure}")
+            say(f"again: {repeat_command(failed.seed, failed.name)}")
+            break
         if time.monotonic() - reported > 10:
             reported = time.monotonic()
             report()
@@ -48,32 +49,24 @@ def run(seeds: range, name: str | None, jobs: int, *, go_on: bool) -> list[Outco
     return failed
 
 
-def _batches(seeds: range) -> Iterator[range]:
-    return (seeds[i : i + BATCH] for i in range(0, len(seeds), BATCH))
-
-
-def _here(seeds: range, name: str | None, go_on: bool) -> Iterator[list[Outcome]]:
-    for batch in _batches(seeds):
-        outcomes = run_batch(batch, name, go_on=go_on)
-        yield outcomes
-        if outcomes[-1].failure and not go_on:
-            break
-
-
-def _pooled(seeds: range, name: str | None, jobs: int, go_on: bool) -> Iterator[list[Outcome]]:
-    batches, stopping = _batches(seeds), False
+def _batches(seeds: range, name: str | None, jobs: int) -> Iterator[list[Outcome]]:
+    """Yield what comes of batches of seeds, in any order."""
+    batches = (seeds[i : i + BATCH] for i in range(0, len(seeds), BATCH))
+    if jobs == 1:
+        for batch in batches:
+            yield run_batch(batch, name)
+        return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(jobs, mp_context=context) as pool:
         under_way: set[Future[list[Outcome]]] = set()
         while True:
-            more = () if stopping else islice(batches, 2 * jobs - len(under_way))
-            under_way |= {pool.submit(run_batch, batch, name, go_on=go_on) for batch in more}
+            more = islice(batches, 2 * jobs - len(under_way))
+            under_way |= {pool.submit(run_batch, batch, name) for batch in more}
             if not under_way:
                 break
             ended, under_way = wait(under_way, return_when=FIRST_COMPLETED)
-            for outcomes in [future.result() for future in ended]:
-                yield outcomes
-                stopping |= not go_on and bool(outcomes[-1].failure)
+            for future in ended:
+                yield future.result()
 
 
 def show(seed: int, name: str | None) -> int:
@@ -98,17 +91,17 @@ def main() -> int:
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--kind", choices=NAMES, help="of all seeds; else each in turn")
-    parser.add_argument("--go-on", action="store_true", help="also after a failure")
     parser.add_argument("--verbose", type=int, metavar="SEED", help="print the trace of one seed")
     options = parser.parse_args()
     if options.verbose is not None:
         return show(options.verbose, options.kind)
     seeds = range(options.first, options.first + options.seeds)
-    failed = run(seeds, options.kind, options.jobs, go_on=options.go_on)
-    say(f"{len(failed)} failures")
-    if failed and not options.go_on:
-        show(failed[0].seed, failed[0].name)
-    return 1 if failed else 0
+    failed = run(seeds, options.kind, options.jobs)
+    if failed is None:
+        say("0 failures")
+        return 0
+    show(failed.seed, failed.name)
+    return 1
 
 
 if __name__ == "__main__":

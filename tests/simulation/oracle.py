@@ -56,8 +56,6 @@ class Oracle:
         time: The time of the simulation.
         lease_time: For how long the watchdogs renew.
 
-    Attributes:
-        checked: How many times a lease was compared with the servers.
     """
 
     def __init__(
@@ -82,7 +80,6 @@ class Oracle:
         self._free_after = -1
         self._patience = math.inf
         self._shortened_at = -math.inf
-        self.checked = 0
 
     def floor(self) -> int:
         """Return the greatest token that was given out so far."""
@@ -191,7 +188,6 @@ class Oracle:
         for member in members_of(grip.lease):
             if member._state != "held" or self._losses.forgot(member, grip.began):
                 continue
-            self.checked += 1
             problem = self._kind.problem_of(self._nodes, member, grip.side)
             assert not problem, f"{grip} relies on its lease, and {problem}"
             problem = self._kind.count_problem_of(self._nodes, member)

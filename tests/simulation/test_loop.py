@@ -23,41 +23,6 @@ def simulate(live: Callable[[SimulatedLoop], Coroutine[Any, Any, None]], seed: i
     return loop.time() - BEGIN
 
 
-def test_an_hour_passes_at_once() -> None:
-    async def live(loop: SimulatedLoop) -> None:
-        await asyncio.sleep(3600)
-
-    assert simulate(live) == 3600
-
-
-def test_callbacks_run_first_in_first_out() -> None:
-    order: list[int] = []
-
-    async def live(loop: SimulatedLoop) -> None:
-        for number in range(100):
-            loop.call_soon(order.append, number)
-        await asyncio.sleep(1)
-
-    simulate(live)
-    assert order == list(range(100))
-
-
-def test_the_seed_orders_timers_of_one_moment() -> None:
-    def order_of(seed: int) -> list[int]:
-        order: list[int] = []
-
-        async def live(loop: SimulatedLoop) -> None:
-            for number in range(5):
-                loop.call_at(BEGIN + 1, order.append, number)
-            await asyncio.sleep(2)
-
-        simulate(live, seed)
-        return order
-
-    assert order_of(1) == order_of(1)
-    assert len({tuple(order_of(seed)) for seed in range(20)}) > 10
-
-
 def test_nothing_of_a_crashed_host_runs() -> None:
     ran: list[str] = []
 

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import ConnectionLostError, LeaseLostError
 from redisson_py.sync import FencedLease, Redisson, _loop_thread
 from redisson_py.testing import FaultProxy
 from tests.fixtures.redis_server import ProxyFactory
@@ -49,28 +48,6 @@ async def test_a_lost_reply_of_an_acquire_and_of_a_release_counts_once(
     assert tokens == sorted({*tokens})
     assert link.triggered >= 4
     assert not await redis.exists("k")
-
-
-async def test_a_server_that_is_silent(
-    clients: ClientFactory, link: FaultProxy, redis: Redis
-) -> None:
-    client = clients(link.url, command_timeout=2, lease_time=3)
-    lock = client.get_lock("k")
-    await asyncio.to_thread(client.ping)
-
-    def work() -> None:
-        with lock as lease:
-            link.black_hole()
-            with pytest.raises(ConnectionLostError):
-                client.get_lock("other").acquire()
-            assert lease.wait_lost(timeout=30)
-            with pytest.raises(LeaseLostError):
-                lease.check()
-
-    with pytest.raises(LeaseLostError) as info:
-        await asyncio.to_thread(work)
-    assert info.value.reason == "expired"
-    link.pass_through()
 
 
 @pytest.mark.parametrize("kind", ["gevent", "eventlet"])

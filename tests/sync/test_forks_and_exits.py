@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import textwrap
@@ -12,7 +11,6 @@ import pytest
 import redis as redis_py
 
 from tests.support import repository
-from tests.sync.threads import until
 
 pytestmark = [pytest.mark.also("newest"), pytest.mark.heart]
 
@@ -86,13 +84,6 @@ def test_a_program_that_ends_holding_releases(server_url: str, look: redis_py.Re
     assert look.get("semaphore") == b"2"
 
 
-def test_a_program_that_ends_by_an_error_releases(server_url: str, look: redis_py.Redis) -> None:
-    status, _, errors = run('lock.acquire(); raise KeyError("of the program")', server_url)
-    assert status == 1
-    assert "KeyError" in errors
-    assert not look.exists("k")
-
-
 def test_the_end_waits_for_threads_that_hold(server_url: str, look: redis_py.Redis) -> None:
     code = """
     def work():
@@ -128,16 +119,6 @@ def test_the_end_does_not_wait_for_daemon_threads(server_url: str, look: redis_p
     assert not look.exists("k")
 
 
-def test_handlers_of_exit_may_still_use_the_client(server_url: str) -> None:
-    code = """
-    @atexit.register
-    def last():
-        with lock:
-            print("held")
-    """
-    assert run(code, server_url) == (0, ["held"], "")
-
-
 def test_what_comes_after_the_end_is_refused(server_url: str) -> None:
     code = """
     from redisson_py.sync import _loop_thread
@@ -158,41 +139,6 @@ def test_what_comes_after_the_end_is_refused(server_url: str) -> None:
     status, output, errors = run(code, server_url)
     assert (status, errors) == (0, "")
     assert output == ["the client is closed"] or "exiting" in output[0]
-
-
-def test_the_end_without_a_server(server_url: str) -> None:
-    code = """
-    try:
-        Redisson.from_url("redis://127.0.0.1:1", command_timeout=0.5).ping()
-    except Exception as error:
-        print(type(error).__name__)
-    """
-    status, output, _ = run(code, server_url)
-    assert (status, output) == (0, ["ConnectionLostError"])
-
-
-def test_ctrl_c_ends_a_program_that_waits(server_url: str, look: redis_py.Redis) -> None:
-    process = started(
-        """
-        other = Redisson.from_url(sys.argv[1])
-        holding = other.get_lock("k")
-        threading.Thread(target=holding.acquire).start()
-        while not lock.locked():
-            pass
-        print("waits", flush=True)
-        lock.acquire()
-        """,
-        server_url,
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "waits\n"
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert "KeyboardInterrupt" in errors
-    until(lambda: not look.exists("k"))
 
 
 def test_a_client_that_was_not_connected_works_in_a_child(server_url: str) -> None:
@@ -299,23 +245,6 @@ def test_forking_while_threads_start(server_url: str) -> None:
     """
     status, output, _ = run(code, server_url)
     assert (status, output) == (0, ["False"] * 20)
-
-
-def test_forking_while_threads_make_locks(server_url: str) -> None:
-    code = """
-    def busy():
-        while not stop.is_set():
-            client.get_lock("k")
-
-    stop = threading.Event()
-    threads = [threading.Thread(target=busy) for _ in range(3)]
-    for each in threads:
-        each.start()
-    for _ in range(20):
-        in_child(lambda: (signal.alarm(40), print(client.get_lock("other").name)))
-    stop.set()
-    """
-    assert run(code, server_url) == (0, ["other"] * 20, "")
 
 
 def test_a_client_is_closed_by_a_signal_handler_of_a_thread_that_waits(server_url: str) -> None:

@@ -6,7 +6,6 @@ import contextlib
 import gc
 import logging
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ from redisson_py import (
     LostEvent,
     NotHeldError,
 )
-from redisson_py.sync import FencedLease, Lease, LockLike, Redisson
+from redisson_py.sync import Lease, LockLike, Redisson
 from tests.sync.threads import (
     BUSY_WAIT,
     ClientFactory,
@@ -64,22 +63,6 @@ def test_a_thread_enters_again_and_others_are_refused(lock: LockLike) -> None:
     assert not lock.locked()
     with pytest.raises(NotHeldError):
         lock.release()
-
-
-@pytest.mark.usefixtures("old_busy_counts")
-@pytest.mark.parametrize("kind", ["lock", "fenced_lock"])
-def test_who_waits_is_seen(kind: str, clients: ClientFactory) -> None:
-    holder, waiter = clients(), clients(client_name="billing")
-    lock = KINDS[kind](holder)
-    with lock:
-        thread = Running(lambda: KINDS[kind](waiter).try_acquire(timeout=BUSY_WAIT))
-        until(lambda: lock.inspect().waiters)
-        (seen,) = lock.inspect().waiting
-        assert thread.result() is None
-        assert (seen.owner, seen.client_name, seen.called) == (waiter.id, "billing", None)
-        assert seen.pid
-        assert seen.host
-    until(lambda: lock.inspect().waiters == ())
 
 
 @pytest.mark.parametrize("shared", [True, False], ids=["one client", "a client each"])
@@ -178,15 +161,6 @@ def test_a_loss_is_told_at_the_end_of_the_block(clients: ClientFactory) -> None:
     assert threads[0] not in (threading.main_thread(), None)
 
 
-def test_an_error_of_the_body_is_not_masked_by_a_loss(client: Redisson) -> None:
-    lock = client.get_lock("k")
-    with pytest.raises(KeyError) as info:
-        with lock.hold(timeout=5):
-            in_thread(lock.force_release)
-            raise KeyError("of the body")
-    assert any("LeaseLostError" in note for note in info.value.__notes__)
-
-
 def test_an_error_of_on_lost_is_logged_and_the_next_loss_is_told(
     clients: ClientFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -204,34 +178,6 @@ def test_an_error_of_on_lost_is_logged_and_the_next_loss_is_told(
             lock.release()
         until(lambda wanted=count: len(told) == wanted)  # type: ignore[misc]
     until(lambda: caplog.messages.count("on_lost raised an error") == 2)
-
-
-def test_the_body_of_a_lease_with_a_lease_time_runs_on(client: Redisson) -> None:
-    with pytest.raises(LeaseLostError) as info:
-        # The grant must arrive before the lease ends.
-        with client.get_lock("k").hold(lease_time=2) as lease:
-            assert lease.wait_lost(timeout=20)
-    assert info.value.reason == "ended"
-
-
-def test_release_and_acquire_inside_a_block(client: Redisson) -> None:
-    lock = client.get_lock("k")
-    with lock:
-        lock.release()
-        lock.acquire()
-    assert not lock.locked()
-    with lock:
-        lock.release()
-    assert not lock.locked()
-
-
-def test_a_lease_is_a_block(client: Redisson) -> None:
-    lock = client.get_fenced_lock("k")
-    with lock.acquire() as lease:
-        assert isinstance(lease, FencedLease)
-        lease.extend(20)
-        assert 15 < lease.remaining <= 20
-    assert not lock.locked()
 
 
 def test_a_block_object_is_used_once_at_a_time(client: Redisson) -> None:
@@ -319,15 +265,6 @@ def test_many_locks_are_made_without_an_event_loop(clients: ClientFactory) -> No
     assert locks[-1].key == b"999"
 
 
-@pytest.mark.usefixtures("old_busy_counts")
-def test_times_of_waits_are_those_that_were_asked_for(client: Redisson) -> None:
-    lock = client.get_lock("k")
-    with lock:
-        began = time.monotonic()
-        assert in_thread(lambda: lock.try_acquire(timeout=BUSY_WAIT)) is None
-        assert time.monotonic() - began >= BUSY_WAIT
-
-
 @pytest.mark.parametrize("outcome", ["returns", "raises"])
 def test_a_decorated_function(client: Redisson, outcome: str) -> None:
     @client.get_lock("report:{day}:{part}").hold(timeout=5)
@@ -345,16 +282,6 @@ def test_a_decorated_function(client: Redisson, outcome: str) -> None:
         assert report("monday") is True
         assert report("monday", part=2) is True
     assert not client.get_lock("report:monday:1").locked()
-
-
-def test_decorated_functions_of_a_composite_and_of_a_semaphore(client: Redisson) -> None:
-    @client.get_multi_lock(client.get_lock("from:{a}"), client.get_lock("to:{b}"))
-    @client.get_semaphore("semaphore:{a}", 2)
-    def move(a: str, b: str) -> list[bool]:
-        return [client.get_lock(name).owned() for name in (f"from:{a}", f"to:{b}")]
-
-    assert move("x", "y") == [True, True]
-    assert client.get_semaphore("semaphore:x").available() == 2
 
 
 def test_what_cannot_be_decorated(client: Redisson) -> None:

@@ -11,7 +11,6 @@ from redisson_py import (
     AcquireTimeoutError,
     BrokenBarrierError,
     ClientClosedError,
-    ConnectionLostError,
     NotHeldError,
 )
 from redisson_py.sync import Permit, Redisson
@@ -102,13 +101,6 @@ def test_barrier(client: Redisson) -> None:
     barrier.reset()
 
 
-def test_inspect_names_the_thread(client: Redisson) -> None:
-    lock = client.get_lock("k")
-    with lock:
-        (holder,) = lock.inspect().holders
-    assert holder.task == "MainThread"
-
-
 def test_close_releases_and_sends_waiters_away(clients: ClientFactory) -> None:
     client, other = clients(), clients()
     lock = client.get_lock("k")
@@ -134,10 +126,3 @@ def test_clients_of_a_file_and_of_a_redis_client(server_url: str, tmp_path: Path
         client.ping(timeout=5)
     with Redisson(Redis.from_url(server_url), client_name="ours") as client, client.get_lock("k"):
         assert client.statistics().held_leases == 1
-
-
-def test_no_answer_is_an_error_and_not_none() -> None:
-    client = Redisson.from_url("redis://127.0.0.1:1", command_timeout=0.5)
-    with pytest.raises(ConnectionLostError):
-        client.get_lock("k").try_acquire()
-    client.close()

@@ -13,7 +13,7 @@ import redisson_py
 from redisson_py import sync
 from tests.fixtures.redis_server import unavailable
 from tests.sync import generate
-from tests.sync.generate import SYNC, WRITTEN
+from tests.sync.generate import SYNC
 from tests.sync.layout import FILES
 
 #: What is the same for both, and so is not here: values, events, errors.
@@ -113,10 +113,6 @@ def test_words_of_asyncio_are_refused() -> None:
     with pytest.raises(ValueError, match="event loop"):
         in_words_of_threads("The body blocks the event loop.", ("Lease", "check"))
     assert in_words_of_threads("A cancelled task.", ("Lease", "check")) == "An interrupted thread."
-
-
-def test_written_methods_exist_in_the_async_classes() -> None:
-    assert all(hasattr(getattr(redisson_py, name), member) for name, member in WRITTEN)
 
 
 @pytest.mark.parametrize("name", sync.__all__)

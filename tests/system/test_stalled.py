@@ -13,9 +13,6 @@ from tests.stalled import stall
 from tests.support import repository
 from tests.sync.threads import until
 
-#: Shorter than the sleep of the processes that are stopped.
-STALL = 0.2
-
 
 def state_of(process: subprocess.Popen[bytes]) -> str:
     return Path(f"/proc/{process.pid}/stat").read_text("utf-8").rpartition(") ")[2][0]

@@ -1,4 +1,4 @@
-"""Settings: SITE_FOLDER has the database and what the site writes; SITE_REDIS names the server."""
+"""Settings: SITE_FOLDER has what the site writes; SITE_REDIS names the server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,3 @@ SECRET_KEY = "of a test"
 ALLOWED_HOSTS = ["*"]
 USE_TZ = True
 ROOT_URLCONF = "tests.integrations.django_site.urls"
-INSTALLED_APPS = ["tests.integrations.django_site.jobs"]
-DATABASES = {
-    "default": {"ENGINE": "django.db.backends.sqlite3", "NAME": FOLDER / "db", "OPTIONS": {}}
-}

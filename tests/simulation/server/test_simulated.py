@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import subprocess
-import sys
-
 import pytest
 
-from redisson_py._scripts.source import load_all
 from tests.simulation.server import Server, Session, UnsupportedError
-from tests.simulation.server.steps import Steps
-from tests.support.repository import ROOT
 
 
 class Talk:
@@ -51,23 +43,6 @@ def test_a_key_is_there_up_to_the_last_millisecond_of_its_life(talk: Talk) -> No
     talk.now_us += 1
     assert talk.server.keys() == []
     assert talk.ask(b"PTTL", b"k") == b":-2\r\n"
-
-
-def test_time_stands_still_while_a_script_runs() -> None:
-    ticks = iter(range(1_000_000_000, 2_000_000_000, 10_000))
-    server, sent = Server(lambda: next(ticks)), list[bytes]()
-    text = (
-        b"redis.call('SET', 'k', 'v', 'PX', 1) local a = redis.call('TIME')"
-        b" local b = redis.call('TIME') return a[2] - b[2] + redis.call('PTTL', 'k')"
-    )
-    server.session(sent.append, lambda: None).execute((b"EVAL", text, b"0"))
-    assert sent == [b":1\r\n"]
-
-
-def test_a_script_that_fails_half_way_keeps_what_it_did(talk: Talk) -> None:
-    text = b"redis.call('SET', 'a', '1') redis.call('HGET', 'a', 'f') redis.call('SET', 'b', '1')"
-    assert talk.ask(b"EVAL", text, b"0").startswith(b"-WRONGTYPE ")
-    assert talk.server.keys() == [b"a"]
 
 
 @pytest.mark.parametrize("keep_data", [False, True])
@@ -121,38 +96,3 @@ def test_what_it_lacks_fails_the_test(talk: Talk, command: tuple[bytes, ...]) ->
     with pytest.raises(UnsupportedError):
         talk.ask(*command)
     assert talk.ask(b"PING") == b"+PONG\r\n"
-
-
-def digest() -> str:
-    """Return a digest of all that a server sends in many random steps, and of its keys."""
-    sums = hashlib.sha256()
-    for seed in range(30):
-        talk = Talk()
-        steps = Steps(seed, talk.server)
-        talk.session.execute((b"HELLO", b"3"))
-        talk.session.execute((b"SUBSCRIBE", *steps.channels))
-        for script in load_all():
-            talk.session.execute((b"SCRIPT", b"LOAD", script.text.encode()))
-        for command in steps.draw(300):
-            talk.now_us += 700
-            talk.session.execute(command)
-        for sent in talk.sent:
-            sums.update(sent)
-        sums.update(repr(talk.server.keys()).encode())
-    return sums.hexdigest()
-
-
-def test_two_processes_send_the_same_bytes() -> None:
-    code = "from tests.simulation.server.test_simulated import digest; print(digest())"
-    found = [
-        subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.strip()
-        for seed in ("1", "2")
-    ]
-    assert found == [digest()] * 2

@@ -1,1 +1,0 @@
-"""An app with two commands and a migration."""
