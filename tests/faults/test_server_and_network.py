@@ -18,8 +18,7 @@ from redisson_py.errors import LeaseLostError
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support.leases import assert_ends_in_time, renew_now
-from tests.support.sick_server import unable_to_save
+from tests.support.leases import renew_now
 from tests.support.stragglers import Stragglers
 from tests.support.streams import stream_of
 from tests.support.waiting import set_safety_poll, until, until_async, until_listening
@@ -119,23 +118,6 @@ async def test_writes_that_are_paused_are_waited_for(
 
 async def gone(redis: Redis, name: str) -> bool:
     return not await redis.exists(name)
-
-
-async def test_server_that_cannot_save_grants_nothing_and_the_holder_is_told(
-    clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
-) -> None:
-    client = clients(own_server.url, lease_time=6)
-    lease = await client.get_lock("k").acquire()
-    async with unable_to_save(own_server):
-        with pytest.raises(ConnectionLostError, match="MISCONF"):
-            await client.get_lock("other").acquire(timeout=1)
-        with pytest.raises(LeaseLostError):
-            async with lease:
-                await assert_ends_in_time(lease, admin, "k")
-                await asyncio.sleep(30)
-        assert not await admin.exists("other")
-    async with client.get_lock("k").hold(timeout=10):
-        pass
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])

@@ -55,26 +55,6 @@ def wait_here(latch: CountDownLatch, count: int = 1) -> list[asyncio.Task[None]]
 
 
 class TestCounting:
-    async def test_both_set_it_once_and_count_it_down(
-        self, ours: CountDownLatch, theirs: JavaObject, redis: Redis
-    ) -> None:
-        assert await counted(ours, theirs) == 0
-        assert await theirs.call("trySetCount", 5) is True
-        assert await ours.try_set_count(9) is False
-        assert await counted(ours, theirs) == 5
-        assert await ours.count_down(2) == 3
-        await theirs.call("countDown")
-        assert await counted(ours, theirs) == 2
-        await theirs.call("countDown")
-        assert await ours.count_down() == 0
-        assert await counted(ours, theirs) == 0
-        assert await redis.exists("l") == 0
-        assert await ours.try_set_count(2) is True
-        assert await theirs.call("trySetCount", 9) is False
-        # By more than is left: never below zero.
-        assert await ours.count_down(5) == 0
-        assert await counted(ours, theirs) == 0
-
     async def test_an_unset_latch_is_open_and_counting_it_does_nothing(
         self, ours: CountDownLatch, theirs: JavaObject, redis: Redis
     ) -> None:

@@ -8,7 +8,6 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-from tests.fixtures.client import ClientFactory
 from tests.interop.java import JavaObject
 from tests.interop.kinds import LONG, Scene, Theirs, only
 
@@ -131,27 +130,6 @@ async def test_tokens_grow_on_both_sides(
     await we_take()
     await java_takes("tryLockAndGetToken", 1, 10, "SECONDS")
     assert tokens == sorted(set(tokens))
-
-
-async def test_java_begins_at_one_when_the_counter_has_expired(
-    clients: ClientFactory, redisson: JavaObject, redis: Redis
-) -> None:
-    """Why `idle_lifetime` is not for names that Redisson uses too."""
-    ours = clients(idle_lifetime=3600).get_fenced_lock("k")
-    theirs = await redisson.get("getFencedLock", "k")
-    async with ours as lease:
-        before = lease.token
-    # Java's own increment leaves the expiry.
-    await theirs.call("lockAndGetToken", thread="a")
-    await theirs.call("unlock", thread="a")
-    assert 0 < await redis.pttl("redisson_lock_token:{k}") <= 3_630_000
-    await redis.pexpire("redisson_lock_token:{k}", 0)
-    assert await theirs.call("lockAndGetToken", thread="a") == 1
-    await theirs.call("unlock", thread="a")
-    async with ours as lease:
-        assert before is not None
-        assert lease.token is not None
-        assert lease.token > before
 
 
 async def test_java_gets_no_token_and_takes_none_while_we_hold(

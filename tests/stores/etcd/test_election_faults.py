@@ -14,7 +14,7 @@ from redisson_py.etcd import Election, Leader
 from redisson_py.testing import FaultProxy
 from tests.stores.backends import Backend, EtcdBackend
 from tests.stores.conftest import NewClient
-from tests.stores.election_support import election_of, leading
+from tests.stores.election_support import Observer, election_of, leading
 from tests.stores.etcd.client import LEASE, Client, soon
 from tests.stores.etcd.server import EtcdServer
 from tests.stores.raw_proxy import RawProxy
@@ -117,14 +117,17 @@ async def test_a_restart_of_the_server_elects_nobody_else(name: str) -> None:
         lease: dict[str, Any] = {"lease_time": 60}
         async with backend.client(**lease) as client, backend.client(**lease) as other:
             election, others = election_of(client, name), election_of(other, name)
-            async with election.campaign("one") as leadership, leading(others, "two") as elected:
-                await backend.kill()
-                await backend.restart()
-                await leadership.proclaim("still one")
-                assert await others.leader() == Leader(b"still one", leadership.token)
-                assert not elected.done()
-                await leadership.release()
-                assert (await elected).token > leadership.token
+            async with Observer(others) as observer, election.campaign("one") as leadership:
+                await observer.saw(None, "one")
+                async with leading(others, "two") as elected:
+                    await backend.kill()
+                    await backend.restart()
+                    await leadership.proclaim("still one")
+                    await observer.saw(None, "one", "still one")
+                    assert not elected.done()
+                    await leadership.release()
+                    assert (await elected).token > leadership.token
+                await observer.saw_last(None)
     finally:
         backend.close()
 

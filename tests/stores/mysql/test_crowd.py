@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-import sys
 from contextlib import AsyncExitStack
-from time import monotonic
 
 import pytest
 
 from redisson_py._stores.contract import Busy, Granted
 from redisson_py._stores.mysql import MySQLStore, polling, sql
-from redisson_py.errors import AcquireTimeoutError, LeaseLostError
 from redisson_py.mysql import MySQL
-from tests.fixtures.measured import Measured
-from tests.stores.crowd import crowd
-from tests.stores.databases import busy, granted, new_name, owner, soon, wish
+from tests.stores.databases import busy, granted, new_name, owner, soon, waiters, wish
 from tests.stores.mysql import older
 from tests.stores.mysql.scene import count, started
 from tests.stores.mysql.server import MariaDB
-from tests.stores.workers import Worker
 from tests.support.waiting import until_async
 
 #: A few less than the connections that the server takes by default.
@@ -35,21 +28,6 @@ async def queue_of(server: MariaDB, name: str) -> str | None:
     return found
 
 
-async def waiters(store: MySQLStore, name: str) -> tuple[str, ...]:
-    found = (await store.look(name, soon())).waiters
-    assert found is not None
-    return found
-
-
-async def in_queue(store: MySQLStore, name: str, number: int) -> None:
-    """Return when so many wait."""
-
-    async def are_there() -> bool:
-        return len(await waiters(store, name)) == number
-
-    await until_async(are_there)
-
-
 async def goes_first(server: MariaDB, name: str, who: str) -> None:
     """Return when nobody that comes goes before an owner."""
 
@@ -58,27 +36,6 @@ async def goes_first(server: MariaDB, name: str, who: str) -> None:
         return bool(place == 0 and open_for <= 0)
 
     await until_async(is_so)
-
-
-@pytest.mark.parametrize("clients", [2, 8, 32])
-async def test_a_hand_off_writes_as_often_for_any_number_of_clients(
-    server: MariaDB, measured: Measured, clients: int
-) -> None:
-    def make() -> MySQL:
-        return MySQL.from_url(server.url("?connections=1"))
-
-    before = await count(server, "Com_update")
-    async with asyncio.timeout(300):
-        # Sections that last longer than one that comes may go first.
-        found = await crowd(make, clients, max(4, 40 // clients), hold=0.03)
-    updates = (await count(server, "Com_update") - before) / (len(found.visits) + 2 * clients)
-    measured(f"statements a hand-off, {clients} clients", found.statements_each)
-    measured(f"of them updates, {clients} clients", updates)
-    measured(f"Jain's index, {clients} clients", found.fairness)
-    measured(f"longest wait in rounds, {clients} clients", found.longest_wait)
-    # A release, joining, a grant, and the warm-up; on a slow machine places that last.
-    assert updates <= 12
-    assert await queue_of(server, "crowd") is None
 
 
 @pytest.mark.parametrize("who", ["new", "older"])
@@ -148,99 +105,6 @@ async def test_who_leaves_leaves_no_entry(
     async with started(server.url()) as other:
         assert await other.give_back(name, queued[0], False, soon()) == 0
     assert await waiters(store, name) == (queued[1],)
-
-
-@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
-@pytest.mark.parametrize("end", ["release", "force_release", "expiry"])
-async def test_a_first_that_is_stopped_or_killed(
-    server: MariaDB, how: signal.Signals, end: str, measured: Measured
-) -> None:
-    name = f"{how.name} {end}".replace(" ", "-")
-    command = [sys.executable, "-m", "tests.stores.our_worker", "mysql", server.url(), "30"]
-    with Worker(command) as worker:
-        async with (
-            MySQL.from_url(server.url()) as one,
-            MySQL.from_url(server.url()) as other,
-            started(server.url()) as look,
-            asyncio.timeout(60),
-        ):
-            lease = await one.get_lock(name).acquire(lease_time=100)
-            first = asyncio.create_task(worker.acquire(name, wait=60))
-            await in_queue(look, name, 1)
-            waiting = asyncio.create_task(other.get_lock(name).acquire())
-            await in_queue(look, name, 2)
-            if how == signal.SIGSTOP:
-                worker.pause()
-            else:
-                worker.kill()
-            freed_at = monotonic()
-            if end == "release":
-                await lease.release()
-            elif end == "force_release":
-                await one.get_lock(name).force_release()
-            else:
-                await lease.extend(1)
-            second = await waiting
-            measured(f"{how.name} of the first, then {end}, seconds", monotonic() - freed_at)
-            assert await waiters(look, name) == ()
-            if how == signal.SIGSTOP:
-                worker.resume()
-                # It is late, and waits again.
-                await in_queue(look, name, 1)
-                await second.release()
-                assert await first
-                await worker.release(name)
-            else:
-                with pytest.raises(asyncio.CancelledError):
-                    await first
-                await second.release()
-            if end != "release":
-                with pytest.raises(LeaseLostError):
-                    await lease.release()
-        assert await queue_of(server, name) is None
-
-
-async def test_a_cancelled_wait_leaves_no_entry(server: MariaDB) -> None:
-    """Cancelled after any number of steps of the event loop."""
-    async with (
-        MySQL.from_url(server.url()) as one,
-        MySQL.from_url(server.url()) as other,
-        started(server.url()) as look,
-    ):
-        lease = await one.get_lock("steps").acquire()
-        seen = 0
-        for steps in [*range(40), *range(40, 400, 20)]:
-            waiting = asyncio.create_task(other.get_lock("steps").acquire())
-            for _ in range(steps):
-                await asyncio.sleep(0)
-            if steps % 3 == 0:
-                await asyncio.sleep(0.003 * steps / 40)
-            seen += len(await waiters(look, "steps"))
-            waiting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await waiting
-            await in_queue(look, "steps", 0)
-        assert seen
-        await lease.release()
-        with pytest.raises(AcquireTimeoutError):
-            async with one.get_lock("steps"):
-                await other.get_lock("steps").acquire(timeout=0.3)
-        await in_queue(look, "steps", 0)
-
-
-async def test_inspect_lists_who_waits(server: MariaDB) -> None:
-    async with MySQL.from_url(server.url()) as one, MySQL.from_url(server.url()) as other:
-        lock = one.get_lock("seen")
-        async with lock:
-            assert (await lock.inspect()).waiters == ()
-            waiting = asyncio.create_task(other.get_lock("seen").acquire())
-
-            async def waits() -> bool:
-                found = (await lock.inspect()).waiters or ()
-                return [each.partition(":")[0] for each in found] == [other.id]
-
-            await until_async(waits)
-        await (await waiting).release()
 
 
 async def test_many_that_come_at_once_are_all_served(server: MariaDB) -> None:

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from redisson_py._stores.contract import Granted, Renewal
+from redisson_py._stores.contract import Renewal
 from redisson_py._stores.mysql import MySQLStore, schema_sql, sql
 from redisson_py._stores.mysql.address import read_url
 from redisson_py.errors import BackendError, ConnectionLostError
 from tests.fixtures.redis_server import unavailable
-from tests.stores.databases import Bell, busy, granted, holder, new_name, owner, soon, wish
+from tests.stores.databases import Bell, busy, granted, holder, new_name, owner, soon
 from tests.stores.mysql.scene import started
 from tests.stores.mysql.server import DATABASE, PASSWORD, POOR_USER, MariaDB, MariaDBNotFoundError
 from tests.stores.mysql.server import running_mariadb as running
@@ -133,19 +133,6 @@ async def test_one_that_may_not_make_the_table_is_told_the_sql(server: MariaDB) 
         name, who = new_name(), owner()
         await granted(store, name, who)
         assert await store.give_back(name, who, True, soon())
-
-
-async def test_a_failover_within_the_deadline_is_waited_for(server: MariaDB) -> None:
-    bell = Bell()
-    async with started(server.url(), bell) as store:
-        async with server.settings(read_only="1"):
-            task = asyncio.create_task(store.ask(wish(new_name(), owner()), soon(60)))
-
-            async def was_refused() -> bool:
-                return bell.all > 0  # it has connected again
-
-            await until_async(was_refused)
-        assert isinstance(await task, Granted)
 
 
 async def test_too_many_connections_are_waited_for(server: MariaDB) -> None:

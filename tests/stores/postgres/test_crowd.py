@@ -3,54 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-import sys
-from collections.abc import Iterator
-from time import monotonic
 from typing import Any
 
 import pytest
 
 from redisson_py._stores.contract import Busy, Renewal
-from redisson_py._stores.postgres import PostgresStore, sql
+from redisson_py._stores.postgres import sql
 from redisson_py._stores.postgres.listening import channel_of
 from redisson_py._stores.postgres.store import POLL
-from redisson_py.errors import LeaseLostError
-from redisson_py.postgres import Postgres
-from tests.fixtures.measured import Measured
-from tests.stores.crowd import crowd
 from tests.stores.databases import Bell, busy, granted, soon, wish
 from tests.stores.postgres import older
 from tests.stores.postgres.scene import connected, id_of, row_of, started, until_over
-from tests.stores.postgres.server import PostgresServer, running_postgres
-from tests.stores.workers import Worker
-from tests.support.waiting import set_safety_poll, until_async
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with running_postgres(max_connections="200") as each:
-        yield each
-
-
-@pytest.fixture(autouse=True)
-def no_safety_poll(monkeypatch: pytest.MonkeyPatch) -> None:
-    set_safety_poll(monkeypatch, 100_000.0)
-
-
-@pytest.mark.parametrize("clients", [2, 8, 32])
-async def test_a_hand_off_costs_the_same_for_any_number_of_clients(
-    server: PostgresServer, measured: Measured, clients: int
-) -> None:
-    async with asyncio.timeout(300):
-        found = await crowd(lambda: Postgres.from_url(server.url, connections=1), clients, 10)
-    measured(f"transactions a hand-off, {clients} clients", found.statements_each)
-    measured(f"Jain's index, {clients} clients", found.fairness)
-    measured(f"longest wait in rounds, {clients} clients", found.longest_wait)
-    # The release, the request of the one that was called, and that of the one that waits again.
-    assert found.statements_each <= 5
-    async with connected(server.url) as raw:
-        assert (await row_of(raw, "crowd"))["refused"] is None
+from tests.stores.postgres.server import PostgresServer
+from tests.support.waiting import until_async
 
 
 async def test_only_the_first_is_called_and_the_second_looks_later(server: PostgresServer) -> None:
@@ -161,93 +126,6 @@ async def test_dead_waiters_are_passed_over(server: PostgresServer) -> None:
             assert (await one.look("dead", soon())).waiters == ()
             await other.give_back("dead", "b:01", False, soon())
             assert (await row_of(raw, "dead"))["refused"] is None
-
-
-async def in_queue(store: PostgresStore, name: str, count: int) -> None:
-    async def are_there() -> bool:
-        return len((await store.look(name, soon())).waiters or ()) == count
-
-    await until_async(are_there)
-
-
-@pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
-@pytest.mark.parametrize("end", ["release", "force_release", "expiry"])
-async def test_a_first_that_is_stopped_or_killed(
-    server: PostgresServer, how: signal.Signals, end: str, measured: Measured
-) -> None:
-    name = f"{how.name} {end}".replace(" ", "-")
-    command = [sys.executable, "-m", "tests.stores.our_worker", "postgres", server.url, "30"]
-    with Worker(command) as worker:
-        async with (
-            Postgres.from_url(server.url) as one,
-            Postgres.from_url(server.url) as other,
-            started(server.url) as look,
-            asyncio.timeout(60),
-        ):
-            lease = await one.get_lock(name).acquire(lease_time=100)
-            first = asyncio.create_task(worker.acquire(name, wait=60))
-            await in_queue(look, name, 1)
-            waiting = asyncio.create_task(other.get_lock(name).acquire())
-            await in_queue(look, name, 2)
-            if how == signal.SIGSTOP:
-                worker.pause()
-            else:
-                worker.kill()
-            freed_at = monotonic()
-            if end == "release":
-                await lease.release()
-            elif end == "force_release":
-                await one.get_lock(name).force_release()
-            else:
-                await lease.extend(1)
-            second = await waiting
-            measured(f"{how.name} of the first, then {end}, seconds", monotonic() - freed_at)
-            if how == signal.SIGSTOP:
-                worker.resume()
-                # It missed its call, and waits again.
-                await in_queue(look, name, 1)
-                await second.release()
-                assert await first
-                await worker.release(name)
-            else:
-                with pytest.raises(asyncio.CancelledError):
-                    await first
-                await second.release()
-            if end != "release":
-                with pytest.raises(LeaseLostError):
-                    await lease.release()
-        async with Postgres.from_url(server.url) as one, started(server.url) as look:
-            # A dead one that was called last goes by the clock; its entry, with the next change.
-            await in_queue(look, name, 0)
-            async with one.get_lock(name):
-                pass
-        async with connected(server.url) as raw:
-            row = await row_of(raw, name)
-            assert (row["owner"], row["refused"]) == (None, None)
-
-
-async def test_a_cancelled_wait_leaves_no_entry(server: PostgresServer) -> None:
-    """Cancelled after any number of steps of the event loop."""
-    async with (
-        Postgres.from_url(server.url) as one,
-        Postgres.from_url(server.url) as other,
-        started(server.url) as look,
-    ):
-        lease = await one.get_lock("steps").acquire()
-        seen = 0
-        for steps in [*range(40), *range(40, 400, 20)]:
-            waiting = asyncio.create_task(other.get_lock("steps").acquire())
-            for _ in range(steps):
-                await asyncio.sleep(0)
-            if steps % 3 == 0:
-                await asyncio.sleep(0.003 * steps / 40)
-            seen += len((await look.look("steps", soon())).waiters or ())
-            waiting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await waiting
-            await in_queue(look, "steps", 0)
-        assert seen
-        await lease.release()
 
 
 # Beside clients of the version before.
