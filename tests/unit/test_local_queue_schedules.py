@@ -146,3 +146,19 @@ def forgets(schedule: list[int]) -> bool:
 
 def test_hundreds_of_random_schedules_forget_nobody() -> None:
     assert [seed for seed in range(500) if forgets(random_schedule(seed, 80))] == []
+
+
+async def test_a_lost_hold_is_not_waited_for_beyond_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, queue = FakeClock(), LocalQueue[Hold]()
+    clock.control_leases(monkeypatch)
+    monkeypatch.setattr("redisson_py._engine.local_queue.loop_time", clock.time)
+    hold = QueueOwnership(queue).new_hold()
+    waiter = WaitingTask(queue, deadline=clock.present + LEASE)
+    await turns()
+    assert queue.pass_on(hold, TURN, LEASE / 2)
+    clock.sleep(LEASE)
+    queue.releasing = True
+    assert await waiter.task is False
+    assert not queue.waiters
