@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import random
+from functools import partial
 from pathlib import Path
 
 from redisson_py.testing import EmbeddedServer
@@ -20,14 +21,6 @@ async def _flush_scripts(field: Field, chance: random.Random) -> None:
     for server in await field.masters():
         with field.struck("script-flush", server.address):
             await field.tell(server, "SCRIPT", "FLUSH")
-
-
-async def _kill_pubsub(field: Field, chance: random.Random) -> None:
-    await _kill_clients("kill-pubsub", "pubsub", field, chance)
-
-
-async def _kill_normal(field: Field, chance: random.Random) -> None:
-    await _kill_clients("kill-connections", "normal", field, chance)
 
 
 async def _kill_clients(name: str, kind: str, field: Field, chance: random.Random) -> None:
@@ -87,9 +80,16 @@ SCRIPT_FLUSH = Nemesis(
     "script-flush", "SCRIPT FLUSH every 100 ms", _flush_scripts, pause=(0.1, 0.1)
 )
 KILL_PUBSUB = Nemesis(
-    "kill-pubsub", "CLIENT KILL TYPE pubsub every 50 to 500 ms", _kill_pubsub, pause=(0.05, 0.5)
+    "kill-pubsub",
+    "CLIENT KILL TYPE pubsub every 50 to 500 ms",
+    partial(_kill_clients, "kill-pubsub", "pubsub"),
+    pause=(0.05, 0.5),
 )
-KILL_CONNECTIONS = Nemesis("kill-connections", "CLIENT KILL TYPE normal", _kill_normal)
+KILL_CONNECTIONS = Nemesis(
+    "kill-connections",
+    "CLIENT KILL TYPE normal",
+    partial(_kill_clients, "kill-connections", "normal"),
+)
 FLUSHALL = Nemesis(
     "flushall", "FLUSHALL", _flush_all, breaks=frozenset({"data", "keys"}), pause=(0.5, 2)
 )
@@ -112,17 +112,8 @@ _LIFE = 3000
 _SPARE = 1 << 20
 
 
-async def _no_memory(field: Field, chance: random.Random) -> None:
-    """Fill the memory until the server refuses; hold that for a while, then free it."""
-    await _fill_memory("memory-full", "noeviction", field, chance)
-
-
-async def _evict(field: Field, chance: random.Random) -> None:
-    """Write to a cache in the same server, which evicts whatever was not used for longest."""
-    await _fill_memory("eviction", "allkeys-lru", field, chance)
-
-
 async def _fill_memory(name: str, policy: str, field: Field, chance: random.Random) -> None:
+    """Write until the server refuses, or evicts whatever was not used for longest; then free it."""
     servers = await field.masters()
     if not servers:
         return
@@ -173,12 +164,12 @@ _DELETE = "for _, key in ipairs(redis.call('keys', ARGV[1])) do redis.call('del'
 MEMORY_FULL = Nemesis(
     "memory-full",
     "somebody fills the memory, and the server refuses writes (noeviction)",
-    _no_memory,
+    partial(_fill_memory, "memory-full", "noeviction"),
 )
 EVICTION = Nemesis(
     "eviction",
     "somebody writes to a cache, and the server evicts keys (allkeys-lru)",
-    _evict,
+    partial(_fill_memory, "eviction", "allkeys-lru"),
     breaks=frozenset({"data", "keys"}),
 )
 
