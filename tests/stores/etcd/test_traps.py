@@ -44,6 +44,21 @@ async def test_a_session_that_runs_out_while_asking_is_renewed(
     assert (await one.granted(f"{name}b", "a:2")).until >= before + LEASE
 
 
+async def test_a_session_over_by_our_clock_comes_back_no_more(
+    server: EtcdServer, one: Client, two: Client, name: str
+) -> None:
+    first = await one.granted(name, "a:1")
+    await two.granted(f"{name}b", "b:1")
+    assert await one.ask(f"{name}b", "a:2", waits=True) == Busy(None)
+    session = one.session
+    session.until = now() - 0.01
+    await one.store._holds.tend(soon())
+    # The engine has told the loss: so the hold is gone in etcd as well, not only in our memory.
+    assert one.session is not session
+    assert server.keys(f"{name}/") == []
+    assert await one.renew(Renewal(name, "a:1", first.token, LEASE)) == [None]
+
+
 async def test_a_waiter_with_a_dead_session_is_not_granted(
     server: EtcdServer, one: Client, two: Client, name: str
 ) -> None:
