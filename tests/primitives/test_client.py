@@ -8,12 +8,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.credentials import CredentialProvider
 
-from redisson_py import (
-    BackendError,
-    ClientClosedError,
-    ConnectionLostError,
-    Redisson,
-)
+from redisson_py import BackendError, ClientClosedError, ConnectionLostError, Redisson
 from redisson_py._stream.call import Call
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
@@ -86,7 +81,11 @@ async def test_close_releases_what_is_held_with_one_warning(
     plain = await client.get_lock("plain").acquire()
     fenced = await client.get_fenced_lock("fenced").acquire()
     await client.get_lock("plain").acquire()
+    waiting = asyncio.create_task(plain.wait_lost())
+    await asyncio.sleep(0)
     await client.aclose()
+    with pytest.raises(ClientClosedError):
+        await waiting
     assert await redis.exists("plain", "fenced") == 0
     warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert len(warnings) == 1
@@ -258,6 +257,23 @@ async def test_what_must_arrive_survives_a_failure_of_the_background_task(
     assert await redis.exists("k")
     del stream_of(client)._become_ready
     await until_async(lambda: _is_free(redis, "k"))
+
+
+async def test_end_of_the_task_itself_is_loud_and_not_the_end(
+    clients: ClientFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = clients()
+
+    async def run() -> None:
+        # Not an Exception: the task ends, however careful it is.
+        raise GeneratorExit
+
+    client._router.run = run  # type: ignore[method-assign]
+    with pytest.raises(ConnectionLostError, match="GeneratorExit"):
+        await client.ping()
+    assert "background task" in caplog.text
+    del client._router.run
+    await client.ping()
 
 
 async def _is_free(redis: Redis, key: str) -> bool:
