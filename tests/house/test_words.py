@@ -122,64 +122,6 @@ def test_texts_for_users_are_plain() -> None:
     assert not found, "\n".join([*found, f"use instead: {UNPLAIN}"])
 
 
-<<<<<<< HEAD
-@pytest.mark.parametrize(
-    "text",
-    [
-        "The loss is told.",
-        "waits for\n  ever",
-        "the barrier mends itself",
-        "it ends by itself",
-        "A lock is to be had",
-        "semaphore {} had not {} free",
-        "had not 1 free",
-        "What is no lock has no such command",
-        "what nobody holds",
-        "What is to go is deprecated",
-        "at most so many seconds",
-    ],
-)
-def test_unplain_words_are_found(text: str) -> None:
-    assert unplain(text)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "if you had two",
-        "it had not started",
-        "recommend",
-        "amended",
-        "he tells you",
-        "tasks share it, so many cost little",
-        "forever",
-    ],
-)
-def test_plain_words_are_not(text: str) -> None:
-    assert not unplain(text)
-
-
-def test_texts_are_found_wherever_users_see_them() -> None:
-    source = '"""Doc here."""\nraise E(f"a {b} c d" "e f")\nX = 1\n"""Doc of X."""\nKEY = "k"\n'
-    assert [(each.line, each.text) for each in prose.messages(source)] == [(2, "a {} c de f")]
-    assert [
-        each.text for each in prose.refusals("error_reply('ERR no'..x)\nerror_reply('ERR a')")
-    ] == ["ERR a"]
-    paths = {each.path for each in prose.all_texts()}
-    assert {"README.md", "docs/index.md", "docs/reference/errors.md"} <= paths
-    assert {
-        "redisson_py/errors.py",
-        "redisson_py/_engine/hold.py",
-        "redisson_py/_cli/main.py",
-    } <= paths
-    source = "class Lease:\n  'Doc.'\n  def a(self):\n    'Of a.'\n  def _b(self):\n    'Of b.'\n"
-    assert [each.text for each in prose.docstrings(source, "x.py")] == ["Doc.", "Of a."]
-    source = f"'Of the module.'\n{source}"
-    assert len([*prose.docstrings(source, "redisson_py/errors.py")]) == 3
-    assert len([*prose.docstrings(source, "redisson_py/sync/__init__.py")]) == 3
-    assert {"Lease", "LockLike", "Postgres", "SemaphoreLike"} <= prose.public_names()
-=======
 def test_the_words_are_found() -> None:
     assert [refused(name) for name in ("lock_ttl", "refreshTicket", "throttle")] == [1, 1, 0]
     assert [bool(unplain(text)) for text in ("waits for\n  ever", "recommend")] == [1, 0]
->>>>>>> main

@@ -11,13 +11,8 @@ from collections.abc import Callable
 
 import pytest
 
-<<<<<<< HEAD
 from redisson_py._engine.hold import Hold, Lease
-=======
-from redisson_py._engine.hold import Hold
-from redisson_py._engine.hold import Lease
 from redisson_py.errors import ConnectionLostError
->>>>>>> main
 from tests.unit.fakes import LEASE, fake_task, make_hold, make_lease
 from tests.unit.watchdog_setup import Setup, new_setup
 
