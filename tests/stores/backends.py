@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from redisson_py import Redisson
-from redisson_py.testing import EmbeddedServer
+from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.redis_server import unavailable
 from tests.support import any_client
 
@@ -54,6 +54,10 @@ class Backend(ABC):
     def url_at(self, port: int) -> str:
         """Return the URL of its server at another port, which is that of a proxy."""
         return self.url.replace(f":{self.server.port}", f":{port}")
+
+    def proxy(self) -> FaultProxy:
+        """Make a proxy in front of its server."""
+        return FaultProxy.in_front_of(self.url, raw=True)
 
     @abstractmethod
     def client(self, url: str = "", **options: Any) -> Client:

@@ -15,7 +15,7 @@ from redisson_py import ConnectionLostError, Listener
 from redisson_py._listener import ConnectionLostEvent, ConnectionRestoredEvent
 from redisson_py.testing import FaultProxy
 from tests.stores.backends import Backend
-from tests.stores.faults_scene import SOON, proxied
+from tests.stores.traces import SOON
 from tests.support.waiting import until
 
 #: Seconds: much longer than a test waits.
@@ -43,7 +43,7 @@ class Outages(Listener):
 
 @pytest_asyncio.fixture
 async def proxy(backend: Backend) -> AsyncIterator[FaultProxy]:
-    async with proxied(backend) as proxy:
+    async with backend.proxy() as proxy:
         yield proxy
 
 
