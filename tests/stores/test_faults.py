@@ -261,25 +261,6 @@ async def test_a_stopped_server_is_told_in_time(
                 pass
 
 
-async def test_a_short_stop_loses_nothing(new_client: NewClient, backend: Backend) -> None:
-    holder, other = new_client(lease_time=3 * LEASE), new_client()
-    async with holder.get_lock("k") as lease:
-        waiter = asyncio.create_task(other.get_lock("k").acquire())
-        await until(lambda: other.statistics().waiters == 1)
-        async with paused(backend):
-            late = asyncio.create_task(other.get_lock("l").acquire())
-            await asyncio.sleep(1)
-            assert not late.done()
-        await (await late).release()
-        renewals = holder.statistics().renewals
-        await until(lambda: holder.statistics().renewals > renewals)
-        assert not lease.lost
-        assert not waiter.done()
-    async with asyncio.timeout(SOON):
-        await (await waiter).release()
-    assert holder.statistics().losses == 0
-
-
 @pytest.mark.parametrize(
     ("backend", "kind"),
     [
@@ -292,7 +273,7 @@ async def test_a_short_stop_loses_nothing(new_client: NewClient, backend: Backen
 async def test_a_killed_server_comes_back_with_its_holds(
     backend: Backend, new_client: NewClient, kind: str
 ) -> None:
-    options = {"lease_time": 20 * LEASE, "command_timeout": 3 * SOON}
+    options = {"lease_time": 20 * LEASE, "command_timeout": 2 * SOON}
     holder, other = new_client(**options), new_client(**options)
     leases = [await lock_of(holder, name, kind).acquire() for name in ("k", "l")]
     waiters = [

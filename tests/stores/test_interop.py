@@ -297,20 +297,6 @@ async def test_their_readers_read_beside_ours(
         pass
 
 
-async def test_their_writer_waits_for_our_reader_and_writer(
-    theirs: Worker, sides: StoreReadWriteLock, name: str
-) -> None:
-    for side in (sides.read_lock(), sides.write_lock()):
-        async with asyncio.timeout(LONG):
-            async with side:
-                waiting = asyncio.create_task(theirs.acquire(f"write:{name}", wait=LONG))
-                await queued(sides, 1)
-                assert not waiting.done()
-            assert await waiting
-            assert await sides.read_lock().try_acquire() is None
-            await theirs.release(f"write:{name}")
-
-
 async def test_their_readers_wait_for_our_writer(
     theirs: Worker, sides: StoreReadWriteLock, name: str
 ) -> None:
@@ -328,7 +314,7 @@ async def test_their_readers_wait_for_our_writer(
             await theirs.release(f"read:{name}", thread)
 
 
-async def test_ours_wait_for_their_writer(
+async def test_writers_of_both_languages_wait_for_each_other(
     theirs: Worker, client: Client, sides: StoreReadWriteLock, name: str
 ) -> None:
     async with asyncio.timeout(LONG):
@@ -338,7 +324,13 @@ async def test_ours_wait_for_their_writer(
             await queued(sides, 1)
             assert not waiting.done()
             await theirs.release(f"write:{name}")
-            await (await waiting).release()
+            async with await waiting:
+                theirs_waits = asyncio.create_task(theirs.acquire(f"write:{name}", wait=LONG))
+                await queued(sides, 1)
+                assert not theirs_waits.done()
+            assert await theirs_waits
+            assert await sides.read_lock().try_acquire() is None
+            await theirs.release(f"write:{name}")
 
 
 async def test_our_writer_waits_for_their_readers(

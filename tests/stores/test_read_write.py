@@ -117,22 +117,6 @@ async def test_a_reader_behind_a_waiting_writer_waits(
     assert entered == ["writer", "reader"]
 
 
-async def test_a_writer_waits_for_all_readers_before_it(
-    lock: StoreReadWriteLock, theirs: StoreReadWriteLock
-) -> None:
-    first, second = await lock.read_lock().acquire(), await theirs.read_lock().acquire()
-    writer = asyncio.create_task(theirs.write_lock().acquire())
-    await waits(lock, 1)
-    await second.release()
-    seen = await lock.inspect()
-    assert [each.owner for each in seen.readers] == [first.owner]
-    assert len(seen.waiters or ()) == 1
-    assert not writer.done()
-    await first.release()
-    async with asyncio.timeout(SOON):
-        await (await writer).release()
-
-
 async def test_readers_that_waited_come_in_together(
     lock: StoreReadWriteLock, theirs: StoreReadWriteLock, other: Client
 ) -> None:
@@ -316,22 +300,6 @@ async def test_what_it_shows(
         statistics = lock.statistics()
         assert (statistics.held_leases, statistics.waiters) == (3, 0)
     assert (await lock.inspect()).holders == ()
-
-
-async def test_each_side_says_whether_it_is_held(
-    lock: StoreReadWriteLock, theirs: StoreReadWriteLock
-) -> None:
-    read, write = theirs.read_lock(), theirs.write_lock()
-    assert (await read.locked(), await write.locked()) == (False, False)
-    assert (await read.remaining(), await write.remaining()) == (None, None)
-    async with lock.read_lock():
-        assert (await read.locked(), await write.locked()) == (True, False)
-        assert (await read.remaining() or 0) > 0
-        assert await write.remaining() is None
-    async with lock.write_lock():
-        assert (await read.locked(), await write.locked()) == (False, True)
-        async with lock.read_lock():
-            assert (await read.locked(), await write.locked()) == (True, True)
 
 
 async def test_no_read_under_a_write_that_was_passed_on(

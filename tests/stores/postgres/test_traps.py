@@ -19,9 +19,8 @@ from redisson_py.postgres import Postgres
 from tests.stores.databases import Bell, granted, soon
 from tests.stores.postgres.scene import connected, started
 from tests.stores.postgres.server import PostgresServer, running_postgres
-from tests.stores.postgres.test_names import STATEMENTS
+from tests.stores.postgres.test_names import STATEMENTS, names, unqualified
 from tests.stores.postgres.traps import trap_table, traps
-from tests.stores.postgres.unqualified import names, unqualified
 from tests.support.waiting import until_async, until_waiting
 
 #: The log of the server, entry by entry: the role, and the text.
