@@ -15,7 +15,6 @@ import pytest
 import pytest_asyncio
 
 from redisson_py.errors import AcquireTimeoutError, LeaseLostError
-from tests.fixtures.backends import Running
 from tests.stores import workers
 from tests.stores.backends import DatabaseBackend
 from tests.stores.conftest import NewClient
@@ -23,12 +22,10 @@ from tests.stores.databases import running, waiters
 from tests.support.waiting import until_async
 
 _names = itertools.count()
-pytestmark = pytest.mark.usefixtures("no_polls")
-
-
-@pytest.fixture(params=["postgres", "mysql"])
-def backend(request: pytest.FixtureRequest, running_backend: Running) -> Any:
-    return running_backend(request.param)
+pytestmark = [
+    pytest.mark.usefixtures("no_polls"),
+    pytest.mark.parametrize("backend", ["postgres", "mysql"], indirect=True),
+]
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from redisson_py import Lease
 from redisson_py.errors import LeaseLostError
 from redisson_py.etcd import Etcd
 from redisson_py.zookeeper import StoreReadLock, StoreReadWriteLock, StoreWriteLock, ZooKeeper
-from tests.fixtures.backends import Running
 from tests.stores.backends import LEASE, Backend, EtcdBackend
 from tests.stores.conftest import NewClient
 from tests.stores.traces import SOON
@@ -22,12 +21,10 @@ from tests.support.waiting import until, until_async, until_waiting
 Client = Etcd | ZooKeeper
 Side = StoreReadLock | StoreWriteLock
 
-pytestmark = pytest.mark.usefixtures("no_polls")
-
-
-@pytest.fixture(params=["etcd", "zookeeper"])
-def backend(request: pytest.FixtureRequest, running_backend: Running) -> Backend:
-    return running_backend(request.param)
+pytestmark = [
+    pytest.mark.usefixtures("no_polls"),
+    pytest.mark.parametrize("backend", ["etcd", "zookeeper"], indirect=True),
+]
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from redisson_py._stores.contract import Granted, Renewal
+from redisson_py._stores.contract import Granted
 from redisson_py._stores.postgres import PostgresStore, queue, sql
 from redisson_py._stores.postgres.listening import channel_of
 from redisson_py._stores.postgres.store import LOCKED
 from redisson_py.testing import FaultProxy
 from tests.stores.databases import Bell, busy, granted, soon, wish
-from tests.stores.postgres.scene import connected, id_of, row_of, started, until_blocked
+from tests.stores.postgres.scene import connected, id_of, started, until_blocked
 from tests.stores.postgres.server import (
     HOST,
     PostgresServer,
@@ -36,19 +36,6 @@ async def test_a_release_rings_for_those_that_wait(server: PostgresServer) -> No
         assert await one.force_release("rings", soon())
         await bell.wait()
         assert bell.names == ["rings", "rings"]
-
-
-async def test_a_lease_that_ends_sooner_than_it_was_said_rings(server: PostgresServer) -> None:
-    bell = Bell()
-    async with started(server.url) as one, started(server.url, bell) as other:
-        async with connected(server.url) as raw:
-            await granted(one, "sooner", "a:01")
-            token = (await row_of(raw, "sooner"))["token"]
-        await busy(other, "sooner", "b:01", waits=True)
-        await one.renew([Renewal("sooner", "a:01", token, 300, exact=True)], soon())
-        await one.renew([Renewal("sooner", "a:01", token, 5, exact=True)], soon())
-        await bell.wait()
-        assert bell.names == ["sooner"]
 
 
 async def test_a_message_is_sent_only_if_somebody_waits(server: PostgresServer) -> None:
