@@ -45,13 +45,9 @@ class Mix:
         self.clients: list[Client] = [each.client(acquire_timeout=60) for each in backends]
         self.others: list[Client] = [each.client(acquire_timeout=60) for each in backends]
 
-    def locks(self, clients: list[Client], *, fenced: bool = False) -> list[Any]:
+    def locks(self, clients: list[Client]) -> list[Any]:
         """Return a lock on each store: the names sort in the order of the stores."""
-        named = [(client, f"{self.base}-{number}") for number, client in enumerate(clients)]
-        return [
-            client.get_fenced_lock(name) if fenced else client.get_lock(name)
-            for client, name in named
-        ]
+        return [client.get_lock(f"{self.base}-{n}") for n, client in enumerate(clients)]
 
     @property
     def mine(self) -> MultiLock:
@@ -147,35 +143,6 @@ async def test_a_lost_member_loses_it_all(mix: Mix, which: int) -> None:
     assert lease.lost
     await mix.settled()
     await mix.assert_free()
-
-
-async def test_it_is_extended_everywhere(mix: Mix) -> None:
-    lease = await mix.mine.acquire()
-    await lease.extend(30)
-    # Where a store ends no lease, one renewal is what can be relied on.
-    least = 25 if all(each.ends_leases for each in mix.backends) else 0
-    assert least < lease.remaining <= 30
-    await lease.extend(2)
-    async with asyncio.timeout(SOON):
-        await lease.wait_lost()
-        async with mix.theirs:
-            pass
-    with pytest.raises(LeaseLostError):
-        await lease.release()
-
-
-async def test_fenced_members_give_their_tokens(mix: Mix) -> None:
-    tokens: list[list[int]] = []
-    for clients in (mix.clients, mix.others, mix.clients):
-        locks = mix.locks(clients, fenced=True)
-        async with MultiLock(*locks) as lease:
-            assert lease.token is None
-            tokens.append([])
-            for lock in locks:
-                async with lock as inner:
-                    tokens[-1].append(inner.token)
-    first, second, third = tokens
-    assert all(one < two < three for one, two, three in zip(first, second, third, strict=True))
 
 
 async def test_one_member_twice_is_refused(mix: Mix) -> None:
