@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from redisson_py import Lease, LeaseLostError, Redisson
 from redisson_py.locks.read_write_lock import Prefer, ReadLock, WriteLock
-from tests.crowd.queue_look import called, members, until_in_queue, until_nobody_is_left
+from tests.crowd.queue_look import members, until_in_queue, until_nobody_is_left
 from tests.fixtures.client import ClientFactory
 from tests.support.waiting import until
 
@@ -131,33 +131,6 @@ async def test_readers_of_one_client_go_on_waiting_when_some_leave(
     for one in held:
         await one.release()
     await until_nobody_is_left(redis)
-
-
-@pytest.mark.usefixtures("nobody_is_passed_over")
-async def test_a_writer_that_goes_first_stands_before_readers(
-    clients: ClientFactory, client: Redisson, redis: Redis
-) -> None:
-    lease = await side_of(client, "write", "writers").acquire()
-    tasks = await queued(clients, redis, "rrw", "writers")
-    await asyncio.sleep(0.03)
-    await lease.release()
-    held = await tasks[2]
-    assert [each.done() for each in tasks[:2]] == [False, False]
-    await held.release()
-    await served(*tasks[:2])
-    await until_nobody_is_left(redis)
-
-
-async def test_a_writer_that_went_first_and_gives_up_lets_readers_in(
-    clients: ClientFactory, client: Redisson, redis: Redis
-) -> None:
-    async with side_of(client, "read", "writers"):
-        (writer,) = await queued(clients, redis, "w", "writers")
-        readers = await queued(clients, redis, "rrrr", "writers")
-        writer.cancel()
-        await served(*readers)
-    await until_nobody_is_left(redis)
-    assert await called(redis) == []
 
 
 async def test_a_reader_that_need_not_wait_leaves_nothing_of_one_that_gave_up(

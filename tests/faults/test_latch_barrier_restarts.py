@@ -1,9 +1,10 @@
-"""The server restarts or forgets its scripts, the connection breaks, a process is killed."""
+"""Latches and barriers: restarts, forgotten scripts, broken connections, opened meanwhile."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -12,14 +13,16 @@ from redis.asyncio import Redis
 from redisson_py import ConnectionLostError, Redisson
 from redisson_py._commands.barrier import LEAVE
 from redisson_py.barriers.barrier import CyclicBarrier
-from redisson_py.testing import EmbeddedServer
+from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
-from tests.support.latch_and_barrier import assert_broken, assert_works, get_barrier, get_latch
-from tests.support.waiting import set_safety_poll, until_async, until_listening
+from tests.support.latch_and_barrier import get_barrier, get_latch
+from tests.support.streams import answered
+from tests.support.waiting import set_safety_poll, until, until_async, until_listening
 
 #: Sooner than the safety poll, which would find it too.
 PROMPTLY, POLL = 20.0, 60.0
+Use = Callable[[Redisson], Coroutine[Any, Any, object]]
 
 
 @pytest.fixture(autouse=True)
@@ -82,29 +85,6 @@ async def test_a_restart_that_keeps_data_keeps_the_waiting_parties(
     assert await waiting == 0
 
 
-async def test_a_restart_that_loses_data_breaks_the_barrier_for_waiters(
-    clients: ClientFactory, own_server: EmbeddedServer
-) -> None:
-    one, other = clients(own_server.url), clients(own_server.url)
-    waiting = asyncio.create_task(get_barrier(one).wait())
-    await until_listening(one)
-    await own_server.restart(keep_data=False)
-    await assert_broken(waiting, within=PROMPTLY)
-    await assert_works(get_barrier(other))
-
-
-async def test_waiters_for_a_latch_that_the_server_forgot_are_let_go(
-    clients: ClientFactory, own_server: EmbeddedServer
-) -> None:
-    one, other = clients(own_server.url), clients(own_server.url)
-    await get_latch(other).try_set_count(1)
-    waiting = [asyncio.create_task(get_latch(one).wait()) for _ in range(3)]
-    await until_listening(one)
-    await own_server.restart(keep_data=False)
-    async with asyncio.timeout(PROMPTLY):
-        await asyncio.gather(*waiting)
-
-
 async def test_a_latch_under_forgotten_scripts_and_killed_connections(
     clients: ClientFactory, redis: Redis
 ) -> None:
@@ -125,3 +105,61 @@ async def test_a_latch_under_forgotten_scripts_and_killed_connections(
         await asyncio.gather(*map(count, range(start, start + 10)))
     await asyncio.gather(*waiting)
     assert await latch.count() == 0
+
+
+@pytest_asyncio.fixture
+async def far(clients: ClientFactory, link: FaultProxy) -> Redisson:
+    """A client behind the proxy, connected."""
+    client = clients(link.url)
+    await answered(client)
+    return client
+
+
+@pytest_asyncio.fixture
+async def near(client: Redisson) -> AsyncIterator[Redisson]:
+    """Another client; nothing is left of the latch in the end."""
+    yield client
+    await client.get_latch("latch").delete()
+
+
+#: How one waits, and how another lets it go.
+USES: dict[str, tuple[Use, Use]] = {
+    "latch": (
+        lambda client: client.get_latch("latch").wait(),
+        lambda client: client.get_latch("latch").count_down(),
+    ),
+    "barrier": (
+        lambda client: client.get_barrier("barrier", 2).wait(),
+        lambda client: client.get_barrier("barrier", 2).wait(),
+    ),
+}
+
+
+@pytest.mark.parametrize(("wait", "let_go"), USES.values(), ids=USES)
+@pytest.mark.parametrize("asked", [False, True], ids=["before the question", "before subscribing"])
+async def test_opening_while_somebody_begins_to_wait_is_not_missed(
+    asked: bool,
+    wait: Use,
+    let_go: Use,
+    near: Redisson,
+    far: Redisson,
+    link: FaultProxy,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    set_safety_poll(monkeypatch, POLL)
+    await near.get_latch("latch").try_set_count(1)
+    link.hold()
+    waiting = asyncio.create_task(wait(far))
+    await link.wait_until(lambda link: link.held > 0)
+    if asked:
+        # The question is answered; what follows it is kept back.
+        link.release_held()
+        link.hold()
+        await link.wait_until(lambda link: link.held > 0)
+    opening = asyncio.create_task(let_go(near))
+    await until(lambda: opening.done() or near._table.seats)
+    assert not waiting.done()
+    link.release_held()
+    async with asyncio.timeout(PROMPTLY):
+        await waiting
+        await opening

@@ -23,8 +23,7 @@ from tests.support.lost_reply_calls import (
     notice_soon,
 )
 from tests.support.stragglers import Stragglers, lose_and_keep
-from tests.support.streams import answered, stream_of
-from tests.support.waiting import until
+from tests.support.streams import answered
 
 pytestmark = pytest.mark.heart
 
@@ -138,43 +137,6 @@ async def test_the_network_delivers_what_a_client_sent_before_it_closed(
     await assert_unharmed(newer, redis)
     await newer.release()
     assert await holders(redis) == {}
-
-
-@pytest.mark.parametrize("call", TIMED.values(), ids=TIMED)
-async def test_a_stopped_server_goes_on_after_the_client_gave_up(
-    call: Call,
-    clients: ClientFactory,
-    own_server: EmbeddedServer,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    notice_soon(monkeypatch)
-    far, other = clients(own_server.url), clients(own_server.url)
-    lock = far.get_lock("k")
-    leases: list[Lease] = []
-    stopped = asyncio.Event()
-
-    async def ask() -> None:
-        await answered(far)
-        leases.extend(await call.prepare(lock))
-        await own_server.pause()
-        stopped.set()
-        await call.make(far, lock, leases)
-
-    await answered(other)
-    asking = asyncio.create_task(ask())
-    await stopped.wait()
-    # The connection is given up; its bytes stay in the buffer of the stopped server.
-    await until(lambda: not stream_of(far).ready)
-    await give_up(asking)
-    taking = asyncio.create_task(other.get_lock("k").acquire(timeout=20, lease_time=LEASE))
-    await own_server.resume()
-    await give_back(leases)
-    newer = await taking
-    await answered(far)
-    async with Redis.from_url(own_server.url) as redis:
-        await assert_unharmed(newer, redis)
-        await newer.release()
-        assert await holders(redis) == {}
 
 
 async def test_an_acquire_timed_out_on_a_stopped_server_leaves_no_ghost(

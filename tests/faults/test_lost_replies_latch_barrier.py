@@ -29,8 +29,6 @@ from tests.support.waiting import until, until_async, until_listening, until_wai
 
 pytestmark = pytest.mark.heart
 
-#: Seconds after which the clients that lose replies notice it.
-SOON, SOONER = 0.2, 0.1
 
 every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 
@@ -39,19 +37,8 @@ every_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 async def far(
     clients: ClientFactory, link: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> Redisson:
-    """A client behind the proxy, connected."""
-    notice_soon(monkeypatch, SOON)
-    client = clients(link.url)
-    await answered(client)
-    return client
-
-
-@pytest_asyncio.fixture
-async def quick(
-    clients: ClientFactory, link: FaultProxy, monkeypatch: pytest.MonkeyPatch
-) -> Redisson:
-    """Another one, which gives a silent connection up sooner."""
-    notice_soon(monkeypatch, SOONER)
+    """A client behind the proxy, connected, which soon notices that a reply is lost."""
+    notice_soon(monkeypatch, 0.2)
     client = clients(link.url)
     await answered(client)
     return client
@@ -75,23 +62,29 @@ async def barrier(client: Redisson) -> AsyncIterator[CyclicBarrier]:
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a latch that is set to 3.
+    """One call of a latch.
 
     Attributes:
         make: Makes it.
         answer: What it returns.
         left: What is left of the count then.
+        count: To what it is set before, if not 0.
+        brought: The count that its latch object brings.
     """
 
     make: Callable[[CountDownLatch], Awaitable[object]]
     answer: object
     left: int
     count: int = 3
+    brought: int | None = None
 
 
 CALLS = {
     "count_down": Call(lambda latch: latch.count_down(), 2, 2),
     "count_down of several": Call(lambda latch: latch.count_down(2), 1, 1),
+    "count_down that brings the count": Call(
+        lambda latch: latch.count_down(), 2, 2, count=0, brought=3
+    ),
     "count_down to zero": Call(lambda latch: latch.count_down(7), 0, 0),
     "try_set_count": Call(lambda latch: latch.try_set_count(5), True, 5, count=0),
     "try_set_count in vain": Call(lambda latch: latch.try_set_count(5), False, 3),
@@ -105,32 +98,22 @@ every_call = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 @every_loss
 @every_call
 async def test_a_call_of_a_latch_is_carried_out_once(
-    call: Call, loss: Loss, quick: Redisson, link: FaultProxy, latch: CountDownLatch
+    call: Call, loss: Loss, far: Redisson, link: FaultProxy, latch: CountDownLatch
 ) -> None:
     if call.count:
         await latch.try_set_count(call.count)
-    mine = get_latch(quick)
+    mine = get_latch(far, count=call.brought)
     async with loss(link):
         assert await call.make(mine) == call.answer
     assert await latch.count() == call.left
-    assert quick.statistics().connections >= 2
-
-
-@every_loss
-async def test_a_count_is_brought_once(
-    loss: Loss, quick: Redisson, link: FaultProxy, latch: CountDownLatch
-) -> None:
-    mine = get_latch(quick, count=3)
-    async with loss(link):
-        assert await mine.count_down() == 2
-    assert await latch.count() == 2
+    assert far.statistics().connections >= 2
 
 
 async def test_a_repetition_does_not_start_another_round(
-    quick: Redisson, link: FaultProxy, latch: CountDownLatch
+    far: Redisson, link: FaultProxy, latch: CountDownLatch
 ) -> None:
     """The count was set, counted down to nothing, and then the first question comes again."""
-    mine = get_latch(quick, count=1)
+    mine = get_latch(far, count=1)
     link.refuse()
     link.cut_after_execution(b"EVALSHA")
     waiting = asyncio.create_task(mine.wait(10))
@@ -154,13 +137,13 @@ async def test_a_first_count_is_remembered_as_long_as_it_may_be_repeated(
 
 @pytest.mark.parametrize("name", ["count_down", "try_set_count", "delete"])
 async def test_a_call_that_was_asked_twice_comes_once_more(
-    name: str, quick: Redisson, link: FaultProxy, latch: CountDownLatch, url_of_k: str
+    name: str, far: Redisson, link: FaultProxy, latch: CountDownLatch, url_of_k: str
 ) -> None:
     call = CALLS[name]
     if call.count:
         await latch.try_set_count(call.count)
     sent = lose_and_keep(link)
-    await call.make(get_latch(quick))
+    await call.make(get_latch(far))
     await latch.delete()
     await latch.try_set_count(9)
     async with Stragglers(url_of_k) as late:
@@ -271,18 +254,6 @@ async def test_leaving_repeated_breaks_it_once(
     assert not await barrier.broken()
     assert await barrier.wait(10) == 1
     assert await waiting == 0
-
-
-@every_loss
-@pytest.mark.parametrize("verb", ["abort", "reset"])
-async def test_abort_and_reset_are_carried_out_once(
-    verb: str, loss: Loss, far: Redisson, link: FaultProxy, barrier: CyclicBarrier
-) -> None:
-    if verb == "reset":
-        await barrier.abort()
-    async with loss(link):
-        await getattr(get_barrier(far, parties=2), verb)()
-    assert await barrier.broken() == (verb == "abort")
 
 
 @pytest.mark.parametrize("verb", ["abort", "reset"])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import Permit, PermitExpirableSemaphore, Redisson, Semaphore
+from redisson_py import Permit, Redisson, Semaphore
 from redisson_py.testing import FaultProxy
 from tests.faults.losses import LOSSES, Loss
 from tests.fixtures.client import ClientFactory
@@ -35,27 +35,25 @@ class Use:
     """One call on a semaphore.
 
     Attributes:
-        make: Makes it, with the permits held so far, which it brings up to date.
+        make: Makes it, with the permits held so far, of which it takes what it gives back.
         before: How many permits each acquisition before it takes.
         held: How many are taken after it.
         total: How many there are after it, taken ones included.
         lease: Seconds of the newest lease after it, if it sets one.
         exists: Whether the semaphore is there before.
+        answer: What it returns, if that is no permit.
     """
 
-    make: Callable[[Redisson, Any, Permits], Awaitable[None]]
+    make: Callable[[Redisson, Any, Permits], Awaitable[object]]
     before: tuple[int, ...] = ()
     held: int = 0
     total: int = TOTAL
     lease: float | None = None
     exists: bool = True
+    answer: object = None
 
 
 # What both kinds have.
-
-
-async def _release(client: Redisson, semaphore: Any, permits: Permits) -> None:
-    await permits.pop().release()
 
 
 async def _renew(client: Redisson, semaphore: Any, permits: Permits) -> None:
@@ -63,55 +61,48 @@ async def _renew(client: Redisson, semaphore: Any, permits: Permits) -> None:
     permits[0].check()
 
 
-async def _extend(client: Redisson, semaphore: Any, permits: Permits) -> None:
-    await permits[0].extend(EXTENDED)
-
-
-async def _add(client: Redisson, semaphore: Any, permits: Permits) -> None:
-    await semaphore.add_permits(3)
-
-
-async def _take_away(client: Redisson, semaphore: Any, permits: Permits) -> None:
-    await semaphore.add_permits(-4)
-
-
-async def _set(client: Redisson, semaphore: Any, permits: Permits) -> None:
-    assert await semaphore.try_set_permits(7)
-
-
-async def _set_again(client: Redisson, semaphore: Any, permits: Permits) -> None:
-    assert not await semaphore.try_set_permits(7)
-
-
 BOTH = {
-    "release": Use(_release, before=(1,)),
+    "release": Use(lambda client, semaphore, permits: permits.pop().release(), before=(1,)),
     "renewal": Use(_renew, before=(1,), held=1, lease=WATCHED),
-    "extend": Use(_extend, before=(1,), held=1, lease=EXTENDED),
-    "add": Use(_add, before=(1,), held=1, total=TOTAL + 3),
-    "take away": Use(_take_away, before=(3,), held=3, total=TOTAL - 4),
-    "set": Use(_set, total=7, exists=False),
-    "set again": Use(_set_again, before=(2,), held=2),
+    "extend": Use(
+        lambda client, semaphore, permits: permits[0].extend(EXTENDED),
+        before=(1,),
+        held=1,
+        lease=EXTENDED,
+    ),
+    "add": Use(
+        lambda client, semaphore, permits: semaphore.add_permits(3),
+        before=(1,),
+        held=1,
+        total=TOTAL + 3,
+    ),
+    "take away": Use(
+        lambda client, semaphore, permits: semaphore.add_permits(-4),
+        before=(3,),
+        held=3,
+        total=TOTAL - 4,
+    ),
+    "set": Use(
+        lambda client, semaphore, permits: semaphore.try_set_permits(7),
+        total=7,
+        exists=False,
+        answer=True,
+    ),
+    "set again": Use(
+        lambda client, semaphore, permits: semaphore.try_set_permits(7),
+        before=(2,),
+        held=2,
+        answer=False,
+    ),
+    "set_permits": Use(
+        lambda client, semaphore, permits: semaphore.set_permits(TOTAL - 3),
+        before=(2,),
+        held=2,
+        total=TOTAL - 3,
+    ),
 }
 
 # The plain one.
-
-
-def _acquire(n: int) -> Callable[[Redisson, Any, Permits], Awaitable[None]]:
-    async def make(client: Redisson, semaphore: Semaphore, permits: Permits) -> None:
-        permits.append(await semaphore.acquire(n, timeout=10))
-
-    return make
-
-
-def _give(n: int) -> Callable[[Redisson, Any, Permits], Awaitable[None]]:
-    async def make(client: Redisson, semaphore: Semaphore, permits: Permits) -> None:
-        await semaphore.release(n)
-
-    return make
-
-
-async def _set_to(client: Redisson, semaphore: Semaphore, permits: Permits) -> None:
-    await semaphore.set_permits(TOTAL - 3)
 
 
 async def _delete(client: Redisson, semaphore: Semaphore, permits: Permits) -> None:
@@ -119,75 +110,71 @@ async def _delete(client: Redisson, semaphore: Semaphore, permits: Permits) -> N
     assert await semaphore.try_set_permits(7)
 
 
-async def _drain(client: Redisson, semaphore: Semaphore, permits: Permits) -> None:
-    assert await semaphore.drain() == TOTAL - 2
-
-
-async def _first_use(client: Redisson, semaphore: Semaphore, permits: Permits) -> None:
-    permits.append(await client.get_semaphore(NAME, TOTAL).acquire(2, timeout=10))
-
-
 PLAIN = BOTH | {
-    "acquire": Use(_acquire(1), before=(1,), held=2),
-    "acquire several": Use(_acquire(3), before=(1,), held=4),
-    "first use": Use(_first_use, held=2, exists=False),
-    "partial release": Use(_give(1), before=(3,), held=2),
-    "set_permits": Use(_set_to, before=(2,), held=2, total=TOTAL - 3),
+    "acquire": Use(
+        lambda client, semaphore, permits: semaphore.acquire(1, timeout=10), before=(1,), held=2
+    ),
+    "acquire several": Use(
+        lambda client, semaphore, permits: semaphore.acquire(3, timeout=10), before=(1,), held=4
+    ),
+    "first use": Use(
+        lambda client, semaphore, permits: client.get_semaphore(NAME, TOTAL).acquire(2, timeout=10),
+        held=2,
+        exists=False,
+    ),
+    "partial release": Use(
+        lambda client, semaphore, permits: semaphore.release(1), before=(3,), held=2
+    ),
     "delete": Use(_delete, total=7),
-    "drain": Use(_drain, before=(2,), held=2, total=2),
+    "drain": Use(
+        lambda client, semaphore, permits: semaphore.drain(),
+        before=(2,),
+        held=2,
+        total=2,
+        answer=TOTAL - 2,
+    ),
 }
 
 # The one whose permits have ids.
 
-
-async def _acquire_one(
-    client: Redisson, semaphore: PermitExpirableSemaphore, permits: Permits
-) -> None:
-    permits.append(await semaphore.acquire(lease_time=LEASE, timeout=10))
-
-
-async def _acquire_many(
-    client: Redisson, semaphore: PermitExpirableSemaphore, permits: Permits
-) -> None:
-    permits.extend(await semaphore.acquire_many(3, lease_time=LEASE, timeout=10))
-
-
-async def _release_by_id(
-    client: Redisson, semaphore: PermitExpirableSemaphore, permits: Permits
-) -> None:
-    await semaphore.release(permits.pop().id)
-
-
-async def _try_release(
-    client: Redisson, semaphore: PermitExpirableSemaphore, permits: Permits
-) -> None:
-    assert await semaphore.try_release(permits.pop().id)
-
-
-async def _release_many(
-    client: Redisson, semaphore: PermitExpirableSemaphore, permits: Permits
-) -> None:
-    ids = [permit.id for permit in permits[-2:]]
-    del permits[-2:]
-    await semaphore.release_many(ids)
-
-
-async def _update(client: Redisson, semaphore: PermitExpirableSemaphore, permits: Permits) -> None:
-    assert await semaphore.update_lease_time(permits[-1].id, EXTENDED)
-
-
-async def _set_all(client: Redisson, semaphore: PermitExpirableSemaphore, permits: Permits) -> None:
-    await semaphore.set_permits(9)
-
-
 EXPIRABLE = BOTH | {
-    "acquire": Use(_acquire_one, before=(1,), held=2, lease=LEASE),
-    "acquire several": Use(_acquire_many, before=(1,), held=4, lease=LEASE),
-    "release by id": Use(_release_by_id, before=(2,), held=1),
-    "try_release": Use(_try_release, before=(2,), held=1),
-    "release several": Use(_release_many, before=(3,), held=1),
-    "update_lease_time": Use(_update, before=(1,), held=1, lease=EXTENDED),
-    "set_permits": Use(_set_all, before=(2,), held=2, total=9),
+    "acquire": Use(
+        lambda client, semaphore, permits: semaphore.acquire(lease_time=LEASE, timeout=10),
+        before=(1,),
+        held=2,
+        lease=LEASE,
+    ),
+    "acquire several": Use(
+        lambda client, semaphore, permits: semaphore.acquire_many(3, lease_time=LEASE, timeout=10),
+        before=(1,),
+        held=4,
+        lease=LEASE,
+    ),
+    "release by id": Use(
+        lambda client, semaphore, permits: semaphore.release(permits.pop().id),
+        before=(2,),
+        held=1,
+    ),
+    "try_release": Use(
+        lambda client, semaphore, permits: semaphore.try_release(permits.pop().id),
+        before=(2,),
+        held=1,
+        answer=True,
+    ),
+    "release several": Use(
+        lambda client, semaphore, permits: semaphore.release_many(
+            [permits.pop().id, permits.pop().id]
+        ),
+        before=(3,),
+        held=1,
+    ),
+    "update_lease_time": Use(
+        lambda client, semaphore, permits: semaphore.update_lease_time(permits[-1].id, EXTENDED),
+        before=(1,),
+        held=1,
+        lease=EXTENDED,
+        answer=True,
+    ),
 }
 
 
@@ -257,7 +244,11 @@ async def test_the_effect_is_exactly_once(
     await answered(far)
     permits = [permit for n in use.before for permit in await side.take(n)]
     async with loss(link):
-        await use.make(far, side.semaphore, permits)
+        answer = await use.make(far, side.semaphore, permits)
+    if isinstance(answer, Permit | list):
+        permits += [answer] if isinstance(answer, Permit) else answer
+    else:
+        assert answer == use.answer
     assert await side.held() == use.held
     assert await side.available() == use.total - use.held
     if use.lease is not None:

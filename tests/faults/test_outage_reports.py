@@ -86,27 +86,6 @@ async def test_an_outage_is_one_warning_and_one_line_when_it_is_over(
     assert len(told.of(ConnectionLostEvent)) == len(told.of(ConnectionRestoredEvent)) == 2
 
 
-async def test_a_connection_that_says_nothing_any_more(
-    clients: ClientFactory, proxy: ProxyFactory, told: Recorder, records: Records
-) -> None:
-    link = await proxy()
-    client = clients(link.url, listener=told, lease_time=6, command_timeout=0.5)
-    await client.ping(timeout=20)
-    link.black_hole()
-    for _ in range(4):
-        with pytest.raises(ConnectionLostError):
-            await answered(client)
-    (line,) = records()
-    assert line.startswith("WARNING")
-    assert line.endswith("lost: no answer for 1.0 s")
-    assert told.story == ["connection lost"]
-    link.cut()
-    link.pass_through()
-    await client.ping(timeout=20)
-    assert told.story == ["connection lost", "connection restored"]
-    assert [line.split()[0] for line in records()] == ["WARNING", "INFO"]
-
-
 async def test_a_client_that_never_could_connect(
     clients: ClientFactory, own_server: EmbeddedServer, told: Recorder, records: Records
 ) -> None:

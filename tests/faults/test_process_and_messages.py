@@ -1,9 +1,15 @@
-"""This process, its clocks and blocks, messages, credentials, and numbers of permits."""
+"""This process, its clocks and blocks, messages, credentials, numbers of permits, and
+a process that is stopped while it waits.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import signal
+import sys
 import time
+from asyncio.subprocess import PIPE
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,20 +27,20 @@ from redisson_py._keys import lock_channel
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import PASSWORD, ProxyFactory, documented_rules, url_of_user
+from tests.support.fair_locks import nothing_left, one_by_one, server_side, until_queued
 from tests.support.fake_peer import SILENCE, FakePeer
 from tests.support.leases import assert_ends_in_time
 from tests.support.stream_talk import Talk
 from tests.support.streams import answered
 from tests.support.waiting import set_safety_poll, until, until_async, until_listening
 
+LEASE = 0.6
+
 
 async def renewed(client: Redisson, times: int) -> None:
     """Return when that many batches more were renewed."""
     before = client.statistics().renewals
     await until(lambda: client.statistics().renewals >= before + times)
-
-
-# Holder, process, time.
 
 
 @pytest.mark.parametrize("step", [-86_400, 86_400], ids=["back", "forward"])
@@ -75,9 +81,6 @@ async def test_watchdog_that_fails_is_loud_and_the_lease_is_lost_in_time(
     assert errors
 
 
-# Blocks and leases.
-
-
 async def test_error_of_the_body_is_not_masked_by_a_release_that_fails(
     clients: ClientFactory, proxy: ProxyFactory
 ) -> None:
@@ -91,9 +94,6 @@ async def test_error_of_the_body_is_not_masked_by_a_release_that_fails(
             raise ZeroDivisionError
     (note,) = caught.value.__notes__
     assert note.startswith(ReleaseFailedError.__name__)
-
-
-# Messages.
 
 
 async def test_forged_messages_wake_and_grant_nothing(
@@ -150,9 +150,6 @@ async def test_confirmation_that_never_comes_gives_nobody_the_answer_of_another(
         assert len(peer.links) == 2
 
 
-# Credentials.
-
-
 async def test_user_that_is_switched_off_is_refused_at_once_and_let_in_later(
     clients: ClientFactory, own_server: EmbeddedServer
 ) -> None:
@@ -197,9 +194,6 @@ async def set_user(admin: Redis, *rules: str) -> None:
     await admin.execute_command("ACL", "SETUSER", "app", *rules)  # type: ignore[no-untyped-call]  # redis-py's
 
 
-# Numbers of permits.
-
-
 @pytest.mark.parametrize("make", ["get_semaphore", "get_permit_expirable_semaphore"])
 @pytest.mark.parametrize(
     ("number", "error"),
@@ -222,3 +216,41 @@ async def test_bad_numbers_of_permits_are_refused_before_anything_is_sent(
         with pytest.raises(error):
             await call(number)
     assert client.statistics().commands_sent == 0
+
+
+def state_of(pid: int) -> str:
+    """Return the state of a process, as the kernel abbreviates it."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+async def test_waiter_that_is_stopped_at_the_head_loses_its_place(
+    client: Redisson, redis: Redis, server_url: str
+) -> None:
+    fair = await server_side(redis)
+    lock = client.get_fair_lock("k")
+    lease = await lock.acquire()
+    command = [sys.executable, "-m", "tests.support.fair_visitor", server_url, str(LEASE)]
+    process = await asyncio.create_subprocess_exec(*command, stdin=PIPE)
+    assert process.stdin is not None
+    process.stdin.write(b"1\n")
+    await until_queued(fair, 1)
+    (first,) = await fair.queued()
+    (waiting,) = await one_by_one(fair, lock.acquire())
+    try:
+        process.send_signal(signal.SIGSTOP)
+        await until(lambda: state_of(process.pid) == "T")
+        await lease.release()
+        lease = await asyncio.wait_for(waiting, 15)
+        assert first not in await fair.queued()
+    finally:
+        process.send_signal(signal.SIGCONT)
+    # Awake, it comes again, as the last.
+    await until_queued(fair, 1)
+    assert await redis.exists("visits") == 0
+    await lease.release()
+    # Without any bytes Python 3.11 leaves its input open.
+    await process.communicate(b"")
+    assert process.returncode == 0
+    assert await redis.llen("visits") == 1
+    await redis.delete("visits")
+    assert await nothing_left(fair)

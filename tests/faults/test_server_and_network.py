@@ -18,8 +18,7 @@ from redisson_py.errors import LeaseLostError
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.support.leases import assert_ends_in_time, renew_now
-from tests.support.sick_server import unable_to_save
+from tests.support.leases import renew_now
 from tests.support.stragglers import Stragglers
 from tests.support.streams import stream_of
 from tests.support.waiting import set_safety_poll, until, until_async, until_listening
@@ -121,39 +120,6 @@ async def gone(redis: Redis, name: str) -> bool:
     return not await redis.exists(name)
 
 
-async def test_server_that_cannot_save_grants_nothing_and_the_holder_is_told(
-    clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
-) -> None:
-    client = clients(own_server.url, lease_time=6)
-    lease = await client.get_lock("k").acquire()
-    async with unable_to_save(own_server):
-        with pytest.raises(ConnectionLostError, match="MISCONF"):
-            await client.get_lock("other").acquire(timeout=1)
-        with pytest.raises(LeaseLostError):
-            async with lease:
-                await assert_ends_in_time(lease, admin, "k")
-                await asyncio.sleep(30)
-        assert not await admin.exists("other")
-    async with client.get_lock("k").hold(timeout=10):
-        pass
-
-
-@pytest.mark.parametrize("policy", ["allkeys-lru", "volatile-ttl"])
-async def test_evicted_lock_is_a_loss(
-    policy: str, clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
-) -> None:
-    client = clients(own_server.url)
-    await admin.config_set("maxmemory-policy", policy)
-    with pytest.raises(LeaseLostError):
-        async with client.get_lock("k"):
-            await admin.config_set("maxmemory", 1)
-            await until_async(lambda: gone(admin, "k"))
-            await admin.config_set("maxmemory", 0)
-            renew_now(client)
-            await asyncio.sleep(30)
-    assert client.statistics().losses == 1
-
-
 async def test_release_in_another_database_calls_nobody_and_grants_nothing(
     clients: ClientFactory, own_server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,15 +141,28 @@ async def test_release_in_another_database_calls_nobody_and_grants_nothing(
     await (await waiting).release()
 
 
-@pytest.mark.parametrize("command", ["RENAME k other", "MOVE k 1", "SWAPDB 0 1", "PEXPIRE k 1"])
-async def test_what_third_parties_do_to_the_key_is_a_loss(
-    command: str, clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
+@pytest.mark.parametrize(
+    "commands",
+    [
+        ["RENAME k other"],
+        ["MOVE k 1"],
+        ["SWAPDB 0 1"],
+        ["PEXPIRE k 1"],
+        ["CONFIG SET maxmemory-policy allkeys-lru", "CONFIG SET maxmemory 1"],
+        ["CONFIG SET maxmemory-policy volatile-ttl", "CONFIG SET maxmemory 1"],
+    ],
+    ids=" ".join,
+)
+async def test_what_third_parties_or_an_eviction_do_to_the_key_is_a_loss(
+    commands: list[str], clients: ClientFactory, own_server: EmbeddedServer, admin: Redis
 ) -> None:
     client = clients(own_server.url)
     with pytest.raises(LeaseLostError):
         async with client.get_lock("k"):
-            await do(admin, *command.split())
+            for command in commands:
+                await do(admin, *command.split())
             await until_async(lambda: gone(admin, "k"))
+            await admin.config_set("maxmemory", 0)
             renew_now(client)
             await asyncio.sleep(30)
     assert client.statistics().losses == 1

@@ -18,55 +18,9 @@ from tests.fixtures.measured import Measured
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import until, until_async, until_waiting
 
-#: With this lease a connection counts as dead after 0.4 s without an answer.
-LEASE = 2.4
-
 
 async def free(redis: Redis, name: str) -> bool:
     return not await redis.exists(name)
-
-
-async def test_paused_server_is_told_in_time_and_grants_nothing_late(
-    clients: ClientFactory, redis: Redis
-) -> None:
-    client = clients()
-    await answered(client)
-    await redis.client_pause(4000)
-    sign_of_life = asyncio.ensure_future(redis.ping())
-    for name in ("k", "f"):
-        with pytest.raises(ConnectionLostError, match="no answer"):
-            await client.get_lock(name).acquire(timeout=0.1)
-    with pytest.raises(ConnectionLostError, match="no answer"):
-        await client.get_lock("t").try_acquire(timeout=0.1)
-    assert not sign_of_life.done()
-    # The questions are in the server's buffer; it grants them now, and the undos follow.
-    await sign_of_life
-    await answered(client)
-    assert await redis.exists("k", "f", "t") == 0
-    assert len(await redis.keys("*:redisson_py:tombstone:*")) == 3
-    async with client.get_lock("k").hold(timeout=10):
-        pass
-    assert client.statistics().connections == 1
-
-
-async def test_answer_later_than_a_dead_connection_is_one_hold(
-    clients: ClientFactory, link: FaultProxy, redis: Redis, measured: Measured
-) -> None:
-    client = clients(link.url, lease_time=LEASE)
-    await answered(client)
-    link.delay(10, direction="down")
-    asking = asyncio.create_task(client.get_lock("k").acquire(lease_time=60))
-    # Executed, but the answer did not come in time: the connection is given up.
-    await until_async(lambda: redis.exists("k"))
-    await until(lambda: not stream_of(client).ready)
-    await link.wait_until(lambda link: link.accepted >= 2)
-    link.pass_through()
-    link.cut()
-    async with await asking as lease:
-        assert await redis.hgetall("k") == {lease.owner.encode(): b"1"}
-    assert await free(redis, "k")
-    measured("connections meanwhile", link.accepted)
-    assert link.accepted <= 6
 
 
 async def test_slow_server_within_bounds_keeps_every_lease(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
@@ -19,19 +20,47 @@ from redisson_py import (
     Redisson,
     ReleaseFailedError,
 )
+from redisson_py._options import LAST_LOOK
 from redisson_py._stream import stream as stream_module
 from redisson_py.testing import FaultProxy
-from tests.faults.timed_waits import begun_in_time, outcomes, was_told_busy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
+from tests.fixtures.redis_server import ProxyFactory
 from tests.support.kinds import CENTRAL, KINDS, SEMAPHORES, enter, leave
-from tests.support.streams import stream_of
-from tests.support.waiting import until, until_async, until_listening, until_waiting
+from tests.support.streams import answered, stream_of
+from tests.support.waiting import listens, until, until_async, until_listening, until_waiting
 
 #: These have no queue in this process: each of their tasks asks Redis for itself.
 UNQUEUED = ["fair_lock", "read_lock", "multi_lock_of_three"]
 QUEUED = [name for name in CENTRAL if name not in UNQUEUED]
 FAULTS = ["silent", "away"]
+#: Calls that no kind of lock or semaphore has, and the ways to ask for a lock.
+CALLS: dict[str, Callable[[Redisson], Coroutine[Any, Any, object]]] = {
+    "acquire()": lambda client: client.get_lock("a").acquire(),
+    "acquire(timeout=short)": lambda client: client.get_lock("b").acquire(timeout=0.2),
+    "acquire(timeout=long)": lambda client: client.get_lock("c").acquire(timeout=1.5),
+    "try_acquire()": lambda client: client.get_lock("d").try_acquire(),
+    "a block": lambda client: client.get_lock("e").__aenter__(),
+    "locked()": lambda client: client.get_lock("f").locked(),
+    "remaining()": lambda client: client.get_lock("f").remaining(),
+    "inspect()": lambda client: client.get_lock("f").inspect(),
+    "force_release()": lambda client: client.get_lock("f").force_release(),
+    "available()": lambda client: client.get_semaphore("semaphore").available(),
+    "drain()": lambda client: client.get_semaphore("semaphore").drain(),
+    "latch.wait()": lambda client: client.get_latch("latch").wait(),
+    "latch.wait(short)": lambda client: client.get_latch("latch").wait(0.2),
+    "latch.wait(0)": lambda client: client.get_latch("latch").wait(0),
+    "count_down()": lambda client: client.get_latch("latch").count_down(),
+    "barrier.wait()": lambda client: client.get_barrier("barrier", 2).wait(),
+    "barrier.wait(short)": lambda client: client.get_barrier("barrier", 2).wait(0.2),
+    "barrier.wait(0)": lambda client: client.get_barrier("barrier", 2).wait(0),
+    "n_waiting()": lambda client: client.get_barrier("barrier", 2).n_waiting(),
+    "abort()": lambda client: client.get_barrier("barrier", 2).abort(),
+    "ping()": lambda client: client.ping(),
+}
+TIMEOUT = 1.5
+#: How late every reply is: on a busy machine the server is short of time, too.
+LATE = 0.05
 
 
 @pytest.fixture
@@ -88,32 +117,6 @@ async def at_once(do: Callable[[str], Coroutine[Any, Any, None]], names: list[st
 async def all_held(names: list[str], client: Redisson) -> list[Any]:
     """Have a client hold what keeps these from being acquired."""
     return [await rival(name, client).acquire() for name in names]
-
-
-#: Calls that no kind of lock or semaphore has, and the ways to ask for a lock.
-CALLS: dict[str, Callable[[Redisson], Coroutine[Any, Any, object]]] = {
-    "acquire()": lambda client: client.get_lock("a").acquire(),
-    "acquire(timeout=short)": lambda client: client.get_lock("b").acquire(timeout=0.2),
-    "acquire(timeout=long)": lambda client: client.get_lock("c").acquire(timeout=1.5),
-    "try_acquire()": lambda client: client.get_lock("d").try_acquire(),
-    "a block": lambda client: client.get_lock("e").__aenter__(),
-    "locked()": lambda client: client.get_lock("f").locked(),
-    "remaining()": lambda client: client.get_lock("f").remaining(),
-    "inspect()": lambda client: client.get_lock("f").inspect(),
-    "force_release()": lambda client: client.get_lock("f").force_release(),
-    "available()": lambda client: client.get_semaphore("semaphore").available(),
-    "drain()": lambda client: client.get_semaphore("semaphore").drain(),
-    "latch.wait()": lambda client: client.get_latch("latch").wait(),
-    "latch.wait(short)": lambda client: client.get_latch("latch").wait(0.2),
-    "latch.wait(0)": lambda client: client.get_latch("latch").wait(0),
-    "count_down()": lambda client: client.get_latch("latch").count_down(),
-    "barrier.wait()": lambda client: client.get_barrier("barrier", 2).wait(),
-    "barrier.wait(short)": lambda client: client.get_barrier("barrier", 2).wait(0.2),
-    "barrier.wait(0)": lambda client: client.get_barrier("barrier", 2).wait(0),
-    "n_waiting()": lambda client: client.get_barrier("barrier", 2).n_waiting(),
-    "abort()": lambda client: client.get_barrier("barrier", 2).abort(),
-    "ping()": lambda client: client.ping(),
-}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -323,9 +326,6 @@ async def test_a_quorum_that_said_busy_and_is_silent_since_is_no_answer(fleet: F
     await held.release()
 
 
-# Releases without an answer.
-
-
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_finished_block_whose_release_gets_no_answer_ends_normally(
     far: Redisson, link: FaultProxy, redis: Redis, caplog: pytest.LogCaptureFixture, fault: str
@@ -379,4 +379,68 @@ async def test_a_change_that_gets_no_answer_can_be_an_error(
         await (await thing.acquire(timeout=15)).release()
 
 
-# The default of timeouts.
+def block_at_the_last_look() -> None:
+    """Block the event loop from before the last look to half a second after the end of a wait."""
+    asyncio.get_running_loop().call_later(TIMEOUT - 0.8, time.sleep, 1.3)
+
+
+@pytest.mark.parametrize("silent", [True, False])
+async def test_waits_for_another_client_have_the_true_answer(
+    client: Redisson, clients: ClientFactory, proxy: ProxyFactory, silent: bool
+) -> None:
+    link = await proxy()
+    far = clients(link.url)
+    held, waited_for = [
+        [
+            KINDS["lock"].one(each, "k"),
+            KINDS["fair_lock"].one(each, "fair"),
+            KINDS["semaphore"].one(each, "semaphore"),
+        ]
+        for each in (client, far)
+    ]
+    leases = [await each.acquire() for each in held]
+    await answered(far)
+    waiting = await begun_in_time(
+        lambda: outcomes([each.try_acquire(timeout=TIMEOUT) for each in waited_for]),
+        TIMEOUT,
+        lambda: was_told_busy(far, len(leases)) and far._table.seats == len(leases),
+    )
+    if silent:
+        link.black_hole()
+    else:
+        link.delay(LATE, direction="down")
+    block_at_the_last_look()
+    assert await waiting == [ConnectionLostError if silent else type(None)] * len(leases)
+    if silent:
+        link.pass_through()
+        link.cut()
+        await answered(far)
+    for lease in leases:
+        await lease.release()
+
+
+async def begun_in_time(
+    begin: Callable[[], Coroutine[Any, Any, object]], seconds: float, told: Callable[[], object]
+) -> asyncio.Task[object]:
+    """Begin a wait of so many seconds; return it when `told()`, before it takes its last look.
+
+    Later than that what Redis said is no "busy a while ago": the wait ends, and is begun again.
+    """
+    clock = asyncio.get_running_loop().time
+    while True:
+        ends = clock() + seconds
+        waiting = asyncio.create_task(begin())
+        await until(lambda waiting=waiting: told() or waiting.done(), 20)  # type: ignore[misc]
+        if not waiting.done() and ends - clock() > LAST_LOOK + 0.2:
+            return waiting
+        await asyncio.gather(waiting, return_exceptions=True)
+
+
+async def outcomes(calls: list[Coroutine[Any, Any, Any]]) -> list[type]:
+    """Make calls at once; return the types of what they return or raise."""
+    return [type(each) for each in await asyncio.gather(*calls, return_exceptions=True)]
+
+
+def was_told_busy(client: Redisson, waiters: int = 1) -> bool:
+    """Whether so many tasks of a client wait, and what was asked for them is answered."""
+    return client.statistics().waiters == waiters and listens(client._table, client._router)

@@ -170,26 +170,6 @@ async def test_what_a_living_holder_had_of_a_damaged_semaphore_comes_back(
     assert await two.get_semaphore(NAME).available() == PERMITS
 
 
-@pytest.mark.usefixtures("old_busy_counts")
-@pytest.mark.parametrize("kind", SEMAPHORES)
-async def test_missing_permits_are_told_once_where_redisson_cannot_have_them(
-    kind: str, clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture
-) -> None:
-    """And so is a client that has used them: at its first use it would hear of another number."""
-    await SEMAPHORES[kind][0](clients()).try_set_permits(PERMITS)
-    semaphore = SEMAPHORES[kind][0](clients())
-    await (await semaphore.acquire()).release()
-    await redis.set(NAME, 0)
-    for _ in range(2):
-        with pytest.raises(AcquireTimeoutError, match="call set_permits"):
-            await semaphore.acquire(timeout=0.5)
-    warned = [record.getMessage() for record in caplog.records]
-    assert len(warned) == (kind == "with ids")
-    assert all("has fewer than 3 permits" in text for text in warned)
-    await semaphore.set_permits(PERMITS)
-    await (await semaphore.acquire()).release()
-
-
 # Locks.
 
 

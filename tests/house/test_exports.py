@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import inspect
 from pathlib import Path
@@ -30,10 +29,6 @@ ERRORS = {name for name, each in CLASSES.items() if issubclass(each, Exception)}
 ALL = {**CLASSES, **OF_STORES}
 every_class = pytest.mark.parametrize("name", ALL)
 every_class_but_errors = pytest.mark.parametrize("name", sorted(ALL.keys() - ERRORS))
-
-
-def test_every_name_is_listed_once() -> None:
-    assert len({*redisson_py.__all__}) == len(redisson_py.__all__)
 
 
 def test_what_is_public_is_listed() -> None:
@@ -118,19 +113,3 @@ def test_making_and_looking_without_redis_is_not_async() -> None:
         for member, _ in inspect.getmembers(each, inspect.iscoroutinefunction):
             assert not member.startswith("get_"), f"{name}.{member}"
             assert member not in {"hold", "statistics", "check"}, f"{name}.{member}"
-
-
-def test_the_version_is_written_in_one_place() -> None:
-    tree = ast.parse((PACKAGE / "__init__.py").read_text("utf-8"))
-    versions = [
-        node.value.value
-        for node in tree.body
-        if isinstance(node, ast.Assign)
-        and isinstance(node.value, ast.Constant)
-        and [ast.unparse(target) for target in node.targets] == ["__version__"]
-    ]
-    assert versions == [redisson_py.__version__]
-
-
-def test_the_package_is_typed() -> None:
-    assert (PACKAGE / "py.typed").is_file()

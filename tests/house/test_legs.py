@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -85,103 +84,48 @@ def test_beside():
     assert first.exists() or first.touch()
 def test_bad(): assert {always}
 """
-Done = subprocess.CompletedProcess[str]
-Run = Callable[..., Done]
+SEVERAL = "1 of the passed failed beside others and passed alone: tests/test_small.py::test_beside"
+NOTHING = "0 tests passed, none left out; small did not come to its end"
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> Run:
-    """Run the legs of a project of one file, whose first run fails and whose second passes."""
-
-    def run(
-        leg: str = "Leg(about='', folders='tests')", always: bool = True
-    ) -> subprocess.CompletedProcess[str]:
-        (tmp_path / "tests").mkdir()
-        (tmp_path / "tests" / "test_small.py").write_text(SMALL.format(always=always))
-        (tmp_path / "pytest.ini").write_text("[pytest]\n")
-        (tmp_path / "conftest.py").write_text("pytest_plugins = ['tests_legs_plugin']\n")
-        plugin = (TESTS / "fixtures" / "legs.py").read_text("utf-8")
-        (tmp_path / "tests_legs_plugin.py").write_text(plugin)
-        (tmp_path / "run.py").write_text(
-            f"import sys\nsys.path.insert(1, {str(repository.ROOT)!r})\n"
-            "from tests import legs\nfrom tests.legs import Leg\n"
-            f"legs.LEGS['small'] = legs.HEART['small'] = {leg}\n"
-            "for name in list(legs.HEART):\n"
-            "    if name != 'small': del legs.HEART[name]\n"
-            "sys.argv[1:] = ['heart', '-p', 'no:cacheprovider']\n"
-            "sys.exit(legs.main())\n"
-        )
-        return subprocess.run(
-            [sys.executable, "run.py"],
-            cwd=tmp_path,
-            env={"PYTHONPATH": str(repository.ROOT), "PATH": ""},
-            capture_output=True,
-            text=True,
-        )
-
-    return run
-
-
-def last_line(done: Done) -> str:
-    return re.sub(r"after \d+ min \d+ s", "after a time", done.stdout.splitlines()[-1])
-
-
-def test_what_fails_beside_others_is_run_again_alone(run: Run) -> None:
-    done = run()
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert last_line(done) == (
-        "heart: OK after a time: 3 tests passed, none left out; 1 of the passed failed beside "
-        "others and passed alone: tests/test_small.py::test_beside"
+@pytest.mark.parametrize(
+    ("leg", "always", "code", "said"),
+    [
+        ("folders='tests'", True, 0, f"3 tests passed, none left out; {SEVERAL}"),
+        ("folders='tests'", False, 1, "1 tests passed, 2 failed, none left out"),
+        # What judges a record is not run again.
+        ("folders='tests', final=True", True, 1, "2 tests passed, 1 failed, none left out"),
+        ("folders='tests/none'", True, 1, NOTHING),
+        ("folders='tests -k none'", True, 1, NOTHING),
+    ],
+)
+def test_what_fails_beside_others_is_run_again_alone(
+    tmp_path: Path, leg: str, always: bool, code: int, said: str
+) -> None:
+    """The leg is of a project of one file, one test of which fails in the first run only."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_small.py").write_text(SMALL.format(always=always))
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "conftest.py").write_text("pytest_plugins = ['tests_legs_plugin']\n")
+    plugin = (TESTS / "fixtures" / "legs.py").read_text("utf-8")
+    (tmp_path / "tests_legs_plugin.py").write_text(plugin)
+    (tmp_path / "run.py").write_text(
+        f"import sys\nsys.path.insert(1, {str(repository.ROOT)!r})\n"
+        "from tests import legs\n"
+        f"legs.LEGS['small'] = legs.Leg(about='', {leg})\n"
+        "legs.HEART = {'small': legs.LEGS['small']}\n"
+        "sys.argv[1:] = ['heart', '-p', 'no:cacheprovider']\n"
+        "sys.exit(legs.main())\n"
     )
-
-
-def test_what_fails_again_is_a_failure(run: Run) -> None:
-    done = run(always=False)
-    assert done.returncode == 1
-    assert last_line(done).startswith("heart: FAILED after a time: 1 tests passed, 2 failed,")
-
-
-def test_what_judges_a_record_is_not_run_again(run: Run) -> None:
-    done = run("Leg(about='', folders='tests', final=True)")
-    assert done.returncode == 1
-    assert "2 tests passed, 1 failed" in last_line(done)
-
-
-@pytest.mark.parametrize("folders", ["tests/none", "tests -k none"])
-def test_a_leg_that_runs_nothing_is_a_failure(run: Run, folders: str) -> None:
-    done = run(f"Leg(about='', folders='{folders}')")
-    assert done.returncode == 1
-    assert last_line(done).endswith("; small did not come to its end")
-
-
-def test_each_outcome_of_a_run_is_written_down(tmp_path: Path) -> None:
-    (tmp_path / "test_some.py").write_text(
-        "import pytest\n"
-        "def test_good(): pass\n"
-        "def test_bad(): assert False\n"
-        "def test_away(): pytest.skip('no server')\n"
-        "@pytest.fixture\n"
-        "def broken(): raise OSError\n"
-        "@pytest.mark.xfail\n"
-        "def test_known(): assert False\n"
-        "def test_without(broken): pass\n"
-    )
-    tally = tmp_path / "made" / "tally.json"
     done = subprocess.run(
-        [
-            *(sys.executable, "-m", "pytest", "-q", "-p", "tests.fixtures.legs", "--rootdir"),
-            *(str(tmp_path), "-c", "/dev/null", f"--tally={tally}", str(tmp_path)),
-        ],
-        cwd=repository.ROOT,
+        [sys.executable, "run.py"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(repository.ROOT), "PATH": ""},
         capture_output=True,
         text=True,
     )
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert json.loads(tally.read_text("utf-8")) == {
-        "outcomes": {"passed": 1, "failed": 2},
-        "left out": {"no server": 1},
-        "failed": ["test_some.py::test_bad", "test_some.py::test_without"],
-    }
+    assert done.returncode == code, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1].endswith(said)
 
 
 def test_every_test_is_run_by_one_of_the_two() -> None:

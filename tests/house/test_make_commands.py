@@ -154,11 +154,6 @@ def test_the_first_python_that_is_new_enough_makes_the_environment(
     assert done.stdout.startswith(f"{taken} -c "), done.stdout
 
 
-def test_the_pages_name_the_commands_of_the_front_door() -> None:
-    for command in ("make demo", "make demo CLUSTER=1", "make demo TOUR=1", "make test"):
-        assert COMMANDS.keys() >= {command}
-
-
 def test_ci_calls_the_test_command_of_the_readme() -> None:
     script = (repository.ROOT / ".ci" / "run").read_text("utf-8")
     assert re.findall(r"^make .*$", script, re.MULTILINE) == ["make test", "make test-more"]

@@ -1,17 +1,17 @@
-"""What is special about clusters: failovers, slots that move, names, and classic pub/sub.
+"""What is special about clusters: failovers, slots that move, names, and classic pub/sub;
+and one failover of Sentinel.
 
 What both sides do on any server, `--server=cluster` shows with the other tests of this folder.
 """
 
 from __future__ import annotations
 
-from binascii import crc_hqx
 from typing import Any, Literal
 
 import pytest
 
 from redisson_py import Redisson
-from redisson_py.testing import EmbeddedCluster
+from redisson_py.testing import EmbeddedCluster, EmbeddedSentinel, EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import RedissonFactory
 from tests.fixtures.topologies import ClusterFactory
@@ -19,7 +19,7 @@ from tests.interop.both_ways import BothWays
 from tests.interop.java import JavaError, JavaObject
 from tests.interop.sides import PRIMITIVES, JavaSide
 
-pytestmark = [pytest.mark.usefixtures("many_servers", "only_messages")]
+pytestmark = pytest.mark.usefixtures("many_servers", "only_messages")
 
 Mode = Literal["sharded", "classic"]
 #: Seconds: longer than any test.
@@ -170,36 +170,28 @@ async def test_names_that_java_cannot_release_are_refused_here(
     assert services.ours.statistics().commands_sent == sent
 
 
-async def test_java_cannot_wait_for_a_lock_whose_slot_it_takes_for_another(
-    cluster: EmbeddedCluster, clients: ClientFactory, complaining_redissons: RedissonFactory
+async def test_each_is_woken_by_the_other_before_and_after_a_failover(
+    own_sentinel: EmbeddedSentinel,
+    clients: ClientFactory,
+    complaining_redissons: RedissonFactory,
 ) -> None:
-    """Redisson sees no hash tag where a `}` comes before it.
+    # Longer than the test.
+    client = clients(own_sentinel.url, lease_time=60)
+    # The replicas of a new master come to it later, and until then Redisson refuses to unlock.
+    redisson = await complaining_redissons(
+        own_sentinel.url, scanInterval=500, checkLockSyncedSlaves=False
+    )
+    before = await BothWays.made(client, redisson)
+    await before.take_and_wait()
+    await before.give_and_wake()
+    after = await BothWays.made(client, redisson, prefix="another ")
+    await after.take_and_wait()
+    old = await own_sentinel.master()
+    await own_sentinel.kill(old)
+    new = await own_sentinel.wait_master(other_than=old)
 
-    A node sends its commands on to where they belong, but no subscription to a shard. If Redisson
-    waits one day, docs/redisson.md need not warn of it any more.
-    """
-    if cluster.version < (7,):
-        pytest.skip("has no sharded pub/sub")
-    redisson = await complaining_redissons(cluster.url, timeout=2000, retryAttempts=0)
-    # That the right node knows the scripts: Redisson would load them elsewhere.
-    plain = await redisson.get("getLock", "{c}")
-    assert await plain.call("tryLock")
-    await plain.call("unlock")
-    name = await sought_elsewhere(cluster)
-    theirs = await redisson.get("getLock", name)
-    async with clients(cluster.url, lease_time=LEASE).get_lock(name):
-        assert not await theirs.call("tryLock")
-        with pytest.raises(JavaError, match="Subscription response timeout"):
-            await theirs.call("lock")
-    assert await theirs.call("tryLock")
-    await theirs.call("unlock")
+    async def master_of(name: str) -> EmbeddedServer:
+        return new
 
-
-async def sought_elsewhere(cluster: EmbeddedCluster) -> str:
-    """Return the name of a lock whose channel is at one master, and Redisson looks at another."""
-    for number in range(100):
-        name = f"{number}}}b{{c}}d"
-        whole = crc_hqx(f"redisson_lock__channel:{name}".encode(), 0) % 16384
-        if await cluster.master_of(whole) is not await cluster.master_of(name):
-            return name
-    raise AssertionError
+    await after.until_java_listens(master_of)
+    await after.give_and_wake()

@@ -1,21 +1,35 @@
-"""Java threads and Python tasks wait for one fair lock in the order in which they came."""
+"""Java threads and Python tasks wait for one fair lock in the order in which they came.
+
+Who leaves the line, or dies in it, does not stop those of the other side. How Redisson's scores
+work is shown in tests/lua/test_fair_golden_vectors.py.
+"""
 
 from __future__ import annotations
+
+import asyncio
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.java import RedissonFactory
+from tests.fixtures.java import JavaFactory, RedissonFactory
 from tests.interop.fair import LEASE, Visitor, in_turn, java_fair, our_fair
 from tests.interop.java import Java, JavaObject
 from tests.interop.same_steps import JavaLocks, OurLocks
 from tests.interop.tasks import Tasks
 from tests.interop.waits import until_asleep
+from tests.support.fair_locks import until_queued
 from tests.support.scripts.fair import FairScripts
 
-pytestmark = pytest.mark.also("interop-cluster")
+#: The wait that Redisson assumes, in milliseconds.
+WAIT = 300_000
+#: Seconds: of a waiter whose time is up in a test, which others must join before.
+SHORT_WAIT = 12
+Start = Callable[[float], Awaitable[Process]]
 
 
 @pytest_asyncio.fixture
@@ -30,6 +44,7 @@ async def ours(clients: ClientFactory, tasks: Tasks, only_messages: None) -> Our
     return our_fair(clients(lease_time=LEASE), tasks)
 
 
+@pytest.mark.also("interop-cluster")
 async def test_a_mixed_line_is_served_in_order(
     java: Java,
     redissons: RedissonFactory,
@@ -60,6 +75,7 @@ async def lock_vanishes(fair: FairScripts) -> None:
     assert await fair.redis.delete(fair.key)
 
 
+@pytest.mark.also("interop-cluster")
 async def test_nobody_gets_past_a_waiter_of_the_other_side(
     theirs: JavaLocks, ours: OurLocks, redis: Redis, fair: FairScripts, clients: ClientFactory
 ) -> None:
@@ -83,3 +99,134 @@ async def test_nobody_gets_past_a_waiter_of_the_other_side(
     # Our release finds that it was lost, and tells the next in line too.
     assert not await ours.release("b")
     await in_turn(line[1])
+
+
+def about(score: float) -> object:
+    """A moment that the time between commands may have moved a little."""
+    return pytest.approx(score, abs=25_000)
+
+
+@pytest.mark.parametrize("how", ["java's time is up", "our time is up", "ours is cancelled"])
+async def test_a_waiter_that_gives_up_leaves_nothing_and_later_ones_move_up(
+    theirs: JavaLocks, ours: OurLocks, tasks: Tasks, fair: FairScripts, how: str
+) -> None:
+    assert await theirs.acquire("a")
+    leaver = Visitor(theirs if how == "java's time is up" else ours, "leaver")
+    line = [Visitor(ours, "b"), Visitor(theirs, "c"), Visitor(theirs, "d")]
+    await line[0].join(fair)
+    await leaver.join(fair, None if how == "ours is cancelled" else SHORT_WAIT)
+    for visitor in line[1:]:
+        await visitor.join(fair)
+    owners = await fair.queued()
+    before = await fair.moments()
+    if how == "ours is cancelled":
+        tasks.cancel("leaver")
+        with pytest.raises(asyncio.CancelledError):
+            await leaver.waiting
+    else:
+        assert not await leaver.waiting
+    await until_queued(fair, 3)
+    left = await fair.moments()
+    assert await fair.queued() == [owners[0], *owners[2:]]
+    # Between the others nothing changed, but for the wait of the one who left.
+    wait = WAIT if how == "ours is cancelled" else 1000 * SHORT_WAIT
+    first, _, *behind = owners
+    for owner in behind:
+        nearer = before[owner] - before[first] - (left[owner] - left[first])
+        assert nearer == pytest.approx(wait, abs=200)
+    assert await theirs.release("a")
+    await in_turn(*line)
+
+
+async def test_killed_threads_at_the_head_and_in_the_middle_are_passed_over(
+    start_java: JavaFactory,
+    theirs: JavaLocks,
+    clients: ClientFactory,
+    tasks: Tasks,
+    fair: FairScripts,
+    server_url: str,
+) -> None:
+    machine = start_java()
+    doomed = await java_fair(await machine.connect(server_url))
+    ours = our_fair(clients(lease_time=12), tasks)
+    assert await theirs.acquire("a")
+    dead = [Visitor(doomed, "first"), Visitor(doomed, "second")]
+    line = [Visitor(ours, "b"), Visitor(theirs, "c"), Visitor(ours, "d")]
+    await dead[0].join(fair)
+    await line[0].join(fair)
+    await dead[1].join(fair)
+    for visitor in line[1:]:
+        await visitor.join(fair)
+    await asyncio.to_thread(machine.kill)
+    first, _, second, *_ = await fair.queued()
+    assert await theirs.release("a")
+    await fair.set_moment(first, 500)
+    await line[0].gets_in()
+    await line[0].leaves()
+    await fair.set_moment(second, 500)
+    await in_turn(*line[1:])
+
+
+@pytest_asyncio.fixture
+async def start(server_url: str) -> AsyncIterator[Start]:
+    """Start a process of ours whose tasks wait for the lock, one for each line of its input."""
+    started: list[Process] = []
+
+    async def run(lease_time: float) -> Process:
+        visitor = ("-m", "tests.support.fair_visitor", server_url, str(lease_time))
+        started.append(
+            await asyncio.create_subprocess_exec(sys.executable, *visitor, stdin=PIPE, stdout=PIPE)
+        )
+        return started[-1]
+
+    yield run
+    for process in started:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def until_killed(process: Process, fair: FairScripts) -> None:
+    """Have a task of a process wait, and kill the process."""
+    assert process.stdin is not None
+    before = len(await fair.queued())
+    process.stdin.write(b"1\n")
+    await until_queued(fair, before + 1)
+    process.kill()
+    await process.wait()
+
+
+async def test_our_killed_waiter_is_passed_over_as_soon_as_one_of_ours_asks(
+    theirs: JavaLocks, clients: ClientFactory, tasks: Tasks, fair: FairScripts, start: Start
+) -> None:
+    ours = our_fair(clients(lease_time=12), tasks)
+    assert await theirs.acquire("a")
+    line = [Visitor(theirs, "b"), Visitor(ours, "c"), Visitor(theirs, "d")]
+    # All must be in the queue before the first of the dead is found out.
+    processes = await asyncio.gather(start(25), start(25))
+    await until_killed(processes[0], fair)
+    await line[0].join(fair)
+    await until_killed(processes[1], fair)
+    for visitor in line[1:]:
+        await visitor.join(fair)
+    assert len(await fair.queued()) == 5
+    assert await theirs.release("a")
+    await in_turn(*line)
+
+
+async def test_our_killed_waiter_keeps_its_place_as_long_as_a_redisson_thread(
+    theirs: JavaLocks, fair: FairScripts, start: Start
+) -> None:
+    assert await theirs.acquire("a")
+    await until_killed(await start(1), fair)
+    line = [Visitor(theirs, "b"), Visitor(theirs, "c")]
+    for visitor in line:
+        await visitor.join(fair)
+    (dead, *_) = await fair.queued()
+    assert (await fair.moments())[dead] == about(30_000 + WAIT)
+    await fair.set_moment(dead, -1)
+    assert await theirs.release("a")
+    await in_turn(*line)
+    # Redisson knows nothing of what we keep beside; that ends by itself.
+    assert await fair.redis.pttl(fair.waiters) == about(30_000 + WAIT)
+    await fair.redis.delete(fair.waiters)

@@ -1,4 +1,4 @@
-"""A semaphore of permits with ids that real Redisson clients and ours share."""
+"""A semaphore of permits with ids that real Redisson clients and ours share, and their leases."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
+from redis.asyncio import Redis
 
 from redisson_py import (
     LeaseLostError,
@@ -15,17 +16,15 @@ from redisson_py import (
     PermitExpirableSemaphore,
     Redisson,
 )
+from tests.fixtures.client import ClientFactory
+from tests.fixtures.java import JavaFactory
+from tests.interop.holder import holding
 from tests.interop.java import MS, Java, JavaError, JavaObject
 from tests.interop.permits import LASTING, LONG, NAME, UNKNOWN, counted, from_java
-from tests.interop.waits import only_messages_wake, soon, until_asleep
-from tests.support.waiting import until_listening
+from tests.interop.waits import soon, until_asleep
+from tests.support.waiting import until, until_listening
 
-pytestmark = pytest.mark.also("interop-cluster")
-
-
-@pytest.fixture(autouse=True)
-def _no_poll(monkeypatch: pytest.MonkeyPatch) -> None:
-    only_messages_wake(monkeypatch)
+pytestmark = pytest.mark.usefixtures("only_messages")
 
 
 @pytest.fixture
@@ -42,6 +41,7 @@ async def theirs(redisson: JavaObject) -> AsyncIterator[JavaObject]:
     await semaphore.call("delete", thread="ends")
 
 
+@pytest.mark.also("interop-cluster")
 class TestIds:
     async def test_a_permit_of_java_is_looked_up_lengthened_and_released_in_python(
         self, ours: PermitExpirableSemaphore, theirs: JavaObject
@@ -106,31 +106,8 @@ class TestIds:
         assert await counted(ours, theirs) == (6, 0)
 
 
+@pytest.mark.also("interop-cluster")
 class TestCounting:
-    async def test_permits_go_up_and_down_and_below_zero_from_both_sides(
-        self, ours: PermitExpirableSemaphore, theirs: JavaObject
-    ) -> None:
-        assert await counted(ours, theirs) == (0, 0)
-        assert await ours.try_set_permits(2) is True
-        assert await theirs.call("trySetPermits", 5) is False
-        far, near = await theirs.call("acquire"), await ours.acquire()
-        await theirs.call("setPermits", 5)
-        assert await counted(ours, theirs) == (3, 2)
-        await ours.set_permits(1)
-        assert await counted(ours, theirs) == (-1, 2)
-        await theirs.call("setPermits", 0)
-        assert await counted(ours, theirs) == (-2, 2)
-        await theirs.call("addPermits", -1)
-        await ours.add_permits(-1)
-        assert await counted(ours, theirs) == (-4, 2)
-        await ours.set_permits(3)
-        assert await counted(ours, theirs) == (1, 2)
-        await theirs.call("addPermits", 2)
-        await ours.add_permits(3)
-        await ours.release(far)
-        await near.release()
-        assert await counted(ours, theirs) == (8, 0)
-
     @pytest.mark.parametrize("java_reduces", [True, False])
     async def test_below_zero_nobody_gets_in_until_enough_came_back(
         self,
@@ -163,6 +140,7 @@ class TestCounting:
         assert await counted(ours, theirs) == (2, 0)
 
 
+@pytest.mark.also("interop-cluster")
 class TestWakeUps:
     @pytest.mark.parametrize("way", ["permit", "id", "many", "add_permits", "set_permits"])
     async def test_java_is_woken_by_whatever_python_frees(
@@ -184,19 +162,61 @@ class TestWakeUps:
         assert len(await soon(waiting)) == 32
         await ours.try_release(permit)
 
-    @pytest.mark.parametrize("way", ["release", "tryRelease", "list", "addPermits", "setPermits"])
-    async def test_python_is_woken_by_whatever_java_frees(
-        self, client: Redisson, ours: PermitExpirableSemaphore, theirs: JavaObject, way: str
+
+class TestLeases:
+    @pytest.mark.parametrize("java_holds", [True, False])
+    async def test_a_waiter_acquires_when_a_lease_ends(
+        self,
+        client: Redisson,
+        clients: ClientFactory,
+        ours: PermitExpirableSemaphore,
+        theirs: JavaObject,
+        java_holds: bool,
     ) -> None:
-        await theirs.call("trySetPermits", 1)
-        permit = await theirs.call("acquire")
+        await ours.try_set_permits(1)
+        if java_holds:
+            gone = await theirs.call("acquire", 300, MS)
+        else:
+            held = await clients().get_permit_expirable_semaphore(NAME).acquire(lease_time=3)
+            gone = held.id
+        if java_holds:
+            await (await soon(ours.acquire())).release()
+        else:
+            await theirs.call("release", await soon(theirs.call("acquire", LONG, MS)))
+        assert await theirs.call("tryRelease", gone) is False
+        assert await ours.try_release(gone) is False
+        assert await ours.update_lease_time(gone, 60) is False
+        assert await theirs.call("updateLeaseTime", gone, LONG, MS) is False
+        with pytest.raises(NotHeldError):
+            await ours.release(gone)
+        if not java_holds:
+            await until(lambda: held.lost)
+        assert await counted(ours, theirs) == (1, 0)
+
+    async def test_a_dead_process_gives_its_permits_back_within_a_lease_to_a_thread(
+        self, redis: Redis, ours: PermitExpirableSemaphore, theirs: JavaObject, server_url: str
+    ) -> None:
+        """Redisson knows these leases: nobody of ours need be there."""
+        await theirs.call("trySetPermits", 2)
+        async with holding(8, ["two permits"], server_url) as process:
+            waiting = theirs.call("acquire", 2, LONG, MS, thread="a")
+            await until_asleep(theirs, "a")
+            process.kill()
+            await theirs.call("release", await soon(waiting))
+        assert await counted(ours, theirs) == (2, 0)
+
+    async def test_permits_of_a_dead_java_process_return_by_lease_end_or_by_id(
+        self, ours: PermitExpirableSemaphore, start_java: JavaFactory, server_url: str
+    ) -> None:
+        await ours.try_set_permits(2)
+        machine = start_java()
+        dead = await from_java(await machine.connect(server_url))
+        lasting = await dead.call("acquire")
+        ending = await dead.call("acquire", 600, MS)
         waiting = asyncio.create_task(ours.acquire())
-        await until_listening(client)
-        match way:
-            case "list":
-                await theirs.call("release", [permit])
-            case "addPermits" | "setPermits":
-                await theirs.call(way, 2 if way == "setPermits" else 1)
-            case _:
-                await theirs.call(way, permit)
+        machine.kill()
         await (await soon(waiting)).release()
+        assert await ours.try_release(ending) is False
+        assert (await ours.available(), await ours.acquired()) == (1, 1)
+        await ours.release(lasting)
+        assert await ours.available() == 2

@@ -20,7 +20,7 @@ from tests.support.kinds import KINDS
 LEASE_TIME = 3.0
 #: How long a cleanup takes: longer than a lease.
 CLEANUP = 3.4
-#: How long the cleanup of a `brief-generator` takes: less than a lease.
+#: How long that of a generator takes: less than a lease.
 BRIEF = 0.3
 MARKS, *URLS = sys.argv[3:]
 
@@ -63,7 +63,7 @@ async def work(thing: Any, number: int) -> None:
             await clean_up(number, lease)
 
 
-async def items(thing: Any, number: int, seconds: float) -> AsyncIterator[None]:
+async def items(thing: Any) -> AsyncIterator[None]:
     """As `work`, in a generator, which the loop closes at its end."""
     global inside
     async with thing as lease:
@@ -71,7 +71,7 @@ async def items(thing: Any, number: int, seconds: float) -> AsyncIterator[None]:
         try:
             yield
         finally:
-            await clean_up(number, lease, seconds)
+            await clean_up(0, lease, BRIEF)
 
 
 def make(kind: str, name: str) -> Any:
@@ -98,9 +98,9 @@ async def others(kind: str, name: str, *, returns: bool) -> None:
     assert not any(task.done() for task in tasks)
 
 
-async def generator(kind: str, name: str, seconds: float) -> None:
+async def generator(kind: str, name: str) -> None:
     """Leave a generator in the middle, and return."""
-    kept = items(make(kind, name), 0, seconds)
+    kept = items(make(kind, name))
     await anext(kept)
     await everything_held(1)
     # Something must keep it alive until the loop closes it.
@@ -114,24 +114,13 @@ def main(how: str, kind: str) -> None:
     name = "semaphore" if KINDS[kind].semaphore else "k"
     try:
         match how:
-            case "itself":
-                asyncio.run(itself(kind, name))
             case "generator":
-                asyncio.run(generator(kind, name, CLEANUP))
-            case "brief-generator":
-                asyncio.run(generator(kind, name, BRIEF))
+                asyncio.run(generator(kind, name))
             case _:
                 asyncio.run(others(kind, name, returns=how == "returns"))
     except KeyboardInterrupt:
         say("keyboard interrupt")
     say("ended")
-
-
-async def itself(kind: str, name: str) -> None:
-    """Hold it in the main task, which SIGINT cancels."""
-    working = asyncio.create_task(everything_held(1))
-    await work(make(kind, name), 0)
-    await working
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -30,129 +29,57 @@ class Notes(Listener):
         self.ends.append(f"lost: {event.reason}")
 
 
-@dataclass
-class Scene:
-    """Something that is held, and a call that ends or changes it.
+MAKES: dict[str, Callable[[Redisson], Any]] = {
+    "lock": lambda client: client.get_lock("k"),
+    "fair": lambda client: client.get_fair_lock("fair"),
+    "fenced": lambda client: client.get_fenced_lock("fenced"),
+    "read": lambda client: client.get_read_write_lock("rw").read_lock(),
+    "write": lambda client: client.get_read_write_lock("rw").write_lock(),
+    "multi": lambda client: client.get_multi_lock(client.get_lock("one"), client.get_lock("two")),
+    "red": lambda client: client.get_red_lock(client.get_lock("only")),
+    "semaphore": lambda client: client.get_semaphore("semaphore", 5),
+    "permits": lambda client: client.get_permit_expirable_semaphore("semaphore", 5),
+}
+LOCKS = list(MAKES)[:-2]
 
-    Attributes:
-        thing: The lock or semaphore.
-        leases: The leases.
-        call: Makes the call.
-    """
-
-    thing: Any
-    leases: list[Any]
-    call: Callable[[], Awaitable[object]]
-
-
-async def last_release(client: Redisson, kind: str) -> Scene:
-    lock = locks(client)[kind]
-    lease = await lock.acquire()
-    return Scene(lock, [lease], lease.release)
-
-
-async def inner_release(client: Redisson, kind: str) -> Scene:
-    lock = locks(client)[kind]
-    leases = [await lock.acquire(), await lock.acquire()]
-    return Scene(lock, leases, leases[1].release)
-
-
-async def extension(client: Redisson, kind: str) -> Scene:
-    lock = locks(client)[kind]
-    lease = await lock.acquire()
-    return Scene(lock, [lease], lambda: lease.extend(20))
-
-
-def locks(client: Redisson) -> dict[str, Any]:
-    sides = client.get_read_write_lock("rw")
-    return {
-        "lock": client.get_lock("k"),
-        "fair": client.get_fair_lock("fair"),
-        "fenced": client.get_fenced_lock("fenced"),
-        "read": sides.read_lock(),
-        "write": sides.write_lock(),
-        "multi": client.get_multi_lock(client.get_lock("one"), client.get_lock("two")),
-        "red": client.get_red_lock(client.get_lock("only")),
-    }
-
-
-LOCKS = ["lock", "fair", "fenced", "read", "write", "multi", "red"]
-
-
-async def permit_of_semaphore(client: Redisson, _: str) -> Scene:
-    semaphore = client.get_semaphore("semaphore", 5)
-    permit = await semaphore.acquire(2)
-    return Scene(semaphore, [permit], permit.release)
-
-
-async def some_units(client: Redisson, _: str) -> Scene:
-    semaphore = client.get_semaphore("semaphore", 5)
-    permit = await semaphore.acquire(3)
-    return Scene(semaphore, [permit], lambda: semaphore.release(1))
-
-
-async def units_of_several(client: Redisson, _: str) -> Scene:
-    semaphore = client.get_semaphore("semaphore", 5)
-    permits = [await semaphore.acquire() for _ in range(3)]
-    return Scene(semaphore, permits, lambda: semaphore.release(3))
-
-
-async def expirable_permit(client: Redisson, _: str) -> Scene:
-    semaphore = client.get_permit_expirable_semaphore("semaphore", 5)
-    permit = await semaphore.acquire()
-    return Scene(semaphore, [permit], lambda: semaphore.release(permit.id))
-
-
-async def many_permits(client: Redisson, _: str) -> Scene:
-    semaphore = client.get_permit_expirable_semaphore("semaphore", 5)
-    permits = await semaphore.acquire_many(3)
-    return Scene(semaphore, permits, lambda: semaphore.release_many(permits))
-
-
-async def extended_permit(client: Redisson, _: str) -> Scene:
-    semaphore = client.get_permit_expirable_semaphore("semaphore", 5)
-    permit = await semaphore.acquire()
-    return Scene(semaphore, [permit], lambda: semaphore.update_lease_time(permit, 20))
-
-
-Prepare = Callable[[Redisson, str], Awaitable[Scene]]
-CALLS: dict[str, tuple[Prepare, str]] = {
-    **{f"{kind}-release": (last_release, kind) for kind in LOCKS},
-    **{f"{kind}-inner_release": (inner_release, kind) for kind in LOCKS},
-    **{f"{kind}-extend": (extension, kind) for kind in LOCKS},
-    "semaphore-permit": (permit_of_semaphore, ""),
-    "semaphore-some_units": (some_units, ""),
-    "semaphore-several_permits": (units_of_several, ""),
-    "expirable_semaphore-permit": (expirable_permit, ""),
-    "expirable_semaphore-release_many": (many_permits, ""),
-    "expirable_semaphore-update_lease_time": (extended_permit, ""),
+#: How much is acquired, one after the other, and the call that ends or changes some of it.
+Scene = tuple[str, list[int], Callable[[Any, list[Any]], Awaitable[object]]]
+CALLS: dict[str, Scene] = {
+    **{f"{kind}-release": (kind, [1], lambda _, held: held[0].release()) for kind in LOCKS},
+    **{f"{kind}-inner": (kind, [1, 1], lambda _, held: held[1].release()) for kind in LOCKS},
+    **{f"{kind}-extend": (kind, [1], lambda _, held: held[0].extend(20)) for kind in LOCKS},
+    "semaphore-permit": ("semaphore", [2], lambda _, held: held[0].release()),
+    "semaphore-some_units": ("semaphore", [3], lambda it, _: it.release(1)),
+    "semaphore-several_permits": ("semaphore", [1, 1, 1], lambda it, _: it.release(3)),
+    "permits-release": ("permits", [1], lambda it, held: it.release(held[0].id)),
+    "permits-release_many": ("permits", [1, 1, 1], lambda it, held: it.release_many(held)),
+    "permits-lease_time": ("permits", [1], lambda it, held: it.update_lease_time(held[0], 20)),
 }
 
-calls = pytest.mark.parametrize(("prepare", "kind"), CALLS.values(), ids=CALLS)
 
-
-@calls
+@pytest.mark.parametrize("scene", CALLS.values(), ids=CALLS)
 @pytest.mark.parametrize("answer", ["done", "refused", "gone"])
 @pytest.mark.parametrize("listens", [False, True], ids=["", "listener"])
 async def test_a_cancelled_call_leaves_what_an_awaited_one_leaves(
-    prepare: Prepare,
-    kind: str,
+    scene: Scene,
     answer: str,
     listens: bool,
     clients: ClientFactory,
     allow: Permit,
     redis: Redis,
 ) -> None:
+    kind, amounts, call = scene
     left: list[dict[str, Any]] = []
     for cancelled in (False, True):
         notes = Notes()
         client = clients(await allow(), lease_time=60, listener=notes if listens else None)
-        scene = await prepare(client, kind)
+        thing = MAKES[kind](client)
+        held = [await (thing.acquire(n) if n > 1 else thing.acquire()) for n in amounts]
         if answer == "refused":
             await allow("evalsha")
         elif answer == "gone":
             await redis.flushdb()
-        calling = asyncio.ensure_future(scene.call())
+        calling = asyncio.ensure_future(call(thing, held))
         if cancelled:
             await asyncio.sleep(0)
             assert not calling.done()
@@ -168,9 +95,9 @@ async def test_a_cancelled_call_leaves_what_an_awaited_one_leaves(
         left.append(
             {
                 "ends": notes.ends,
-                "leases": [(lease._state, lease.lost) for lease in scene.leases],
-                "remaining": [lease.remaining > 40 for lease in scene.leases],
-                "held here": scene.thing.statistics().held_leases,
+                "leases": [(lease._state, lease.lost) for lease in held],
+                "remaining": [lease.remaining > 40 for lease in held],
+                "held here": thing.statistics().held_leases,
                 "held by the client": statistics.held_leases,
                 # A composite that learns of one lost member releases the others.
                 "losses": {why: bool(n) for why, n in statistics.losses_by_reason.items()},

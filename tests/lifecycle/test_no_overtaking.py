@@ -6,17 +6,15 @@ A loop of `try_acquire`, a short hold and a release must not keep a waiter out.
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import Any
 
 import pytest
 
-from redisson_py import LeaseLostError, Redisson
+from redisson_py import Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.kinds import KINDS
-from tests.support.streams import answered
 from tests.support.waiting import until, until_listening, until_waiting
 
 HOLD = 0.02
@@ -33,8 +31,6 @@ EXCLUSIVE = [
     *("semaphore", "expirable_semaphore"),
 ]
 each_kind = pytest.mark.parametrize("kind", EXCLUSIVE)
-#: Waiters of a fair lock are queued in Redis, and lose their place if the loop stalls for a lease.
-QUEUED_HERE = pytest.mark.parametrize("kind", [kind for kind in EXCLUSIVE if kind != "fair_lock"])
 
 
 async def visit(thing: Any, got: asyncio.Event) -> None:
@@ -74,32 +70,6 @@ async def test_a_waiter_of_the_same_client_goes_first(kind: str, client: Redisso
     granted = await try_until(got, thing, lease)
     await waiting
     assert granted <= 2
-
-
-@QUEUED_HERE
-async def test_a_waiter_goes_first_when_the_hold_was_lost_in_a_stalled_loop(
-    kind: str, clients: ClientFactory
-) -> None:
-    client = clients(lease_time=1)
-    thing = KINDS[kind].one(client)
-    order: list[str] = []
-
-    async def visit_in_order(name: str) -> None:
-        async with thing:
-            order.append(name)
-
-    lease = await thing.acquire()
-    first = asyncio.create_task(visit_in_order("first"))
-    await until_waiting(client, 1)
-    # Its request was answered: a grant that a stall outlasts has expired, and is requested again.
-    await answered(client)
-    second = asyncio.create_task(visit_in_order("second"))
-    time.sleep(1.2)  # noqa: ASYNC251  # the fault: it blocks the event loop
-    # The second one comes before the loss was reported.
-    await asyncio.gather(first, second)
-    assert order == ["first", "second"]
-    with pytest.raises(LeaseLostError):
-        await lease.release()
 
 
 @each_kind
@@ -153,3 +123,18 @@ async def test_a_red_lock_that_is_tried_for_does_not_overtake_a_waiter_here(flee
     granted = await try_until(got, lock, lease)
     await waiting
     assert granted <= 2
+
+
+async def test_a_red_lock_that_is_tried_for_leaves_other_clients_their_turn(fleet: Fleet) -> None:
+    ours, theirs = fleet.red_lock(3), fleet.red_lock(3)
+    got = asyncio.Event()
+    lease = await ours.acquire()
+    await until_executed(ours)
+    waiting = asyncio.create_task(visit(theirs, got))
+    await until(lambda: theirs.statistics().waiters == 1)
+    await asyncio.gather(*[until_listening(client) for client in fleet.made[3:]])
+    granted = await try_until(got, ours, lease)
+    await waiting
+    assert granted <= FEW_ROUNDS
+    await until_executed(ours)
+    await until_executed(theirs)

@@ -12,6 +12,7 @@ import trio
 
 from redisson_py import AcquireTimeoutError, NotHeldError, QuorumError, Redisson
 from tests.fixtures.client import ClientFactory
+from tests.support.kinds import KINDS
 from tests.support.last_look import TRIES, told_as_silent
 from tests.support.leases import renewed_at_once
 from tests.support.streams import answered
@@ -120,22 +121,12 @@ async def test_release_by_a_task_that_holds_nothing_names_the_holder(
 
 USES: dict[str, Callable[[Redisson], Any]] = {
     "ping": lambda client: client.ping(),
-    "aenter": lambda client: client.__aenter__(),
     "lock": lambda client: client.get_lock("k").__aenter__(),
     "acquire": lambda client: client.get_lock("k").acquire(),
-    "acquire timeout": lambda client: client.get_lock("k").acquire(timeout=1),
-    "try_acquire": lambda client: client.get_fair_lock("k").try_acquire(),
     "hold": lambda client: client.get_lock("k").hold().__aenter__(),
-    "release": lambda client: client.get_lock("k").release(),
-    "multi lock": lambda client: client.get_multi_lock(client.get_lock("k")).__aenter__(),
     "red lock": lambda client: client.get_red_lock(client.get_lock("k")).acquire(),
     "semaphore": lambda client: client.get_semaphore("s", 1).__aenter__(),
-    "semaphore acquire": lambda client: client.get_semaphore("s", 1).acquire(timeout=1),
-    "semaphore try": lambda client: client.get_permit_expirable_semaphore("s", 1).try_acquire(),
-    "latch": lambda client: client.get_latch("l", 1).wait(),
-    "count_down": lambda client: client.get_latch("l", 1).count_down(),
     "barrier": lambda client: client.get_barrier("b", 1).wait(),
-    "locked": lambda client: client.get_lock("k").locked(),
     "inspect": lambda client: client.get_lock("k").inspect(),
 }
 
@@ -154,54 +145,33 @@ def test_trio_is_named(use: Callable[[Redisson], Any]) -> None:
     assert client._root is None
 
 
-ROUNDS, TASKS = 10, 20
+#: What one task at a time can have: one kind for each way to wait.
+WAITED_FOR = ["lock", "fair_lock", "read_lock", "semaphore", "expirable_semaphore"]
 
 
-def things_of(client: Redisson, number: int) -> list[Any]:
-    """Return one of each kind."""
-    return [
-        client.get_lock(f"k{number}"),
-        client.get_fair_lock(f"fair{number}"),
-        client.get_read_write_lock(f"rw{number}").read_lock(),
-        client.get_semaphore(f"semaphore{number}", 1),
-        client.get_permit_expirable_semaphore(f"semaphore-ids{number}", 1),
-    ]
-
-
-def holding(client: Redisson, number: int) -> list[Any]:
-    """Return what keeps each of these busy."""
-    lock, fair, _, *semaphores = things_of(client, number)
-    return [lock, fair, client.get_read_write_lock(f"rw{number}").write_lock(), *semaphores]
-
-
+@pytest.mark.parametrize("kind", WAITED_FOR)
 @pytest.mark.more
-async def test_a_timeout_on_a_live_server_is_told_as_busy(clients: ClientFactory) -> None:
+async def test_a_timeout_on_a_live_server_is_told_as_busy(
+    kind: str, clients: ClientFactory
+) -> None:
     """Also where the timer of the event loop is a little early, as uvloop's is."""
-    holder, acquiring, trying = clients(), clients(), clients()
-    for client in (acquiring, trying):
-        await answered(client)
-    leases = [await each.acquire() for n in range(TASKS) for each in holding(holder, n)]
-
-    async def asked(number: int) -> list[Any]:
-        seconds = 0.5 + 0.05 * number / ROUNDS
-        wanted = [
-            things_of(client, n)[(n + number) % 5]
-            for client in (acquiring, trying)
-            for n in range(TASKS)
-        ]
-        return await asyncio.gather(
-            *[each.acquire(timeout=seconds) for each in wanted[:TASKS]],
-            *[each.try_acquire(timeout=seconds) for each in wanted[TASKS:]],
-            return_exceptions=True,
-        )
-
-    for number in range(ROUNDS):
+    holder, client = clients(), clients()
+    await answered(client)
+    names = [f"{KINDS[kind].name}{number}" for number in range(20)]
+    leases = [await KINDS[kind].rival_of(holder, name).acquire() for name in names]
+    for number in range(10):
+        seconds = 0.5 + 0.005 * number
         for _ in range(TRIES):
-            outcomes = await asked(number)
+            things = [KINDS[kind].one(client, name) for name in names]
+            outcomes = await asyncio.gather(
+                *[thing.acquire(timeout=seconds) for thing in things[:10]],
+                *[thing.try_acquire(timeout=seconds) for thing in things[10:]],
+                return_exceptions=True,
+            )
             if not any(map(told_as_silent, outcomes)):
                 break
-        assert {type(outcome) for outcome in outcomes[:TASKS]} == {AcquireTimeoutError}
-        assert outcomes[TASKS:] == [None] * TASKS
+        assert {type(outcome) for outcome in outcomes[:10]} == {AcquireTimeoutError}
+        assert outcomes[10:] == [None] * 10
         assert not any(map(told_as_silent, outcomes)), outcomes
     for lease in leases:
         await lease.release()

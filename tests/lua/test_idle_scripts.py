@@ -143,28 +143,6 @@ async def test_one_that_is_set_expires_too(semaphore: Either, redis: Redis) -> N
 class TestTokens:
     """The counter of a fenced lock."""
 
-    async def renew(self, fenced: LockScripts, owner: str = A, lease_ms: int = LEASE) -> int:
-        keys = [fenced.key, fenced.token_key]
-        (renewed,) = await fenced.scripts.run_batch(
-            "fenced_lock.renew", keys, [owner], lease_ms=lease_ms, idle_ms=IDLE
-        )
-        return int(renewed)
-
-    async def set_lease(self, fenced: LockScripts, lease_ms: int, owner: str = A) -> int:
-        return int(
-            await fenced.scripts.run(
-                "fenced_lock.set_lease",
-                lock=fenced.key,
-                clients=fenced.clients,
-                token=fenced.token_key,
-                owner=owner,
-                lease_ms=lease_ms,
-                channel=fenced.channel,
-                idle_ms=IDLE,
-                **fenced.versioned(owner, 0, 0),
-            )
-        )
-
     async def test_it_stays_idle_longer_than_the_lease(
         self, fenced: LockScripts, redis: Redis
     ) -> None:
@@ -204,12 +182,12 @@ class TestTokens:
         await redis.pexpire(fenced.token_key, LATE)
         await redis.pexpire(fenced.key, LATE)
         for _ in range(2):
-            assert await self.renew(fenced) == 1
+            assert await fenced.renew_fenced(idle_ms=IDLE) == 1
             assert await stays(redis, fenced.token_key, LEASE + IDLE)
             assert await stays(redis, fenced.key, LEASE)
         # It cuts neither.
         await redis.pexpire(fenced.key, LONG)
-        assert await self.renew(fenced) == 1
+        assert await fenced.renew_fenced(idle_ms=IDLE) == 1
         assert await stays(redis, fenced.token_key, LONG + IDLE)
         assert await stays(redis, fenced.key, LONG)
 
@@ -221,10 +199,10 @@ class TestTokens:
         await redis.pexpire(fenced.token_key, LATE)
         if text is not None:
             await redis.set(fenced.key, text, px=LEASE)
-        assert await self.renew(fenced, B) == 0
+        assert await fenced.renew_fenced(B, idle_ms=IDLE) == 0
         assert await stays(redis, fenced.token_key, LATE)
         if text is None:
-            assert await self.set_lease(fenced, LEASE, B) == 0
+            assert await fenced.set_lease_fenced(B, idle_ms=IDLE) == 0
             assert await stays(redis, fenced.token_key, LATE)
 
     async def test_an_extension_counts_from_the_new_end(
@@ -233,6 +211,6 @@ class TestTokens:
         await fenced.acquire_fenced(idle_ms=IDLE)
         for lease_ms in (LONG, LEASE):
             for _ in range(2):
-                assert await self.set_lease(fenced, lease_ms) == 1
+                assert await fenced.set_lease_fenced(A, lease_ms, idle_ms=IDLE) == 1
                 assert await stays(redis, fenced.token_key, lease_ms + IDLE)
                 assert await stays(redis, fenced.key, lease_ms)

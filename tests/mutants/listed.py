@@ -196,7 +196,10 @@ MUTANTS = (
         "redisson_py/_engine/watchdog.py",
         "                self._at_once[hold] = None",
         "                pass",
-        ("tests/lifecycle/test_watchdog_edges.py",),
+        (
+            "tests/lifecycle/test_watchdog_edges.py::"
+            "test_what_was_taken_meanwhile_is_told_at_the_reconnection",
+        ),
     ),
     Mutant(
         "a batch whose slot moves is not split",

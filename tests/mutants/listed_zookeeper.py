@@ -17,10 +17,9 @@ _FAULTS = "tests/stores/zookeeper/test_faults.py"
 _LIMITS_TESTS = "tests/stores/zookeeper/test_limits.py"
 _READ_WRITE = "tests/stores/test_read_write.py"
 _NAMES_TESTS = "tests/stores/zookeeper/test_names.py"
-_SEMAPHORE_FAULTS = "tests/stores/zookeeper/test_semaphore_faults.py"
 _SEMAPHORE_TESTS = "tests/stores/zookeeper/test_semaphore.py"
 _SESSION_TESTS = "tests/stores/zookeeper/test_session.py"
-_SIDES_FAULTS = "tests/stores/zookeeper/test_read_write_faults.py"
+_SIDES_TESTS = "tests/stores/zookeeper/test_read_write.py"
 _STORE_TESTS = "tests/stores/zookeeper/test_store.py"
 _WATCHES_TESTS = "tests/stores/zookeeper/test_watches.py"
 
@@ -103,7 +102,7 @@ ZOOKEEPER = (
         _SESSION,
         "self._client.last_zxid = 0",
         "pass",
-        ("tests/stores/zookeeper/test_data_loss.py",),
+        (f"{_LIMITS_TESTS}::test_a_client_goes_on_with_servers_that_know_less",),
     ),
     Mutant(
         "ZooKeeper's waiters watch what has gone already",
@@ -119,7 +118,7 @@ ZOOKEEPER = (
         _CONTENDERS,
         "number = None if under is None else number_of(under)",
         "number = None",
-        (f"{_SIDES_FAULTS}::test_nodes_are_those_of_curator",),
+        (f"{_SIDES_TESTS}::test_nodes_are_those_of_curator",),
     ),
     Mutant(
         "ZooKeeper grants reads under a write that is gone",
@@ -127,7 +126,7 @@ ZOOKEEPER = (
         _CONTENDERS,
         "if contender.under is not None and not contender.held and contender.under not in nodes:",
         "if False:",
-        (f"{_SIDES_FAULTS}::test_no_read_under_a_write_that_was_freed_by_force",),
+        (f"{_SIDES_TESTS}::test_no_read_under_a_write_that_was_freed_by_force",),
     ),
     Mutant(
         "ZooKeeper's busy caller leaves a contender",
@@ -269,7 +268,7 @@ ZOOKEEPER = (
         "                await self._delete_lease(session, key, False, deadline)\n"
         "            return answer",
         "            return answer",
-        (f"{_SEMAPHORE_FAULTS}::test_one_that_lost_the_gate_leaves_its_place_to_the_next",),
+        (f"{_SEMAPHORE_TESTS}::test_one_that_lost_the_gate_leaves_its_place_to_the_next",),
     ),
     Mutant(
         "ZooKeeper's semaphore mutex misses a release",
@@ -277,7 +276,7 @@ ZOOKEEPER = (
         _SEMAPHORES,
         "return Busy(None) if len(self._contenders.children(listed, path)) > 1 else None",
         "return Busy(None)",
-        (f"{_SEMAPHORE_FAULTS}::test_a_release_before_the_watch_is_not_missed",),
+        (f"{_FAULTS}::test_a_release_before_the_watch_is_not_missed",),
     ),
     Mutant(
         "ZooKeeper's semaphore mutex does not find its own node",
@@ -294,7 +293,7 @@ ZOOKEEPER = (
         _SEMAPHORES,
         "for node in nodes[:1])\n        )\n        return any(self",
         "for node in nodes)\n        )\n        return any(self",
-        (f"{_SEMAPHORE_FAULTS}::test_a_forced_release_ends_no_wait",),
+        (f"{_SEMAPHORE_TESTS}::test_a_forced_release_ends_no_wait",),
     ),
     Mutant(
         "ZooKeeper's semaphore mutexes do not say whose they are",
@@ -302,7 +301,7 @@ ZOOKEEPER = (
         _SEMAPHORES,
         'create_contender(f"{path}/{prefix}", wish.owner.encode())',
         'create_contender(f"{path}/{prefix}", b"")',
-        (f"{_SEMAPHORE_FAULTS}::test_a_look_names_the_holder_and_the_waiters",),
+        (f"{_STORE_TESTS}::test_looks_at_a_name_and_at_one_that_nobody_has",),
     ),
     Mutant(
         "ZooKeeper's semaphore mutex has the lease_time of the session",
@@ -310,7 +309,7 @@ ZOOKEEPER = (
         _SEMAPHORES,
         "return kept if wish.renewed else min(kept, began + wish.lease)",
         "return kept",
-        (f"{_SEMAPHORE_FAULTS}::test_a_hold_with_a_lease_of_its_own_ends_no_later",),
+        (f"{_STORE_TESTS}::test_a_hold_with_a_lease_of_its_own_ends_no_later",),
     ),
     Mutant(
         "ZooKeeper's waiters are not rung for after a reconnection",
@@ -338,7 +337,7 @@ ZOOKEEPER = (
         "        return await self._watch",
         "        if not wish.waits:\n            return Busy(None)\n"
         "        return await self._watch",
-        (f"{_SEMAPHORE_FAULTS}::test_a_try_that_is_asked_again_leaves_the_gate",),
+        (f"{_SEMAPHORE_TESTS}::test_a_try_that_is_asked_again_leaves_the_gate",),
     ),
     Mutant(
         "ZooKeeper's semaphore mutexes watch an old connection",
@@ -346,7 +345,7 @@ ZOOKEEPER = (
         _SEMAPHORES,
         "if place.watched == session.connections:",
         "if place.watched is not None:",
-        (f"{_SEMAPHORE_FAULTS}::test_a_watch_is_set_again_on_a_new_connection",),
+        (f"{_FAULTS}::test_a_watch_is_set_again_on_a_new_connection",),
     ),
     Mutant(
         "ZooKeeper's readers wait for readers",

@@ -28,7 +28,7 @@ from tests.support.latch_and_barrier import (
     until_waiting_at,
 )
 from tests.support.scripts.calls import ask
-from tests.support.streams import answered, stream_of
+from tests.support.streams import stream_of
 from tests.support.waiting import until_async, until_listening, until_waiting
 
 
@@ -192,21 +192,22 @@ def _calls(barrier: CyclicBarrier) -> tuple[Awaitable[object], ...]:
 
 
 class TestCosts:
-    async def test_the_last_party_needs_one_script_and_one_write(
+    async def test_each_call_but_that_of_who_waits_is_one_script_and_one_write(
         self, client: Redisson, redis: Redis
     ) -> None:
-        barrier = get_barrier(client, parties=1)
-        await barrier.wait()
-        await self._is_one_script(barrier.wait, client, redis)
-
-    async def test_so_does_every_other_call(self, client: Redisson, redis: Redis) -> None:
-        barrier = get_barrier(client)
-        calls: list[Callable[[], Awaitable[object]]] = [barrier.abort, barrier.reset]
+        alone, barrier = get_barrier(client, parties=1), get_barrier(client, "b2")
+        calls: list[Callable[[], Awaitable[object]]] = [alone.wait, barrier.abort, barrier.reset]
         calls += [barrier.n_waiting, barrier.broken, barrier.inspect]
         for call in calls:
             await call()
         for call in calls:
-            await self._is_one_script(call, client, redis)
+            traffic = stream_of(client, "r").traffic
+            writes, commands = traffic.writes, traffic.commands
+            async with Counted(redis) as counted:
+                await call()
+            assert (traffic.writes - writes, traffic.commands - commands) == (1, 1)
+            assert counted.calls["evalsha"] == 1
+            assert "subscribe" not in counted.calls
 
     async def test_a_waiting_party_asks_twice_and_looks_once_at_the_end(
         self,
@@ -237,17 +238,6 @@ class TestCosts:
         assert counted.calls["evalsha"] == 2
         assert "subscribe" not in counted.calls
 
-    async def _is_one_script(
-        self, call: Callable[[], Awaitable[object]], client: Redisson, redis: Redis
-    ) -> None:
-        traffic = stream_of(client, "r").traffic
-        writes, commands = traffic.writes, traffic.commands
-        async with Counted(redis) as counted:
-            await call()
-        assert (traffic.writes - writes, traffic.commands - commands) == (1, 1)
-        assert counted.calls["evalsha"] == 1
-        assert "subscribe" not in counted.calls
-
 
 @pytest_asyncio.fixture
 async def pair(client: Redisson) -> AsyncIterator[CyclicBarrier]:
@@ -255,12 +245,6 @@ async def pair(client: Redisson) -> AsyncIterator[CyclicBarrier]:
     pair = get_barrier(client, parties=2)
     yield pair
     await pair.reset()
-
-
-async def _records(redis: Redis) -> list[bytes]:
-    """Return the keys of what owners were given."""
-    found: list[bytes] = await ask(redis, "KEYS", "*:arrival:*")
-    return found
 
 
 class TestOtherThingsOfTheSameName:
@@ -326,26 +310,6 @@ class TestReleasedParties:
         assert not first.done()
         link.release_held()
         assert await first == 0
-
-
-class TestRecords:
-    async def test_it_outlives_a_request_that_may_still_be_repeated(
-        self, clients: ClientFactory, proxy: ProxyFactory, pair: CyclicBarrier, redis: Redis
-    ) -> None:
-        """Forgotten after an outage, the arrival would count a second time."""
-        link = await proxy("r")
-        far = clients(link.url)
-        await answered(far)
-        link.refuse()
-        link.cut_after_execution(b"EVALSHA")
-        waiting = asyncio.create_task(get_barrier(far, parties=2).wait(600))
-        await link.wait_until(lambda link: link.triggered == 1)
-        (record,) = await _records(redis)
-        assert await redis.pttl(record) > 600_000
-        assert await pair.wait() == 1
-        link.pass_through()
-        assert await waiting == 0
-        assert await pair.n_waiting() == 0
 
 
 class TestCrowds:

@@ -29,14 +29,6 @@ from tests.support.waiting import (
 
 
 @pytest.mark.also("floor")
-async def test_nothing_connects_until_first_use(client: Redisson) -> None:
-    client.get_lock("k")
-    assert client.statistics().connections == 0
-    await client.ping()
-    assert client.statistics().connections == 1
-
-
-@pytest.mark.also("floor")
 @pytest.mark.usefixtures("one_server")
 async def test_existing_client_is_used_and_left_open(server_url: str, redis: Redis) -> None:
     theirs = Redis.from_url(server_url, decode_responses=True, protocol=2, max_connections=1)
@@ -266,6 +258,23 @@ async def test_what_must_arrive_survives_a_failure_of_the_background_task(
     assert await redis.exists("k")
     del stream_of(client)._become_ready
     await until_async(lambda: _is_free(redis, "k"))
+
+
+async def test_end_of_the_task_itself_is_loud_and_not_the_end(
+    clients: ClientFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = clients()
+
+    async def run() -> None:
+        # Not an Exception: the task ends, however careful it is.
+        raise GeneratorExit
+
+    client._router.run = run  # type: ignore[method-assign]
+    with pytest.raises(ConnectionLostError, match="GeneratorExit"):
+        await client.ping()
+    assert "background task" in caplog.text
+    del client._router.run
+    await client.ping()
 
 
 async def _is_free(redis: Redis, key: str) -> bool:

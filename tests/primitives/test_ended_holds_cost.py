@@ -13,19 +13,15 @@ from typing import Any, Self
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import BrokenBarrierError, Lease, LeaseLostError, Redisson
+from redisson_py import Lease, LeaseLostError, Redisson
 from redisson_py._commands import read_write_lock
 from redisson_py._time import milliseconds
-from redisson_py.locks.read_write_lock import Prefer
 from tests.fixtures.client import ClientFactory
-from tests.support.scripts.barrier import BarrierScripts
 from tests.support.scripts.calls import A, Scripts
 from tests.support.scripts.permits import SemaphoreScripts
-from tests.support.scripts.read_write import SideScripts
 from tests.support.waiting import (
     set_safety_poll,
     until,
-    until_async,
     until_listening,
     until_waiting,
 )
@@ -173,36 +169,6 @@ async def test_the_units_of_a_holder_that_died(
     await done.pop().result().release()
 
 
-@pytest.mark.parametrize("prefer", ["readers", "writers"])
-@sizes
-@spreads
-async def test_readers_that_wait_for_a_writer_ask_once_when_it_ends(
-    clients: ClientFactory, redis: Redis, size: int, spread: int, prefer: Prefer
-) -> None:
-    some = [clients(lease_time=FAR) for _ in range(spread)]
-    sides = [client.get_read_write_lock("k", prefer=prefer) for client in some]
-    await redis.config_resetstat()
-    writer = SideScripts(await Scripts.on(redis), "write", b"k")
-    assert await writer.acquire(lease_ms=milliseconds(FAR)) is None
-    reads = [sides[n % spread].read_lock() for n in range(size)]
-    tasks = [asyncio.create_task(each.acquire()) for each in reads]
-    # Each asks before it listens and after.
-    await until_async(lambda: at_least(redis, 1 + 2 * size))
-    assert await writer.set_lease(lease_ms=milliseconds(LEASE)) == 1
-    # The sooner end is announced, so all ask once more.
-    await until_async(lambda: at_least(redis, 2 + 3 * size))
-    await redis.config_resetstat()
-    leases = await asyncio.gather(*tasks)
-    # Each is let in by one request, the first of each client perhaps a moment too early.
-    assert await scripts_run(redis) <= size + 2 * spread + 5
-    for lease in leases:
-        await lease.release()
-
-
-async def at_least(redis: Redis, scripts: int) -> bool:
-    return await scripts_run(redis) >= scripts
-
-
 @pytest.mark.parametrize("yielding", [50, 500])
 async def test_readers_that_end_wake_the_writer_and_not_the_readers_that_yield_to_it(
     clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch, yielding: int
@@ -231,21 +197,3 @@ async def test_readers_that_end_wake_the_writer_and_not_the_readers_that_yield_t
         task.cancel()
     await asyncio.wait(tasks)
     await writer.release()
-
-
-@sizes
-async def test_the_parties_of_a_barrier_look_once_when_one_of_them_dies(
-    clients: ClientFactory, redis: Redis, size: int
-) -> None:
-    dead = BarrierScripts(await Scripts.on(redis), b"k", parties=size + 2)
-    await redis.config_resetstat()
-    await dead.wait(A, lease_ms=3000 + 3 * size)
-    barrier = clients(lease_time=FAR).get_barrier("k", size + 2)
-    tasks = [asyncio.create_task(barrier.wait()) for _ in range(size)]
-    # Each asks before it listens and after.
-    await until_async(lambda: at_least(redis, 1 + 2 * size), 60)
-    await redis.config_resetstat()
-    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
-    assert all(isinstance(outcome, BrokenBarrierError) for outcome in outcomes)
-    assert await scripts_run(redis) <= size + 5
-    await barrier.reset()

@@ -29,7 +29,7 @@ from tests.support.fair_locks import (
 )
 from tests.support.scripts.fair import WAIT, FairScripts
 from tests.support.streams import answered
-from tests.support.waiting import set_safety_poll, until_async, until_listening
+from tests.support.waiting import set_safety_poll, until_listening
 
 
 class Visits:
@@ -252,20 +252,6 @@ async def test_dead_heads_are_passed_over_after_one_lease(
     await lease.release()
 
 
-async def test_a_dead_redisson_waiter_is_passed_over_after_its_timeout(
-    clients: ClientFactory, fair: FairScripts
-) -> None:
-    await fair.acquire(JAVA)
-    await fair.java_tries("dead:1")
-    lock = fair_lock(clients(lease_time=LEASE))
-    (waiting,) = await one_by_one(fair, lock.acquire())
-    await fair.set_moment("dead:1", 300)
-    await fair.release(JAVA)
-    lease = await waiting
-    assert await fair.queued() == []
-    await lease.release()
-
-
 # Weakness 19: waiters behind a dead head ask without pause.
 
 
@@ -287,34 +273,6 @@ async def test_behind_the_head_of_a_free_lock_nobody_asks_without_pause(
     await asyncio.wait(waiting)
     await fair.leave("dead:1")
     await answered(client)
-
-
-# Weakness 20: living waiters are evicted.
-
-
-async def test_a_live_waiter_keeps_its_place_for_more_than_five_minutes(
-    clients: ClientFactory, fair: FairScripts
-) -> None:
-    client = clients(lease_time=LEASE)
-    await fair.acquire(JAVA)
-    (waiting,) = await one_by_one(fair, fair_lock(client).acquire())
-    await fair.java_tries("behind:1")
-    mine = (await fair.queued())[0]
-    for _ in range(3):
-        # Five minutes pass: all moments come nearer by that.
-        for owner, left in (await fair.moments()).items():
-            await fair.set_moment(owner, left - WAIT)
-
-        async def has_asked() -> bool:
-            return (await fair.moments())[mine] >= WAIT
-
-        await until_async(has_asked)
-        await fair.java_tries("newcomer:1")
-        assert (await fair.queued())[0] == mine, "evicted though alive"
-    await fair.java_unlocks(JAVA)
-    await (await waiting).release()
-    for owner in await fair.queued():
-        await fair.leave(owner)
 
 
 # The order, and the queue.

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import AcquireTimeoutError, Redisson
+from redisson_py import Redisson
 from tests.fixtures.client import ClientFactory
 from tests.support.leases import renewed_at_once
-from tests.support.waiting import until_async
 
 IDLE = 3600
 MS = 1000 * IDLE
@@ -57,32 +56,6 @@ async def test_it_does_not_end_while_it_is_held(
     await lease.extend(2 * IDLE)
     assert await left(redis, key) > 3 * MS - LATE
     await lease.release()
-
-
-@pytest.mark.parametrize("kind", ["semaphore", "with ids"])
-async def test_a_semaphore_that_ended_is_as_one_that_was_never_given_permits(
-    kind: str, clients: ClientFactory, redis: Redis
-) -> None:
-    get, key = KINDS[kind]
-    client = clients(idle_lifetime=IDLE)
-    semaphore = get(client)
-    assert await semaphore.try_set_permits(5)
-    assert MS - LATE < await left(redis, key) <= MS
-    await redis.pexpire(key, 1)
-
-    async def ended() -> bool:
-        return not await redis.exists(key)
-
-    await until_async(ended)
-    bare: Any = (
-        client.get_semaphore("k")
-        if kind == "semaphore"
-        else client.get_permit_expirable_semaphore("k")
-    )
-    with pytest.raises(AcquireTimeoutError, match="does not exist, so no permit became free"):
-        await bare.acquire(timeout=0)
-    async with semaphore:
-        assert await bare.available() == 1
 
 
 async def test_a_lifetime_is_refused_beside_it(clients: ClientFactory) -> None:

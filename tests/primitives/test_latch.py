@@ -56,15 +56,13 @@ class TestCounting:
         await latch.wait()
         assert await redis.exists(latch.key) == 0
 
-    async def test_it_is_set_if_it_is_unset(self, latch: CountDownLatch) -> None:
-        """RedissonCountDownLatchTest.testTrySetCount."""
+    async def test_it_is_set_if_it_is_unset_and_deleted_if_it_is_set(
+        self, latch: CountDownLatch
+    ) -> None:
+        """RedissonCountDownLatchTest.testTrySetCount, testDelete, testDeleteFailed."""
         assert await latch.try_set_count(1) is True
         assert await latch.try_set_count(2) is False
         assert await latch.count() == 1
-
-    async def test_a_set_latch_is_deleted(self, latch: CountDownLatch) -> None:
-        """RedissonCountDownLatchTest.testDelete, testDeleteFailed."""
-        await latch.try_set_count(1)
         assert await latch.delete() is True
         assert await latch.count() == 0
         assert await latch.delete() is False
@@ -116,22 +114,6 @@ class TestInitialCount:
         assert await mine.count() == 0
         assert await mine.count_down() == 0
         assert await latch.count() == 0
-
-    @pytest.mark.parametrize("use", FIRST_USES.values(), ids=FIRST_USES)
-    async def test_nor_does_one_for_which_the_receipts_are_gone(
-        self,
-        use: Callable[[CountDownLatch], Awaitable[Any]],
-        latch: CountDownLatch,
-        client: Redisson,
-        redis: Redis,
-    ) -> None:
-        mine = get_latch(client, count=2)
-        await use(mine)
-        await latch.delete()
-        await redis.delete(*await redis.keys("*receipt*"))
-        assert await mine.count() == 0
-        assert await mine.count_down() == 0
-        await mine.wait(timeout=10)
 
     async def test_a_waiter_with_a_count_is_not_released_by_one_without(
         self, latch: CountDownLatch, client: Redisson

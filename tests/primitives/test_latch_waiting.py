@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -16,12 +15,12 @@ from redisson_py import (
     AcquireTimeoutError,
     ConnectionLostError,
     Redisson,
+    ScriptError,
 )
 from redisson_py.barriers.latch import CountDownLatch
-from tests.fixtures.client import ClientFactory, assert_idle
+from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.counting import Counted
-from tests.support.giving_up import WAYS, GiveUp
 from tests.support.latch_and_barrier import get_latch
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import (
@@ -225,6 +224,16 @@ class TestOneForAll:
         assert lets_go.calls["evalsha"] == 2  # the count_down, and one question
         assert "subscribe" not in lets_go.calls
 
+    async def test_an_error_is_raised_in_every_waiter_that_shares_the_request(
+        self, far: CountDownLatch, waiter: Redisson, redis: Redis
+    ) -> None:
+        await redis.hset("c", "mine", "1")
+        async with Counted(redis) as counted:
+            outcomes = await asyncio.gather(*start(100, far), return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {ScriptError}
+        assert counted.calls["evalsha"] == 2  # of the first, and of the first after that
+        await redis.delete("c")
+
     async def test_no_answer_fails_every_waiter_without_a_timeout_of_its_own(
         self,
         latch: CountDownLatch,
@@ -245,36 +254,3 @@ class TestOneForAll:
         link.pass_through()
         await latch.count_down()
         await patient
-
-
-async def by_own_timeout(wait: Callable[..., Coroutine[Any, Any, object]]) -> None:
-    with pytest.raises(AcquireTimeoutError):
-        await wait(0.5)
-
-
-every_way = pytest.mark.parametrize("give_up", [*WAYS, by_own_timeout])
-
-
-class TestLeaving:
-    @pytest.mark.usefixtures("old_busy_counts")
-    @every_way
-    async def test_the_head_hands_over_to_the_next(
-        self,
-        latch: CountDownLatch,
-        far: CountDownLatch,
-        waiter: Redisson,
-        give_up: GiveUp,
-        monkeypatch: pytest.MonkeyPatch,
-    ) -> None:
-        set_safety_poll(monkeypatch, 60)
-        head = asyncio.create_task(give_up(far.wait))
-        # On a slow machine it may have come and gone between two looks.
-        await until(lambda: waiter.statistics().waiters + head.done() == 1)
-        waiting = start(3, far)
-        await until(lambda: waiter.statistics().waiters + head.done() == 4)
-        await head
-        await until_listening(waiter)
-        await latch.count_down()
-        async with asyncio.timeout(20):  # before the safety poll
-            await asyncio.gather(*waiting)
-        assert_idle(waiter)

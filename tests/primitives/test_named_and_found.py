@@ -118,6 +118,19 @@ async def test_the_first_use_says_both_numbers(
 
 
 @either
+async def test_so_does_one_that_has_to_wait(
+    make: Make, clients: ClientFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    permit = await make(clients(), 1).acquire()
+    semaphore = make(clients(), 10)
+    assert await semaphore.try_acquire() is None
+    assert warned(caplog) == [warning(semaphore, 1, 10)]
+    await permit.release()
+    await by_acquire(semaphore)
+    assert len(warned(caplog)) == 1
+
+
+@either
 async def test_it_is_said_once_for_a_client_and_a_name(
     make: Make, clients: ClientFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -168,36 +181,6 @@ async def test_a_number_that_this_client_has_changed_is_no_news(
 class TestBesideRedisson:
     """Its `acquire` of a plain semaphore leaves a smaller number, and nothing else."""
 
-    @pytest.mark.parametrize("change", ["added", "drained", "deleted"])
-    async def test_the_note_is_kept(
-        self, clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture, change: str
-    ) -> None:
-        maker = plain(clients(), 5)
-        await by_acquire(maker)
-        if change == "added":
-            await maker.add_permits(3)
-        elif change == "drained":
-            await maker.drain()
-            await maker.add_permits(8)
-        else:
-            await maker.delete()
-            await by_acquire(plain(clients(), 8))
-        await redis.decrby(NAME, 6)
-        await by_acquire(plain(clients(), 8))
-        assert warned(caplog) == []
-        semaphore = plain(clients(), 9)
-        await by_acquire(semaphore)
-        assert warned(caplog) == [warning(semaphore, 8, 9)]
-
-    async def test_a_number_that_it_raised_is_not_known(
-        self, clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        await by_acquire(plain(clients(), 2))
-        # As its `addPermits` does.
-        await redis.set(NAME, 7)
-        await by_acquire(plain(clients(), 9))
-        assert warned(caplog) == []
-
     @pytest.mark.parametrize("change", ["reduced", "deleted"])
     async def test_a_note_that_it_left_behind_is_not_believed(
         self, clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture, change: str
@@ -214,17 +197,6 @@ class TestBesideRedisson:
         for use in FIRST_USES[:-1]:
             await use(plain(clients(), 3))
         assert warned(caplog) == []
-
-
-async def test_the_note_lasts_as_long_as_an_idle_semaphore(
-    clients: ClientFactory, redis: Redis
-) -> None:
-    client = clients(idle_lifetime=60)
-    await by_acquire(plain(client, 2))
-    note = "{semaphore}:redisson_py:total"
-    await redis.pexpire(note, 1000)
-    await by_acquire(plain(client, 2))
-    assert 60_000 < await redis.pttl(note) <= 90_000
 
 
 @pytest.mark.parametrize("command", ["hvals", "pttl"])
@@ -286,18 +258,6 @@ class TestLatch:
             f"latch 'k' has a count of 12, not 10: {self.SAYS}"
         ]
         await client.get_latch("k").delete()
-
-    @latch_uses
-    async def test_one_that_was_set_so_and_counted_down_is_no_news(
-        self, use: LatchUse, clients: ClientFactory, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        """Nor is a smaller count: nobody can tell it from that."""
-        maker = clients().get_latch("k", 10)
-        for _ in range(4):
-            await use(clients().get_latch("k", 10))
-            await maker.count_down()
-        assert messages(caplog, logging.WARNING, "latch") == []
-        await maker.delete()
 
     async def test_a_wait_that_returns_at_once_says_why(
         self, client: Redisson, caplog: pytest.LogCaptureFixture

@@ -38,23 +38,6 @@ def far(clients: ClientFactory) -> ReadLock:
 
 
 class TestLeases:
-    async def test_a_short_lease_ends_nobody_elses(
-        self, lock: ReadLock, far: ReadLock, clients: ClientFactory
-    ) -> None:
-        writer = read_write_lock(clients()).write_lock()
-        async with far as lasting:
-            with pytest.raises(LeaseLostError):
-                async with lock.hold(lease_time=0.2):
-                    await asyncio.sleep(10)
-            # Redis was told, though others read on: its field is gone.
-            assert (await far.inspect()).holders[0].owner == lasting.owner
-            assert len((await far.inspect()).holders) == 1
-            assert not await lock.owned()
-            assert await writer.try_acquire() is None
-            assert not lasting.lost
-        async with writer.hold(timeout=0):
-            pass
-
     async def test_a_writer_waits_for_the_last_reader_and_no_longer(
         self,
         lock: ReadLock,
@@ -81,22 +64,6 @@ class TestLeases:
         async with asyncio.timeout(20):  # sooner than the safety poll and the end of a lease
             await task
         assert order == ["second", "first", "writer"]
-
-    async def test_re_entry_after_the_lease_ended_is_a_loss_and_no_phantom(
-        self, lock: ReadLock, far: ReadLock, redis: Redis
-    ) -> None:
-        # parity.md A15: Redisson counts on from holds that have ended.
-        async with far as lasting:
-            lease = await lock.acquire()
-            await redis.delete("{k}:" + lease.owner + ":rwlock_timeout:1")
-            with pytest.raises(LeaseLostError):
-                await lock.acquire()
-            assert lease.lost
-            async with lock as anew:
-                assert anew.owner != lease.owner
-                assert await lock.hold_count() == 1
-            await lock.locked()
-            assert await fields(redis) == {"mode": "read", lasting.owner: "1"}
 
     @pytest.mark.parametrize("inside", ["nothing", "a multi lock"])
     async def test_a_lease_of_ones_own_that_was_cut_off_is_mended_or_told(

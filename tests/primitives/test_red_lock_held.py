@@ -54,18 +54,6 @@ async def test_composites_of_the_same_members_count_their_own_leases(
     assert await fleet.held() == 0
 
 
-async def test_member_that_is_held_already_is_entered_again(fleet: Fleet) -> None:
-    lock = fleet.red_lock(3)
-    members = lock._members
-    async with members[0], members[1], lock:
-        await until_executed(lock)
-        assert await members[0].hold_count() == 2
-        async with members[2]:
-            assert await members[2].hold_count() == 2
-    for member in members:
-        assert not await member.locked()
-
-
 async def test_members_that_are_not_reentrant_refuse(fleet: Fleet) -> None:
     lock = RedLock(*(each.get_lock("k", reentrant=False) for each in fleet.clients(3)))
     async with lock:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
@@ -25,10 +24,6 @@ class Keeper:
         client: Whose leases they are.
         count: How many.
         names: What their names begin with; the first ones are `<names>:0` and so on, plain locks.
-
-    Attributes:
-        count: How many leases it holds.
-        told: How many holders were told of a loss, by its reason.
     """
 
     def __init__(self, client: Redisson, count: int, names: str) -> None:
@@ -37,9 +32,7 @@ class Keeper:
         self._names = names
         self._leases: list[Lease] = []
         self._end_blocks = asyncio.Event()
-        self._blocks: list[asyncio.Task[None]] = []
-        self.told: Counter[str] = Counter()
-        self.told_in_blocks = 0
+        self._blocks: list[asyncio.Task[bool]] = []
 
     async def take(self) -> None:
         """Acquire them all."""
@@ -64,40 +57,39 @@ class Keeper:
             return self.client.get_read_write_lock(name).read_lock().acquire()
         return self.client.get_lock(name).acquire()
 
-    async def _stay_inside(self, name: str, entered: asyncio.Semaphore) -> None:
+    async def _stay_inside(self, name: str, entered: asyncio.Semaphore) -> bool:
+        """Return whether the block told of a loss."""
         try:
             async with self.client.get_lock(name) as lease:
                 self._leases.append(lease)
                 entered.release()
                 await self._end_blocks.wait()
         except LeaseLostError:
-            self.told_in_blocks += 1
+            return True
+        return False
 
     @property
     def lost(self) -> int:
         """How many leases are lost, as their holders are told."""
         return sum(lease.lost for lease in self._leases)
 
-    async def reconcile(self, redis: Redis, seconds: float) -> list[str]:
-        """Return the leases of which Redis and their holders say different things.
+    async def account(self, redis: Redis, seconds: float) -> list[str]:
+        """Return of which leases Redis and their holders say different things; release the rest.
 
         Holders learn at the next renewal what Redis forgot; this waits that long for it.
         """
         wrong: list[str] = []
 
         async def agreed() -> bool:
-            nonlocal wrong
-            wrong = await self._differences(redis)
+            wrong[:] = await self._differences(redis)
             return not wrong
 
         with suppress(TimeoutError):
             await until_async(agreed, seconds)
-        for lease in self._leases:
-            try:
-                lease.check()
-            except LeaseLostError as lost:
-                self.told[lost.reason] += 1
-        return wrong
+        wrong = wrong[:3] + ([f"and {len(wrong) - 3} more"] if len(wrong) > 3 else [])
+        if self.client.statistics().losses != self.lost:
+            wrong.append(f"{self.client.statistics().losses} losses counted of {self.lost}")
+        return wrong + await self._end()
 
     async def _differences(self, redis: Redis) -> list[str]:
         found: list[bool] = []
@@ -112,15 +104,13 @@ class Keeper:
             if held is lease.lost
         ]
 
-    async def end(self) -> list[str]:
-        """Release what is still held; return what went wrong."""
-        wrong: list[str] = []
-        self._end_blocks.set()
-        await asyncio.gather(*self._blocks)
-        in_blocks = {lease for lease in self._leases if ":block:" in str(lease.name)}
-        if self.told_in_blocks != sum(lease.lost for lease in in_blocks):
-            wrong.append(f"{self.told_in_blocks} blocks were told of a loss, not all")
+    async def _end(self) -> list[str]:
+        in_blocks = [lease for lease in self._leases if ":block:" in str(lease.name)]
         left = [each for each in self._leases if not each.lost and each not in in_blocks]
+        lost = sum(lease.lost for lease in in_blocks)
+        self._end_blocks.set()
+        told = sum(await asyncio.gather(*self._blocks))
+        wrong = [] if told == lost else [f"{told} blocks were told of a loss, of {lost}"]
         for first in range(0, len(left), _AT_ONCE):
             releases = [lease.release() for lease in left[first : first + _AT_ONCE]]
             wrong += [

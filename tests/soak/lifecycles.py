@@ -35,8 +35,6 @@ def _batch(kind: str, url: str, examples: int, seed: int, options: argparse.Name
             url,
             examples=examples,
             number=seed,
-            uvloop=options.uvloop,
-            without=frozenset(options.without),
             shrink=options.shrink,
         )
     except Exception:
@@ -52,12 +50,9 @@ def main() -> int:
     parser.add_argument("--examples", type=int, default=2000, help="how many, of each kind")
     parser.add_argument("--seed", type=int, default=1, help="of the first batch")
     parser.add_argument("--kinds", nargs="+", default=list(SUBJECTS), choices=list(SUBJECTS))
-    parser.add_argument("--without", nargs="+", default=[], help="steps that are not taken")
     parser.add_argument("--shrink", action="store_true", help="look for a short example: slow")
-    parser.add_argument("--uvloop", action="store_true")
-    parser.add_argument("--server", default=None, help="valkey, redis7, redis62 or a path")
     options = parser.parse_args()
-    server = EmbeddedServer(options.server)
+    server = EmbeddedServer()
     server.start_blocking()
     begun, failed = time.monotonic(), 0
     try:

@@ -8,11 +8,8 @@ goes one way. Noted are
 
 - `over`: from when the lease says it is lost (`lease.lost` reads the clock, so this is exact
   however late the event loop is),
-- `told`: when the cancellation arrived in the body (a timer's work, so as late as the loop),
 - `server_end`: when the server drops the key, by its own clock, which on one machine is ours,
-- `asked`: when the other client made the request that was granted; it was let in by `let_in`. The
-  server executed it somewhere in between, on a busy machine long after `asked`, so nothing is
-  promised about that moment.
+- `let_in`: when the other client has it.
 """
 
 from __future__ import annotations
@@ -31,7 +28,6 @@ from statistics import median
 from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError, Lease, LeaseLostError, Redisson, RLock
-from redisson_py._engine.hold import lease_end
 from redisson_py._time import now
 from redisson_py.testing import FaultProxy, embedded_server
 
@@ -52,9 +48,7 @@ class Run:
     """The moments of one run, on the clock of `now`."""
 
     over: float
-    told: float
     server_end: float
-    asked: float
     let_in: float
 
     @property
@@ -93,27 +87,18 @@ async def keep_losing(url: str, wanted: int) -> list[Run]:
     return runs
 
 
-def figures(runs: list[Run]) -> dict[str, object]:
-    """Return what was measured, in the order in which to tell it."""
-    body = [run.server_end - run.told for run in runs]
-    return {
-        "black holes": len(runs),
-        "lease.lost before the server's end": _milliseconds(
-            [run.server_end - run.over for run in runs]
-        ),
-        "body cancelled before the server's end": _milliseconds(body),
-        "body cancelled before the other's granted question": _milliseconds(
-            [run.asked - run.told for run in runs]
-        ),
-        "bodies told late, by the event loop's delay": sum(margin <= 0 for margin in body),
-    }
+def figure(runs: list[Run]) -> str:
+    """Return what was measured."""
+    margins = [1000 * (run.server_end - run.over) for run in runs]
+    least, middle = min(margins), median(margins)
+    return f"{least:.2f} ms at least, {middle:.2f} ms in the middle, of {len(runs):,} black holes"
 
 
 async def _lose(
     lock: RLock, lease_time: float, link: FaultProxy, rival: Redisson, redis: Redis
 ) -> Run | None:
     """Hold a lock, fall into a black hole, see the other get it; None if it was lost earlier."""
-    over = told = server_end = next_one = None
+    over = server_end = next_one = None
     # On a busy machine an acquire may get no answer in time, too.
     with suppress(LeaseLostError, ConnectionLostError):
         async with lock as lease:
@@ -127,19 +112,17 @@ async def _lose(
                 server_end = await _end_by_the_server(redis, lease)
                 await asyncio.sleep(30)
             finally:
-                told, over = now(), lease._ends_at
+                over = lease._ends_at
     if next_one is None:
         link.pass_through()
         return None
     granted = await next_one
     let_in = now()
-    # The way back from a lease to the moment its granting question was asked.
-    asked = granted._ends_at - lease_end(0, OTHERS_LEASE)
     await granted.release()
     link.pass_through()
-    if server_end is None or told is None or over is None:
+    if server_end is None or over is None:
         return None
-    return Run(over, told, server_end, asked, let_in)
+    return Run(over, server_end, let_in)
 
 
 async def _end_by_the_server(redis: Redis, lease: Lease) -> float | None:
@@ -148,10 +131,6 @@ async def _end_by_the_server(redis: Redis, lease: Lease) -> float | None:
     # Two clocks cannot be read at once; of several readings the largest is the least wrong.
     offset = max(now() - time.time() for _ in range(5))
     return None if milliseconds is None else milliseconds / 1000 + offset
-
-
-def _milliseconds(margins: list[float]) -> str:
-    return f"{1000 * min(margins):.2f} ms at least, {1000 * median(margins):.2f} ms in the middle"
 
 
 def main() -> int:
@@ -168,8 +147,7 @@ def main() -> int:
             return await keep_losing(url, wanted)
 
     runs = asyncio.run(run())
-    for what, value in figures(runs).items():
-        say(f"{what}: {value}")
+    say(f"lease.lost before the server's end: {figure(runs)}")
     broken = [run for run in runs if run.broken]
     for each in broken[:20]:
         say(f"  {each.broken}: {each}")

@@ -139,13 +139,12 @@ def main() -> int:
     parser.add_argument("--lost", type=int, default=1_000_000, help="how many replies to lose")
     parser.add_argument("--fewest", type=int, default=FEWEST, help="of each call at least")
     parser.add_argument("--seed", type=int, default=1, help="of what the tasks do")
-    parser.add_argument("--server", default=None, help="valkey, redis7, redis62 or a path")
     arguments = parser.parse_args()
     say = partial(print, flush=True)
     logging.getLogger("redisson_py").setLevel(logging.ERROR)  # each hold freed by force warns
 
     async def run() -> Play:
-        async with embedded_server(arguments.server) as url:
+        async with embedded_server() as url:
             return await storm(
                 url, arguments.lost, seed=arguments.seed, fewest=arguments.fewest, say=say
             )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
+
 import pytest
 
 from tests.fixtures.measured import Measured
-from tests.soak.away import OUTAGES
-from tests.soak.one_outage import Plan, outage
+from tests.soak.outage import OUTAGES, Plan, outage
 
 #: Leases of 3 s must be lost in it, and those of 30 s must not, however busy the machine is.
 PLAN = Plan(
@@ -16,8 +17,9 @@ PLAN = Plan(
 
 @pytest.mark.parametrize("name", OUTAGES)
 async def test_every_request_is_answered_and_every_loss_is_told(
-    name: str, server_choice: str, measured: Measured
+    name: str, server_choice: str, measured: Measured, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.CRITICAL, "redisson_py")
     result = await outage(PLAN, name, server_choice)
     for what, figure in result.figures.items():
         measured(what, figure)

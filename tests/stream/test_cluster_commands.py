@@ -8,7 +8,7 @@ import pytest
 
 from redisson_py._dialect import Dialect
 from redisson_py._scripts.source import load, parse
-from redisson_py._stream.call import Call, ReplyError
+from redisson_py._stream.call import Call
 from tests.stream.conftest import TalkFactory, later
 from tests.support.fake_peer import OK, Command, FakePeer, ScriptCache, error, hello, push
 from tests.support.stream_talk import Talk
@@ -104,21 +104,6 @@ class TestSubscriptions:
         assert await talk.ask("ECHO", "y") == b"ECHO y"
         assert "NOPERM no sunsubscribe" in caplog.text
 
-    async def test_a_channel_that_is_gone_is_told(self, talks: TalkFactory, peer: FakePeer) -> None:
-        talk = await talks(sharded=True)
-        talk.stream.subscribe(b"c")
-        await talk.ask("PING")
-        peer.say(push(b"sunsubscribe", b"c", 0) + push(b"smessage", b"d", b"0"))
-        await talk.ask("PING")
-        assert talk.gone == [b"c"]
-        assert talk.messages == [(b"d", b"0")]
-
-    async def test_others_are_as_ever(self, talk: Talk, peer: FakePeer) -> None:
-        talk.stream.subscribe(b"c")
-        talk.stream.unsubscribe(b"c")
-        await talk.ask("PING")
-        assert peer.commands == [(b"SUBSCRIBE", b"c"), (b"UNSUBSCRIBE", b"c"), (b"PING",)]
-
 
 class TestAsking:
     async def test_it_stands_right_before_its_call_and_behind_what_loads_the_script(
@@ -145,15 +130,6 @@ class TestAsking:
         await talk.stream.send(packed(b"d", asking=True)).future
         said = spoken(Dialect.MODERN, b"d")
         assert peer.commands == [ASKING, said, loaded(Dialect.MODERN), ASKING, said]
-
-    async def test_a_refusal_of_it_answers_no_other_call(self, talk: Talk, peer: FakePeer) -> None:
-        def refuse(command: Command) -> bytes:
-            return error("NOPERM no asking") if command == ASKING else error("ERR no scripts")
-
-        peer.otherwise = refuse
-        call = talk.stream.send(packed(b"c", asking=True))
-        with pytest.raises(ReplyError, match="ERR no scripts"):
-            await call.future
 
 
 async def test_what_is_gathered_leaves_in_one_write(talk: Talk, peer: FakePeer) -> None:

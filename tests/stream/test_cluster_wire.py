@@ -1,12 +1,16 @@
-"""Pushes, refusals and replies of a cluster node, in every order: none answers the wrong call."""
+"""Pushes, refusals and replies of a cluster node, in every order: none answers the wrong call.
+
+What a node does was observed on Valkey 9.1 and Redis 7.0, and the last test compares: it pushes
+`sunsubscribe` by itself, ahead of what it has still to answer, when a slot moves away; it then
+refuses SUNSUBSCRIBE like every other command for that slot; and it never refuses HELLO.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import random
 import socket
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import hiredis
@@ -14,20 +18,179 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 from redis.crc import key_slot
-from redis.exceptions import ResponseError
 
 from redisson_py._dialect import Dialect
-from redisson_py._stream.call import Call
+from redisson_py._stream.call import Call, ReplyError
+from redisson_py._stream.wire import Traffic, Wire
 from tests.fixtures.redis_server import ServerFactory
-from tests.stream.cluster_party import CONFIRMED, MOVED, Party, Pipe, SimulatedNode
-from tests.support.fake_peer import HOST, error, hello, message, push
+from tests.support.fake_peer import HOST, Command, bulk, error, hello, push
 from tests.support.scripts.calls import ask
 from tests.support.waiting import until, until_async
 
 CHANNELS = [b"a", b"b", b"c"]
 SCHEDULES = 10_000
-#: Publishes where the slot is; where it is not, nobody listens.
-SPEAK = "return redis.call('SPUBLISH', ARGV[1], ARGV[2])"
+
+
+MOVED = "MOVED 1 127.0.0.1:7001"
+DOWN = "CLUSTERDOWN The cluster is down"
+CONFIRMED = "confirmed"
+#: Whose reply is told from all others.
+TELL = "return ARGV[1]"
+
+
+class Pipe(asyncio.Transport):
+    """Keeps what is written until the other side reads it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reader = hiredis.Reader()
+        self.aborted = False
+
+    def write(self, data: Any) -> None:
+        """Take bytes."""
+        self._reader.feed(bytes(data))
+
+    def read(self) -> Command | None:
+        """Return the next command, if there is one."""
+        words = self._reader.gets()
+        return tuple(words) if words else None
+
+    def abort(self) -> None:
+        """Remember that the connection was given up."""
+        self.aborted = True
+
+
+class Party:
+    """What a stream and its client do with a wire, and what they know.
+
+    Attributes:
+        calls: Every call, in the order in which they were put.
+        outcomes: What came of those that were refused; the others have it in their future.
+        heard: The channels that the node is taken to serve.
+        messages: What came on channels.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.outcomes: dict[Call, str] = {}
+        self.heard: set[bytes] = set()
+        self.messages: list[tuple[bytes, bytes]] = []
+        self.wire = Wire(
+            Traffic(),
+            on_message=lambda channel, payload: self.messages.append((channel, payload)),
+            on_gone=self.heard.discard,
+            on_refused=self._refused,
+            on_room=lambda: None,
+            on_down=lambda: None,
+        )
+
+    def ask(self, channel: bytes) -> None:
+        """Send a command for the slot of a channel; its reply says which one it was."""
+        self.say("EVAL", TELL, 1, channel, b"%d" % len(self.calls))
+
+    def subscribe(self, channel: bytes) -> None:
+        """Listen."""
+        self._put(_Change(self.heard.add, "SSUBSCRIBE", channel))
+
+    def unsubscribe(self, channel: bytes) -> None:
+        """Stop listening, as `Stream.unsubscribe` does."""
+        self._put(_Change(self.heard.discard, "SUNSUBSCRIBE", channel))
+        self.say("HELLO")
+
+    def say(self, *args: bytes | str | int) -> Call:
+        """Send a command."""
+        return self._put(Call(args, 0, must=True))
+
+    def _put(self, call: Call) -> Call:
+        self.calls.append(call)
+        self.wire.put(call, call.pack(Dialect.SHARDED))
+        return call
+
+    def outcome(self, call: Call) -> object:
+        """Return what came of a call."""
+        if call in self.outcomes:
+            return self.outcomes[call]
+        assert call.future.done(), f"no answer to {call.args!r}"
+        result = call.future.result()
+        if call.channel is not None:
+            assert result is None
+            return CONFIRMED
+        return "hello" if isinstance(result, dict) else result
+
+    def _refused(self, call: Call, reply: ReplyError) -> None:
+        assert call not in self.outcomes
+        assert not call.future.done()
+        self.outcomes[call] = str(reply)
+        if call.args[0] == "SUNSUBSCRIBE":
+            assert isinstance(call, _Change)
+            call.made()
+
+
+class _Change(Call):
+    """A subscription, or the end of one; what that changes is known at once, as in a stream."""
+
+    def __init__(self, learn: Callable[[bytes], None], word: str, channel: bytes) -> None:
+        super().__init__((word, channel), 0, must=True, channel=channel)
+        self.made: Callable[[], None] = lambda: learn(channel)
+
+    def succeed(self, reply: object) -> None:
+        """Take the confirmation."""
+        super().succeed(reply)
+        self.made()
+
+
+class SimulatedNode:
+    """A node of a cluster; each channel has a slot of its own.
+
+    Attributes:
+        served: The channels whose slot is here.
+        subscribed: Those that the client listens to.
+        down: The cluster has lost too many nodes.
+        log: What came of each command, as the client should see it.
+        said: Messages that were sent.
+    """
+
+    def __init__(self, channels: list[bytes]) -> None:
+        self.served = {*channels}
+        self.subscribed: set[bytes] = set()
+        self.down = False
+        self.log: list[object] = []
+        self.said: list[tuple[bytes, bytes]] = []
+        self.out = b""
+
+    def execute(self, command: Command) -> None:
+        """Answer a command."""
+        word, channel = command[0], command[3 if command[0] == b"EVAL" else -1]
+        if word == b"HELLO":
+            self._answer("hello", hello())
+        elif self.down:
+            self._answer(DOWN, error(DOWN))
+        elif channel not in self.served:
+            self._answer(MOVED, error(MOVED))
+        elif word == b"EVAL":
+            self._answer(command[4], bulk(command[4]))
+        else:
+            change = self.subscribed.add if word == b"SSUBSCRIBE" else self.subscribed.discard
+            change(channel)
+            self._answer(CONFIRMED, push(word.lower(), channel, len(self.subscribed)))
+
+    def lose(self, channel: bytes) -> None:
+        """Give the slot of a channel away."""
+        self.served.discard(channel)
+        if channel in self.subscribed:
+            self.subscribed.discard(channel)
+            self.out += push(b"sunsubscribe", channel, len(self.subscribed))
+
+    def publish(self, channel: bytes) -> None:
+        """Say something to those who listen."""
+        if channel in self.subscribed:
+            payload = b"%d" % len(self.said)
+            self.said.append((channel, payload))
+            self.out += push(b"smessage", channel, payload)
+
+    def _answer(self, outcome: object, data: bytes) -> None:
+        self.log.append(outcome)
+        self.out += data
 
 
 class Play:
@@ -129,20 +292,6 @@ async def test_a_connection_that_answers_otherwise_is_given_up(answer: bytes) ->
     assert pipe.aborted
 
 
-async def test_pushes_of_other_channels_and_kinds_answer_nothing() -> None:
-    party, pipe = Party(), Pipe()
-    party.wire.attach(pipe)
-    party.subscribe(b"a")
-    kinds = (b"subscribe", b"unsubscribe", b"sunsubscribe", b"invalidate")
-    noise = b"".join(push(kind, b"a", 0) for kind in kinds) + push(b"ssubscribe", b"b", 1)
-    party.wire.data_received(noise + message(b"a", b"0"))
-    assert len(party.wire.in_flight) == 1
-    party.wire.data_received(push(b"ssubscribe", b"a", 1))
-    assert party.heard == {b"a"}
-    assert not party.wire.in_flight
-    assert party.messages == [(b"a", b"0")]
-
-
 # A real node.
 
 
@@ -232,40 +381,4 @@ async def test_a_real_node_follows_the_rules_of_the_simulated_one(node: RealNode
     got = [str(party.outcome(call)).partition(" ")[0] for call in party.calls[1:]]
     assert got == [str(outcome).partition(" ")[0] for outcome in simulated.log]
     assert party.heard == simulated.subscribed == await node.subscribed() == {b"b", b"c"}
-    party.wire.abort()
-
-
-async def test_a_real_node_that_loses_slots_and_gets_them_back(node: RealNode) -> None:
-    chance, party = random.Random(15), Party()
-    await connect(party, node.redis)
-    said: list[bytes] = []
-
-    async def disturb() -> None:
-        for number in range(600):
-            channel = chance.choice(CHANNELS)
-            if chance.random() < 0.5:
-                await node.serve(channel, here=chance.random() < 0.6)
-            else:
-                with suppress(ResponseError):
-                    if await ask(node.redis, "EVAL", SPEAK, 1, channel, channel, number):
-                        said.append(b"%d" % number)
-
-    trouble = asyncio.create_task(disturb())
-    while not trouble.done():
-        for _ in range(chance.randint(1, 20)):
-            does = chance.choice([party.ask, party.ask, party.subscribe, party.unsubscribe])
-            does(chance.choice(CHANNELS))
-        await asyncio.sleep(0)
-        if chance.random() < 0.3:
-            await drained(party)
-    await trouble
-    await drained(party)
-    outcomes = [party.outcome(call) for call in party.calls]
-    for number, (call, outcome) in enumerate(zip(party.calls, outcomes, strict=True)):
-        own = {"EVAL": b"%d" % number, "HELLO": "hello"}.get(str(call.args[0]), CONFIRMED)
-        refused = str(outcome).startswith("MOVED") and own != "hello"
-        assert outcome == own or refused, (call.args, outcome)
-    assert sum(str(outcome).startswith("MOVED") for outcome in outcomes) > 20
-    assert party.heard == await node.subscribed()
-    assert [payload for _, payload in party.messages] == said
     party.wire.abort()

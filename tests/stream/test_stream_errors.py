@@ -16,7 +16,7 @@ from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostEr
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
 from tests.stream.conftest import TalkFactory
-from tests.support.fake_peer import SILENCE, FakePeer, error, hello
+from tests.support.fake_peer import SILENCE, FakePeer, hello
 from tests.support.passwords import chain
 from tests.support.waiting import until, until_async
 
@@ -60,18 +60,6 @@ async def test_no_error_is_its_own_cause_without_a_server(
     found = await failed(call(client))
     check_chain(found)
     assert "127.0.0.1:1" in str(found)
-
-
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-async def test_no_error_is_its_own_cause_where_we_are_refused(
-    server_factory: ServerFactory,
-    clients: ClientFactory,
-    call: Callable[[Redisson], Awaitable[Any]],
-) -> None:
-    server = await server_factory(password="pw")
-    client = clients(url=server.url.replace("pw", "wrong"), command_timeout=0.3)
-    errors = await asyncio.gather(*(failed(call(client)) for _ in range(3)))
-    check_chain(*errors)
 
 
 async def test_what_fails_together_has_errors_of_its_own(
@@ -139,14 +127,6 @@ async def test_socket_timeout_bounds_a_call(clients: ClientFactory) -> None:
         async with asyncio.timeout(4):  # the default is 5 s
             found = await failed(client.ping())
         assert isinstance(found, ConnectionLostError)
-
-
-async def test_what_the_server_says_is_told(clients: ClientFactory) -> None:
-    async with FakePeer() as peer:
-        peer.greeting = error("ERR not today")
-        found = await failed(clients(url=peer.url.replace("//", "//:a-password@")).ping())
-        assert "not today" in str(found)
-        assert "not today" in str(found.__cause__)
 
 
 async def test_closing_while_a_server_is_greeted(

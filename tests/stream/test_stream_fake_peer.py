@@ -8,7 +8,7 @@ import pytest
 
 from redisson_py._dialect import Dialect
 from redisson_py._stream.call import ReplyError
-from redisson_py.errors import BackendError, ClientClosedError
+from redisson_py.errors import ClientClosedError
 from tests.stream.conftest import TalkFactory, fill, later
 from tests.support.fake_peer import (
     SILENCE,
@@ -22,7 +22,6 @@ from tests.support.fake_peer import (
     message,
 )
 from tests.support.stream_talk import SCRIPT, Talk
-from tests.support.waiting import until
 
 
 class TestOrder:
@@ -35,26 +34,10 @@ class TestOrder:
         assert peer.links[0].writes == [[(b"GET", b"%d" % n) for n in range(5)]]
         assert talk.stream.traffic.writes == writes + 1
 
-    async def test_a_subscription_leaves_with_what_is_asked_after_it(
-        self, talk: Talk, peer: FakePeer
-    ) -> None:
-        talk.stream.subscribe(b"ch")
-        assert await talk.ask("GET", "k") == b"GET k"
-        assert peer.links[0].writes == [[(b"SUBSCRIBE", b"ch"), (b"GET", b"k")]]
-
     async def test_replies_go_to_their_callers_in_order(self, talk: Talk) -> None:
         calls = [talk.call("GET", str(n)) for n in range(1000)]
         replies = await asyncio.gather(*[call.future for call in calls])
         assert replies == [b"GET %d" % n for n in range(1000)]
-
-    async def test_replies_in_pieces_are_put_together(self, talk: Talk, peer: FakePeer) -> None:
-        peer.plan.extend([SILENCE, SILENCE])
-        calls = [talk.call("GET", "1"), talk.call("GET", "2")]
-        await peer.until(lambda: len(peer.commands) == 2)
-        for byte in bulk(b"one") + bulk(b"two"):
-            peer.say(bytes([byte]))
-            await asyncio.sleep(0)
-        assert [await call.future for call in calls] == [b"one", b"two"]
 
     async def test_a_cancelled_call_keeps_its_place_and_its_reply_is_dropped(
         self, talk: Talk, peer: FakePeer
@@ -77,33 +60,6 @@ class TestOrder:
         await talk.ask("GET", "3")
         assert peer.commands == [(b"GET", b"2"), (b"GET", b"3")]
 
-    async def test_calls_made_before_the_connection_is_open_leave_in_their_order(
-        self, talks: TalkFactory, peer: FakePeer
-    ) -> None:
-        talk = await talks()
-        calls = [talk.call("GET", str(n)) for n in range(5)]
-        assert [await call.future for call in calls] == [b"GET %d" % n for n in range(5)]
-        assert len(peer.links) == 1
-
-    async def test_an_idle_client_opens_no_connection(
-        self, talks: TalkFactory, peer: FakePeer
-    ) -> None:
-        idle, busy = await talks(), await talks()
-        await busy.ask("GET", "k")
-        assert len(peer.links) == 1
-        assert idle.stream.traffic.connections == 0
-
-    async def test_an_error_reply_is_its_own_callers_and_final(
-        self, talk: Talk, peer: FakePeer
-    ) -> None:
-        peer.plan.append(error("WRONGTYPE Operation against a key"))
-        refused, fine = talk.call("GET", "1"), talk.call("GET", "2")
-        with pytest.raises(ReplyError, match="WRONGTYPE Operation"):
-            await refused.future
-        assert await fine.future == b"GET 2"
-        assert peer.commands == [(b"GET", b"1"), (b"GET", b"2")]
-        assert issubclass(ReplyError, BackendError)
-
 
 class TestPushes:
     async def test_messages_go_to_the_table_and_do_not_disturb_the_line(
@@ -116,25 +72,6 @@ class TestPushes:
         assert [await call.future for call in calls] == [b"one", b"GET 2"]
         assert talk.messages == [(b"ch", b"early"), (b"ch", b"0"), (b"ch", b"1")]
 
-    async def test_a_message_needs_no_command(self, talk: Talk, peer: FakePeer) -> None:
-        peer.say(message(b"ch", b"0"))
-        await talk.ask("GET", "k")
-        assert talk.messages == [(b"ch", b"0")]
-
-    async def test_confirmations_take_the_place_of_their_commands(self, talk: Talk) -> None:
-        first = talk.call("GET", "1")
-        talk.stream.subscribe(b"a")
-        second = talk.call("GET", "2")
-        talk.stream.unsubscribe(b"a")
-        talk.stream.subscribe(b"b")
-        third = talk.call("GET", "3")
-        assert [await call.future for call in (first, second, third)] == [
-            b"GET 1",
-            b"GET 2",
-            b"GET 3",
-        ]
-        assert not talk.stream.waiting
-
     async def test_a_confirmation_nobody_asked_for_shifts_nothing(
         self, talk: Talk, peer: FakePeer
     ) -> None:
@@ -144,16 +81,6 @@ class TestPushes:
         talk.stream.subscribe(b"a")
         second = talk.call("GET", "2")
         assert [await first.future, await second.future] == [b"one", b"GET 2"]
-
-    @pytest.mark.parametrize(
-        "push", [b">1\r\n$10\r\ninvalidate\r\n", b">2\r\n$7\r\nmessage\r\n_\r\n"]
-    )
-    async def test_a_push_of_another_kind_or_shape_shifts_nothing(
-        self, talk: Talk, peer: FakePeer, push: bytes
-    ) -> None:
-        peer.plan.append(lambda c: push + bulk(b"one"))
-        assert await talk.ask("GET", "1") in (b"one", b"GET 1")
-        assert await talk.ask("GET", "2") == b"GET 2"
 
     async def test_a_refused_subscription_shifts_nothing(
         self, talk: Talk, peer: FakePeer, caplog: pytest.LogCaptureFixture
@@ -207,18 +134,6 @@ class TestScripts:
             assert peer.commands == [*runs, LOAD, *runs]
             assert not any(call.uncertain for call in calls)
 
-    async def test_a_cancelled_call_of_a_missing_script_is_not_repeated(
-        self, talk: Talk, peer: FakePeer
-    ) -> None:
-        cache = peer.otherwise = ScriptCache()
-        await talk.script("0").future
-        cache.flush()
-        peer.links[0].commands.clear()
-        cancelled, kept = talk.script("1"), talk.script("2")
-        cancelled.future.cancel()
-        await kept.future
-        assert peer.commands == [run(1), run(2), LOAD, run(2)]
-
     async def test_an_old_server_gets_the_script_without_its_first_line(
         self, talks: TalkFactory, peer: FakePeer
     ) -> None:
@@ -232,21 +147,6 @@ class TestScripts:
             (b"EVALSHA", plain.sha.encode(), b"1", b"key", b"1"),
         ]
 
-    async def test_a_missing_script_that_must_not_be_loaded_is_a_clear_error(
-        self, talk: Talk, peer: FakePeer
-    ) -> None:
-        def refuse(command: Command) -> bytes:
-            if command[0] == b"SCRIPT":
-                return error("NOPERM User app has no permissions to run 'script|load'")
-            return error("NOSCRIPT No matching script.")
-
-        peer.otherwise = refuse
-        calls = [talk.script(str(n)) for n in range(5)]
-        for call in calls:
-            with pytest.raises(ReplyError, match=r"NOPERM .*script\|load"):
-                await call.future
-        assert peer.count(b"SCRIPT") <= 2
-
     async def test_a_script_that_may_be_loaded_by_now_is_loaded(
         self, talk: Talk, peer: FakePeer
     ) -> None:
@@ -257,12 +157,6 @@ class TestScripts:
         peer.otherwise = ScriptCache()
         assert await talk.script("2").future == b" ".join(run(2))
         assert len(peer.links) == 1, "on the same connection"
-
-    async def test_a_script_that_is_there_runs_even_if_it_must_not_be_loaded(
-        self, talk: Talk, peer: FakePeer
-    ) -> None:
-        peer.plan.append(error("NOPERM User app has no permissions to run 'script|load'"))
-        assert await talk.script("1").future == b" ".join(run(1))
 
     @pytest.mark.parametrize("text", ["LOADING Redis is loading", "BUSY Redis is busy"])
     async def test_a_server_that_cannot_load_a_script_yet_is_asked_again(
@@ -298,36 +192,6 @@ class TestClose:
         await talk.close()
         await peer.until(lambda: (b"DEL", b"k") in peer.commands)
         assert isinstance(call.future.exception(), ClientClosedError)
-
-    async def test_calls_that_wait_for_a_connection_fail(
-        self, talks: TalkFactory, peer: FakePeer
-    ) -> None:
-        await peer.refuse()
-        talk = await talks()
-        call = talk.call("GET", "k")
-        await talk.close()
-        with pytest.raises(ClientClosedError):
-            await call.future
-
-    async def test_closing_during_the_greeting_is_no_failure(
-        self, talks: TalkFactory, peer: FakePeer, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        # A node of a cluster that was needed for the first time just before.
-        greetings = 0
-
-        def not_the_second(command: Command) -> bytes:
-            nonlocal greetings
-            greetings += 1
-            return SILENCE if greetings == 2 else hello()
-
-        peer.greeting = not_the_second
-        talk = await talks()
-        call = talk.call("GET", "k")
-        await until(lambda: greetings == 2)
-        await talk.close()
-        with pytest.raises(ClientClosedError):
-            await call.future
-        assert not caplog.records
 
     async def test_calls_that_wait_for_room_end_when_the_stream_fails(
         self, talk: Talk, peer: FakePeer

@@ -9,8 +9,8 @@ import pytest
 
 from redisson_py.errors import ConnectionLostError
 from tests.stream.conftest import TalkFactory
-from tests.support.fake_peer import CUT, SILENCE, FakePeer, ScriptCache, bulk, error, message
-from tests.support.stream_talk import SCRIPT, Talk
+from tests.support.fake_peer import CUT, SILENCE, FakePeer, bulk, error, message
+from tests.support.stream_talk import Talk
 
 #: Silence after which a connection counts as dead, where a test waits for that.
 SHORT = 0.1
@@ -34,16 +34,6 @@ class TestCuts:
         uncertain = [call.uncertain for call in (answered, second, third, fourth)]
         assert uncertain == [False, True, True, False]
         assert (talk.connected, talk.downs) == (2, 1)
-
-    async def test_what_comes_meanwhile_queues_behind_what_was_not_answered(
-        self, talk: Talk, peer: FakePeer
-    ) -> None:
-        peer.plan.append(CUT)
-        first = talk.call("GET", "1")
-        await peer.until(lambda: not peer.open)
-        second = talk.call("GET", "2")
-        assert [await first.future, await second.future] == [b"GET 1", b"GET 2"]
-        assert peer.links[1].commands == [(b"GET", b"1"), (b"GET", b"2")]
 
     async def test_what_comes_before_the_cut_is_noticed_queues_behind_too(
         self, talk: Talk, peer: FakePeer
@@ -78,55 +68,12 @@ class TestCuts:
         assert await call.future == b"GET k"
         assert call.uncertain
 
-    async def test_a_polite_end_of_the_connection_is_a_cut(
-        self, talk: Talk, peer: FakePeer
-    ) -> None:
-        peer.plan.append(SILENCE)
-        call = talk.call("GET", "k")
-        await peer.until(lambda: len(peer.commands) == 1)
-        peer.links[0].close()
-        assert await call.future == b"GET k"
-
-    async def test_a_script_in_flight_is_loaded_on_the_next_connection(
-        self, talk: Talk, peer: FakePeer
-    ) -> None:
-        peer.otherwise = ScriptCache()
-        await talk.script("0").future
-        peer.otherwise = ScriptCache()  # the server was restarted
-        peer.plan.append(CUT)
-        call = talk.script("1")
-        assert await call.future == b"EVALSHA %s 1 key 1" % SCRIPT.sha.encode()
-        assert [command[0] for command in peer.links[1].commands] == [b"SCRIPT", b"EVALSHA"]
-        assert call.uncertain
-
-    async def test_subscriptions_of_the_old_connection_do_not_shift_new_replies(
-        self, talk: Talk, peer: FakePeer
-    ) -> None:
-        peer.plan.extend([SILENCE, SILENCE])
-        talk.stream.subscribe(b"ch")
-        call = talk.call("GET", "1")
-        await peer.until(lambda: len(peer.commands) == 2)
-        peer.cut()
-        assert await call.future == b"GET 1"
-        assert peer.links[1].commands == [(b"GET", b"1")]
-
     async def test_what_was_to_be_asked_again_later_outlives_the_connection(
         self, talk: Talk, peer: FakePeer
     ) -> None:
         peer.plan.extend([error("LOADING Redis is loading"), CUT])
         delayed, cut = talk.call("GET", "1"), talk.call("GET", "2")
         assert {await delayed.future, await cut.future} == {b"GET 1", b"GET 2"}
-
-    async def test_an_idle_connection_that_breaks_is_opened_at_the_next_need_only(
-        self, talk: Talk, peer: FakePeer
-    ) -> None:
-        peer.cut()
-        await peer.until(lambda: not peer.open)
-        while not talk.downs:
-            await asyncio.sleep(0)
-        assert len(peer.links) == 1
-        assert await talk.ask("GET", "k") == b"GET k"
-        assert len(peer.links) == 2
 
     async def test_a_peer_that_always_breaks_is_not_stormed(
         self, talks: TalkFactory, peer: FakePeer
@@ -180,17 +127,6 @@ class TestSilence:
         assert [len(link.commands) for link in peer.links] == [4, 1]
         needed.needed = False
 
-    async def test_a_needed_connection_that_does_not_answer_the_ping_is_given_up(
-        self, talks: TalkFactory, peer: FakePeer
-    ) -> None:
-        talk = await talks(SHORT, needed=True)
-        await talk.ask("GET", "k")
-        peer.otherwise = SILENCE
-        await peer.until(lambda: not peer.open)
-        assert peer.commands == [(b"GET", b"k"), (b"PING",)]
-        while not talk.downs:
-            await asyncio.sleep(0)
-
     async def test_a_blocked_event_loop_is_not_the_servers_silence(
         self, talks: TalkFactory, peer: FakePeer
     ) -> None:
@@ -213,20 +149,6 @@ class TestNonsense:
         assert await call.future == b"GET k"
         assert len(peer.links) == 2
         await peer.until(lambda: peer.open == 1)
-
-    async def test_a_reply_to_nothing_breaks_the_connection(
-        self, talk: Talk, peer: FakePeer
-    ) -> None:
-        peer.say(b"+unasked\r\n")
-        await peer.until(lambda: not peer.open)
-        assert await talk.ask("GET", "k") == b"GET k"
-
-    async def test_an_error_to_nothing_breaks_the_connection(
-        self, talk: Talk, peer: FakePeer
-    ) -> None:
-        peer.say(error("ERR unasked"))
-        await peer.until(lambda: not peer.open)
-        assert await talk.ask("GET", "k") == b"GET k"
 
     async def test_good_replies_before_the_nonsense_count(self, talk: Talk, peer: FakePeer) -> None:
         peer.plan.extend([bulk(b"one") + GARBAGE[0], SILENCE])

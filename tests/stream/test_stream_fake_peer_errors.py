@@ -10,8 +10,8 @@ from redisson_py._stream import refused_calls, stream
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
 from tests.stream.conftest import TalkFactory
-from tests.support.fake_peer import CUT, OK, SILENCE, Command, FakePeer, ScriptCache, error, hello
-from tests.support.stream_talk import SCRIPT, Talk
+from tests.support.fake_peer import CUT, OK, SILENCE, Command, FakePeer, error, hello
+from tests.support.stream_talk import Talk
 from tests.support.waiting import until
 
 NOT_YET = (
@@ -71,24 +71,6 @@ class TestErrorReplies:
         assert raised.value.maybe_held == ("non local key" in text)
         assert asked > 1
 
-    async def test_what_waits_to_be_asked_again_keeps_nobody_else_waiting(
-        self, talk: Talk, peer: FakePeer
-    ) -> None:
-        peer.plan.append(error(NOT_YET[0]))
-        again, other = talk.call("GET", "1"), talk.call("GET", "2")
-        assert await other.future == b"GET 2"
-        assert not again.future.done()
-        assert await again.future == b"GET 1"
-
-    async def test_a_cancelled_call_is_not_asked_again(self, talk: Talk, peer: FakePeer) -> None:
-        peer.plan.extend([error(NOT_YET[0])] * 2)
-        cancelled, kept = talk.call("GET", "1"), talk.call("GET", "2")
-        cancelled.future.cancel()
-        assert await kept.future == b"GET 2"
-        kept = talk.call("GET", "3")
-        assert await kept.future == b"GET 3"
-        assert peer.count(b"GET") == 4
-
     async def test_read_only_is_asked_again_on_a_new_connection(
         self, talk: Talk, peer: FakePeer
     ) -> None:
@@ -120,21 +102,6 @@ class TestErrorReplies:
             await call.future
         assert peer.count(b"GET") == 1
 
-    async def test_an_error_that_only_contains_the_word_is_final(
-        self, talk: Talk, peer: FakePeer
-    ) -> None:
-        peer.plan.append(error("ERR this is not LOADING"))
-        with pytest.raises(ReplyError, match="this is not LOADING"):
-            await talk.ask("GET", "k")
-
-    async def test_errors_of_scripts_that_are_there_are_treated_alike(
-        self, talk: Talk, peer: FakePeer
-    ) -> None:
-        peer.otherwise = ScriptCache()
-        await talk.script("0").future
-        peer.plan.append(error(NOT_YET[0]))
-        assert await talk.script("1").future == b"EVALSHA %s 1 key 1" % SCRIPT.sha.encode()
-
 
 class TestDeadlines:
     async def test_nothing_sent_is_nothing_held(self, talks: TalkFactory, peer: FakePeer) -> None:
@@ -153,14 +120,6 @@ class TestDeadlines:
             await call.future
         assert raised.value.maybe_held
         assert peer.commands == [(b"SET", b"k", b"v")]
-
-    async def test_sent_and_not_answered_may_be_held(self, talk: Talk, peer: FakePeer) -> None:
-        peer.plan.append(SILENCE)
-        call = talk.call("SET", "k", "v", seconds=0.1)
-        with pytest.raises(ConnectionLostError, match="no answer") as raised:
-            await call.future
-        assert raised.value.maybe_held
-        assert peer.open == 1
 
     async def test_cut_off_and_then_told_not_yet_may_be_held(
         self, talk: Talk, peer: FakePeer
@@ -202,15 +161,6 @@ class TestDeadlines:
         peer.say(b"+late\r\n")
         assert await after.future == b"late"
 
-    async def test_each_call_has_its_own_deadline(self, talk: Talk, peer: FakePeer) -> None:
-        peer.plan.extend([SILENCE] * 3)
-        long, short = talk.call("GET", "1", seconds=30), talk.call("GET", "2", seconds=0.05)
-        shorter = talk.call("GET", "3", seconds=0.01)
-        for call in (shorter, short):
-            with pytest.raises(ConnectionLostError, match="no answer"):
-                await call.future
-        assert not long.future.done()
-
     async def test_a_call_sent_while_another_is_given_up_has_its_own_deadline_too(
         self, talk: Talk, peer: FakePeer
     ) -> None:
@@ -231,18 +181,6 @@ class TestDeadlines:
             with pytest.raises(ConnectionLostError, match="no answer"):
                 await following[0].future
         assert not long.future.done()
-
-    async def test_a_call_given_up_is_not_sent_later(
-        self, talks: TalkFactory, peer: FakePeer
-    ) -> None:
-        await peer.refuse()
-        talk = await talks()
-        gone = talk.call("SET", "k", "v", seconds=0.05, must=True)
-        with pytest.raises(ConnectionLostError):
-            await gone.future
-        await peer.listen()
-        assert await talk.ask("GET", "k") == b"GET k"
-        assert peer.commands == [(b"GET", b"k")]
 
 
 class TestRefusedConnections:
@@ -292,16 +230,6 @@ class TestRefusedConnections:
             assert len(peer.links) == attempt
         assert talk.downs == 2
 
-    async def test_credentials_put_right_are_accepted_by_the_next_call(
-        self, talks: TalkFactory, peer: FakePeer
-    ) -> None:
-        good, peer.greeting = peer.greeting, error("WRONGPASS invalid username-password pair")
-        talk = await talks()
-        with pytest.raises(BackendError):
-            await talk.ask("GET", "k")
-        peer.greeting = good
-        assert await talk.ask("GET", "k") == b"GET k"
-
     async def test_too_many_clients_are_tried_again(
         self, talks: TalkFactory, peer: FakePeer
     ) -> None:
@@ -311,16 +239,6 @@ class TestRefusedConnections:
         assert await call.future == b"GET k"
         assert len(peer.links) == 4
         assert not call.uncertain
-
-    async def test_a_server_that_is_not_ready_to_greet_is_tried_again(
-        self, talks: TalkFactory, peer: FakePeer
-    ) -> None:
-        peer.greeting = error("LOADING Redis is loading the dataset in memory")
-        talk = await talks()
-        call = talk.call("GET", "k")
-        await peer.until(lambda: len(peer.links) == 2)
-        peer.greeting = hello()
-        assert await call.future == b"GET k"
 
     async def test_a_server_too_busy_to_select_the_database_is_tried_again(
         self, talks: TalkFactory, peer: FakePeer
@@ -340,16 +258,6 @@ class TestRefusedConnections:
         with pytest.raises(BackendError, match="DB index is out of range"):
             await talk.ask("GET", "k")
         assert len(peer.links) == 1
-
-    async def test_a_greeting_that_never_comes_is_given_up_and_tried_again(
-        self, talks: TalkFactory, peer: FakePeer
-    ) -> None:
-        good, peer.greeting = peer.greeting, SILENCE
-        talk = await talks(reply_timeout=0.05)
-        call = talk.call("GET", "k")
-        await peer.until(lambda: len(peer.links) == 2)
-        peer.greeting = good
-        assert await call.future == b"GET k"
 
     async def test_the_second_greeting_too(self, talks: TalkFactory, peer: FakePeer) -> None:
         # redis-py says HELLO to agree on RESP3, the stream to learn the version.

@@ -54,13 +54,6 @@ async def test_no_call_is_looked_at_at_every_deadline(talk: Talk, peer: FakePeer
     assert len(talk.stream._deadlines) == 1
 
 
-async def test_answered_calls_do_not_stay_for_their_deadlines(talk: Talk) -> None:
-    before = len(talk.stream._deadlines)
-    calls = [talk.call("GET", str(n)) for n in range(100)]
-    await asyncio.gather(*[call.future for call in calls])
-    assert len(talk.stream._deadlines) == before
-
-
 async def test_one_that_asks_once_fails_with_the_first_attempt_to_connect(
     talks: TalkFactory, peer: FakePeer
 ) -> None:
@@ -103,18 +96,6 @@ async def test_what_must_arrive_arrives_after_it_was_given_up(
     assert not talk.stream._backlog
 
 
-async def test_what_must_arrive_is_not_kept_for_ever(talks: TalkFactory, peer: FakePeer) -> None:
-    await peer.refuse()
-    talk = await talks()
-    present = asyncio.get_running_loop().time()
-    call = Call(("DEL", "k"), present + 0.02, must=True, until=present + 0.05)
-    talk.stream.send(call)
-    last = talk.call("GET", "last", seconds=0.1)
-    await failures([call, last])
-    assert not talk.stream._backlog
-    assert len(talk.stream._deadlines) == 0
-
-
 async def test_a_call_that_is_sent_again_hides_no_deadline(talk: Talk, peer: FakePeer) -> None:
     peer.otherwise = SILENCE
     peer.plan.append(error("NOREPLICAS Not enough good replicas to write."))
@@ -126,13 +107,3 @@ async def test_a_call_that_is_sent_again_hides_no_deadline(talk: Talk, peer: Fak
         with pytest.raises(ConnectionLostError):
             await short.future
     assert not again.future.done()
-
-
-async def test_a_deadline_holds_across_a_broken_connection(talk: Talk, peer: FakePeer) -> None:
-    await peer.refuse()
-    peer.plan.extend([SILENCE, CUT])
-    short, long = talk.call("GET", "1", seconds=0.3), talk.call("GET", "2")
-    async with asyncio.timeout(PATIENT / 2):
-        with pytest.raises(ConnectionLostError):
-            await short.future
-    assert not long.future.done()

@@ -10,7 +10,7 @@ import pytest
 from redisson_py._stream import stream
 from redisson_py.errors import ConnectionLostError
 from tests.stream.conftest import fill, later
-from tests.support.fake_peer import SILENCE, FakePeer, bulk
+from tests.support.fake_peer import SILENCE, FakePeer
 from tests.support.stream_talk import Talk
 
 
@@ -25,22 +25,6 @@ async def test_a_peer_that_does_not_read_makes_the_stream_full(talk: Talk, peer:
     assert not talk.stream.full
     for call in calls:
         assert (await call.future).startswith(b"SET k xxx")
-
-
-async def test_many_unanswered_commands_make_the_stream_full(
-    talk: Talk, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stream, "MAX_IN_FLIGHT", 2)
-    peer.plan.extend([SILENCE, SILENCE])
-    talk.call("GET", "1")
-    assert not talk.stream.full
-    talk.call("GET", "2")
-    assert talk.stream.full
-    rooms = [asyncio.create_task(talk.stream.room(later())) for _ in range(3)]
-    await peer.until(lambda: len(peer.commands) == 2)
-    peer.say(bulk(b"one"))
-    await asyncio.gather(*rooms)
-    peer.say(bulk(b"two"))
 
 
 async def test_a_reply_lets_in_as_many_as_there_is_room_for(
@@ -68,22 +52,6 @@ async def test_no_room_in_time_is_no_answer(
         await talk.stream.room(asyncio.get_running_loop().time() + 0.05)
     assert not raised.value.maybe_held
     assert not talk.stream._room.waiting
-
-
-async def test_one_that_was_let_in_and_cancelled_lets_the_next_in(
-    talk: Talk, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stream, "MAX_IN_FLIGHT", 1)
-    peer.plan.append(SILENCE)
-    talk.call("GET", "1")
-    first, second = (asyncio.create_task(talk.stream.room(later())) for _ in range(2))
-    await asyncio.sleep(0)
-    assert talk.stream._wire is not None
-    talk.stream._wire.in_flight.clear()
-    talk.stream._give_room()
-    first.cancel()
-    await second
-    assert first.cancelled()
 
 
 async def test_waiting_calls_go_before_new_ones(

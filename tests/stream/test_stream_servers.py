@@ -7,14 +7,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from redis.asyncio import Redis, RedisCluster
+from redis.asyncio import Redis
 from redis.asyncio.connection import Connection
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
 from redisson_py import Redisson
 from redisson_py._redis import servers_from_url, take_over
-from redisson_py._scripts.source import commands
 from redisson_py.errors import (
     BackendError,
     ConnectionLostError,
@@ -75,19 +74,6 @@ class TestUrls:
             async with Redis.from_url(own_server.url) as zero:
                 assert await zero.exists("k") == 0
 
-    async def test_a_user_with_only_the_documented_permissions_can_use_everything(
-        self, own_server: EmbeddedServer, clients: ClientFactory
-    ) -> None:
-        allowed = [f"+{command}" for command in commands()]
-        async with Redis.from_url(own_server.url) as redis:
-            await ask(redis, "ACL SETUSER", "app", "on", f">{CANARY}", "~*", "&*", *allowed)
-        url = f"redis://app:{CANARY}@{own_server.host}:{own_server.port}"
-        one, two = clients(url=url), clients(url=url)
-        await use(one)
-        await compete(one, two)
-        async with one.get_fenced_lock("f") as lease:
-            assert lease.token
-
     async def test_a_unix_socket(
         self, server_factory: ServerFactory, clients: ClientFactory
     ) -> None:
@@ -95,28 +81,6 @@ class TestUrls:
         client = clients(url=f"unix://{server.unix_socket}")
         await use(client)
         assert str(server.unix_socket) in repr(client)
-
-    async def test_the_client_name_is_shown_by_the_server(
-        self, clients: ClientFactory, redis: Redis
-    ) -> None:
-        client = clients(client_name="billing-7")
-        await client.ping()
-        names = [row["name"] for row in await redis.client_list()]
-        assert names.count("billing-7") == 1
-
-    @pytest.mark.parametrize("scheme", ["redis+cluster", "valkeys+cluster"])
-    def test_clusters_are_taken_and_told_without_secrets(self, scheme: str) -> None:
-        client = Redisson.from_url(f"{scheme}://{CANARY}:{CANARY}@h:1,[::1]:2")
-        assert repr(client) == "<Redisson h:1,[::1]:2: 0 held>"
-
-    @pytest.mark.parametrize(
-        "url",
-        ["http://h", "h:6379", "", "redis://h/x", "rediss://h?ssl_cert_reqs=none", "redis://h:x"],
-    )
-    def test_other_urls_are_refused_clearly(self, url: str) -> None:
-        with pytest.raises(ValueError, match=r"URL|port|Port") as raised:
-            Redisson.from_url(url)
-        assert CANARY not in str(raised.value)
 
 
 class TestGivenClients:
@@ -146,25 +110,8 @@ class TestGivenClients:
         finally:
             await given.aclose()
 
-    async def test_a_cluster_client_is_taken(self) -> None:
-        client = Redisson(RedisCluster(host="127.0.0.1", port=1, password=CANARY))
-        assert repr(client) == "<Redisson 127.0.0.1:1: 0 held>"
-
-    @pytest.mark.parametrize("given", [None, "redis://h", object()])
-    def test_what_is_no_client_is_refused_clearly(self, given: Any) -> None:
-        with pytest.raises(TypeError, match=r"takes a redis\.asyncio\.Redis"):
-            Redisson(given)
-
 
 class TestOperators:
-    async def test_a_restarted_server_has_no_scripts_and_is_used_all_the_same(
-        self, own_server: EmbeddedServer, clients: ClientFactory
-    ) -> None:
-        client = clients(url=own_server.url)
-        await use(client)
-        await own_server.restart(keep_data=False)
-        await use(client)
-
     async def test_scripts_flushed_between_calls(
         self, clients: ClientFactory, redis: Redis
     ) -> None:
@@ -174,19 +121,6 @@ class TestOperators:
                 await ask(redis, "SCRIPT FLUSH")
             await ask(redis, "SCRIPT FLUSH")
             await use(client)
-
-    async def test_killed_connections_are_opened_again(
-        self, clients: ClientFactory, redis: Redis
-    ) -> None:
-        client = clients(client_name="victim")
-        async with client.get_lock("k") as lease:
-            for row in await redis.client_list():
-                if row["name"] == "victim":
-                    await ask(redis, "CLIENT KILL", "ID", row["id"])
-            assert await client.get_lock("k").hold_count() == 1
-            assert not lease.lost
-        await use(client)
-        assert client.statistics().connections == 2
 
     async def test_a_waiter_survives_the_end_of_its_connection(
         self, clients: ClientFactory, redis: Redis

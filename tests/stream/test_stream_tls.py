@@ -12,7 +12,7 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-from redisson_py._redis import let_go, servers_from_url
+from redisson_py._redis import servers_from_url
 from redisson_py.errors import BackendError, ConnectionLostError
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
@@ -60,27 +60,11 @@ async def test_a_server_whose_authority_we_trust(
         assert await client.get_lock("k").locked()
 
 
-async def test_much_data_over_tls_keeps_its_order(
-    server: EmbeddedServer, good: Certificates, clients: ClientFactory
-) -> None:
-    client = clients(url=f"{server.url}?ssl_ca_certs={good.authority}")
-    await client.ping()
-    words = [b"%d" % n * 1000 for n in range(1000)]
-    calls = [client._executor.command(b"k", "PING", word) for word in words]
-    assert [await call.future for call in calls] == words
-
-
 async def test_an_authority_we_do_not_trust_is_an_error_at_once(
     server: EmbeddedServer, clients: ClientFactory, tmp_path: Path
 ) -> None:
     other = make_certificates(tmp_path / "other", "IP:127.0.0.1")
     await refused(clients(url=f"{server.url}?ssl_ca_certs={other.authority}"), "TLS .*verify")
-
-
-async def test_the_systems_authorities_do_not_know_ours(
-    server: EmbeddedServer, clients: ClientFactory
-) -> None:
-    await refused(clients(url=server.url), "TLS .*verify")
 
 
 async def test_a_certificate_for_another_host_is_an_error_at_once(
@@ -150,12 +134,6 @@ async def test_a_server_that_answers_in_plain_text_is_an_error_at_once(
         assert len(peer.links) == 1
 
 
-async def test_a_certificate_that_is_no_file_is_an_error_at_once(
-    server: EmbeddedServer, clients: ClientFactory, tmp_path: Path
-) -> None:
-    await refused(clients(url=f"{server.url}?ssl_ca_certs={tmp_path / 'none.pem'}"), "TLS|none.pem")
-
-
 async def test_plain_spoken_to_tls_is_an_error_at_once_that_says_so(
     server: EmbeddedServer, good: Certificates, clients: ClientFactory
 ) -> None:
@@ -220,16 +198,6 @@ async def test_a_connection_that_opens_while_its_client_gives_up_is_closed(
         assert not caught
 
 
-async def test_a_silent_server_is_not_taken_for_one_without_tls(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(Link, "data_received", lambda link, data: None)
-    async with FakePeer() as peer:
-        with pytest.raises(ConnectionLostError, match="within") as caught:
-            await servers_from_url(peer.url.replace("redis:", "rediss:"), None).connector.open(0.4)
-        assert "TLS" not in str(caught.value)
-
-
 async def test_a_server_that_breaks_every_connection_is_not_taken_for_a_tls_one() -> None:
     """It is asked a few times whether it speaks TLS, and not for ever."""
     async with FakePeer() as peer:
@@ -241,17 +209,23 @@ async def test_a_server_that_breaks_every_connection_is_not_taken_for_a_tls_one(
         assert len(peer.links) == 6 + 3
 
 
-async def test_a_server_that_was_reached_once_is_not_asked_for_tls() -> None:
-    async with FakePeer() as peer:
-        connector = servers_from_url(peer.url, None).connector
-        let_go(await connector.open(5))
-        peer.greeting = CUT
-        with pytest.raises(ConnectionLostError, match=r"closed|reset"):
-            await connector.open(5)
-        assert len(peer.links) == 2
-
-
 async def test_a_name_that_is_not_checked_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     """The way to do it on purpose."""
     Redisson(Redis(ssl=True, ssl_check_hostname=False))
     assert "the name in the certificate of the Redis server is not checked" in caplog.text
+
+
+async def test_a_certificate_that_is_no_file_is_an_error_at_once(
+    server: EmbeddedServer, clients: ClientFactory, tmp_path: Path
+) -> None:
+    await refused(clients(url=f"{server.url}?ssl_ca_certs={tmp_path / 'none.pem'}"), "TLS|none.pem")
+
+
+async def test_a_silent_server_is_not_taken_for_one_without_tls(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Link, "data_received", lambda link, data: None)
+    async with FakePeer() as peer:
+        with pytest.raises(ConnectionLostError, match="within") as caught:
+            await servers_from_url(peer.url.replace("redis:", "rediss:"), None).connector.open(0.4)
+        assert "TLS" not in str(caught.value)

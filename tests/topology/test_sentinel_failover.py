@@ -14,7 +14,6 @@ from redisson_py._time import now
 from redisson_py.testing import EmbeddedSentinel
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
-from tests.support.node_info import calls
 from tests.support.streams import stream_of
 from tests.support.waiting import until, until_async, until_listening
 from tests.topology.sentinels import announcements, finder_of, has, listens
@@ -166,35 +165,6 @@ async def test_no_grant_of_the_old_master_is_believed_after_the_message(
             await lease.release()
 
 
-async def test_late_grants_of_a_frozen_master_are_not_believed(
-    own_sentinel: EmbeddedSentinel, clients: ClientFactory
-) -> None:
-    client = clients(own_sentinel.url, lease_time=60)
-    await client.ping()
-    await until(lambda: listens(client))
-    old = await own_sentinel.master()
-    names = [f"late{n}" for n in range(100)]
-    async with client.get_lock("warm"):
-        pass
-    before = await calls(old, "evalsha")
-    await own_sentinel.freeze(old)
-    asking = [asyncio.create_task(client.get_lock(name).acquire(timeout=60)) for name in names]
-    new = await own_sentinel.wait_master(other_than=old)
-    await own_sentinel.thaw(old)
-    leases = await asyncio.gather(*asking)
-    assert await has(new, *names)
-
-    async def has_granted_them_too() -> bool:
-        """It goes on as a master for ten seconds."""
-        return await calls(old, "evalsha") >= before + len(names)
-
-    await until_async(has_granted_them_too)
-    assert not any(lease.lost for lease in leases)
-    for lease in leases:
-        await lease.release()
-    assert int(await new.execute("EXISTS", *names)) == 0
-
-
 async def test_a_client_outlives_its_sentinels_until_it_needs_another_master(
     own_sentinel: EmbeddedSentinel, clients: ClientFactory
 ) -> None:
@@ -219,21 +189,3 @@ async def test_a_client_outlives_its_sentinels_until_it_needs_another_master(
     await own_sentinel.revive(own_sentinel.sentinels[0])
     await own_sentinel.revive(own_sentinel.sentinels[2])
     await until(lambda: listens(client))
-
-
-async def test_a_sentinel_that_slept_through_a_failover_is_outvoted(
-    own_sentinel: EmbeddedSentinel, clients: ClientFactory
-) -> None:
-    sleeper = own_sentinel.sentinels[2]
-    await own_sentinel.freeze(sleeper)
-    old = await own_sentinel.master()
-    await kill(own_sentinel)
-    new = await own_sentinel.wait_master(other_than=old)
-    await own_sentinel.revive(old)
-    await own_sentinel.thaw(sleeper)
-    # It is asked first, alone, and names the others.
-    url = f"redis+sentinel://{sleeper.address}/{own_sentinel.service}"
-    client = clients(url)
-    async with client.get_lock("a"):
-        assert await has(new, "a")
-    assert finder_of(client).master == (new.host, new.port)

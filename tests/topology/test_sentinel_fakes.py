@@ -143,22 +143,6 @@ async def test_the_sentinel_that_announced_a_master_is_waited_for(scene: Scene) 
     assert (b"SET", b"a", b"1") not in old.commands
 
 
-async def test_messages_about_other_things_change_nothing(scene: Scene) -> None:
-    master, other = await scene.server(), await scene.server()
-    (sentinel,) = await scene.sentinels(master, 1)
-    seeker = await scene.seek(sentinel)
-    await seeker.ask("GET", "a")
-    await until(lambda: all_sentinels(seeker) == 1)
-    sentinel.announce(master, other, service="another")
-    sentinel.announce(other, master)
-    sentinel.say(b">3\r\n$7\r\nmessage\r\n$14\r\n+switch-master\r\n$4\r\nwhat\r\n")
-    asked = seeker.sentinels[0].stream.command(("PING",), 10)
-    await asked.future
-    await seeker.ask("GET", "b")
-    assert not seeker.lefts
-    assert count(master, other) == [2, 0]
-
-
 async def test_a_promoted_server_that_is_no_master_yet_is_asked_again(scene: Scene) -> None:
     new = await scene.server("slave")
     (sentinel,) = await scene.sentinels(new, 1)

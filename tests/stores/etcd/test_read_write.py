@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from redisson_py import LockLike, MultiLock
+from redisson_py import MultiLock
 from redisson_py._stores.contract import Busy, Granted, Kind, Renewal
-from redisson_py.etcd import Etcd
 from tests.stores.etcd.client import (
     LEASE,
     Client,
@@ -18,24 +17,7 @@ from tests.stores.etcd.client import (
     soon,
 )
 from tests.stores.etcd.server import EtcdServer
-
-Make = Callable[[Etcd, str], LockLike]
-
-
-def lock_of(client: Etcd, name: str) -> LockLike:
-    return client.get_lock(name)
-
-
-def lock_inside_of(client: Etcd, name: str) -> LockLike:
-    return client.get_lock(f"{name}/read")
-
-
-def read_side_of(client: Etcd, name: str) -> LockLike:
-    return client.get_read_write_lock(name).read_lock()
-
-
-def write_side_of(client: Etcd, name: str) -> LockLike:
-    return client.get_read_write_lock(name).write_lock()
+from tests.stores.faults_scene import lock_of
 
 
 def watched(client: Client, name: str, owner: str) -> str:
@@ -246,22 +228,21 @@ async def test_a_waiting_write_that_was_deleted_by_hand_queues_again(
 
 
 @pytest.mark.parametrize(
-    ("make_one", "make_other"),
+    ("kind", "beside", "inside"),
     [
-        (lock_of, read_side_of),
-        (lock_of, write_side_of),
-        (read_side_of, read_side_of),
-        (read_side_of, write_side_of),
-        (write_side_of, write_side_of),
+        ("fenced", "read", ""),
+        ("fenced", "write", ""),
+        ("read", "read", ""),
+        ("read", "write", ""),
+        ("write", "write", ""),
         # Keys of the one are inside the other.
-        (write_side_of, lock_inside_of),
+        ("write", "fenced", "/read"),
     ],
 )
 async def test_a_multi_lock_has_one_of_those_that_share_keys(
-    server: EtcdServer, make_one: Make, make_other: Make, name: str
+    client: Any, other: Any, name: str, kind: str, beside: str, inside: str
 ) -> None:
-    async with Etcd.from_url(server.url) as client, Etcd.from_url(server.url) as other:
-        with pytest.raises(ValueError, match="are the same lock in etcd"):
-            MultiLock(make_one(client, name), make_other(other, name))
-        async with MultiLock(make_one(client, name), make_other(client, f"{name}s")):
-            assert await make_one(client, name).owned()
+    with pytest.raises(ValueError, match="are the same lock in etcd"):
+        MultiLock(lock_of(client, name, kind), lock_of(other, name + inside, beside))
+    async with MultiLock(lock_of(client, name, kind), lock_of(client, f"{name}s", beside)):
+        assert await lock_of(client, name, kind).owned()

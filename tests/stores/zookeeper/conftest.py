@@ -1,7 +1,8 @@
-"""ZooKeeper, once for each file of tests or that of the contract, and clients of it."""
+"""The server of ZooKeeper that all tests share; stores, and kazoo's client of it."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -11,24 +12,23 @@ from kazoo.client import KazooClient
 from redisson_py._stores.zookeeper import ZooKeeperStore
 from tests.fixtures.backends import Running
 from tests.stores.backends import Backend
+from tests.stores.bell import Bell
 from tests.stores.zookeeper.proxy import ZooKeeperProxy
 from tests.stores.zookeeper.server import ZooKeeperServer
-from tests.stores.zookeeper.support import (
-    Bell,
-    opened,
-    zookeeper_or_skip,
-)
+from tests.stores.zookeeper.support import opened, stranger
 
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer]:
-    with zookeeper_or_skip(tmp_path_factory.mktemp("zookeeper")) as running:
-        yield running
+_numbers = itertools.count(1)
 
 
 @pytest.fixture
 def backend(running_backend: Running) -> Backend:
     return running_backend("zookeeper")
+
+
+@pytest.fixture
+def server(backend: Backend) -> ZooKeeperServer:
+    assert isinstance(backend.server, ZooKeeperServer)
+    return backend.server
 
 
 @pytest_asyncio.fixture
@@ -43,20 +43,25 @@ def bell() -> Bell:
 
 
 @pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    return str(request.node.name).replace("[", "-")
+def name() -> str:
+    return f"/{next(_numbers)}/name"
 
 
 @pytest_asyncio.fixture
 async def store(proxy: ZooKeeperProxy, bell: Bell) -> AsyncIterator[ZooKeeperStore]:
+    """A store whose connections may fail."""
     async with opened(proxy.url, bell) as started:
         yield started
 
 
+@pytest_asyncio.fixture
+async def theirs(server: ZooKeeperServer) -> AsyncIterator[ZooKeeperStore]:
+    """Another one, which has no faults."""
+    async with opened(server.url) as started:
+        yield started
+
+
 @pytest.fixture
-def kazoo(backend: Backend) -> Iterator[KazooClient]:
-    client = KazooClient(f"127.0.0.1:{backend.server.port}")
-    client.start()
-    yield client
-    client.stop()
-    client.close()
+def kazoo(server: ZooKeeperServer) -> Iterator[KazooClient]:
+    with stranger(server) as client:
+        yield client

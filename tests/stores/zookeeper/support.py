@@ -1,54 +1,35 @@
-"""What tests of the ZooKeeper store share: a bell that remembers, stores, and owners."""
+"""What tests of the ZooKeeper store share: stores, what they are asked, and strangers."""
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-import socket
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from redisson_py._stores.contract import Granted, Renewal, Wish
+from kazoo.client import KazooClient
+
+from redisson_py._stores.contract import Busy, Granted, Kind, Renewal, Wish
 from redisson_py._stores.zookeeper import ZooKeeperStore
 from redisson_py._time import now
 from tests.fixtures.redis_server import unavailable
-from tests.stores.zookeeper.server import ZooKeeperNotFoundError, ZooKeeperServer, running_zookeeper
+from tests.stores.bell import Bell
+from tests.stores.zookeeper.server import (
+    HOST,
+    TICK,
+    ZooKeeperNotFoundError,
+    ZooKeeperServer,
+    running_zookeeper,
+)
 
 #: Seconds that no call here should need.
 LONG: Final = 60.0
 LEASE: Final = 5.0
+#: Seconds that a session lives without a sign of life, where a test waits for its end.
+SHORT: Final = 15 * TICK
+KINDS: Final[tuple[Kind, ...]] = ("lock", "read", "write", "semaphore")
 _numbers = itertools.count(1)
-
-
-class Bell:
-    """Remembers what rang."""
-
-    def __init__(self) -> None:
-        self.rung: list[str] = []
-        self.all = 0
-        self._news = asyncio.Event()
-
-    def ring(self, name: str, owner: str | None = None) -> None:
-        self.rung.append(name)
-        self._news.set()
-
-    def ring_all(self) -> None:
-        self.all += 1
-        self._news.set()
-
-    async def until_rung(self, name: str) -> None:
-        """Wait until a name has rung."""
-        while name not in self.rung:
-            self._news.clear()
-            await self._news.wait()
-
-    async def until_all(self, times: int) -> None:
-        """Wait until everything has rung so many times."""
-        while self.all < times:
-            self._news.clear()
-            await self._news.wait()
 
 
 @contextmanager
@@ -61,6 +42,18 @@ def zookeeper_or_skip(
             yield server
     except ZooKeeperNotFoundError as error:
         unavailable(str(error))
+
+
+@contextmanager
+def stranger(server: ZooKeeperServer, **options: Any) -> Iterator[KazooClient]:
+    """Connect a client that knows nothing of ours for the time of a block."""
+    kazoo = KazooClient(f"{HOST}:{server.port}", **options)
+    kazoo.start()
+    try:
+        yield kazoo
+    finally:
+        kazoo.stop()
+        kazoo.close()
 
 
 @asynccontextmanager
@@ -81,28 +74,58 @@ def soon(seconds: float = LONG) -> float:
     return now() + seconds
 
 
-def wish(name: str, owner: str, *, waits: bool = True, lease: float | None = None) -> Wish:
-    """Return a wish; with a `lease`, that of a hold that is not renewed."""
-    return Wish(name, owner, LEASE if lease is None else lease, lease is None, waits)
-
-
-def renewal(name: str, owner: str, granted: Granted, lease: float = LEASE) -> Renewal:
-    """Return the renewal of a grant."""
-    return Renewal(name, owner, granted.token, lease)
-
-
 def new_owner() -> str:
     """Return an owner that no test had before."""
     return f"client:{next(_numbers)}"
 
 
-async def granted(store: ZooKeeperStore, name: str, owner: str) -> Granted:
+def wish(
+    name: str,
+    owner: str,
+    kind: Kind = "lock",
+    *,
+    waits: bool = True,
+    lease: float | None = None,
+    within: str | None = None,
+) -> Wish:
+    """Return a wish; with a `lease`, that of a hold that is not renewed."""
+    until = LEASE if lease is None else lease
+    return Wish(name, owner, until, lease is None, waits, kind=kind, within=within)
+
+
+async def ask(
+    store: ZooKeeperStore, name: str, owner: str, kind: Kind = "lock", **but: Any
+) -> Granted | Busy:
+    """Ask for a hold."""
+    return await store.ask(wish(name, owner, kind, **but), soon())
+
+
+async def granted(
+    store: ZooKeeperStore, name: str, owner: str, kind: Kind = "lock", **but: Any
+) -> Granted:
     """Ask, and be granted the hold."""
-    answer = await store.ask(wish(name, owner), soon())
+    answer = await ask(store, name, owner, kind, **but)
     assert isinstance(answer, Granted), answer
     return answer
 
 
-def dead_port() -> socket.socket:
-    """Return a socket that takes connections and never answers."""
-    return socket.create_server(("127.0.0.1", 0))
+async def renewed(
+    store: ZooKeeperStore, name: str, owner: str, hold: Granted, lease: float = LEASE
+) -> float | None:
+    """Renew a hold; return until when."""
+    (until,) = await store.renew([Renewal(name, owner, hold.token, lease)], soon())
+    return until
+
+
+async def give_back(
+    store: ZooKeeperStore, name: str, owner: str, unsure: bool = False
+) -> bool | None:
+    """Give a hold back."""
+    return await store.give_back(name, owner, unsure, soon())
+
+
+def nodes(kazoo: KazooClient, name: str, kind: Kind = "lock") -> list[str]:
+    """Return what clients have under a name: of a semaphore mutex, at the gate and of holders."""
+    below = ("/locks", "/leases") if kind == "semaphore" else ("",)
+    found = [f"{name}{each}" for each in below]
+    return [node for path in found if kazoo.exists(path) for node in kazoo.get_children(path)]

@@ -6,53 +6,39 @@ A test blocks the loop by asking kazoo, which answers in threads of its own.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import replace
 from typing import Final
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoNodeError
 
 from redisson_py._stores.contract import Busy, Granted, Kind
 from redisson_py._stores.zookeeper import ZooKeeperStore
 from redisson_py._time import now
-from tests.stores.zookeeper.server import HOST, ZooKeeperServer
-from tests.stores.zookeeper.support import LEASE, LONG, Bell, new_owner, opened, renewal, soon, wish
+from tests.stores.bell import Bell
+from tests.stores.zookeeper.server import ZooKeeperServer
+from tests.stores.zookeeper.support import (
+    KINDS,
+    LEASE,
+    LONG,
+    ask,
+    granted,
+    new_owner,
+    nodes,
+    opened,
+    renewed,
+    soon,
+)
 
-KINDS: Final[tuple[Kind, ...]] = ("lock", "read", "write", "semaphore")
 #: Seconds.
 SESSION: Final = 2.0
 
 
-@pytest.fixture
-def kazoo(server: ZooKeeperServer) -> Iterator[KazooClient]:
-    client = KazooClient(f"{HOST}:{server.port}")
-    client.start()
-    yield client
-    client.stop()
-    client.close()
-
-
-@pytest.fixture
-def name(request: pytest.FixtureRequest) -> str:
-    return "/" + str(request.node.name).replace("[", "-").strip("]")
-
-
-def block_until_gone(kazoo: KazooClient, path: str, but: str | None) -> None:
+def block_until_gone(kazoo: KazooClient, name: str, but: str | None) -> None:
     """Block the event loop until nothing else is below a path; fail if something stays."""
     end = now() + LONG / 3
-    while [each for each in children(kazoo, path) if each != but]:
+    while [each for each in kazoo.retry(nodes, kazoo, name) if each != but]:
         assert now() < end, "it is kept for as long as the event loop is blocked"
         time.sleep(0.02)
-
-
-def children(kazoo: KazooClient, path: str) -> list[str]:
-    try:
-        found: list[str] = kazoo.retry(kazoo.get_children, path)
-    except NoNodeError:
-        return []
-    return found
 
 
 @pytest.mark.parametrize("waits", [False, True], ids=["holds", "waits"])
@@ -70,12 +56,11 @@ async def test_a_session_does_not_outlive_a_blocked_loop_by_more_than_a_lease(
         )
         theirs = path.rpartition("/")[2]
     try:
-        answer = await store.ask(wish(name, new_owner()), soon())
+        answer = await ask(store, name, new_owner())
         assert isinstance(answer, Busy if waits else Granted)
         block_until_gone(kazoo, name, theirs)
-        await bell.until_all(1)
-        owner = new_owner()
-        assert isinstance(await store.ask(wish(f"{name} again", owner), soon()), Granted)
+        await bell.heard_all(1)
+        await granted(store, f"{name} again", new_owner())
     finally:
         await store.stop()
 
@@ -88,16 +73,16 @@ async def test_a_session_is_not_connected_again_for_a_blocked_loop(
     store = ZooKeeperStore.from_url(server.url, LONG, LEASE)
     await store.start(bell, soon())
     try:
-        assert isinstance(await store.ask(wish(name, new_owner()), soon()), Granted)
+        await granted(store, name, new_owner())
         session = store._ensemble._session
         assert session is not None
         server.kill()
         server.start()
         # Its thread waits for the loop, until that was blocked for a lease.
         assert session._client._stopped.wait(LONG)
-        await bell.until_all(1)
+        await bell.heard_all(1)
         assert session.connections == 1
-        assert isinstance(await store.ask(wish(f"{name} again", new_owner()), soon()), Granted)
+        await granted(store, f"{name} again", new_owner())
     finally:
         await store.stop()
 
@@ -112,9 +97,7 @@ async def test_what_is_granted_after_a_block_is_fresh(
         await store.ping(soon())
         time.sleep(block * SESSION)  # noqa: ASYNC251  # the fault: it blocks the event loop
         asked = now()
-        asking = replace(wish(name, new_owner()), kind=kind)
-        answer = await store.ask(asking, soon())
-        assert isinstance(answer, Granted)
+        answer = await granted(store, name, new_owner(), kind)
         assert answer.until >= asked + SESSION / 2
 
 
@@ -124,10 +107,9 @@ async def test_what_is_renewed_after_a_block_is_fresh(
 ) -> None:
     async with opened(server.url, lease=SESSION) as store:
         owner = new_owner()
-        hold = await store.ask(wish(name, owner), soon())
-        assert isinstance(hold, Granted)
+        hold = await granted(store, name, owner)
         time.sleep(block * SESSION)  # noqa: ASYNC251  # the fault: it blocks the event loop
         asked = now()
-        (until,) = await store.renew([renewal(name, owner, hold, SESSION)], soon())
+        until = await renewed(store, name, owner, hold, SESSION)
         # On a slow machine the session may have ended meanwhile.
         assert until is None or until >= asked + SESSION / 2

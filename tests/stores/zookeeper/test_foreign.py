@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
 from typing import Final
 
 import pytest
-import pytest_asyncio
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.protocol.serialization import Create
 from kazoo.security import OPEN_ACL_UNSAFE, make_digest_acl
 
-from redisson_py._stores.contract import Busy, Granted, Kind, Wish
+from redisson_py._stores.contract import Busy, Granted, Kind
 from redisson_py._stores.zookeeper import ZooKeeperStore
 from redisson_py.errors import BackendError
-from tests.stores.zookeeper.server import HOST, ZooKeeperServer
+from tests.stores.zookeeper.server import ZooKeeperServer
 from tests.stores.zookeeper.support import (
-    LEASE,
+    ask,
+    give_back,
     granted,
     new_owner,
     opened,
     soon,
+    stranger,
+    wish,
 )
 
 EPHEMERAL_SEQUENTIAL: Final = 3
@@ -35,37 +35,17 @@ NODES: Final[dict[Kind, str]] = {
 }
 
 
-@pytest.fixture
-def other(server: ZooKeeperServer) -> Iterator[KazooClient]:
-    kazoo = KazooClient(f"{HOST}:{server.port}")
-    kazoo.start()
-    yield kazoo
-    kazoo.stop()
-    kazoo.close()
-
-
-@pytest_asyncio.fixture
-async def store(server: ZooKeeperServer) -> AsyncIterator[ZooKeeperStore]:
-    async with opened(server.url) as started:
-        yield started
-
-
-def create_without_data(kazoo: KazooClient, path: str) -> str:
-    """Make a node whose data are null, as `create(path, null, ...)` in Java does."""
+@pytest.mark.parametrize("kind", NODES)
+async def test_a_holder_whose_data_are_null_is_shown(
+    store: ZooKeeperStore, kazoo: KazooClient, name: str, kind: Kind
+) -> None:
+    """As `create(path, null, ...)` in Java makes them."""
+    path = f"{name}/{NODES[kind]}"
     kazoo.ensure_path(path.rpartition("/")[0])
     made = kazoo.handler.async_result()
     kazoo._call(Create(path, None, OPEN_ACL_UNSAFE, EPHEMERAL_SEQUENTIAL), made)
-    return str(made.get())
-
-
-@pytest.mark.parametrize("kind", NODES)
-async def test_a_holder_whose_data_are_null_is_shown(
-    store: ZooKeeperStore, other: KazooClient, kind: Kind
-) -> None:
-    name = f"/null-{kind}"
-    node = create_without_data(other, f"{name}/{NODES[kind]}")
-    asked = "write" if kind == "read" else kind
-    waiting = Wish(name, new_owner(), LEASE, renewed=True, waits=True, kind=asked)
+    node = str(made.get())
+    waiting = wish(name, new_owner(), "write" if kind == "read" else kind)
     assert await store.ask(waiting, soon()) == Busy(None)
     state = await store.look(name, soon(), kind)
     holders = state.readers if kind == "read" else (state.holder,)
@@ -77,52 +57,42 @@ async def test_a_holder_whose_data_are_null_is_shown(
 
 
 async def test_an_acl_protects_one_directory_and_nothing_below(
-    server: ZooKeeperServer, other: KazooClient
+    server: ZooKeeperServer, theirs: ZooKeeperStore, kazoo: KazooClient
 ) -> None:
-    users = KazooClient(f"{HOST}:{server.port}", auth_data=[("digest", "ann:secret")])
-    users.start()
     allowed = [make_digest_acl("ann", "secret", create=True, read=True, delete=True)]
-    users.create("/users", acl=allowed)
-    users.create("/users/made", acl=allowed)
-    async with (
-        opened(server.url) as stranger,
-        opened(server.url.replace("//", "//ann:secret@")) as store,
-    ):
-        for name in ("/users/made", "/users/open"):
-            owner, ask = new_owner(), Wish(name, new_owner(), LEASE, renewed=True, waits=False)
-            await granted(store, name, owner)
-            (_, node) = (await store.look(name, soon())).keys
-            if name == "/users/open":
-                other.delete(node)
-                assert isinstance(await stranger.ask(ask, soon()), Granted)
-            else:
-                with pytest.raises(NoAuthError):
-                    other.delete(node)
-                with pytest.raises(BackendError, match="no permission there"):
-                    await stranger.ask(ask, soon())
-                assert await store.give_back(name, owner, False, soon()) is True
-    users.stop()
-    users.close()
+    with stranger(server, auth_data=[("digest", "ann:secret")]) as users:
+        users.create("/users", acl=allowed)
+        users.create("/users/made", acl=allowed)
+    async with opened(server.url.replace("//", "//ann:secret@")) as store:
+        assert "secret" not in f"{store!r} {store.where}"
+        await granted(store, "/users/open", new_owner())
+        kazoo.delete((await store.look("/users/open", soon())).keys[1])
+        await granted(theirs, "/users/open", new_owner())
+        owner, other = new_owner(), new_owner()
+        await granted(store, "/users/made", owner)
+        with pytest.raises(NoAuthError):
+            kazoo.delete((await store.look("/users/made", soon())).keys[1])
+        for call in (
+            ask(theirs, "/users/made", other),
+            theirs.look("/users/made", soon()),
+            ask(theirs, "/users/new", other),
+        ):
+            with pytest.raises(BackendError, match=r"no permission there|'/users/.*ACL") as caught:
+                await call
+            assert type(caught.value) is BackendError
+        assert await give_back(theirs, "/users/new", other, unsure=True) is False
+        assert await give_back(store, "/users/made", owner) is True
 
 
 @pytest.mark.parametrize("recipe", ["Lock", "WriteLock", "ReadLock"])
 @pytest.mark.parametrize("kind", NODES)
-@pytest.mark.parametrize("ours_first", [True, False])
 async def test_kazoos_own_locks_exclude_none_of_ours(
-    store: ZooKeeperStore, other: KazooClient, recipe: str, kind: Kind, ours_first: bool
+    theirs: ZooKeeperStore, kazoo: KazooClient, name: str, recipe: str, kind: Kind
 ) -> None:
     """Their nodes have other names, and so for Curator too: docs/stores.md warns of it."""
-    name = f"/recipe/{recipe}-{kind}-{ours_first}"
-    theirs = getattr(other, recipe)(name)
-    wish = Wish(name, new_owner(), LEASE, renewed=True, waits=False, kind=kind)
-
-    def take() -> bool:
-        return bool(theirs.acquire(blocking=False))
-
-    if ours_first:
-        assert isinstance(await store.ask(wish, soon()), Granted)
-        assert await asyncio.to_thread(take)
-    else:
-        assert await asyncio.to_thread(take)
-        assert isinstance(await store.ask(wish, soon()), Granted)
-    await asyncio.to_thread(theirs.release)
+    lock = getattr(kazoo, recipe)(name)
+    assert lock.acquire(blocking=False)
+    assert isinstance(await ask(theirs, name, new_owner(), kind, waits=False), Granted)
+    lock.release()
+    assert lock.acquire(blocking=False)
+    lock.release()

@@ -1,7 +1,8 @@
-"""What ZooKeeper cannot do is said: numbers that end, long sessions, clients that are nobody."""
+"""What ZooKeeper cannot do is said: numbers that end, long sessions, data that it has lost."""
 
 from __future__ import annotations
 
+import shutil
 import struct
 import zlib
 from collections.abc import Iterator
@@ -11,13 +12,23 @@ from typing import Final
 import pytest
 from kazoo.client import KazooClient
 
-from redisson_py._stores.contract import Granted, Kind, Wish
+from redisson_py._stores.contract import Kind
 from redisson_py.errors import BackendError
 from redisson_py.zookeeper import ZooKeeper
-from tests.stores.zookeeper.server import HOST, ZooKeeperServer
-from tests.stores.zookeeper.support import LEASE, new_owner, opened, soon, zookeeper_or_skip
+from tests.stores.zookeeper.server import ZooKeeperServer
+from tests.stores.zookeeper.support import (
+    KINDS,
+    SHORT,
+    ask,
+    give_back,
+    granted,
+    new_owner,
+    opened,
+    renewed,
+    stranger,
+    zookeeper_or_skip,
+)
 
-KINDS: Final[tuple[Kind, ...]] = ("lock", "read", "write", "semaphore")
 LAST: Final = 2**31 - 1
 #: The end of what a snapshot has a checksum of, which stands before it.
 SEAL: Final = b"\0\0\0\1/"
@@ -51,13 +62,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer
     """A server with directories that have given, or nearly, all the numbers that they have."""
     folder = tmp_path_factory.mktemp("zookeeper")
     with zookeeper_or_skip(folder) as running:
-        kazoo = KazooClient(f"{HOST}:{running.port}")
-        kazoo.start()
-        for kind in KINDS:
-            kazoo.create(directory(kind, "end"), makepath=True)
-            kazoo.create(directory(kind, "below"), makepath=True)
-        kazoo.stop()
-        kazoo.close()
+        with stranger(running) as kazoo:
+            for kind in KINDS:
+                kazoo.create(directory(kind, "end"), makepath=True)
+                kazoo.create(directory(kind, "below"), makepath=True)
         # It writes a snapshot when it has started.
         running.stop()
         running.start()
@@ -69,51 +77,37 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperServer
         yield running
 
 
-@pytest.fixture(scope="module")
-def other(server: ZooKeeperServer) -> Iterator[KazooClient]:
-    kazoo = KazooClient(f"{HOST}:{server.port}")
-    kazoo.start()
-    yield kazoo
-    kazoo.stop()
-    kazoo.close()
-
-
-def wish(kind: Kind, numbers: str, *, waits: bool = True) -> Wish:
-    return Wish(f"/{kind}-{numbers}", new_owner(), LEASE, renewed=True, waits=waits, kind=kind)
-
-
 @pytest.mark.parametrize("kind", KINDS)
 async def test_nothing_is_granted_when_the_numbers_have_ended(
-    server: ZooKeeperServer, other: KazooClient, kind: Kind
+    server: ZooKeeperServer, kazoo: KazooClient, kind: Kind
 ) -> None:
-    path = directory(kind, "end")
+    name, path = f"/{kind}-end", directory(kind, "end")
     async with opened(server.url) as store:
-        last = wish(kind, "end")
-        assert isinstance(await store.ask(last, soon()), Granted)
-        held = len(other.get_children(path))
+        last, again = new_owner(), new_owner()
+        await granted(store, name, last, kind)
+        held = len(kazoo.get_children(path))
         for _ in range(4):
             with pytest.raises(BackendError, match="2,147,483,647 contender numbers"):
-                await store.ask(wish(kind, "end"), soon())
-        assert len(other.get_children(path)) == held
-        assert await store.give_back(last.name, last.owner, False, soon()) is True
+                await ask(store, name, new_owner(), kind)
+        assert len(kazoo.get_children(path)) == held
+        assert await give_back(store, name, last) is True
         for waits in (True, False):
             with pytest.raises(BackendError, match="delete that node when nobody uses it"):
-                await store.ask(wish(kind, "end", waits=waits), soon())
-        assert other.get_children(path) == []
-        other.delete(path)
-        again = wish(kind, "end")
-        assert isinstance(await store.ask(again, soon()), Granted)
-        assert await store.give_back(again.name, again.owner, False, soon()) is True
+                await ask(store, name, new_owner(), kind, waits=waits)
+        assert kazoo.get_children(path) == []
+        kazoo.delete(path)
+        await granted(store, name, again, kind)
+        assert await give_back(store, name, again) is True
 
 
 @pytest.mark.parametrize("kind", KINDS)
 async def test_nothing_is_granted_under_a_number_below_zero(
-    server: ZooKeeperServer, other: KazooClient, kind: Kind
+    server: ZooKeeperServer, kazoo: KazooClient, kind: Kind
 ) -> None:
     async with opened(server.url) as store:
         with pytest.raises(BackendError, match=f"'{directory(kind, 'below')}': its 2,147,483,647"):
-            await store.ask(wish(kind, "below"), soon())
-        assert other.get_children(directory(kind, "below")) == []
+            await ask(store, f"/{kind}-below", new_owner(), kind)
+        assert kazoo.get_children(directory(kind, "below")) == []
 
 
 async def test_a_lease_time_that_no_session_can_have(server: ZooKeeperServer) -> None:
@@ -133,3 +127,23 @@ async def test_a_client_that_does_not_say_who_it_is(tmp_path: Path) -> None:
         async with ZooKeeper.from_url(strict.url.replace("//", "//user:secret@")) as somebody:
             async with somebody.get_lock("k"):
                 pass
+
+
+@pytest.mark.parametrize("left", ["nothing", "a backup"])
+async def test_a_client_goes_on_with_servers_that_know_less(tmp_path: Path, left: str) -> None:
+    data, backup = tmp_path / "version-2", tmp_path / "backup"
+    owner, other = new_owner(), new_owner()
+    with zookeeper_or_skip(tmp_path) as server:
+        async with opened(server.url, lease=SHORT) as store:
+            server.stop()
+            shutil.copytree(data, backup)
+            server.start()
+            hold = await granted(store, "/k", owner)
+            server.stop()
+            shutil.rmtree(data)
+            if left == "a backup":
+                shutil.copytree(backup, data)
+            server.start()
+            assert await renewed(store, "/k", owner, hold) is None
+            await granted(store, "/k", other)
+            assert await give_back(store, "/k", other) is True

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from redisson_py._stores.zookeeper import ZooKeeperStore
 from redisson_py._stores.zookeeper.names import (
     blocker,
     directory_of,
     holding,
     in_order,
     is_path,
-    levels_of,
     prefix_of,
 )
 from redisson_py._stores.zookeeper.url import read_url
@@ -56,11 +56,6 @@ def test_every_name_has_a_path_of_its_own(one: str, two: str) -> None:
     assert is_path(directory_of(one))
     if one != two and not (is_path(one) or is_path(two)):
         assert directory_of(one) != directory_of(two)
-
-
-def test_levels_are_all_paths_above_and_the_path() -> None:
-    assert levels_of("/a/b/c") == ["/a", "/a/b", "/a/b/c"]
-    assert levels_of("/a") == ["/a"]
 
 
 def test_the_prefix_is_that_of_protected_nodes_of_curator() -> None:
@@ -126,6 +121,12 @@ def test_a_malformed_url_is_refused_and_not_quoted(url: str) -> None:
     with pytest.raises(ValueError, match=r"ssl_|URL") as caught:
         read_url(url)
     assert "cret" not in f"{caught.value}{caught.value.__cause__}{caught.value.__context__}"
+
+
+def test_the_store_says_where_it_is_without_credentials() -> None:
+    store = ZooKeeperStore.from_url("zookeeper://ann:secret@a:1,b,[::1]:3/apps")
+    assert store.where == "a:1,b:2181,[::1]:3/apps"
+    assert "secret" not in repr(store)
 
 
 def test_a_url_is_text() -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import threading
 from contextlib import suppress
-from dataclasses import replace
 from errno import EMFILE
 
 import pytest
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import KazooState
 
-from redisson_py._stores.contract import Granted, Kind
+from redisson_py._stores.contract import Kind
 from redisson_py._stores.trouble import Trouble
 from redisson_py._stores.zookeeper import ensemble as ensemble_module
 from redisson_py._stores.zookeeper import session as session_module
@@ -20,17 +18,19 @@ from redisson_py._stores.zookeeper.session import Session
 from redisson_py._stores.zookeeper.url import read_url
 from redisson_py._time import now
 from redisson_py.errors import ConnectionLostError
+from tests.stores.bell import Bell
 from tests.stores.zookeeper.proxy import CLOSE, EXISTS, ZooKeeperProxy
 from tests.stores.zookeeper.server import ZooKeeperServer
 from tests.stores.zookeeper.support import (
-    Bell,
+    KINDS,
+    give_back,
     granted,
     new_owner,
     opened,
-    renewal,
+    renewed,
     soon,
-    wish,
 )
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -77,9 +77,7 @@ async def test_an_idle_session_beats(server: ZooKeeperServer) -> None:
         began = now()
         while proxy.seen.get(EXISTS, 0) < 20:
             await store.ping(soon())
-        answer = await granted(store, "idle", new_owner())
-        assert isinstance(answer, Granted)
-        assert answer.until > began + 1.0
+        assert (await granted(store, "idle", new_owner())).until > began + 1.0
 
 
 async def test_a_dead_connection_is_replaced_although_it_is_written_to(
@@ -93,7 +91,7 @@ async def test_a_dead_connection_is_replaced_although_it_is_written_to(
             with suppress(ConnectionLostError):
                 await store.ping(soon(0.05))
         assert proxy.connections == 2
-        assert await store.give_back("dead", "dead:1", False, soon()) is True
+        assert await give_back(store, "dead", "dead:1") is True
 
 
 async def test_a_server_that_accepts_and_is_silent_is_left(
@@ -106,32 +104,28 @@ async def test_a_server_that_accepts_and_is_silent_is_left(
         proxy.black_hole(on=True)
         before = proxy.connections
         proxy.cut()
-        async with asyncio.timeout(30):
-            while proxy.connections < before + 3:
-                await asyncio.sleep(0.01)
+        await until(lambda: proxy.connections >= before + 3)
         proxy.black_hole(on=False)
         await store.ping(soon(30))
-        assert await store.give_back("silent", "silent:1", False, soon()) is True
+        assert await give_back(store, "silent", "silent:1") is True
 
 
-@pytest.mark.parametrize("kind", ["lock", "read", "write", "semaphore"])
+@pytest.mark.parametrize("kind", KINDS)
 async def test_what_a_session_had_is_gone_with_it(server: ZooKeeperServer, kind: Kind) -> None:
     """kazoo gives a session up that the server still has: its nodes are there for a while."""
     bell, owner, name = Bell(), new_owner(), f"given up {kind}"
-    asked = replace(wish(name, owner), kind=kind)
     async with ZooKeeperProxy(server.port) as proxy, opened(proxy.url, bell) as store:
-        hold = await store.ask(asked, soon())
-        assert isinstance(hold, Granted)
+        hold = await granted(store, name, owner, kind)
         proxy.next(CLOSE, "hold")
         session = store._ensemble._session
         assert session is not None
         session._listen(KazooState.LOST)
-        await bell.until_all(1)
+        await bell.heard_all(1)
         state = await store.look(name, soon(), kind)
         holders = [state.holder, *state.readers]
         assert owner in [each.owner for each in holders if each is not None]
-        assert await store.renew([renewal(name, owner, hold)], soon()) == [None]
-        assert await store.give_back(name, owner, False, soon()) is False
+        assert await renewed(store, name, owner, hold) is None
+        assert await give_back(store, name, owner) is False
 
 
 @pytest.mark.parametrize("what", ["file", "thread"])
@@ -156,9 +150,8 @@ async def test_a_session_begins_when_there_is_a_file_and_a_thread_for_it(
         assert session is not None
         monkeypatch.setattr(owner, name, often_has_none)
         session._listen(KazooState.LOST)
-        await bell.until_all(1)
+        await bell.heard_all(1)
         await granted(store, f"no {what} left", new_owner())
         assert next(misses, None) is None
         # It was closed, as the others that could not begin.
-        while not session._client._stopped.is_set():
-            await asyncio.sleep(0.01)
+        await until(session._client._stopped.is_set)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from redisson_py._stores.zookeeper import ZooKeeperStore
 from redisson_py.errors import BackendError
 from redisson_py.testing._configuration import free_port
+from tests.stores.bell import Bell
 from tests.stores.zookeeper.server import HOST
-from tests.stores.zookeeper.support import Bell, granted, opened, soon, zookeeper_or_skip
+from tests.stores.zookeeper.support import granted, opened, soon, zookeeper_or_skip
 from tests.support.certificates import Certificates, make_certificates
 
 
-@dataclass
-class Secure:
+class Secure(NamedTuple):
     url: str
     certificates: Certificates
 
@@ -63,9 +63,6 @@ async def test_a_server_of_another_authority_is_refused(secure: Secure, tmp_path
     with pytest.raises(BackendError, match="CERTIFICATE_VERIFY_FAILED") as caught:
         await store.start(Bell(), soon(3))
     assert type(caught.value) is BackendError
-
-
-async def test_a_file_that_is_not_there_is_said_at_once(secure: Secure, tmp_path: Path) -> None:
-    store = ZooKeeperStore.from_url(url_of(secure, tmp_path / "missing"))
+    missing = ZooKeeperStore.from_url(url_of(secure, tmp_path / "missing"))
     with pytest.raises(BackendError, match="file"):
-        await store.start(Bell(), soon())
+        await missing.start(Bell(), soon())

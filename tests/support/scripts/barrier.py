@@ -8,7 +8,7 @@ from typing import Any
 
 from redisson_py import _keys
 from redisson_py._scripts.source import Arg
-from tests.support.scripts.calls import LEASE, TOMBSTONE, Scripts, ask
+from tests.support.scripts.calls import Scripts, ask
 
 RELEASED, WAITING, BROKEN, OTHER_PARTIES, VOID = 1, 0, -1, -2, -3
 
@@ -56,72 +56,44 @@ class BarrierScripts:
         """Return the key of what an owner was given."""
         return self.named("arrival:" + owner)
 
-    async def wait(
-        self,
-        owner: str,
-        generation: Arg = "0",
-        *,
-        parties: Arg | None = None,
-        lease_ms: Arg = LEASE,
-        receipt_ms: Arg = TOMBSTONE,
-    ) -> Reply:
+    async def run(self, verb: str, owner: str = "", **values: Arg) -> Any:
+        """Run a script."""
+        known: dict[str, Arg] = {
+            "barrier": self.key,
+            "arrivals": self.arrivals,
+            "released": self.released,
+            "arrival": self.arrival(owner),
+            "receipt": self.named("receipt:a"),
+            "channel": self.channel,
+            "owner": owner,
+            "parties": self.parties,
+        }
+        return await self.scripts.run(f"barrier.{verb}", known, **values)
+
+    async def wait(self, owner: str, generation: Arg = "0", **more: Arg) -> Reply:
         """Arrive, or look again at a generation."""
-        reply = await self.scripts.run(
-            "barrier.wait",
-            barrier=self.key,
-            arrivals=self.arrivals,
-            released=self.released,
-            arrival=self.arrival(owner),
-            owner=owner,
-            parties=self.parties if parties is None else parties,
-            generation=generation,
-            lease_ms=lease_ms,
-            receipt_ms=receipt_ms,
-            channel=self.channel,
-        )
-        return Reply(*reply)
+        return Reply(*await self.run("wait", owner, generation=generation, **more))
 
-    async def leave(self, owner: str, *, lease_ms: Arg = LEASE, receipt_ms: Arg = TOMBSTONE) -> int:
+    async def leave(self, owner: str, **more: Arg) -> int:
         """Undo an arrival."""
-        return int(
-            await self.scripts.run(
-                "barrier.leave",
-                barrier=self.key,
-                arrivals=self.arrivals,
-                released=self.released,
-                arrival=self.arrival(owner),
-                owner=owner,
-                channel=self.channel,
-                lease_ms=lease_ms,
-                receipt_ms=receipt_ms,
-            )
-        )
+        return int(await self.run("leave", owner, **more))
 
-    async def abort(self, *, calls: Arg | None = None, receipt_ms: Arg = TOMBSTONE) -> int:
+    async def abort(self, *, calls: int | None = None) -> int:
         """Break it."""
-        return await self._change("abort", calls, receipt_ms)
+        return await self._change("abort", calls)
 
-    async def reset(self, *, calls: Arg | None = None, receipt_ms: Arg = TOMBSTONE) -> int:
+    async def reset(self, *, calls: int | None = None) -> int:
         """Make it fresh."""
-        return await self._change("reset", calls, receipt_ms)
+        return await self._change("reset", calls)
 
-    async def _change(self, verb: str, calls: Arg | None, receipt_ms: Arg) -> int:
-        self._calls = self._calls + 1 if calls is None else max(self._calls, int(calls))
-        reply = await self.scripts.run(
-            f"barrier.{verb}",
-            barrier=self.key,
-            arrivals=self.arrivals,
-            receipt=self.named("receipt:a"),
-            channel=self.channel,
-            calls=self._calls if calls is None else calls,
-            receipt_ms=receipt_ms,
-        )
-        return int(reply)
+    async def _change(self, verb: str, calls: int | None) -> int:
+        self._calls = self._calls + 1 if calls is None else max(self._calls, calls)
+        return int(await self.run(verb, calls=self._calls if calls is None else calls))
 
     async def look(self, entries: Arg = 100) -> Look:
         """Read it."""
-        broken, generation, parties, present, n_waiting, *waiting = await self.scripts.run(
-            "barrier.inspect", barrier=self.key, arrivals=self.arrivals, entries=entries
+        broken, generation, parties, present, n_waiting, *waiting = await self.run(
+            "inspect", entries=entries
         )
         left = {
             owner.decode(): int(ends_at) - present

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Self
 
 from redis.asyncio import Redis
 
-from redisson_py import _keys
 from redisson_py._dialect import Dialect
 from redisson_py._scripts.source import Arg, Script, Wording, load
 
@@ -20,6 +20,27 @@ TOMBSTONE = 60_000
 #: What no script may take for a number of milliseconds. Each but the first three once passed
 #: a check of the range and then failed in PEXPIRE, after the key had been written.
 BAD_MS = ("0", "-1", "x", "", "nan", "1.5", "inf", "1e300", "9223372036854775807")
+
+#: What most calls say.
+_USUAL: dict[str, Arg] = {
+    "lease_ms": LEASE,
+    "receipt_ms": TOMBSTONE,
+    "tombstone_ms": 0,
+    "idle_ms": 0,
+    "life_ms": 0,
+    "version": 0,
+    "version_ms": 0,
+    "needs": "",
+    "compares": 0,
+    "replaces": 0,
+    "reclaims": 100,
+    "client": "",
+    "yields": 0,
+    "defers": 0,
+    "waits": 0,
+    "alive_ms": 0,
+    "start_units": -1,
+}
 
 
 async def ask(redis: Redis, *args: Arg) -> Any:
@@ -64,23 +85,13 @@ class Scripts:
         seconds, microseconds = await ask(self.redis, "TIME")
         return int(seconds) * 1_000_000 + int(microseconds)
 
-    async def run(self, name: str, **values: Arg) -> Any:
-        """Run a script; `values` are named as in its header."""
+    async def run(self, name: str, known: Mapping[str, Arg] | None = None, **values: Arg) -> Any:
+        """Run a script; `values` are named as in its header, and so is what is `known` besides."""
         script = load(name)
-        if "needs" in script.args:
-            values = {"needs": "", **values}
-        if "compares" in script.args:
-            values = {"compares": 0, **values}
-        if "client" in script.args and "needs" in script.args:
-            goes_last = "defers" if "defers" in script.args else "yields"
-            values = {"client": "", goes_last: 0, **values}
-        if "counter" in script.keys and "clients" in script.keys:
-            counter = values["counter"]
-            assert isinstance(counter, bytes)
-            values = {"clients": _keys.waiting_clients(counter), **values}
-        assert {*values} == {*script.keys, *script.args}
-        args = [values[name] for name in script.keys + script.args]
-        return await self._evalsha(script, (len(script.keys), *args))
+        names = script.keys + script.args
+        assert {*values} <= {*names}
+        found = {**_USUAL, **(known or {}), **values}
+        return await self._evalsha(script, (len(script.keys), *(found[each] for each in names)))
 
     async def run_batch(self, name: str, keys: list[bytes], rest: list[str], **values: Arg) -> Any:
         """Run a script that takes any number of keys."""
@@ -101,15 +112,6 @@ class Scripts:
     def wording(self, script: Script) -> Wording:
         """Return a script as this server is sent it."""
         return script.wordings[Dialect.MODERN if self.modern else Dialect.PLAIN]
-
-
-def versioned(key: bytes, field: str, version: Arg, version_ms: Arg) -> dict[str, Arg]:
-    """Return the arguments that say which change of the hold of `field` a call is."""
-    return {
-        "version_key": _keys.version_key(key, field),
-        "version": version,
-        "version_ms": version_ms,
-    }
 
 
 async def everything(redis: Redis) -> dict[bytes, tuple[Any, bool]]:

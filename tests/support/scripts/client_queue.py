@@ -37,6 +37,7 @@ class QueueScripts(LockScripts):
 
     #: What is behind the ids of clients in the queue, and behind owners in the hash.
     suffix = ""
+    leave_script = "client_queue.leave"
 
     async def put(self, owner: str, lease_ms: int = LEASE) -> None:
         """Have an owner hold it that did not ask."""
@@ -52,36 +53,15 @@ class QueueScripts(LockScripts):
     ) -> Any:
         """Ask for a hold as a client that is in the queue, or joins it; None is granted."""
         owner = owner or owner_of(client)
+        more: dict[str, Arg] = {"lease_ms": lease_ms, "client": client, "yields": yields}
         if self.fenced:
-            code, *rest = await self.acquire_fenced(
-                owner, lease_ms=lease_ms, client=client, yields=yields
-            )
+            code, *rest = await self.acquire_fenced(owner, **more)
             return {1: None, 0: rest}.get(code, code)
-        return await self.scripts.run(
-            "lock.acquire",
-            lock=self.key,
-            tombstone=self.tombstone(owner),
-            clients=self.clients,
-            owner=owner,
-            holds=1,
-            lease_ms=lease_ms,
-            channel=self.channel,
-            client=client,
-            yields=yields,
-            **self.versioned(owner, 0, 0),
-        )
+        return await self.run("lock.acquire", owner, holds=1, **more)
 
     async def leaves(self, client: str) -> int:
         """Take a client out of the queue."""
-        return int(
-            await self.scripts.run(
-                "client_queue.leave",
-                lock=self.key,
-                clients=self.clients,
-                client=client,
-                channel=self.channel,
-            )
-        )
+        return int(await self.run(self.leave_script, client=client + self.suffix))
 
     async def entries(self) -> dict[str, float]:
         """Return what is in the queue: clients and when each joined, and the note of a call."""
@@ -127,6 +107,7 @@ class WriteQueueScripts(QueueScripts):
     """The same for the write side of a read-write lock."""
 
     suffix = ":write"
+    leave_script = "read_write_lock.leave"
 
     def __init__(self, scripts: Scripts, *, fenced: bool = False, key: bytes = b"k") -> None:
         super().__init__(scripts, fenced=fenced, key=key)
@@ -160,17 +141,6 @@ class WriteQueueScripts(QueueScripts):
             lease_ms=lease_ms,
             client=client + self.suffix,
             yields=yields,
-        )
-
-    async def leaves(self, client: str) -> int:
-        return int(
-            await self.scripts.run(
-                "read_write_lock.leave",
-                lock=self.key,
-                clients=self.clients,
-                client=client + self.suffix,
-                channel=self.channel,
-            )
         )
 
     async def holds(self) -> dict[str, int]:

@@ -91,11 +91,15 @@ class FairScripts(LockScripts):
         self.queue = _keys.prefixed(b"redisson_lock_queue", key)
         self.timeouts = _keys.prefixed(b"redisson_lock_timeout", key)
         self.waiters = _keys.suffixed(key, b"redisson_py:waiters")
-        self.line = {"queue": self.queue, "timeouts": self.timeouts, "waiters": self.waiters}
 
     def channel_of(self, owner: str) -> bytes:
         """Return where a waiter is told that it is the head of a free lock."""
         return self.channel + b":" + owner.encode()
+
+    def known(self, owner: str) -> dict[str, Arg]:
+        """Return what scripts are told of this lock and of an owner."""
+        line = {"queue": self.queue, "timeouts": self.timeouts, "waiters": self.waiters}
+        return super().known(owner) | line | {"wait_ms": WAIT, "alive_ms": LEASE, "place": "1"}
 
     async def acquire(
         self,
@@ -104,27 +108,13 @@ class FairScripts(LockScripts):
         lease_ms: Arg = LEASE,
         tokens: Arg = 0,
         *,
-        wait_ms: Arg = WAIT,
-        alive_ms: Arg = LEASE,
         places: Arg | None = None,
-        version: Arg = 0,
-        version_ms: Arg = 0,
+        **more: Arg,
     ) -> int | None:
         """Ask for a hold and, if it is busy, for a place in the queue; None is granted."""
-        reply: int | None = await self.scripts.run(
-            "fair_lock.acquire",
-            lock=self.key,
-            tombstone=self.tombstone(owner),
-            **self.line,
-            owner=owner,
-            holds=holds,
-            lease_ms=lease_ms,
-            wait_ms=wait_ms,
-            alive_ms=alive_ms,
-            place=str(self.places if places is None else places),
-            channel=self.channel,
-            **self.versioned(owner, version, version_ms),
-        )
+        more |= {"holds": holds, "lease_ms": lease_ms}
+        more["place"] = str(self.places if places is None else places)
+        reply: int | None = await self.run("fair_lock.acquire", owner, **more)
         return reply
 
     async def try_once(self, owner: str = A) -> int | None:
@@ -137,70 +127,31 @@ class FairScripts(LockScripts):
         holds: Arg = 0,
         lease_ms: Arg = LEASE,
         tombstone_ms: Arg = 0,
-        *,
-        wait_ms: Arg = WAIT,
-        version: Arg = 0,
-        version_ms: Arg = 0,
+        **more: Arg,
     ) -> int | None:
         """Fall to a hold count; to none means to leave the queue too."""
-        reply: int | None = await self.scripts.run(
-            "fair_lock.release",
-            lock=self.key,
-            tombstone=self.tombstone(owner),
-            **self.line,
-            owner=owner,
-            holds=holds,
-            lease_ms=lease_ms,
-            wait_ms=wait_ms,
-            place="1",
-            channel=self.channel,
-            tombstone_ms=tombstone_ms,
-            **self.versioned(owner, version, version_ms),
-        )
+        more |= {"holds": holds, "lease_ms": lease_ms, "tombstone_ms": tombstone_ms}
+        reply: int | None = await self.run("fair_lock.release", owner, **more)
         return reply
 
     async def leave(self, owner: str = A, wait_ms: Arg = WAIT) -> int | None:
         """Give up, as a waiter does whose time is up or who is cancelled."""
         return await self.release(owner, tombstone_ms=TOMBSTONE, wait_ms=wait_ms)
 
-    async def set_lease(
-        self, owner: str = A, lease_ms: Arg = LEASE, *, version: Arg = 0, version_ms: Arg = 0
-    ) -> int:
+    async def set_lease(self, owner: str = A, lease_ms: Arg = LEASE, **more: Arg) -> int:
         """Set what is left of the lease."""
-        return int(
-            await self.scripts.run(
-                "fair_lock.set_lease",
-                lock=self.key,
-                **self.line,
-                owner=owner,
-                lease_ms=lease_ms,
-                channel=self.channel,
-                **self.versioned(owner, version, version_ms),
-            )
-        )
+        return int(await self.run("fair_lock.set_lease", owner, lease_ms=lease_ms, **more))
 
     async def force_release(self, request: str = "r1", receipt_ms: Arg = TOMBSTONE) -> int:
         """Free the lock whoever has it."""
+        receipt = self.receipt(request)
         return int(
-            await self.scripts.run(
-                "fair_lock.force_release",
-                lock=self.key,
-                receipt=self.receipt(request),
-                **self.line,
-                channel=self.channel,
-                receipt_ms=receipt_ms,
-            )
+            await self.run("fair_lock.force_release", receipt=receipt, receipt_ms=receipt_ms)
         )
 
     async def inspect(self) -> list[Any]:
         """Read the lock and its queue."""
-        found: list[Any] = await self.scripts.run(
-            "fair_lock.inspect",
-            lock=self.key,
-            queue=self.queue,
-            timeouts=self.timeouts,
-            waiters=self.waiters,
-        )
+        found: list[Any] = await self.run("fair_lock.inspect")
         return found
 
     async def queued(self) -> list[str]:

@@ -6,11 +6,11 @@ from typing import Any
 
 from redisson_py import _keys
 from redisson_py._scripts.source import Arg
-from tests.support.scripts.calls import LEASE, TOMBSTONE, A, Scripts, ask, versioned
+from tests.support.scripts.calls import LEASE, TOMBSTONE, A, Scripts, ask
 
 
 class LockScripts:
-    """The scripts of one lock, plain or fenced, with the values that most tests do not vary."""
+    """The scripts of one lock, plain or fenced; more arguments are named as in their headers."""
 
     def __init__(self, scripts: Scripts, *, fenced: bool = False, key: bytes = b"k") -> None:
         self.scripts = scripts
@@ -25,9 +25,25 @@ class LockScripts:
         """Return the key that refuses a late acquire of `owner`."""
         return _keys.tombstone(self.key, owner)
 
-    def versioned(self, field: str, version: Arg, version_ms: Arg) -> dict[str, Arg]:
-        """Return what says which change of the hold of `field` this is."""
-        return versioned(self.key, field, version, version_ms)
+    def receipt(self, request: str = "r1") -> bytes:
+        """Return the key of the receipt of one forced release."""
+        return _keys.suffixed(self.key, b"receipt:" + request.encode())
+
+    def known(self, owner: str) -> dict[str, Arg]:
+        """Return what scripts are told of this lock and of an owner."""
+        return {
+            "lock": self.key,
+            "tombstone": self.tombstone(owner),
+            "version_key": _keys.version_key(self.key, owner),
+            "token": self.token_key,
+            "clients": self.clients,
+            "channel": self.channel,
+            "owner": owner,
+        }
+
+    async def run(self, name: str, owner: str = A, **values: Arg) -> Any:
+        """Run a script for an owner."""
+        return await self.scripts.run(name, self.known(owner), **values)
 
     async def acquire(
         self,
@@ -35,28 +51,16 @@ class LockScripts:
         holds: Arg = 1,
         lease_ms: Arg = LEASE,
         tokens: Arg = 4,
-        *,
-        version: Arg = 0,
-        version_ms: Arg = 0,
+        **more: Arg,
     ) -> int | None:
         """Ask for a hold; None is granted, everything else as in the header of lock.acquire."""
+        more |= {"holds": holds, "lease_ms": lease_ms}
         if not self.fenced:
-            reply: int | None = await self.scripts.run(
-                "lock.acquire",
-                lock=self.key,
-                tombstone=self.tombstone(owner),
-                clients=self.clients,
-                owner=owner,
-                holds=holds,
-                lease_ms=lease_ms,
-                channel=self.channel,
-                **self.versioned(owner, version, version_ms),
-            )
+            reply: int | None = await self.run("lock.acquire", owner, **more)
             return reply
-        code, value = await self.acquire_fenced(
-            owner, holds, lease_ms, tokens, version=version, version_ms=version_ms
-        )
-        return {1: None, 0: value}.get(code, code)
+        code, value = await self.run("fenced_lock.acquire", owner, tokens=tokens, **more)
+        told: int | None = {1: None, 0: value}.get(code, code)
+        return told
 
     async def acquire_fenced(
         self,
@@ -64,30 +68,11 @@ class LockScripts:
         holds: Arg = 1,
         lease_ms: Arg = LEASE,
         tokens: Arg = 4,
-        *,
-        version: Arg = 0,
-        version_ms: Arg = 0,
-        idle_ms: Arg = 0,
-        client: Arg = "",
-        yields: Arg = 0,
+        **more: Arg,
     ) -> list[int]:
         """Ask for a hold with tokens; the reply as in the header of fenced_lock.acquire."""
-        reply: list[int] = await self.scripts.run(
-            "fenced_lock.acquire",
-            lock=self.key,
-            tombstone=self.tombstone(owner),
-            token=self.token_key,
-            clients=self.clients,
-            owner=owner,
-            holds=holds,
-            lease_ms=lease_ms,
-            tokens=tokens,
-            idle_ms=idle_ms,
-            channel=self.channel,
-            client=client,
-            yields=yields,
-            **self.versioned(owner, version, version_ms),
-        )
+        more |= {"holds": holds, "lease_ms": lease_ms, "tokens": tokens}
+        reply: list[int] = await self.run("fenced_lock.acquire", owner, **more)
         return reply
 
     async def release(
@@ -96,23 +81,11 @@ class LockScripts:
         holds: Arg = 0,
         lease_ms: Arg = LEASE,
         tombstone_ms: Arg = 0,
-        *,
-        version: Arg = 0,
-        version_ms: Arg = 0,
+        **more: Arg,
     ) -> int | None:
         """Fall to a hold count."""
-        reply: int | None = await self.scripts.run(
-            "lock.release",
-            lock=self.key,
-            tombstone=self.tombstone(owner),
-            clients=self.clients,
-            owner=owner,
-            holds=holds,
-            lease_ms=lease_ms,
-            channel=self.channel,
-            tombstone_ms=tombstone_ms,
-            **self.versioned(owner, version, version_ms),
-        )
+        more |= {"holds": holds, "lease_ms": lease_ms, "tombstone_ms": tombstone_ms}
+        reply: int | None = await self.run("lock.release", owner, **more)
         return reply
 
     async def undo(self, owner: str = A) -> int | None:
@@ -126,22 +99,6 @@ class LockScripts:
         )
         return int(renewed)
 
-    async def set_lease(
-        self, owner: str = A, lease_ms: Arg = LEASE, *, version: Arg = 0, version_ms: Arg = 0
-    ) -> int:
-        """Set what is left of the lease."""
-        return int(
-            await self.scripts.run(
-                "lock.set_lease",
-                lock=self.key,
-                clients=self.clients,
-                owner=owner,
-                lease_ms=lease_ms,
-                channel=self.channel,
-                **self.versioned(owner, version, version_ms),
-            )
-        )
-
     async def renew_fenced(self, owner: str = A, lease_ms: Arg = LEASE, *, idle_ms: Arg) -> int:
         """Renew this one fenced lock, and its counter of tokens."""
         keys = [self.key, self.token_key]
@@ -150,52 +107,22 @@ class LockScripts:
         )
         return int(renewed)
 
-    async def set_lease_fenced(
-        self,
-        owner: str = A,
-        lease_ms: Arg = LEASE,
-        *,
-        idle_ms: Arg,
-        version: Arg = 0,
-        version_ms: Arg = 0,
-    ) -> int:
+    async def set_lease(self, owner: str = A, lease_ms: Arg = LEASE, **more: Arg) -> int:
+        """Set what is left of the lease."""
+        return int(await self.run("lock.set_lease", owner, lease_ms=lease_ms, **more))
+
+    async def set_lease_fenced(self, owner: str = A, lease_ms: Arg = LEASE, **more: Arg) -> int:
         """Set what is left of the lease, and let the counter of tokens outlive it."""
-        return int(
-            await self.scripts.run(
-                "fenced_lock.set_lease",
-                lock=self.key,
-                clients=self.clients,
-                token=self.token_key,
-                owner=owner,
-                lease_ms=lease_ms,
-                channel=self.channel,
-                idle_ms=idle_ms,
-                **self.versioned(owner, version, version_ms),
-            )
-        )
+        return int(await self.run("fenced_lock.set_lease", owner, lease_ms=lease_ms, **more))
 
     async def force_release(self, request: str = "r1", receipt_ms: Arg = TOMBSTONE) -> int:
         """Free the lock whoever has it."""
-        return int(
-            await self.scripts.run(
-                "lock.force_release",
-                lock=self.key,
-                receipt=self.receipt(request),
-                clients=self.clients,
-                channel=self.channel,
-                receipt_ms=receipt_ms,
-            )
-        )
-
-    def receipt(self, request: str = "r1") -> bytes:
-        """Return the key of the receipt of one forced release."""
-        return _keys.suffixed(self.key, b"receipt:" + request.encode())
+        receipt = self.receipt(request)
+        return int(await self.run("lock.force_release", receipt=receipt, receipt_ms=receipt_ms))
 
     async def inspect(self) -> list[Any]:
         """Read the lock."""
-        found: list[Any] = await self.scripts.run(
-            "lock.inspect", lock=self.key, clients=self.clients
-        )
+        found: list[Any] = await self.run("lock.inspect")
         return found
 
     async def holds(self) -> dict[str, int]:

@@ -7,8 +7,8 @@ from typing import Any
 from redis.asyncio import Redis
 
 from redisson_py import _keys
-from redisson_py._scripts.source import Arg, load
-from tests.support.scripts.calls import LEASE, TOMBSTONE, A, Scripts, ask, versioned
+from redisson_py._scripts.source import Arg
+from tests.support.scripts.calls import LEASE, TOMBSTONE, A, Scripts, ask
 
 RECLAIMS = 100
 
@@ -30,12 +30,26 @@ class PermitScripts:
         self.permits = _keys.suffixed(key, self.permits_suffix)
         self._calls: dict[str, int] = {}
 
+    def known(self) -> dict[str, Arg]:
+        """Return what scripts are told of this semaphore."""
+        return {
+            "counter": self.key,
+            "permits": self.permits,
+            "counts": self.side,
+            "total": self.total,
+            "clients": _keys.waiting_clients(self.key),
+            "channel": self.channel,
+        }
+
     async def run(self, verb: str, **values: Arg) -> Any:
         """Run a script of this folder."""
-        name = f"{self.folder}.{verb}"
-        if "total" in load(name).keys:
-            values = {"total": self.total, **values}
-        return await self.scripts.run(name, counter=self.key, **values)
+        return await self.scripts.run(f"{self.folder}.{verb}", self.known(), **values)
+
+    async def change(self, verb: str, client: str, calls: Arg | None = None, **values: Arg) -> Any:
+        """Run a script that leaves a receipt: the next call of a client, or an earlier one."""
+        if calls is None:
+            calls = self._calls[client] = self._calls.get(client, 0) + 1
+        return await self.run(verb, calls=calls, receipt=self.receipt(client), **values)
 
     @property
     def total(self) -> bytes:
@@ -45,12 +59,6 @@ class PermitScripts:
     def receipt(self, client: str = "client-a") -> bytes:
         """Return the key of the receipt of a client."""
         return _keys.suffixed(self.key, b"redisson_py:receipt:" + client.encode())
-
-    def receipted(self, client: str, calls: Arg | None, receipt_ms: Arg) -> dict[str, Arg]:
-        """Return the arguments of the next call of a client, or of an earlier one."""
-        if calls is None:
-            calls = self._calls[client] = self._calls.get(client, 0) + 1
-        return {"receipt": self.receipt(client), "calls": calls, "receipt_ms": receipt_ms}
 
     async def value(self) -> int | None:
         """Return Redisson's counter."""
@@ -89,26 +97,14 @@ class PermitScripts:
         """Return the last key beside the counter that scripts of both kinds take."""
         return self.permits
 
-    async def set_lease(
-        self,
-        field: bytes | str,
-        lease_ms: Arg = LEASE,
-        *,
-        version: Arg = 0,
-        version_ms: Arg = 0,
-        idle_ms: Arg = 0,
-    ) -> int:
+    async def set_lease(self, field: bytes | str, lease_ms: Arg = LEASE, **more: Arg) -> int:
         """Set what is left of one lease."""
-        values = self.versioned(field, version, version_ms)
-        values |= {"counter": self.key, "counts": self.side, "idle_ms": idle_ms}
-        values |= {"permits": self.permits, "field": field, "lease_ms": lease_ms}
-        values["channel"] = self.channel
-        return int(await self.scripts.run("permit.set_lease", **values))
+        more |= {"field": field, "lease_ms": lease_ms, "version_key": self.version_key(field)}
+        return int(await self.scripts.run("permit.set_lease", self.known(), **more))
 
-    def versioned(self, field: bytes | str, version: Arg, version_ms: Arg) -> dict[str, Arg]:
-        """Return what says which change of the hold of `field` this is."""
-        text = field if isinstance(field, str) else field.hex()
-        return versioned(self.key, text, version, version_ms)
+    def version_key(self, field: bytes | str) -> bytes:
+        """Return the key that says which change of the hold of `field` was the last."""
+        return _keys.version_key(self.key, field if isinstance(field, str) else field.hex())
 
     async def delete(self) -> None:
         """Remove the counter, as an operator does, and nothing beside it."""
@@ -134,61 +130,19 @@ class SemaphoreScripts(PermitScripts):
         """Return the key that refuses a late acquire of `owner`."""
         return _keys.tombstone(self.key, owner)
 
-    async def acquire(
-        self,
-        owner: str = A,
-        units: Arg = 1,
-        *,
-        lease_ms: Arg = LEASE,
-        start_units: Arg = -1,
-        reclaims: Arg = RECLAIMS,
-        idle_ms: Arg = 0,
-        compares: Arg = 0,
-        client: Arg = "",
-        yields: Arg = 0,
-    ) -> int | None:
+    async def acquire(self, owner: str = A, units: Arg = 1, **more: Arg) -> int | None:
         """Ask for units."""
-        reply: int | None = await self.run(
-            "acquire",
-            permits=self.permits,
-            counts=self.counts,
-            tombstone=self.tombstone(owner),
-            owner=owner,
-            units=units,
-            lease_ms=lease_ms,
-            start_units=start_units,
-            reclaims=reclaims,
-            channel=self.channel,
-            idle_ms=idle_ms,
-            compares=compares,
-            client=client,
-            yields=yields,
-        )
+        more |= {"owner": owner, "units": units, "tombstone": self.tombstone(owner)}
+        reply: int | None = await self.run("acquire", **more)
         return reply
 
     async def release(
-        self,
-        owner: str = A,
-        units: Arg = 0,
-        *,
-        had: Arg = 1,
-        tombstone_ms: Arg = 0,
-        version: Arg = 0,
-        version_ms: Arg = 0,
+        self, owner: str = A, units: Arg = 0, *, had: Arg = 1, **more: Arg
     ) -> int | None:
         """Fall to a number of units."""
-        reply: int | None = await self.run(
-            "release",
-            permits=self.permits,
-            counts=self.counts,
-            tombstone=self.tombstone(owner),
-            owner=owner,
-            units=units,
-            had_units=had,
-            channel=self.channel,
-            tombstone_ms=tombstone_ms,
-            **self.versioned(owner, version, version_ms),
-        )
+        more |= {"owner": owner, "units": units, "had_units": had}
+        more |= {"tombstone": self.tombstone(owner), "version_key": self.version_key(owner)}
+        reply: int | None = await self.run("release", **more)
         return reply
 
     async def undo(self, owner: str = A) -> int | None:
@@ -196,106 +150,31 @@ class SemaphoreScripts(PermitScripts):
         return await self.release(owner, tombstone_ms=TOMBSTONE)
 
     async def add(
-        self,
-        units: Arg,
-        client: str = "client-a",
-        *,
-        calls: Arg | None = None,
-        creates: Arg = 1,
-        receipt_ms: Arg = TOMBSTONE,
+        self, units: Arg, client: str = "client-a", *, creates: Arg = 1, **more: Arg
     ) -> int | None:
         """Add units."""
-        reply: int | None = await self.run(
-            "add",
-            permits=self.permits,
-            counts=self.counts,
-            units=units,
-            creates=creates,
-            channel=self.channel,
-            **self.receipted(client, calls, receipt_ms),
-        )
+        reply: int | None = await self.change("add", client, units=units, creates=creates, **more)
         return reply
 
-    async def set(
-        self,
-        units: Arg,
-        client: str = "client-a",
-        *,
-        life_ms: Arg = 0,
-        replaces: Arg = 0,
-        reclaims: Arg = RECLAIMS,
-        calls: Arg | None = None,
-        receipt_ms: Arg = TOMBSTONE,
-    ) -> int:
+    async def set(self, units: Arg, client: str = "client-a", **more: Arg) -> int:
         """Make the semaphore unless there is one, or with `replaces` set how many there are."""
-        return int(
-            await self.run(
-                "set",
-                permits=self.permits,
-                counts=self.counts,
-                units=units,
-                life_ms=life_ms,
-                replaces=replaces,
-                reclaims=reclaims,
-                channel=self.channel,
-                **self.receipted(client, calls, receipt_ms),
-            )
-        )
+        return int(await self.change("set", client, units=units, **more))
 
-    async def remove(
-        self,
-        client: str = "client-a",
-        *,
-        calls: Arg | None = None,
-        receipt_ms: Arg = TOMBSTONE,
-    ) -> int:
+    async def remove(self, client: str = "client-a", **more: Arg) -> int:
         """Delete the semaphore by its script."""
-        return int(
-            await self.run(
-                "delete",
-                permits=self.permits,
-                counts=self.counts,
-                channel=self.channel,
-                **self.receipted(client, calls, receipt_ms),
-            )
-        )
+        return int(await self.change("delete", client, **more))
 
-    async def drain(
-        self,
-        client: str = "client-a",
-        *,
-        calls: Arg | None = None,
-        receipt_ms: Arg = TOMBSTONE,
-        reclaims: Arg = RECLAIMS,
-    ) -> int:
+    async def drain(self, client: str = "client-a", **more: Arg) -> int:
         """Take all that is available away."""
-        return int(
-            await self.run(
-                "drain",
-                permits=self.permits,
-                counts=self.counts,
-                reclaims=reclaims,
-                **self.receipted(client, calls, receipt_ms),
-            )
-        )
+        return int(await self.change("drain", client, **more))
 
     async def available(self, reclaims: Arg = RECLAIMS) -> int:
         """Read what is available."""
-        return int(
-            await self.run(
-                "available",
-                permits=self.permits,
-                counts=self.counts,
-                reclaims=reclaims,
-                channel=self.channel,
-            )
-        )
+        return int(await self.run("available", reclaims=reclaims))
 
     async def inspect(self, holders: Arg = 100) -> list[Any]:
         """Read who has what."""
-        free, total, words, *rows = await self.run(
-            "inspect", permits=self.permits, counts=self.counts, holders=holders
-        )
+        free, total, words, *rows = await self.run("inspect", holders=holders)
         assert words == len(rows), "nobody waits"
         return [free, total, *rows]
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from redisson_py import _keys
 from redisson_py._scripts.source import Arg
-from tests.support.scripts.calls import LEASE, TOMBSTONE, A, Scripts, ask, versioned
+from tests.support.scripts.calls import LEASE, TOMBSTONE, A, Scripts, ask
 
 Side = Literal["read", "write"]
 
@@ -43,9 +43,18 @@ class SideScripts:
         """Return the key of the receipt of one forced release."""
         return _keys.suffixed(self.key, b"receipt:" + request.encode())
 
-    def versioned(self, owner: str, version: Arg, version_ms: Arg) -> dict[str, Arg]:
-        """Return what says which change of the hold of `owner` this is."""
-        return versioned(self.key, self.field(owner), version, version_ms)
+    async def run(self, verb: str, owner: str = A, **values: Arg) -> Any:
+        """Run a script of this side for an owner."""
+        known: dict[str, Arg] = {
+            "lock": self.key,
+            "tombstone": self.tombstone(owner),
+            "version_key": _keys.version_key(self.key, self.field(owner)),
+            "writers": self.writers,
+            "clients": self.clients,
+            "channel": self.channel,
+            "owner": self.field(owner),
+        }
+        return await self.scripts.run(f"{self.side}_lock.{verb}", known, **values)
 
     async def acquire(
         self,
@@ -53,31 +62,18 @@ class SideScripts:
         holds: Arg = 1,
         lease_ms: Arg = LEASE,
         *,
-        version: Arg = 0,
-        version_ms: Arg = 0,
         waits: Arg = 0,
-        client: Arg = "",
         yields: Arg = 0,
+        **more: Arg,
     ) -> Any:
         """Ask for a hold count; `waits`: a reader yields, a writer counts as waiting (in ms).
 
         A `client` waits in the queue of clients.
         """
-        values: dict[str, Arg] = {"yields" if self.side == "read" else "alive_ms": waits}
-        values |= {"client": client, "defers" if self.side == "read" else "yields": yields}
-        return await self.scripts.run(
-            f"{self.side}_lock.acquire",
-            lock=self.key,
-            tombstone=self.tombstone(owner),
-            writers=self.writers,
-            clients=self.clients,
-            owner=self.field(owner),
-            holds=holds,
-            lease_ms=lease_ms,
-            channel=self.channel,
-            **self.versioned(owner, version, version_ms),
-            **values,
-        )
+        more |= {"holds": holds, "lease_ms": lease_ms}
+        more |= {"yields" if self.side == "read" else "alive_ms": waits}
+        more |= {"defers" if self.side == "read" else "yields": yields}
+        return await self.run("acquire", owner, **more)
 
     async def release(
         self,
@@ -85,33 +81,17 @@ class SideScripts:
         holds: Arg = 0,
         lease_ms: Arg = LEASE,
         tombstone_ms: Arg = 0,
-        *,
-        version: Arg = 0,
-        version_ms: Arg = 0,
-        waits: Arg = 0,
+        **more: Arg,
     ) -> int | None:
         """Fall to a hold count; `waits`: a writer that may still count as waiting."""
-        more = {} if self.side == "read" else {"writers": self.writers, "waits": waits}
-        reply: int | None = await self.scripts.run(
-            f"{self.side}_lock.release",
-            lock=self.key,
-            tombstone=self.tombstone(owner),
-            clients=self.clients,
-            owner=self.field(owner),
-            holds=holds,
-            lease_ms=lease_ms,
-            channel=self.channel,
-            tombstone_ms=tombstone_ms,
-            **self.versioned(owner, version, version_ms),
-            **more,
-        )
+        more |= {"holds": holds, "lease_ms": lease_ms, "tombstone_ms": tombstone_ms}
+        reply: int | None = await self.run("release", owner, **more)
         return reply
 
     async def undo(self, owner: str = A) -> int | None:
         """Give back the whole hold and refuse what comes late, as an abandoned acquire does."""
-        return await self.release(
-            owner, tombstone_ms=TOMBSTONE, waits=1 if self.side == "write" else 0
-        )
+        more = {"waits": 1} if self.side == "write" else {}
+        return await self.release(owner, tombstone_ms=TOMBSTONE, **more)
 
     async def renew(self, owner: str = A, lease_ms: Arg = LEASE) -> int:
         """Renew this one hold."""
@@ -123,34 +103,14 @@ class SideScripts:
         )
         return int(renewed)
 
-    async def set_lease(
-        self, owner: str = A, lease_ms: Arg = LEASE, *, version: Arg = 0, version_ms: Arg = 0
-    ) -> int:
+    async def set_lease(self, owner: str = A, lease_ms: Arg = LEASE, **more: Arg) -> int:
         """Set what is left of the lease."""
-        return int(
-            await self.scripts.run(
-                f"{self.side}_lock.set_lease",
-                lock=self.key,
-                clients=self.clients,
-                owner=self.field(owner),
-                lease_ms=lease_ms,
-                channel=self.channel,
-                **self.versioned(owner, version, version_ms),
-            )
-        )
+        return int(await self.run("set_lease", owner, lease_ms=lease_ms, **more))
 
     async def force_release(self, request: str = "r1", receipt_ms: Arg = TOMBSTONE) -> int:
         """Free this side whoever has it."""
-        return int(
-            await self.scripts.run(
-                f"{self.side}_lock.force_release",
-                lock=self.key,
-                receipt=self.receipt(request),
-                clients=self.clients,
-                channel=self.channel,
-                receipt_ms=receipt_ms,
-            )
-        )
+        receipt = self.receipt(request)
+        return int(await self.run("force_release", receipt=receipt, receipt_ms=receipt_ms))
 
     async def holds(self) -> dict[str, int]:
         """Return the hold counts; fail unless it is this side's, with a lease for each read."""

@@ -89,11 +89,8 @@ class UnitQueue:
 
     async def leaves(self, client: str) -> int:
         """Take a client out of the queue."""
-        return int(
-            await self.scripts.run(
-                "client_queue.leave_units", counter=self.key, client=client, channel=self.channel
-            )
-        )
+        known = self.counts.known()
+        return int(await self.scripts.run("client_queue.leave_units", known, client=client))
 
     async def entries(self) -> dict[str, float]:
         """Return what is in the queue: clients and when each joined, and notes of calls."""
