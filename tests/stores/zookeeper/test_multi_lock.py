@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from redisson_py import MultiLock
-from tests.stores.faults_scene import SOON, lock_of
+from tests.stores.traces import SOON, lock_of
 
 pytestmark = pytest.mark.usefixtures("no_polls")
 
