@@ -252,3 +252,13 @@ def started(name: str) -> Backend:
         return BACKENDS[name]()
     except (ImportError, FileNotFoundError) as error:
         unavailable(f"no server for {name}: {error}")
+
+
+def lock_of(client: Any, name: str, kind: str) -> Any:
+    """Return a lock: `fenced`, or what not every store has: `read`, `write` and `semaphore`."""
+    if kind == "fenced":
+        return client.get_fenced_lock(name)
+    if kind == "semaphore":
+        return client.get_semaphore_mutex(name)
+    both = client.get_read_write_lock(name)
+    return both.read_lock() if kind == "read" else both.write_lock()

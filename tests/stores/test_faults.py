@@ -25,7 +25,7 @@ from redisson_py import (
 )
 from redisson_py.testing import FaultProxy
 from tests.stores import workers
-from tests.stores.backends import BACKENDS, LEASE, Backend, DatabaseBackend
+from tests.stores.backends import BACKENDS, LEASE, Backend, DatabaseBackend, lock_of
 from tests.stores.conftest import NewClient
 from tests.stores.traces import SOON
 from tests.stores.workers import WorkerError
@@ -78,16 +78,6 @@ async def body_of(client: Client, held: list[Lease], name: str = "k") -> float:
                 assert lease.remaining == 0
     assert caught.value.reason in ("expired", "taken")
     return told
-
-
-def lock_of(client: Any, name: str, kind: str) -> Any:
-    """Return a lock: `fenced`, or what not every store has: `read`, `write` and `semaphore`."""
-    if kind == "fenced":
-        return client.get_fenced_lock(name)
-    if kind == "semaphore":
-        return client.get_semaphore_mutex(name)
-    both = client.get_read_write_lock(name)
-    return both.read_lock() if kind == "read" else both.write_lock()
 
 
 # Lost answers.
