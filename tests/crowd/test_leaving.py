@@ -228,15 +228,16 @@ async def test_a_closed_client_that_waited_leaves_no_entry(
     await until_nobody_is_left(redis)
 
 
-async def test_one_client_waits_for_the_lock_and_the_fenced_lock_of_one_name(
-    clients: ClientFactory, client: Redisson, redis: Redis
+@pytest.mark.parametrize("kinds", [("lock", "fenced"), ("semaphore", "permits")])
+async def test_one_client_waits_for_both_kinds_of_one_name(
+    clients: ClientFactory, client: Redisson, redis: Redis, kinds: tuple[str, str]
 ) -> None:
-    lease = await client.get_lock("k").acquire()
+    lease = await of_kind(client, kinds[0]).acquire()
     waiter = clients()
-    both = [asyncio.create_task(of_kind(waiter, kind).acquire()) for kind in ("lock", "fenced")]
+    both = [asyncio.create_task(of_kind(waiter, kind).acquire()) for kind in kinds]
     await until_in_queue(redis, 2)
     await lease.release()
     async with asyncio.timeout(SOON):
         for one in asyncio.as_completed(both):
             await (await one).release()
-    assert not await redis.exists(QUEUE)
+    await until_nobody_is_left(redis)

@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from tests.jepsen.field import Need
 from tests.jepsen.history import say
 from tests.jepsen.nemeses import NEMESES
-from tests.jepsen.nemeses.enclosure import enclosing
+from tests.jepsen.nemeses.network import enclosing
 
 _PATIENCE = 30.0
 

@@ -13,7 +13,7 @@ from redisson_py.testing import EmbeddedServer
 from redisson_py.testing._asking import packed
 from tests.jepsen.field import PASSWORD, USER
 from tests.jepsen.fields import field_for, refusal, strike, strike_until, strikes, striking
-from tests.jepsen.nemeses.clock_shim import Clock
+from tests.jepsen.nemeses.clocks import Clock
 from tests.support.node_info import calls, info
 from tests.support.waiting import until, until_async
 

@@ -197,6 +197,31 @@ async def test_exit_by_hand_that_could_mean_two_blocks_is_refused(stage: Stage) 
     await stage.assert_nothing_held(party)
 
 
+async def test_left_by_hand_while_the_task_that_entered_goes_on(stage: Stage) -> None:
+    party = stage.party()
+    entered, go_on = asyncio.Event(), asyncio.Event()
+    leases: list[Any] = []
+
+    async def work() -> str:
+        leases.append(await enter(party.thing))
+        entered.set()
+        await go_on.wait()
+        # Its block is left, so this is a first acquisition and no re-entry.
+        async with party.thing:
+            assert await stage.out() == 1
+        return "done"
+
+    task = asyncio.create_task(work())
+    await entered.wait()
+    assert leases[0].remaining > 0
+    await leave(party.thing)
+    assert leases[0].remaining == 0
+    await stage.assert_nothing_held(party)
+    go_on.set()
+    assert await task == "done"
+    await stage.assert_nothing_held(party)
+
+
 @shared
 async def test_exit_stacks_of_two_tasks_closed_by_a_third(stage: Stage) -> None:
     """The blocks of one object: each stack gives back its own, or says that it cannot know."""

@@ -123,3 +123,18 @@ async def test_a_red_lock_that_is_tried_for_does_not_overtake_a_waiter_here(flee
     granted = await try_until(got, lock, lease)
     await waiting
     assert granted <= 2
+
+
+async def test_a_red_lock_that_is_tried_for_leaves_other_clients_their_turn(fleet: Fleet) -> None:
+    ours, theirs = fleet.red_lock(3), fleet.red_lock(3)
+    got = asyncio.Event()
+    lease = await ours.acquire()
+    await until_executed(ours)
+    waiting = asyncio.create_task(visit(theirs, got))
+    await until(lambda: theirs.statistics().waiters == 1)
+    await asyncio.gather(*[until_listening(client) for client in fleet.made[3:]])
+    granted = await try_until(got, ours, lease)
+    await waiting
+    assert granted <= FEW_ROUNDS
+    await until_executed(ours)
+    await until_executed(theirs)

@@ -10,7 +10,7 @@ _GATHER = "redisson_py/composite/_gather.py"
 _FAULTS = "tests/faults/test_red_lock_faults.py"
 _HELD = "tests/primitives/test_red_lock_held.py"
 _LATE = "tests/primitives/test_red_lock.py"
-_SHORT_WAY = "tests/lifecycle/test_red_lock_short_way.py"
+_SHORT_WAY = "tests/lifecycle/test_red_lock_members.py"
 
 COMPOSITE = (
     Mutant(
@@ -100,6 +100,6 @@ COMPOSITE = (
         "redisson_py/composite/red_lock.py",
         "rounds.quorum_known(queue.known_busy_at(waiter))",
         "pass",
-        ("tests/lifecycle/test_red_lock_answers.py",),
+        ("tests/lifecycle/test_red_lock_members.py",),
     ),
 )

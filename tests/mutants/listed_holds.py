@@ -14,7 +14,7 @@ _INNER_LEASES = "tests/lifecycle/test_leases_inside_leases.py"
 _LATE_CHANGES = "tests/lifecycle/test_late_changes.py"
 _PARTIAL = "tests/lifecycle/test_partial_changes.py"
 _AS_ASKED = "test_each_lease_lasts_as_asked_for_and_no_longer_than_redis_has_it"
-_UNANSWERED = "tests/lifecycle/test_changes_without_answers.py"
+_UNANSWERED = "tests/lifecycle/test_partial_changes.py"
 _ANSWER_TOO_OLD = "test_the_answer_to_a_change_does_not_count_after_the_next_was_sent"
 _REENTRY = "tests/lifecycle/test_leases_inside_leases.py"
 

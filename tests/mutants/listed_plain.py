@@ -120,7 +120,7 @@ PLAIN = (
         "redisson_py/_engine/schedule.py",
         "            if hold.ends_at < soon:\n",
         "            if False:\n",
-        ("tests/unit/test_schedule.py", "tests/unit/test_watchdog.py"),
+        ("tests/unit/test_watchdog_ends.py",),
     ),
     Mutant(
         "keys with braces share the patterns of others",

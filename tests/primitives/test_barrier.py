@@ -28,7 +28,7 @@ from tests.support.latch_and_barrier import (
     until_waiting_at,
 )
 from tests.support.scripts.calls import ask
-from tests.support.streams import answered, stream_of
+from tests.support.streams import stream_of
 from tests.support.waiting import until_async, until_listening, until_waiting
 
 
@@ -247,12 +247,6 @@ async def pair(client: Redisson) -> AsyncIterator[CyclicBarrier]:
     await pair.reset()
 
 
-async def _records(redis: Redis) -> list[bytes]:
-    """Return the keys of what owners were given."""
-    found: list[bytes] = await ask(redis, "KEYS", "*:arrival:*")
-    return found
-
-
 class TestOtherThingsOfTheSameName:
     @pytest.mark.parametrize("kind", [each for each in SINGLE if not KINDS[each].composite])
     async def test_neither_a_held_lock_nor_the_barrier_minds_the_other(
@@ -316,26 +310,6 @@ class TestReleasedParties:
         assert not first.done()
         link.release_held()
         assert await first == 0
-
-
-class TestRecords:
-    async def test_it_outlives_a_request_that_may_still_be_repeated(
-        self, clients: ClientFactory, proxy: ProxyFactory, pair: CyclicBarrier, redis: Redis
-    ) -> None:
-        """Forgotten after an outage, the arrival would count a second time."""
-        link = await proxy("r")
-        far = clients(link.url)
-        await answered(far)
-        link.refuse()
-        link.cut_after_execution(b"EVALSHA")
-        waiting = asyncio.create_task(get_barrier(far, parties=2).wait(600))
-        await link.wait_until(lambda link: link.triggered == 1)
-        (record,) = await _records(redis)
-        assert await redis.pttl(record) > 600_000
-        assert await pair.wait() == 1
-        link.pass_through()
-        assert await waiting == 0
-        assert await pair.n_waiting() == 0
 
 
 class TestCrowds:

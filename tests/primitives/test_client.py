@@ -260,6 +260,23 @@ async def test_what_must_arrive_survives_a_failure_of_the_background_task(
     await until_async(lambda: _is_free(redis, "k"))
 
 
+async def test_end_of_the_task_itself_is_loud_and_not_the_end(
+    clients: ClientFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = clients()
+
+    async def run() -> None:
+        # Not an Exception: the task ends, however careful it is.
+        raise GeneratorExit
+
+    client._router.run = run  # type: ignore[method-assign]
+    with pytest.raises(ConnectionLostError, match="GeneratorExit"):
+        await client.ping()
+    assert "background task" in caplog.text
+    del client._router.run
+    await client.ping()
+
+
 async def _is_free(redis: Redis, key: str) -> bool:
     return not await redis.exists(key)
 

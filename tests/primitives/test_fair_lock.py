@@ -275,9 +275,6 @@ async def test_behind_the_head_of_a_free_lock_nobody_asks_without_pause(
     await answered(client)
 
 
-# Weakness 20: living waiters are evicted.
-
-
 # The order, and the queue.
 
 

@@ -115,22 +115,6 @@ class TestInitialCount:
         assert await mine.count_down() == 0
         assert await latch.count() == 0
 
-    @pytest.mark.parametrize("use", FIRST_USES.values(), ids=FIRST_USES)
-    async def test_nor_does_one_for_which_the_receipts_are_gone(
-        self,
-        use: Callable[[CountDownLatch], Awaitable[Any]],
-        latch: CountDownLatch,
-        client: Redisson,
-        redis: Redis,
-    ) -> None:
-        mine = get_latch(client, count=2)
-        await use(mine)
-        await latch.delete()
-        await redis.delete(*await redis.keys("*receipt*"))
-        assert await mine.count() == 0
-        assert await mine.count_down() == 0
-        await mine.wait(timeout=10)
-
     async def test_a_waiter_with_a_count_is_not_released_by_one_without(
         self, latch: CountDownLatch, client: Redisson
     ) -> None:

@@ -15,6 +15,7 @@ from redisson_py import (
     AcquireTimeoutError,
     ConnectionLostError,
     Redisson,
+    ScriptError,
 )
 from redisson_py.barriers.latch import CountDownLatch
 from tests.fixtures.client import ClientFactory
@@ -222,6 +223,16 @@ class TestOneForAll:
         assert (traffic.commands - commands, traffic.writes - writes) == (1, 1)
         assert lets_go.calls["evalsha"] == 2  # the count_down, and one question
         assert "subscribe" not in lets_go.calls
+
+    async def test_an_error_is_raised_in_every_waiter_that_shares_the_request(
+        self, far: CountDownLatch, waiter: Redisson, redis: Redis
+    ) -> None:
+        await redis.hset("c", "mine", "1")
+        async with Counted(redis) as counted:
+            outcomes = await asyncio.gather(*start(100, far), return_exceptions=True)
+        assert {type(outcome) for outcome in outcomes} == {ScriptError}
+        assert counted.calls["evalsha"] == 2  # of the first, and of the first after that
+        await redis.delete("c")
 
     async def test_no_answer_fails_every_waiter_without_a_timeout_of_its_own(
         self,

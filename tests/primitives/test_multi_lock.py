@@ -1,28 +1,35 @@
-"""What is special about a MultiLock: all or nothing, in one order, on one or several servers."""
+"""What is special about a MultiLock: all or nothing, in one order, and limited waits."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
+import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import (
     LeaseLostError,
     Redisson,
 )
+from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._time import now
+from redisson_py.composite import _identity, multi_lock
 from redisson_py.composite.multi_lock import MultiLock
 from redisson_py.composite.red_lock import RedLock
 from redisson_py.locks.lock_like import LockLike
+from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
+from tests.fixtures.fleet import Fleet
+from tests.fixtures.redis_server import PASSWORD, ServerFactory, documented_rules, url_of_user
 from tests.support.counting import Counted
 from tests.support.leases import assert_left, renew_now
+from tests.support.monitor import Monitor, words
 from tests.support.streams import answered, stream_of
-from tests.support.waiting import until, until_listening
-
-pytestmark = pytest.mark.also("cluster")
+from tests.support.waiting import until, until_async, until_listening
 
 NAMES = ("a", "b", "c")
 
@@ -45,6 +52,7 @@ async def assert_all_left(redis: Redis, lease_time: float, since: float) -> None
 # Members.
 
 
+@pytest.mark.also("cluster")
 def test_members_are_locks_each_once(clients: ClientFactory) -> None:
     client, other = clients(), clients()
     for no_lock in ("a", client, None):
@@ -62,6 +70,7 @@ def test_members_are_locks_each_once(clients: ClientFactory) -> None:
     assert MultiLock(client.get_lock("a"), elsewhere.get_lock("a")).name == "a"
 
 
+@pytest.mark.also("cluster")
 def test_members_are_sorted_and_multi_locks_opened(client: Redisson) -> None:
     lock = MultiLock(client.get_lock("c"), multi(client, "b", "d"), client.get_lock(b"a"))
     assert [member.name for member in lock._members] == [b"a", "b", "c", "d"]
@@ -69,6 +78,7 @@ def test_members_are_sorted_and_multi_locks_opened(client: Redisson) -> None:
     assert repr(lock) == "<MultiLock 'a, b, c, d'>"
 
 
+@pytest.mark.also("cluster")
 async def test_members_of_any_kind(client: Redisson, redis: Redis) -> None:
     guarded = client.get_read_write_lock("rw")
     members: list[LockLike] = [
@@ -88,6 +98,7 @@ async def test_members_of_any_kind(client: Redisson, redis: Redis) -> None:
     assert not [key for key in await redis.keys() if b"redisson" not in key]
 
 
+@pytest.mark.also("cluster")
 async def test_what_is_made_of_two_sides_is_two_locks(client: Redisson) -> None:
     sides = client.get_read_write_lock("rw")
     read = MultiLock(sides.read_lock(), client.get_lock("a"))
@@ -104,6 +115,7 @@ async def test_what_is_made_of_two_sides_is_two_locks(client: Redisson) -> None:
 # Acquiring and releasing.
 
 
+@pytest.mark.also("cluster")
 async def test_free_members_cost_one_round_trip_each_way(client: Redisson, redis: Redis) -> None:
     lock = multi(client)
     async with lock:
@@ -117,6 +129,7 @@ async def test_free_members_cost_one_round_trip_each_way(client: Redisson, redis
     assert stream_of(client).traffic.writes - before == 4
 
 
+@pytest.mark.also("cluster")
 async def test_lease_counts_from_when_all_are_held(clients: ClientFactory, redis: Redis) -> None:
     client, other = clients(), clients()
     lock = multi(client)
@@ -139,6 +152,7 @@ async def test_lease_counts_from_when_all_are_held(clients: ClientFactory, redis
 # Against deadlock.
 
 
+@pytest.mark.also("cluster")
 async def test_opposite_orders_do_not_deadlock(clients: ClientFactory) -> None:
     """Redisson takes members as they are given, and waits until a timeout breaks the circle."""
     orders = list(itertools.permutations(NAMES))
@@ -161,6 +175,7 @@ async def test_opposite_orders_do_not_deadlock(clients: ClientFactory) -> None:
         await asyncio.gather(*(visit(lock) for lock in locks))
 
 
+@pytest.mark.also("cluster")
 async def test_nobody_waits_for_a_member_while_holding_a_later_one(
     clients: ClientFactory, redis: Redis
 ) -> None:
@@ -178,6 +193,7 @@ async def test_nobody_waits_for_a_member_while_holding_a_later_one(
 # Losing a member.
 
 
+@pytest.mark.also("cluster")
 async def test_member_lost_while_others_are_waited_for_is_taken_again(
     clients: ClientFactory, redis: Redis
 ) -> None:
@@ -195,6 +211,7 @@ async def test_member_lost_while_others_are_waited_for_is_taken_again(
     await lease.release()
 
 
+@pytest.mark.also("cluster")
 async def test_release_goes_on_after_a_member_that_fails(client: Redisson, redis: Redis) -> None:
     """Redisson stops at the first error, and leaves the later members locked."""
     lock = multi(client)
@@ -214,3 +231,158 @@ async def test_release_goes_on_after_a_member_that_fails(client: Redisson, redis
         assert await held(redis) == [True, False, True]
     for name in ("a", "c"):
         await redis.delete(name)
+
+
+#: A deadlock lasts for ever.
+PATIENCE = 30.0
+
+
+@pytest_asyncio.fixture
+async def other_server(server_factory: ServerFactory) -> AsyncIterator[EmbeddedServer]:
+    """A second server, which may be killed."""
+    yield await server_factory()
+
+
+async def test_no_deadlock_with_a_task_that_takes_the_locks_in_the_other_order(
+    clients: ClientFactory,
+) -> None:
+    client, other = clients(), clients()
+    multi = client.get_multi_lock(client.get_lock("a"), client.get_lock("b"))
+
+    async def get_both() -> None:
+        async with multi:
+            pass
+
+    async with asyncio.timeout(PATIENCE):
+        for _ in range(3):
+            async with other.get_lock("b"):
+                waiting = asyncio.create_task(get_both())
+                await until_async(other.get_lock("a").locked)
+                # Held by the other task, which waits for b.
+                async with other.get_lock("a"):
+                    pass
+            await waiting
+
+
+async def test_it_keeps_its_place_in_a_queue_that_is_longer_than_its_limit(
+    client: Redisson, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(multi_lock, "_FIRST_WAIT", 0.02)
+    monkeypatch.setattr(multi_lock, "_LONGEST_WAIT", 0.02)
+    walks = 0
+    take = multi_lock._Walk.take
+
+    async def counted(walk: Any, wait: float) -> Any:
+        nonlocal walks
+        walks += 1
+        return await take(walk, wait)
+
+    async def visit() -> None:
+        async with client.get_lock("b"):
+            pass
+
+    monkeypatch.setattr(multi_lock._Walk, "take", counted)
+    async with client.get_lock("b"):
+        both = client.get_multi_lock(client.get_lock("a"), client.get_lock("b"))
+        waiting = asyncio.create_task(both.acquire())
+        await until(lambda: walks == 2 and client.statistics().waiters == 1)
+        newcomer = asyncio.create_task(visit())
+        # Long enough to give its place up some times.
+        await asyncio.sleep(1)
+    lease = await waiting
+    assert not newcomer.done()
+    assert walks == 2
+    await lease.release()
+    await newcomer
+
+
+class _EnoughError(Exception):
+    """Ends an acquire that has begun often enough."""
+
+
+async def test_it_never_keeps_others_from_its_members_for_long(
+    clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client, other = clients(), clients()
+    waits: list[float] = []
+
+    async def in_vain(walk: Any, wait: float) -> None:
+        walk.answered = True
+        waits.append(wait)
+        if len(waits) == 12:
+            raise _EnoughError
+
+    monkeypatch.setattr(multi_lock, "_LONGEST_PAUSE", 0.0)
+    monkeypatch.setattr(multi_lock._Walk, "take", in_vain)
+    async with other.get_lock("b"):
+        with pytest.raises(_EnoughError):
+            await client.get_multi_lock(client.get_lock("a"), client.get_lock("b")).acquire()
+    assert max(waits[:2]) < 2, "it begins with short ones"
+    assert 2 < max(waits) < 8
+
+
+@pytest.mark.usefixtures("old_busy_counts")
+async def test_after_a_refusal_the_members_are_asked_one_by_one_for_a_while(
+    clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(multi_lock, "_CONTENDED", 60.0)
+    client, other = clients(), clients()
+    lock = client.get_multi_lock(*[client.get_lock(name) for name in "abc"])
+    async with other.get_lock("a"):
+        assert await lock.locked()  # connecting counts
+        assert await lock.try_acquire(timeout=0.5) is None
+        async with Monitor(redis) as monitor:
+            assert await lock.try_acquire(timeout=0.5) is None
+            scripts = [words(line) for line in await monitor.lines() if b'"EVALSHA"' in line]
+        # For the first only.
+        assert scripts
+        assert {script[3] for script in scripts} == {"a"}
+
+
+async def test_server_of_a_later_member_that_is_away_for_a_while_is_waited_for(
+    clients: ClientFactory, other_server: EmbeddedServer
+) -> None:
+    near, far = clients(), clients(other_server.url)
+    await answered(far)
+    multi = near.get_multi_lock(near.get_lock("a"), far.get_lock("b"))
+    multi._ownership.one_by_one_until = float("inf")
+    await other_server.kill()
+    waiting = asyncio.create_task(multi.acquire())
+    await until_async(near.get_lock("a").locked)
+    # Longer than the first wait.
+    await until_async(lambda: is_free(near))
+    await other_server.start()
+    lease = await waiting
+    assert not lease.lost
+    await lease.release()
+
+
+async def is_free(client: Redisson) -> bool:
+    return not await client.get_lock("a").locked()
+
+
+async def test_server_that_forbids_info_is_identified_by_its_address(
+    fleet: Fleet,
+) -> None:
+    rules = [rule for rule in documented_rules() if rule != "+info"]
+    made: list[Redisson] = []
+    for number in range(2):
+        redis = fleet.redis[number]
+        command: Any = redis.execute_command
+        await command("ACL", "SETUSER", "poor", "reset", "on", f">{PASSWORD}", *rules)
+        made.append(Redisson.from_url(url_of_user(fleet.servers[number].url, "poor")))
+    fleet.made += made
+    try:
+        locks = [client.get_lock("k") for client in made]
+        for lock in (made[0].get_red_lock(*locks), made[0].get_multi_lock(*locks)):
+            for _ in range(2):
+                async with lock.hold(timeout=10):
+                    pass
+        owners: list[TaskOwnership] = [lock._ownership for lock in locks]
+        assert [_identity.run_id(owner) for owner in owners] == [None, None]
+        assert not any(_identity.is_stranger(owner) for owner in owners)
+    finally:
+        for client in made:
+            await client.aclose()
+        for redis in fleet.redis[:2]:
+            await redis.acl_deluser("poor")

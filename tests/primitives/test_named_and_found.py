@@ -118,6 +118,19 @@ async def test_the_first_use_says_both_numbers(
 
 
 @either
+async def test_so_does_one_that_has_to_wait(
+    make: Make, clients: ClientFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    permit = await make(clients(), 1).acquire()
+    semaphore = make(clients(), 10)
+    assert await semaphore.try_acquire() is None
+    assert warned(caplog) == [warning(semaphore, 1, 10)]
+    await permit.release()
+    await by_acquire(semaphore)
+    assert len(warned(caplog)) == 1
+
+
+@either
 async def test_it_is_said_once_for_a_client_and_a_name(
     make: Make, clients: ClientFactory, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -17,6 +17,7 @@ from redisson_py.composite._unresponsive import is_unresponsive
 from redisson_py.composite.red_lock import RedLock
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.support.counting import Counted
+from tests.support.kinds import in_a_task
 from tests.support.streams import parts_of, stream_of_member
 from tests.support.waiting import until, until_async
 
@@ -156,6 +157,14 @@ async def test_caller_in_a_hurry_makes_no_server_silent(fleet: Fleet) -> None:
         await until_executed(lock)
 
 
+async def test_time_can_run_out_in_the_line(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3)
+    async with lock:
+        with pytest.raises(QuorumError, match="tasks of this client are ahead") as caught:
+            await in_a_task(lock.acquire(timeout=1))
+        assert len(caught.value.answers) == 3
+
+
 async def test_server_that_says_yes_later_joins(fleet: Fleet) -> None:
     lock = fleet.red_lock(3, lease_time=60)
     async with lock:
@@ -173,6 +182,20 @@ async def test_server_that_says_yes_later_joins(fleet: Fleet) -> None:
         assert await lock.owned()
     await until_executed(lock)
     assert await fleet.held() == 0
+
+
+async def test_reentry_waits_briefly_for_a_server_that_has_not_answered(fleet: Fleet) -> None:
+    lock = fleet.red_lock(3, lease_time=100)
+    async with lock:
+        await until_executed(lock)
+    await fleet.servers[2].pause()
+    async with lock:
+        entering = lock.acquire(timeout=10)
+        asyncio.get_running_loop().call_soon(fleet.servers[2]._running_process().resume)
+        inner = await entering
+        await until_executed(lock)
+        assert [list(each.values()) for each in await fleet.holds()] == [[2]] * 3
+        await inner.release()
 
 
 async def test_server_that_says_yes_after_a_pass_joins_the_next_holder(fleet: Fleet) -> None:

@@ -79,6 +79,8 @@ async def test_readers_that_come_later_wait_for_a_writer_if_it_is_preferred(
     client: Redisson, clients: ClientFactory, redis: Redis, prefer: Prefer
 ) -> None:
     near, far = preferring(client, prefer), preferring(clients(), prefer)
+    keys = ("k", WRITERS) if prefer == "writers" else ("k",)
+    assert (await near.inspect()).keys == keys
     first = await held_by_another_task(far.read_lock())
     async with waiting_writer(preferring(client), redis) as writer, asyncio.timeout(30):
         for lock in (near, far, preferring(clients(), prefer)):
@@ -179,3 +181,8 @@ async def test_as_members_of_a_multi_lock(
     await first.let_go()
     await (await taking).release()
     assert await waiting(redis) == 0
+
+
+async def test_another_word_is_refused(client: Redisson) -> None:
+    with pytest.raises(ValueError, match="'readers' or 'writers', not 'nobody'"):
+        client.get_read_write_lock("k", prefer="nobody")  # type: ignore[arg-type]

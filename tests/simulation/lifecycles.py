@@ -98,11 +98,7 @@ class Lifecycle:
         return len(self.world.grips)
 
     def run(self) -> None:
-        """Play it to its end.
-
-        Raises:
-            AssertionError: Something happened that must not; the notes say after which steps.
-        """
+        """Play it to its end."""
         try:
             self.simulation.run(self._play)
         except BaseException as error:

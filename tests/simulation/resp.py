@@ -12,11 +12,7 @@ class CommandReader:
         self._reader = hiredis.Reader()
 
     def feed(self, data: bytes) -> list[tuple[bytes, ...]]:
-        """Return the commands that are complete with these bytes.
-
-        Raises:
-            hiredis.ProtocolError: It is not RESP.
-        """
+        """Return the commands that are complete with these bytes."""
         self._reader.feed(data)
         commands = []
         while (command := self._reader.gets()) is not False:

@@ -44,11 +44,7 @@ class Simulation:
         live: Callable[[], Coroutine[Any, Any, None]],
         after_step: Callable[[], object] | None = None,
     ) -> None:
-        """Run `live` to its end, outside of all hosts, and `after_step` after every step.
-
-        Raises:
-            AssertionError: Something happened that must not.
-        """
+        """Run `live` to its end, outside of all hosts, and `after_step` after every step."""
         collect()
         with seeded(self.loop.time, self.chance("package")), quiet():
             self.loop.after_step = after_step

@@ -84,11 +84,7 @@ class Universe:
         self._unseen: list[str] = []
 
     def run(self) -> None:
-        """Live through it.
-
-        Raises:
-            AssertionError: Something happened that must not.
-        """
+        """Live through it."""
         self.loop.set_exception_handler(self._unhandled)
         try:
             self.simulation.run(self._live, self._after_step)

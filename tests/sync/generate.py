@@ -18,7 +18,7 @@ from types import ModuleType
 
 from redisson_py.locks import lock_of
 from tests.support import repository
-from tests.sync.layout import FILES, File
+from tests.sync.layout import FILES, IMPORTS, File
 from tests.sync.wording import in_words_of_threads
 
 SYNC = repository.ROOT / "redisson_py" / "sync"
@@ -124,17 +124,16 @@ _UNWRAPPED = {
 
 def generate() -> dict[str, str]:
     """Return the text of each file, by its name."""
-    return {name: _format(_file(file)) for name, file in FILES.items()}
+    return {name: _format(_file(name, file)) for name, file in FILES.items()}
 
 
-def _file(file: File) -> str:
+def _file(name: str, file: File) -> str:
     parts = [
         f'"""{file.doc}\n\nWritten by `python -m tests.sync.generate`: do not edit.\n"""',
         "from __future__ import annotations",
-        "from redisson_py._arguments import explained",
-        textwrap.dedent(file.imports),
+        "\n".join(line for line in IMPORTS.splitlines() if f"sync.{name} " not in line),
         file.before,
-        *[_class(module, name, bases) for module, name, bases in file.classes],
+        *[_class(module, kind, bases) for module, kind, bases in file.classes],
         file.after,
     ]
     return "\n\n".join(parts)
@@ -283,7 +282,12 @@ def _docstring(node: ast.AsyncFunctionDef | ast.FunctionDef | ast.ClassDef, owne
 
 
 def _format(text: str) -> str:
-    for arguments in (("check", "--select=I,F401,UP,RUF100", "--fix", "--quiet"), ("format",)):
+    for arguments in (
+        ("check", "--select=F401,UP,RUF100", "--fix", "--quiet"),
+        # Behind that: of imports that were joined before, a comma would be left.
+        ("check", "--select=I", "--fix", "--quiet"),
+        ("format",),
+    ):
         done = subprocess.run(
             [sys.executable, "-m", "ruff", *arguments, "--stdin-filename", str(SYNC / "x.py"), "-"],
             input=text,

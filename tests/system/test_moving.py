@@ -1,4 +1,4 @@
-"""A module-level client lives through event loops, forks, and being closed."""
+"""Several event loops, threads with loops, forks, and a client that is closed and opened again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import gc
 import itertools
 import json
 import os
+import threading
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -16,6 +17,7 @@ import anyio
 import pytest
 import redis as redis_py
 import uvloop
+from redis.asyncio import Redis
 
 from redisson_py import (
     ClientClosedError,
@@ -23,7 +25,9 @@ from redisson_py import (
     NotHeldError,
     Redisson,
 )
-from tests.support.waiting import until_waiting
+from tests.fixtures.client import ClientFactory
+from tests.support.counting import Counted
+from tests.support.waiting import until_async, until_waiting
 
 Use = Callable[[], Awaitable[object]]
 
@@ -240,6 +244,41 @@ def test_opened_again_it_is_another_client(server_url: str) -> None:
     assert len(ids) == 4
 
 
+@pytest.mark.heart
+async def test_two_threads_with_their_loops_exclude_each_other(server_url: str) -> None:
+    sections: list[int] = []
+    inside: int | None = None
+    errors: list[str] = []
+    ready = threading.Barrier(2)
+
+    def both_had_their_turns() -> bool:
+        changes = sum(one != other for one, other in itertools.pairwise(sections))
+        return min(sections.count(0), sections.count(1)) >= 100 and changes >= 20
+
+    async def work(client: Redisson, number: int) -> None:
+        nonlocal inside
+        while not both_had_their_turns():
+            async with client.get_lock("k").hold(timeout=20):
+                if inside is not None:
+                    errors.append(f"{number} got in while {inside} was inside")
+                inside = number
+                await asyncio.sleep(0)
+                if inside != number:
+                    errors.append(f"{inside} got in while {number} was inside")
+                inside = None
+                sections.append(number)
+
+    async def contend(number: int) -> None:
+        async with Redisson.from_url(server_url) as client:
+            await client.ping()
+            await asyncio.to_thread(ready.wait)
+            await asyncio.gather(*[work(client, number) for _ in range(4)])
+
+    await asyncio.gather(*[asyncio.to_thread(asyncio.run, contend(number)) for number in range(2)])
+    assert errors == []
+    assert both_had_their_turns()
+
+
 # Forks.
 
 
@@ -306,3 +345,82 @@ def test_children_are_clients_of_their_own(before: str, server_url: str) -> None
         assert len({answer["owner"] for answer in answers}) == 2
         assert server.get("jobs") == b"980"
         server.delete("jobs")
+
+
+def said_by(calls: dict[str, Use]) -> dict[str, str]:
+    """Make each call in a loop of its own; return what the client said, or done."""
+
+    async def made(call: Use) -> str:
+        try:
+            async with asyncio.timeout(30):
+                await call()
+        except ClientClosedError as error:
+            return str(error)
+        return "done"
+
+    return {name: asyncio.run(made(call)) for name, call in calls.items()}
+
+
+@pytest.mark.heart
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+async def test_every_use_after_a_fork_is_refused_and_sends_nothing(
+    client: Redisson, redis: Redis
+) -> None:
+    lock, fenced = client.get_lock("k"), client.get_fenced_lock("f")
+    async with lock as lease:
+        uses: dict[str, Use] = {
+            "acquire": lock.acquire,
+            "try_acquire": lock.try_acquire,
+            "acquire another": fenced.acquire,
+            "release": lock.release,
+            "release the lease": lease.release,
+            "extend": lambda: lease.extend(5),
+            "locked": lock.locked,
+            "inspect": lock.inspect,
+            "force_release": lock.force_release,
+            "ping": client.ping,
+            "aclose": client.aclose,
+        }
+        await redis.ping()
+        async with Counted(redis) as counted:
+            (said,) = in_children(1, lambda: said_by(uses))
+        assert {name: text for name, text in said.items() if "before a fork" not in text} == {}
+        assert counted.calls == {}
+        assert await lock.owned()
+        assert not lease.lost
+    assert client.statistics().connections == 1
+
+
+@pytest.mark.heart
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+async def test_child_uses_its_own_client_and_the_parent_gets_its_own_answers(
+    client: Redisson, clients: ClientFactory, server_url: str, redis: Redis
+) -> None:
+    # Leases of different lengths, so that an answer to another question would show.
+    locks = [client.get_lock(f"k{n}") for n in range(50)]
+    leases = [await lock.acquire(lease_time=100 * n + 100) for n, lock in enumerate(locks)]
+    other = clients()
+    near = await other.get_lock("near").acquire()
+    waiting = asyncio.create_task(client.get_lock("near").acquire(timeout=20))
+    await until_async(redis.pubsub_channels)
+
+    async def work() -> None:
+        async with Redisson.from_url(server_url) as own:
+            async with own.get_lock("k").hold(timeout=10):
+                pass
+
+    # Written and not yet answered, or not yet even written, when the child comes to be.
+    asking = [asyncio.create_task(lock.remaining()) for lock in locks]
+    await asyncio.sleep(0)
+    calls: dict[str, Use] = {"own": work, "parent's": client.ping}
+    (said,) = in_children(1, lambda: said_by(calls))
+    assert said["own"] == "done"
+    assert "before a fork" in said["parent's"]
+    for number, remaining in enumerate(await asyncio.gather(*asking)):
+        assert remaining is not None
+        assert 0 < remaining - 100 * number <= 100
+    await near.release()
+    await (await waiting).release()
+    for lease in leases:
+        await lease.release()
+    assert client.statistics().connections == 1

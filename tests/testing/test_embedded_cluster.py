@@ -74,6 +74,8 @@ async def test_a_move_can_halt_between_keys(cluster: EmbeddedCluster) -> None:
         await move.move_keys("{k}absent")
     await move.finish()
     assert await move.target.execute("MGET", "{k}here", "{k}moved") == ["v", "v"]
+    with pytest.raises(TopologyError, match="already"):
+        await cluster.migrate("{k}", move.target)
 
 
 async def test_restore_mends_everything(cluster: EmbeddedCluster) -> None:

@@ -98,17 +98,6 @@ async def test_nothing_is_left_after_the_block() -> None:
         await server.start()
 
 
-async def test_config_reaches_the_server(server_factory: ServerFactory) -> None:
-    limit = "pubsub 1048576 524288 30"
-    config = {"maxmemory": "100mb", "client-output-buffer-limit": limit, "save": ""}
-    server = await server_factory(config=config)
-    async with connected(server.url, decode_responses=True) as client:
-        assert (await client.config_get("maxmemory"))["maxmemory"] == "104857600"
-        name = "client-output-buffer-limit"
-        assert limit in str((await client.config_get(name))[name])
-        assert (await client.config_get("save"))["save"] == ""
-
-
 async def test_password_is_demanded_and_in_the_url(server_factory: ServerFactory) -> None:
     server = await server_factory(password='p@ss "w/ord\\ ')
     async with connected(server.url) as client:
@@ -193,6 +182,8 @@ async def test_stop_and_start_keep_the_port(own_server: EmbeddedServer) -> None:
     await own_server.stop()
     assert not own_server.running
     assert not listens(port)
+    with pytest.raises(RuntimeError, match="not running"):
+        _ = own_server.pid
     await own_server.start()
     assert own_server.port == port
     assert own_server.pid != pid
@@ -288,3 +279,8 @@ def test_a_fork_that_exits_leaves_the_server_alone(own_server: EmbeddedServer) -
     environment = {**os.environ, "PYTHONPATH": path}
     command = [sys.executable, "-c", code, str(own_server.binary)]
     subprocess.run(command, env=environment, check=True)
+
+
+def test_config_may_not_set_what_has_an_argument() -> None:
+    with pytest.raises(ValueError, match="port, requirepass"):
+        EmbeddedServer(config={"port": "1", "requirepass": "x"})

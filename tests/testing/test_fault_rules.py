@@ -169,3 +169,20 @@ async def test_a_rule_that_raises_is_reported(server_url: str) -> None:
     with pytest.raises(ExceptionGroup) as caught:
         await link.aclose()
     assert caught.group_contains(ZeroDivisionError)
+
+
+async def test_what_is_not_resp_passes_as_it_is() -> None:
+    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(100):
+            writer.write(data)
+        writer.close()
+
+    server = await asyncio.start_server(echo, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    async with server, FaultProxy(host, port) as link, raw(link) as (reader, writer):
+        link.cut_after_execution(b"hello")
+        for data in (b"\x16\x03hello", b"\x17\x03hello"):
+            writer.write(data)
+            assert await reader.readexactly(7) == data
+        writer.write_eof()
+        assert await reader.read() == b""

@@ -113,3 +113,8 @@ async def test_a_container_without_docker_says_so(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ServerNotFoundError, match="start Docker"):
         async with container_server():
             pytest.fail("it started")
+
+
+def test_an_unknown_kind_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match="redis62"):
+        find_server("memcached")

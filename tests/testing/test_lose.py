@@ -190,3 +190,5 @@ async def test_until_waiting_returns_when_so_many_tasks_wait(client: Redisson, t
 async def test_until_waiting_says_how_many_wait(client: Redisson) -> None:
     with pytest.raises(TimeoutError, match="0 tasks wait for <RLock 'k'>, not 2"):
         await until_waiting(client.get_lock("k"), 2, timeout=0.01)
+    with pytest.raises(ValueError, match="1 or more"):
+        await until_waiting(client, 0)

@@ -55,11 +55,7 @@ class Database:
         return value
 
     def typed(self, key: bytes, kind: type[Found]) -> Found | None:
-        """Return the value of a key, if it has one.
-
-        Raises:
-            ErrorReply: The value is of another kind.
-        """
+        """Return the value of a key, if it has one."""
         value = self.find(key)
         if value is None or type(value) is kind:
             return value

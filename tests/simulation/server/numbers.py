@@ -14,11 +14,7 @@ _INFINITE = re.compile(rb"[+-]?inf(?:inity)?\Z", re.IGNORECASE)
 
 
 def integer(text: bytes, refusal: bytes = NOT_INTEGER) -> int:
-    """Return a 64-bit integer, written in the one way that servers accept.
-
-    Raises:
-        ErrorReply: It is something else.
-    """
+    """Return a 64-bit integer, written in the one way that servers accept."""
     if _INTEGER.match(text) is not None:
         number = int(text)
         if LEAST <= number <= GREATEST:
@@ -27,32 +23,20 @@ def integer(text: bytes, refusal: bytes = NOT_INTEGER) -> int:
 
 
 def real(text: bytes, refusal: bytes = b"ERR value is not a valid float") -> float:
-    """Return a double.
-
-    Raises:
-        ErrorReply: It is not a number, or not one in decimal.
-    """
+    """Return a double."""
     if _FLOAT.match(text) is not None or _INFINITE.match(text) is not None:
         return float(text) + 0.0
     raise ErrorReply(refusal)
 
 
 def bound(text: bytes) -> tuple[float, bool]:
-    """Return an end of a range of scores, and whether that score itself is left out.
-
-    Raises:
-        ErrorReply: It is not a number.
-    """
+    """Return an end of a range of scores, and whether that score itself is left out."""
     refusal = b"ERR min or max is not a float"
     return (real(text[1:], refusal), True) if text[:1] == b"(" else (real(text, refusal), False)
 
 
 def added(number: int, change: int) -> int:
-    """Return a sum.
-
-    Raises:
-        ErrorReply: It has more than 64 bits.
-    """
+    """Return a sum."""
     if LEAST <= number + change <= GREATEST:
         return number + change
     raise ErrorReply(b"ERR increment or decrement would overflow")

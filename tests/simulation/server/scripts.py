@@ -125,11 +125,7 @@ class Interpreter:
         self._full = False
 
     def compile(self, text: bytes) -> Any:
-        """Return a script that can be run.
-
-        Raises:
-            ErrorReply: Its syntax is wrong.
-        """
+        """Return a script that can be run."""
         script = self._scripts.get(text)
         if script is None:
             # Its first line is not Lua, but it counts.
@@ -156,9 +152,6 @@ class Interpreter:
 
         On a server that is `full`, commands that take memory are refused, unless the script says
         that it may go on.
-
-        Raises:
-            ErrorReply: It failed. What it had written stays.
         """
         if self._db is not None:
             raise UnsupportedError("a script inside of a script")

@@ -67,11 +67,7 @@ class Session:
         self._later: list[bytes] = []
 
     def execute(self, command: tuple[bytes, ...]) -> None:
-        """Execute one command and send its reply.
-
-        Raises:
-            UnsupportedError: This server does not know the command.
-        """
+        """Execute one command and send its reply."""
         if self.ended:
             return
         if self.server.current is not None:
