@@ -143,20 +143,6 @@ async def test_a_client_waits_under_the_name_that_says_what_it_wants(
         await permit.release()
 
 
-async def test_one_client_waits_for_both_kinds_of_one_name(
-    clients: ClientFactory, client: Redisson, redis: Redis
-) -> None:
-    held = await all_taken(client, "semaphore", 1)
-    waiter = clients()
-    tasks = [asyncio.create_task(of(waiter, kind).acquire()) for kind in ("semaphore", "permits")]
-    await until_in_queue(redis, 2)
-    await held[0].release()
-    async with asyncio.timeout(SOON):
-        for each in asyncio.as_completed(tasks):
-            await (await each).release()
-    await until_nobody_is_left(redis)
-
-
 @each_kind
 async def test_who_wants_all_comes_beside_many_who_want_one(
     clients: ClientFactory, redis: Redis, kind: str

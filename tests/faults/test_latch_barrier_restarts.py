@@ -13,10 +13,10 @@ from redis.asyncio import Redis
 from redisson_py import ConnectionLostError, Redisson
 from redisson_py._commands.barrier import LEAVE
 from redisson_py.barriers.barrier import CyclicBarrier
-from redisson_py.testing import EmbeddedServer, FaultProxy
+from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
-from tests.support.latch_and_barrier import assert_broken, assert_works, get_barrier, get_latch
+from tests.support.latch_and_barrier import get_barrier, get_latch
 from tests.support.streams import answered
 from tests.support.waiting import set_safety_poll, until, until_async, until_listening
 
@@ -83,29 +83,6 @@ async def test_a_restart_that_keeps_data_keeps_the_waiting_parties(
     await server.restart(keep_data=True)
     assert await get_barrier(other, parties=2).wait(10) == 1
     assert await waiting == 0
-
-
-async def test_a_restart_that_loses_data_breaks_the_barrier_for_waiters(
-    clients: ClientFactory, own_server: EmbeddedServer
-) -> None:
-    one, other = clients(own_server.url), clients(own_server.url)
-    waiting = asyncio.create_task(get_barrier(one).wait())
-    await until_listening(one)
-    await own_server.restart(keep_data=False)
-    await assert_broken(waiting, within=PROMPTLY)
-    await assert_works(get_barrier(other))
-
-
-async def test_waiters_for_a_latch_that_the_server_forgot_are_let_go(
-    clients: ClientFactory, own_server: EmbeddedServer
-) -> None:
-    one, other = clients(own_server.url), clients(own_server.url)
-    await get_latch(other).try_set_count(1)
-    waiting = [asyncio.create_task(get_latch(one).wait()) for _ in range(3)]
-    await until_listening(one)
-    await own_server.restart(keep_data=False)
-    async with asyncio.timeout(PROMPTLY):
-        await asyncio.gather(*waiting)
 
 
 async def test_a_latch_under_forgotten_scripts_and_killed_connections(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -17,7 +16,7 @@ from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.support.kinds import KINDS, Kind
 from tests.support.sick_server import unable_to_save
-from tests.support.waiting import until, until_async, until_waiting
+from tests.support.waiting import until, until_waiting
 
 SINGLE = {name: kind for name, kind in KINDS.items() if kind.servers == 1}
 #: Seconds that a call without a timeout waits for the server.
@@ -186,25 +185,6 @@ async def test_what_is_no_hold_waits_for_the_server_too(
     assert await latch.count() == 1
     assert await semaphore.available() == 1
     await lease.release()
-
-
-async def test_a_refusal_is_logged_once_and_so_is_its_end(
-    clients: ClientFactory, own_server: EmbeddedServer, caplog: pytest.LogCaptureFixture
-) -> None:
-    client = clients(own_server.url, lease_time=600)
-    await client.ping()
-    caplog.set_level(logging.INFO, "redisson_py")
-    async with unable_to_save(own_server):
-        names = [f"k{number}" for number in range(300)]
-        tasks = [asyncio.create_task(client.get_lock(name).acquire(timeout=60)) for name in names]
-        await until(lambda: sum(map(len, refused_calls(client))) >= len(names) - 1)
-    for task in tasks:
-        await (await task).release()
-    await until_async(lambda: asyncio.sleep(0, len(caplog.records) == 2))
-    where = f"{own_server.host}:{own_server.port}"
-    refused, over = [record.getMessage() for record in caplog.records]
-    assert refused.startswith(f"Redis at {where} refuses calls for now: MISCONF ")
-    assert over == f"Redis at {where} no longer refuses calls"
 
 
 async def test_a_slow_server_is_not_taken_for_one_that_serves_again(

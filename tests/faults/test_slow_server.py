@@ -23,29 +23,6 @@ async def free(redis: Redis, name: str) -> bool:
     return not await redis.exists(name)
 
 
-async def test_paused_server_is_told_in_time_and_grants_nothing_late(
-    clients: ClientFactory, redis: Redis
-) -> None:
-    client = clients()
-    await answered(client)
-    await redis.client_pause(4000)
-    sign_of_life = asyncio.ensure_future(redis.ping())
-    for name in ("k", "f"):
-        with pytest.raises(ConnectionLostError, match="no answer"):
-            await client.get_lock(name).acquire(timeout=0.1)
-    with pytest.raises(ConnectionLostError, match="no answer"):
-        await client.get_lock("t").try_acquire(timeout=0.1)
-    assert not sign_of_life.done()
-    # The questions are in the server's buffer; it grants them now, and the undos follow.
-    await sign_of_life
-    await answered(client)
-    assert await redis.exists("k", "f", "t") == 0
-    assert len(await redis.keys("*:redisson_py:tombstone:*")) == 3
-    async with client.get_lock("k").hold(timeout=10):
-        pass
-    assert client.statistics().connections == 1
-
-
 async def test_slow_server_within_bounds_keeps_every_lease(
     clients: ClientFactory, link: FaultProxy, redis: Redis
 ) -> None:

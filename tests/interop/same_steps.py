@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any
 
 from redisson_py import LeaseLostError, NotHeldError, Redisson
 from redisson_py.locks.lock import ServerLock
@@ -16,26 +16,8 @@ from tests.support.kinds import CENTRAL, KINDS
 Notes = dict[str, Seen]
 
 
-class Locks(Protocol):
-    """The locks of one name, taken by named threads or tasks."""
-
-    async def acquire(self, who: str, side: str = "lock", lease: float | None = None) -> bool:
-        """Take it without waiting; return whether it was free."""
-
-    def wait(
-        self, who: str, seconds: float | None = None, side: str = "lock"
-    ) -> asyncio.Future[Any]:
-        """Wait for it."""
-
-    async def release(self, who: str, side: str = "lock") -> bool:
-        """Give back a hold; return whether that was not refused."""
-
-    async def force(self, side: str = "lock") -> bool:
-        """Free it whoever holds it."""
-
-
 class JavaLocks:
-    """Redisson's."""
+    """The locks of one name of Redisson, taken by named threads, without waiting or not."""
 
     def __init__(self, **locks: JavaObject) -> None:
         self._locks = locks
@@ -72,7 +54,7 @@ class JavaLocks:
 
 
 class OurLocks:
-    """Ours."""
+    """The same of ours, taken by named tasks."""
 
     def __init__(self, tasks: Tasks, **locks: ServerLock) -> None:
         self._tasks = tasks
@@ -128,6 +110,8 @@ async def acquire_first(client: Redisson) -> None:
             pass
 
 
+#: Both have the same methods.
+Locks = JavaLocks | OurLocks
 Keyspaces = tuple[Keyspace, Keyspace]
 Story = Callable[[Locks, Keyspace], Awaitable[Notes]]
 

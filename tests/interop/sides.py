@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from redisson_py import Redisson
 from tests.interop.java import MS, JavaObject
@@ -17,24 +17,8 @@ from tests.support.waiting import until
 LONG_MS = 60_000
 
 
-class Side(Protocol):
-    """One service's handle of a primitive."""
-
-    async def take(self) -> None:
-        """Take it, so that others must wait."""
-
-    async def wait(self) -> asyncio.Future[Any]:
-        """Begin to wait for it; return when it sleeps."""
-
-    async def give(self) -> None:
-        """Give back what was taken, or got by waiting."""
-
-    async def done(self) -> None:
-        """Give back what was got by waiting, if there is anything to give back."""
-
-
 class JavaSide:
-    """Redisson's.
+    """Redisson's handle of a primitive: take it, begin to wait for it, give it back.
 
     Args:
         taking: What is taken.
@@ -83,7 +67,7 @@ class JavaSide:
 
 
 class OurSide:
-    """Ours.
+    """Ours, with the same methods.
 
     Args:
         client: The client.
@@ -137,6 +121,9 @@ class OurLatch(OurSide):
     async def done(self) -> None:
         assert self._got is not None
         await self._got
+
+
+Side = JavaSide | OurSide
 
 
 def waits(client: Redisson, name: bytes) -> bool:

@@ -95,24 +95,3 @@ async def test_we_wait_for_an_interrupted_thread_only_while_its_place_is_kept(
 ) -> None:
     queues = [scene for scene in scenes if scene.kind.queues]
     await at_once(queues, we_are_behind_the_place_of_one_who_was_interrupted)
-
-
-async def we_are_behind_one_whose_time_is_up(scene: Scene) -> None:
-    theirs, ours = await scene.theirs(), scene.ours()
-    assert await theirs.try_lock()
-    # It must be seen asleep, and ours behind it, before its time is up.
-    java_waits = theirs.send("tryLock", 12_000, MS, thread="b")
-    await theirs.until_asleep()
-    waiting = asyncio.create_task(ours.acquire())
-    await until_ours_waits(ours)
-    assert await java_waits is False
-    async with asyncio.timeout(SOON):
-        await theirs.unlock()
-        lease = await waiting
-    await lease.release()
-    assert await scene.state() == []
-
-
-@pytest.mark.usefixtures("only_messages")
-async def test_we_behind_a_thread_whose_time_is_up_are_woken(scenes: list[Scene]) -> None:
-    await at_once(scenes, we_are_behind_one_whose_time_is_up)

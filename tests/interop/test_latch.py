@@ -15,18 +15,13 @@ from redisson_py.testing import EmbeddedCluster
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import RedissonFactory
 from tests.interop.java import MS, JavaError, JavaObject
-from tests.interop.waits import only_messages_wake, soon, until_asleep
+from tests.interop.waits import soon, until_asleep
 from tests.support.cluster_look import master_of
 from tests.support.waiting import until, until_listening
 
-pytestmark = pytest.mark.also("interop-cluster")
+pytestmark = [pytest.mark.also("interop-cluster"), pytest.mark.usefixtures("only_messages")]
 
 CHANNEL = "redisson_countdownlatch__channel__{l}"
-
-
-@pytest.fixture(autouse=True)
-def _no_poll(monkeypatch: pytest.MonkeyPatch) -> None:
-    only_messages_wake(monkeypatch)
 
 
 @pytest.fixture
@@ -52,18 +47,6 @@ async def counted(ours: CountDownLatch, java: JavaObject) -> int:
 
 def wait_here(latch: CountDownLatch, count: int = 1) -> list[asyncio.Task[None]]:
     return [asyncio.create_task(latch.wait()) for _ in range(count)]
-
-
-class TestCounting:
-    async def test_an_unset_latch_is_open_and_counting_it_does_nothing(
-        self, ours: CountDownLatch, theirs: JavaObject, redis: Redis
-    ) -> None:
-        assert await ours.count_down() == 0
-        await theirs.call("countDown")
-        assert await redis.exists("l") == 0
-        await theirs.call("await")
-        assert await theirs.call("await", 30_000, MS) is True
-        await soon(ours.wait())
 
 
 class TestWaiting:

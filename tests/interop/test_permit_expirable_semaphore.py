@@ -20,14 +20,11 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import JavaFactory
 from tests.interop.holder import holding
 from tests.interop.java import MS, Java, JavaError, JavaObject
-from tests.interop.permits import LASTING, LEASES, LONG, NAME, UNKNOWN, counted, from_java
-from tests.interop.waits import only_messages_wake, soon, until_asleep
-from tests.support.waiting import until, until_async, until_listening
+from tests.interop.permits import LASTING, LONG, NAME, UNKNOWN, counted, from_java
+from tests.interop.waits import soon, until_asleep
+from tests.support.waiting import until, until_listening
 
-
-@pytest.fixture(autouse=True)
-def _no_poll(monkeypatch: pytest.MonkeyPatch) -> None:
-    only_messages_wake(monkeypatch)
+pytestmark = pytest.mark.usefixtures("only_messages")
 
 
 @pytest.fixture
@@ -165,23 +162,6 @@ class TestWakeUps:
         assert len(await soon(waiting)) == 32
         await ours.try_release(permit)
 
-    @pytest.mark.parametrize("way", ["release", "tryRelease", "list", "addPermits", "setPermits"])
-    async def test_python_is_woken_by_whatever_java_frees(
-        self, client: Redisson, ours: PermitExpirableSemaphore, theirs: JavaObject, way: str
-    ) -> None:
-        await theirs.call("trySetPermits", 1)
-        permit = await theirs.call("acquire")
-        waiting = asyncio.create_task(ours.acquire())
-        await until_listening(client)
-        match way:
-            case "list":
-                await theirs.call("release", [permit])
-            case "addPermits" | "setPermits":
-                await theirs.call(way, 2 if way == "setPermits" else 1)
-            case _:
-                await theirs.call(way, permit)
-        await (await soon(waiting)).release()
-
 
 class TestLeases:
     @pytest.mark.parametrize("java_holds", [True, False])
@@ -213,27 +193,6 @@ class TestLeases:
             await until(lambda: held.lost)
         assert await counted(ours, theirs) == (1, 0)
 
-    async def test_a_permit_that_the_watchdog_renews_stays_taken_for_java(
-        self, clients: ClientFactory, redis: Redis, theirs: JavaObject
-    ) -> None:
-        holder = clients(lease_time=12)
-        ours = holder.get_permit_expirable_semaphore(NAME, 1)
-        permit = await ours.acquire()
-        first_end = await redis.zscore(LEASES, bytes.fromhex(permit.id))
-        assert first_end is not None
-        waiting = theirs.call("acquire", LONG, MS, thread="a")
-
-        async def over() -> bool:
-            seconds, micros = await redis.time()
-            return int(seconds) * 1000 + int(micros) / 1000 > first_end + 1
-
-        await until_async(over)
-        assert await counted(ours, theirs) == (0, 1)
-        assert not permit.lost
-        assert not waiting.done()
-        await permit.release()
-        await theirs.call("release", await soon(waiting))
-
     async def test_a_dead_process_gives_its_permits_back_within_a_lease_to_a_thread(
         self, redis: Redis, ours: PermitExpirableSemaphore, theirs: JavaObject, server_url: str
     ) -> None:
@@ -261,15 +220,3 @@ class TestLeases:
         assert (await ours.available(), await ours.acquired()) == (1, 1)
         await ours.release(lasting)
         assert await ours.available() == 2
-
-    async def test_a_deleted_semaphore_voids_the_permits_of_both(
-        self, ours: PermitExpirableSemaphore, theirs: JavaObject, redis: Redis
-    ) -> None:
-        await ours.try_set_permits(2)
-        far, near = await theirs.call("acquire"), await ours.acquire()
-        assert await theirs.call("delete") is True
-        assert await redis.exists(NAME, LEASES) == 0
-        with pytest.raises(LeaseLostError):
-            await near.release()
-        assert await theirs.call("tryRelease", far) is False
-        assert await counted(ours, theirs) == (0, 0)

@@ -91,44 +91,6 @@ async def test_a_writer_lets_all_readers_of_both_sides_in(
         assert await locks.release(who, "read")
 
 
-async def test_both_sides_see_who_reads_and_who_writes(shared: Shared, tasks: Tasks) -> None:
-    java, ours = shared.java, shared.ours
-
-    async def seen() -> list[bool]:
-        """Return which side is locked, on which both must agree."""
-        locked = []
-        for side in ("read", "write"):
-            theirs, mine = java.lock(side), ours.lock(side)
-            locked.append(await mine.locked())
-            assert await theirs.call("isLocked") == locked[-1]
-            left = await mine.remaining() or -0.002
-            assert await theirs.call("remainTimeToLive") == pytest.approx(left * 1000, 0.1)
-        return locked
-
-    async def counts(side: str) -> list[int]:
-        """Return how often Java and we hold a side."""
-        theirs = await java.lock(side).call("getHoldCount", thread="a")
-        return [theirs, await tasks.call("b", ours.lock(side).hold_count)]
-
-    assert await seen() == [False, False]
-    assert await java.acquire("a", "read")
-    for lease in (2000, 4000):
-        assert await ours.acquire("b", "read", lease=lease)
-    assert await seen() == [True, False]
-    assert (await counts("read"), await counts("write")) == ([1, 2], [0, 0])
-    for locks, who in ((java, "a"), (ours, "b"), (ours, "b")):
-        assert await locks.release(who, "read")
-    for locks, who, count in ((java, "a", [1, 0]), (ours, "b", [0, 1])):
-        assert await locks.acquire(who, "write")
-        assert await seen() == [False, True]
-        assert await locks.acquire(who, "read")
-        assert await seen() == [True, True]
-        assert await counts("read") == await counts("write") == count
-        for side in ("write", "read"):
-            assert await locks.release(who, side)
-    assert await seen() == [False, False]
-
-
 async def test_an_upgrade_is_refused_by_redisson_for_ever_and_by_us_at_once(
     shared: Shared,
 ) -> None:

@@ -12,21 +12,19 @@ from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import JavaFactory, RedissonFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.interop.holder import holding
-from tests.interop.java import Java, JavaObject
+from tests.interop.java import JavaObject
 from tests.interop.permits import NAME
-from tests.interop.waits import only_messages_wake, soon, until_asleep
+from tests.interop.waits import soon, until_asleep
 from tests.support.streams import answered_at
 from tests.support.waiting import until, until_async, until_listening
+
+pytestmark = pytest.mark.usefixtures("only_messages")
+
 
 CHANNEL = "redisson_sc:{semaphore}"
 #: Seconds: the lease of a process that renews it until it is killed.
 HOLDS = 8
 LEASES = "{semaphore}:redisson_py:permits"
-
-
-@pytest.fixture(autouse=True)
-def _no_poll(monkeypatch: pytest.MonkeyPatch) -> None:
-    only_messages_wake(monkeypatch)
 
 
 async def theirs(redisson: JavaObject) -> JavaObject:
@@ -79,37 +77,6 @@ class TestWakeUps:
         assert await counted(ours, java) == 0
         if way in ("add_permits", "set_permits"):
             await permit.release()
-
-    @pytest.mark.parametrize("way", ["release", "addPermits", "trySetPermits", "releaseIfExists"])
-    async def test_python_is_woken_by_whatever_java_frees(
-        self, client: Redisson, redisson: JavaObject, java: Java, way: str
-    ) -> None:
-        if way == "releaseIfExists" and not java.since(4, 0):
-            pytest.skip(f"Redisson {java.release} has no releaseIfExists")
-        ours, far = client.get_semaphore(NAME), await theirs(redisson)
-        if way != "trySetPermits":
-            await far.call("trySetPermits", 1)
-            await far.call("acquire")
-        waiting = asyncio.create_task(ours.acquire())
-        await until_listening(client)
-        await far.call(way, 1)
-        permit = await soon(waiting)
-        assert await counted(ours, far) == 0
-        await permit.release()
-
-    async def test_a_thread_that_waits_for_a_deleted_one_waits_for_the_next(
-        self, client: Redisson, redisson: JavaObject
-    ) -> None:
-        ours, java = client.get_semaphore(NAME), await theirs(redisson)
-        await ours.try_set_permits(0)
-        waiting = java.call("acquire", thread="a")
-        await until_asleep(java, "a")
-        assert await ours.delete()
-        await until_asleep(java, "a")
-        assert not waiting.done()
-        await ours.try_set_permits(1)
-        await soon(waiting)
-        assert await counted(ours, java) == 0
 
     async def test_a_waiter_for_three_permits_waits_until_three_are_free(
         self, client: Redisson, redisson: JavaObject

@@ -14,7 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from tests.jepsen.nemeses.enclosure import enclosing
+from tests.jepsen.nemeses.network import enclosing
 from tests.jepsen.plan import Plan
 from tests.jepsen.result import Result
 

@@ -21,8 +21,8 @@ from typing import Any
 from redisson_py._answers import Busy
 from redisson_py._engine import bus, client_queue, request, waiting
 from redisson_py._engine.request import AcquireRequest
+from tests.jepsen.checkers.oversleeping import Place
 from tests.jepsen.history import now
-from tests.jepsen.places import Place
 
 #: Told of a sleep: the request, when it was sent and answered "busy", where it stood then, and the
 #: end of the sleep.

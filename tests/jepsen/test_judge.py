@@ -10,9 +10,8 @@ import pytest
 
 from tests.jepsen import report, rounds
 from tests.jepsen.checkers.written import op
-from tests.jepsen.complete import unprovoked
 from tests.jepsen.history import History, Op, Outcome, Recorder
-from tests.jepsen.judge import judge
+from tests.jepsen.judge import judge, unprovoked
 from tests.jepsen.plan import Plan
 from tests.jepsen.result import Result
 

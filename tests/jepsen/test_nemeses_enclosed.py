@@ -14,7 +14,7 @@ from redisson_py.testing._asking import ask
 from tests.fixtures.redis_server import unavailable
 from tests.jepsen.fields import field_for, refusal, strike, strike_until, strikes, work
 from tests.jepsen.machine import lacking
-from tests.jepsen.nemeses.enclosure import enclosed, enclosing
+from tests.jepsen.nemeses.network import enclosed, enclosing
 from tests.support.waiting import until, until_async
 
 

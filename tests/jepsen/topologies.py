@@ -17,8 +17,8 @@ from redisson_py.testing import (
 from tests.fixtures.redis_server import documented_rules
 from tests.jepsen.field import PASSWORD, USER, Field, Need
 from tests.jepsen.history import Recorder
-from tests.jepsen.nemeses.clock_shim import server_with_shim
-from tests.jepsen.nemeses.enclosure import small_disk
+from tests.jepsen.nemeses.clocks import server_with_shim
+from tests.jepsen.nemeses.network import small_disk
 
 Topology = Callable[[Recorder, frozenset[Need], Path], AbstractAsyncContextManager[Field]]
 

@@ -94,9 +94,9 @@ class FakeSentinel(FakePeer):
         """Say that there was a failover, when asked."""
         self.master, self.epoch = address_of(master), epoch
 
-    def announce(self, old: FakePeer, new: FakePeer, service: str = SERVICE) -> None:
+    def announce(self, old: FakePeer, new: FakePeer) -> None:
         """Tell its subscribers of a failover."""
-        words = [service, *map(str, address_of(old)), *map(str, address_of(new))]
+        words = [SERVICE, *map(str, address_of(old)), *map(str, address_of(new))]
         self.say(message(b"+switch-master", " ".join(words).encode()))
 
     @property
@@ -134,14 +134,9 @@ class Seeker:
         lefts: Why the finder had the stream leave its master.
     """
 
-    def __init__(
-        self,
-        finder: Callable[[Seeker], Finder],
-        reply_timeout: float = PATIENT,
-    ) -> None:
+    def __init__(self, finder: Callable[[Seeker], Finder]) -> None:
         self.needed = False
         self.lefts: list[str] = []
-        self._reply_timeout = reply_timeout
         self.router = FinderRouter(self._new_stream, lambda _: finder(self))
         self._root: asyncio.Task[None] | None = None
 
@@ -194,7 +189,7 @@ class Seeker:
         return Stream(
             StreamSettings(
                 opener=opener,
-                reply_timeout=self._reply_timeout,
+                reply_timeout=PATIENT,
                 tell=Callbacks(
                     on_message=lambda channel, payload: None,
                     on_connected=lambda _: None,
@@ -239,10 +234,7 @@ class Scene:
     async def seek(
         self,
         *seeds: FakeSentinel,
-        service: str = SERVICE,
-        password: str | None = None,
         address_map: AddressMap | None = None,
-        reply_timeout: float = PATIENT,
         seed_host: str = HOST,
     ) -> Seeker:
         """Start a stream that asks these Sentinels."""
@@ -250,17 +242,17 @@ class Scene:
         def finder(seeker: Seeker) -> SentinelFinder:
             return SentinelFinder(
                 connector(),
-                connector(password),
+                connector(),
                 [(seed_host, each._port) for each in seeds],
-                service,
-                reply_timeout,
+                SERVICE,
+                PATIENT,
                 address_map=address_map,
                 on_elsewhere=seeker.leave,
                 on_news=lambda: seeker.stream.hurry(),
                 needed=lambda: seeker.needed,
             )
 
-        return await self._stack.enter_async_context(Seeker(finder, reply_timeout))
+        return await self._stack.enter_async_context(Seeker(finder))
 
     async def seek_among(self, *servers: FakeServer, password: str | None = None) -> Seeker:
         """Start a stream that asks the servers themselves."""

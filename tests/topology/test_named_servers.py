@@ -12,9 +12,9 @@ from redis.asyncio import Redis, RedisCluster, Sentinel
 
 from redisson_py import Redisson
 from redisson_py._addresses import Address, write_address
-from redisson_py.testing import EmbeddedCluster, EmbeddedReplicas, EmbeddedServer
+from redisson_py.testing import EmbeddedCluster, EmbeddedServer
 from tests.fixtures.client import SYNC_TIMEOUT
-from tests.fixtures.topologies import ReplicasFactory, SentinelFactory
+from tests.fixtures.topologies import SentinelFactory
 
 pytestmark = pytest.mark.also("floor")
 
@@ -59,30 +59,6 @@ async def test_a_cluster_by_a_client(cluster: EmbeddedCluster) -> None:
     await cluster.wait_healthy()
 
 
-async def test_a_cluster_by_a_file(cluster: EmbeddedCluster, tmp_path: Path) -> None:
-    nodes = [uri(node) for node in cluster.nodes[:2]]
-    path = write(tmp_path, "clusterServersConfig", nodeAddresses=nodes)
-    await use(Redisson.from_file(path, sync_timeout=SYNC_TIMEOUT))
-    await use(Redisson.from_file(path, sync_timeout=SYNC_TIMEOUT, sharded_pubsub="off"))
-
-
-async def test_addresses_that_a_cluster_announces_are_mapped(cluster: EmbeddedCluster) -> None:
-    announced: set[Address] = set()
-
-    def to_local(host: str, port: int) -> Address:
-        announced.add((host, port))
-        return "localhost", port
-
-    await use(Redisson.from_url(cluster.url, sync_timeout=SYNC_TIMEOUT, address_map=to_local))
-    assert announced >= {seen(master) for master in await cluster.masters()}
-
-    announced.clear()
-    host, port = seen(cluster.nodes[0])
-    remapped = RedisCluster(host=host, port=port, address_remap=lambda each: to_local(*each))
-    await use(Redisson(remapped, sync_timeout=SYNC_TIMEOUT))
-    assert announced >= {seen(master) for master in await cluster.masters()}
-
-
 async def test_a_master_of_sentinels(sentinel_factory: SentinelFactory, tmp_path: Path) -> None:
     """By URL, by a client, by a file; servers and sentinels have passwords of their own."""
     servers = await sentinel_factory(password="data", sentinel_password="seen", service="orders")
@@ -117,12 +93,3 @@ async def test_a_master_of_sentinels(sentinel_factory: SentinelFactory, tmp_path
 
     await use(Redisson.from_file(path, sync_timeout=SYNC_TIMEOUT, address_map=same))
     assert seen(await servers.master()) in announced
-
-
-async def test_replicas(replicas_factory: ReplicasFactory, tmp_path: Path) -> None:
-    servers: EmbeddedReplicas = await replicas_factory(replicas=1)
-    await use(Redisson.from_url(servers.url, sync_timeout=SYNC_TIMEOUT))
-    # The replica first.
-    nodes = [uri(node) for node in reversed(servers.nodes)]
-    path = write(tmp_path, "replicatedServersConfig", nodeAddresses=nodes)
-    await use(Redisson.from_file(path, sync_timeout=SYNC_TIMEOUT))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+import random
 import weakref
 from collections.abc import Callable
 from typing import Any, cast
@@ -185,13 +186,7 @@ class FakeOwnership:
         self.commands = FakeCommands(name.encode())
         self.queue: Any = None
         self.ended: list[Hold] = []
-        self.given_back: list[Hold] = []
-        self.released: list[Lease] = []
-        self.lowered: list[int] = []
-        self.shortened: list[Hold] = []
-        self.forgotten: list[Hold] = []
         self.undone: list[Hold] = []
-        self.on_ended: Callable[[Hold], object] = lambda hold: None
 
     @property
     def on_lost(self) -> OnLost:
@@ -204,7 +199,6 @@ class FakeOwnership:
         return None
 
     async def release(self, lease: Lease) -> None:
-        self.released.append(lease)
         hold = lease._hold
         assert isinstance(hold, Hold)
         was_held = hold.state == "held"
@@ -220,23 +214,22 @@ class FakeOwnership:
         raise NotImplementedError
 
     def lower(self, hold: Hold) -> None:
-        self.lowered.append(hold.count)
+        """Redis is told."""
 
     def set_needed_lease(self, hold: Hold) -> None:
-        self.shortened.append(hold)
+        """Redis is told."""
 
     def lost(self, hold: Hold) -> None:
         self.ended.append(hold)
-        self.on_ended(hold)
 
     def undo_late(self, hold: Hold) -> None:
         self.undone.append(hold)
 
     def forget(self, hold: Hold) -> None:
-        self.forgotten.append(hold)
+        """No task has it now."""
 
     def give_back(self, hold: Hold) -> None:
-        self.given_back.append(hold)
+        """A task that was passed it does not want it."""
 
 
 def make_hold(
@@ -266,3 +259,9 @@ def make_lease(hold: Hold, *, limit: float | None = None) -> Lease:
     lease = Lease(hold, limit, None, hold.granted_at)
     hold.add_lease(lease)
     return lease
+
+
+def random_schedule(seed: int, most: int) -> list[int]:
+    """Return numbers that say which of the possible moves comes next, the same for a seed."""
+    dice = random.Random(seed)
+    return [dice.randrange(2**16) for _ in range(dice.randrange(most))]

@@ -6,17 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from redisson_py import BackendError, Redisson
 from redisson_py._addresses import (
     Address,
     AddressMap,
-    check_address_map,
-    one_argument,
     read_address,
-    write_address,
 )
 from redisson_py._options import check_options
 
@@ -46,16 +41,6 @@ def test_what_is_an_address(text: str, address: Address | None) -> None:
     assert read_address(text) == address
 
 
-@given(
-    st.one_of(
-        st.from_regex(r"[a-z0-9][a-z0-9.-]{0,20}", fullmatch=True), st.ip_addresses().map(str)
-    ),
-    st.integers(1, 65535),
-)
-def test_what_is_written_is_read(host: str, port: int) -> None:
-    assert read_address(write_address(host, port)) == (host, port)
-
-
 def taken(given: object) -> Callable[[str, int], Address]:
     found = check_options(address_map=given).address_map  # type: ignore[arg-type]  # checked there
     assert isinstance(found, AddressMap)
@@ -77,15 +62,6 @@ def test_a_mapping_is_taken(mapping: dict[Any, Any]) -> None:
     assert found("a", 2) == ("a", 2)
     mapping.clear()
     assert found("a", 1) == ("b", 2)
-
-
-def test_a_function_is_taken() -> None:
-    assert taken(lambda host, port: (host.upper(), port + 1))("a", 1) == ("A", 2)
-    assert taken(one_argument(lambda address: address))("a", 1) == ("a", 1)
-    found = taken({})
-    assert check_address_map(found) is found
-    assert check_address_map(None) is None
-    assert check_options().address_map is None
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
@@ -115,28 +114,6 @@ async def test_each_exit_is_for_its_own_entry(
     assert lock.states == ["released"] * 3
     assert lock._half is None
     assert lock._by_hand == ()
-
-
-async def test_an_exit_pushed_on_a_stack_is_for_what_was_entered_by_hand(lock: FakeLock) -> None:
-    """`push_async_exit` looks up one half only, on the class."""
-    by_hand = await lock.__aenter__()
-    async with AsyncExitStack() as stack:
-        stack.push_async_exit(lock)
-        async with AsyncExitStack() as other:
-            inner = await other.enter_async_context(lock)
-        assert (by_hand._state, inner._state) == ("held", "released")
-    assert by_hand._state == "released"
-
-
-async def test_stacks_of_different_classes_do_not_mix() -> None:
-    class OtherLock(FakeLock):
-        pass
-
-    one, other = FakeLock(), OtherLock()
-    async with AsyncExitStack() as stack:
-        await stack.enter_async_context(one)
-        await stack.enter_async_context(other)
-    assert one.states == other.states == ["released"]
 
 
 class TestByHand:

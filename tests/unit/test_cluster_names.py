@@ -130,16 +130,6 @@ def test_a_name_is_refused_if_its_keys_lie_in_several_slots(kind: str, name: str
     assert Names().key(name, channel) == name.encode()
 
 
-def test_a_name_that_lies_in_one_slot_by_chance_is_taken() -> None:
-    """No rule about braces decides, but the slots."""
-    by_chance = next(
-        name for number in range(1_000_000) if key_slot(name := b"a}%d" % number) == key_slot(b"a")
-    )
-    used, channel = KINDS["lock"]
-    assert {key_slot(key) for key in used(by_chance)} == {key_slot(b"a")}
-    assert Names(in_cluster=True).key(by_chance, channel) == by_chance
-
-
 @pytest.mark.parametrize("name", ["a}b", "a}b{c", "{}x", "x{", b"x{\xff"])
 def test_the_error_says_what_lies_where_and_what_to_do(name: str | bytes) -> None:
     with pytest.raises(ValueError, match="cannot be used in a cluster") as caught:

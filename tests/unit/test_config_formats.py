@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from redisson_py import Redisson
 from redisson_py._config import file
@@ -151,34 +148,10 @@ def test_variables_are_replaced(
     assert table == {"a": found, "b": [{"c": found}]}
 
 
-@pytest.mark.parametrize("text", ["${NO_SUCH}", "redis://${NO_SUCH}:1"])
-def test_a_variable_that_is_not_set_is_named(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ValueError, match=r"a\.b: variable NO_SUCH is not set and has no default"):
-        parsed(tmp_path, "a.toml", f"a.b = '{text}'")
-    with pytest.raises(ValueError, match="password: variable NO_SUCH is not set"):
-        parsed(tmp_path, "a.toml", "password = '${NO_SUCH}'")
-
-
 def test_a_variable_cannot_add_to_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are replaced when the file has been understood: a password is text, whatever it has."""
     monkeypatch.setenv("A", "1'\nb: 2\nc: [")
     assert parsed(tmp_path, "a.yaml", "a: ${A}\n") == {"a": "1'\nb: 2\nc: ["}
-
-
-_TEXTS = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]))
-
-
-# It writes files, which may take long on a busy machine.
-@settings(deadline=None)
-@given(st.dictionaries(st.from_regex(r"[a-z]{1,8}", fullmatch=True), _TEXTS, max_size=4))
-def test_texts_are_the_same_in_yaml_and_json(
-    tmp_path_factory: pytest.TempPathFactory, table: dict[str, str]
-) -> None:
-    need_yaml()
-    folder = tmp_path_factory.getbasetemp()
-    wanted = {name: text.replace("$", "S") for name, text in table.items()}
-    for name in ("same.json", "same.yaml"):
-        assert parsed(folder, name, json.dumps(wanted)) == wanted
 
 
 def test_yaml_is_not_needed_until_there_is_a_file_of_it(tmp_path: Path) -> None:

@@ -199,15 +199,6 @@ def test_a_list_of_servers_is_mapped_at_once(tmp_path: Path) -> None:
     assert "address_map" not in taken
 
 
-def test_classes_of_redisson_that_do_nothing_are_taken(tmp_path: Path) -> None:
-    table = with_section(CLUSTER, natMapper={"class": "org.redisson.config.DefaultNatMapper"})
-    table["nameMapper"] = {"class": "org.redisson.config.DefaultNameMapper"}
-    table["credentialsResolver"] = {"class": "org.redisson.client.DefaultCredentialsResolver"}
-    table["commandMapper"] = {"class": "org.redisson.config.DefaultCommandMapper"}
-    target, taken = read(tmp_path, table)
-    assert (target.topology, taken) == ("cluster", {})
-
-
 @pytest.mark.parametrize("option", ["prefix", "name_mapper"])
 def test_a_mapper_of_names_in_java_needs_one_in_python(tmp_path: Path, option: str) -> None:
     table = SINGLE | {"nameMapper": {"class": "com.acme.Mapper"}}

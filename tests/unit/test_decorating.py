@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime
-import functools
 import inspect
-import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from types import SimpleNamespace
 from typing import Any, Self
@@ -173,18 +171,3 @@ class TestManners:
         assert wrapped.__wrapped__ is report  # type: ignore[attr-defined]
         assert inspect.signature(wrapped) == inspect.signature(report)
         assert inspect.iscoroutinefunction(wrapped)
-
-    async def test_a_function_under_another_decorator_is_known_by_its_own_parameters(self) -> None:
-        @functools.wraps(report)
-        async def logged(*args: Any, **kwargs: Any) -> str:
-            return await report(*args, **kwargs)
-
-        assert await name_for("{day}:{part}", logged, part=2, day="monday") == "'monday:2'"
-
-    async def test_annotations_are_not_evaluated(self) -> None:
-        text = "async def work(day: Missing) -> Missing: return day"
-        # Since Python 3.14 they are evaluated late without this, too.
-        late = 0 if sys.version_info >= (3, 14) else annotations.compiler_flag
-        scope: dict[str, Any] = {}
-        exec(compile(text, "here", "exec", flags=late, dont_inherit=True), scope)
-        assert await name_for("{day}", scope["work"], "monday") == "'monday'"

@@ -1,10 +1,11 @@
-"""The table of error replies: every row is reached, and what servers say is read as it is meant."""
+"""What servers say is read as it is meant: errors, and how many replicas can confirm."""
 
 from __future__ import annotations
 
 import pytest
 
 from redisson_py._error_replies import TABLE, Meaning, Row, is_try_again, meaning_of
+from redisson_py._topology.confirming import count_replicas
 
 SAID = {
     "LOADING Redis is loading the dataset in memory": Meaning.LATER,
@@ -55,3 +56,28 @@ def test_every_row_is_reached_and_has_a_source(row: Row) -> None:
 def test_what_is_final_is_not_asked_again() -> None:
     repeated = {row.meaning for row in TABLE if is_try_again(f"{row.code} {row.words} ")}
     assert repeated == {Meaning.LATER, Meaning.ELSEWHERE, Meaning.MOVING}
+
+
+HEAD = "# Replication\r\nrole:master\r\nconnected_slaves:2\r\n"
+ONE = "slave0:ip=127.0.0.1,port=1,state=online,offset=14,lag=0,type=replica\r\n"
+NEW = "slave1:ip=127.0.0.1,port=2,state=online,offset=0,lag=0\r\n"
+SYNCING = "slave1:ip=127.0.0.1,port=2,state=wait_bgsave,offset=0,lag=0\r\n"
+
+
+@pytest.mark.parametrize(
+    ("replicas", "followed", "count"),
+    [
+        ("", 0, 0),
+        (ONE, 14, 1),
+        (ONE + NEW, 14, 1),
+        (ONE + NEW.replace("=0,", "=9,"), 14, 2),
+        (ONE + SYNCING, 14, 1),
+        (NEW, 14, 0),
+        # Nothing was written yet, so a replica may have spoken all the same.
+        (NEW, 0, 1),
+        (SYNCING, 0, 0),
+    ],
+)
+def test_a_replica_counts_from_its_first_word(replicas: str, followed: int, count: int) -> None:
+    text = f"{HEAD}{replicas}master_failover_state:no-failover\r\nmaster_repl_offset:{followed}\r\n"
+    assert count_replicas(text) == count

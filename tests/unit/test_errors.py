@@ -72,16 +72,6 @@ def test_attributes_are_for_machines() -> None:
     assert script.key == "orders"
 
 
-def test_messages_are_for_people() -> None:
-    lost = LeaseLostError("lock 'k' was lost", "k", "c:1", 1.5, "forced")
-    assert str(lost) == "lock 'k' was lost"
-    assert str(ScriptError("lock.acquire v1", "OOM x")) == "lock.acquire v1: OOM x"
-    assert str(ScriptError("lock.acquire v1", "OOM x", "k")) == "lock.acquire v1 of 'k': OOM x"
-    there = ScriptError("lock.acquire v1", "OOM x", "k", "h:7000")
-    assert str(there) == "lock.acquire v1 of 'k' at h:7000: OOM x"
-    assert str(QuorumError("too few", {})) == "too few"
-
-
 def _kinds(kind: type[RedissonError]) -> Iterator[type[RedissonError]]:
     yield kind
     for each in kind.__subclasses__():

@@ -75,17 +75,6 @@ async def test_results_and_errors_have_their_numbers(peer: Peer) -> None:
     await together.wait()
 
 
-async def test_what_ends_at_its_first_step_needs_no_turn() -> None:
-    async def at_once(number: int) -> int:
-        if number:
-            raise ValueError
-        return number
-
-    together = Gather(at_once(number) for number in range(2))
-    assert (together.results, list(together.errors), together.left) == ({0: 0}, [1], 0)
-    await together.wait()
-
-
 async def test_enough_is_enough_and_the_others_come_to_their_end(peer: Peer) -> None:
     together = peer.ask_all("a", "b", "c")
     waiting = asyncio.create_task(together.wait(2))
@@ -106,16 +95,6 @@ async def test_enough_is_enough_and_the_others_come_to_their_end(peer: Peer) -> 
     await turns()
     assert late == [0]
     assert together.results == {1: "yes", 0: "yes"}
-
-
-async def test_enough_that_cannot_be_reached_waits_for_all(peer: Peer) -> None:
-    together = peer.ask_all("a", "b")
-    waiting = asyncio.create_task(together.wait(5))
-    peer.answer("a", ValueError())
-    await turns()
-    assert not waiting.done()
-    peer.answer("b", ValueError())
-    await waiting
 
 
 @pytest.mark.parametrize("answered", [False, True])
@@ -162,38 +141,11 @@ async def test_cancel_is_seen_at_once(peer: Peer, answered: bool) -> None:
     assert peer.seen == ["a asked", "a cancelled", "a over"]
 
 
-async def test_what_has_an_end_of_its_own_after_a_cancellation_has_it(peer: Peer) -> None:
-    async def work() -> None:
-        try:
-            await peer.ask("a")
-        finally:
-            await peer.ask("b")
-
-    together: Gather[None] = Gather([work()])
-    together.cancel()
-    assert together.left == 1
-    peer.answer("b")
-    await together.wait()
-    assert isinstance(together.errors[0], asyncio.CancelledError)
-
-
 async def test_cancelled_future_is_an_error_of_its_operation(peer: Peer) -> None:
     together = peer.ask_all("a")
     peer.answers["a"].cancel()
     await together.wait()
     assert isinstance(together.errors[0], asyncio.CancelledError)
-
-
-async def test_current_task_is_known_before_the_first_await(peer: Peer) -> None:
-    async def who() -> list[object]:
-        known: list[object] = [asyncio.current_task()]
-        await peer.ask("a")
-        return [*known, asyncio.current_task()]
-
-    together = Gather([who()])
-    peer.answer("a")
-    await turns()
-    assert together.results == {0: [asyncio.current_task(), None]}
 
 
 class Seen(Gather[str]):
@@ -272,26 +224,6 @@ async def test_what_was_begun_is_abandoned_once(peer: Peer) -> None:
     with pytest.raises(asyncio.InvalidStateError):
         begun.set_result("too late")
     assert not together.results
-
-
-async def test_error_that_the_rest_does_not_look_at_is_not_called_unread(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    """A request whose client closes has that to tell, and not what its future says."""
-
-    class GivenUp(Asked):
-        def rest(self) -> Coroutine[Any, Any, str]:
-            async def rest() -> str:
-                raise ValueError("closed")
-
-            return rest()
-
-    together = Gather([GivenUp()])
-    together._operations[0].set_exception(ConnectionError("gone"))
-    assert [str(error) for error in together.errors.values()] == ["closed"]
-    del together
-    gc.collect()
-    assert not caplog.records
 
 
 async def test_bare_pauses_are_gone_through() -> None:

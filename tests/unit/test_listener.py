@@ -16,15 +16,6 @@ EVENT = AcquiredEvent("k", "lock", "c:1", None, 0.0)
 NOBODY = "redis://127.0.0.1:1"
 
 
-class Own:
-    """Follows the protocol without knowing of it."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in METHODS:
-            raise AttributeError(name)
-        return lambda event: None
-
-
 class Some:
     def acquired(self, event: object) -> None:
         raise AssertionError
@@ -48,12 +39,6 @@ def test_a_listener_has_a_method_for_every_event() -> None:
         "connection_lost",
         "connection_restored",
     )
-
-
-@pytest.mark.parametrize("listener", [None, Recorder(), Own()])
-def test_a_good_listener_is_taken(listener: Any) -> None:
-    client = Redisson.from_url(NOBODY, listener=listener)
-    assert (client._context.teller is None) == (listener is None)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, cast
 from unittest.mock import AsyncMock, MagicMock, Mock, create_autospec
@@ -77,16 +76,6 @@ async def test_clients_of_other_kinds_are_refused(
     other, text = OTHERS[name]
     with pytest.raises(TypeError, match=text):
         make(other())
-
-
-def test_a_connection_class_that_is_no_class_is_refused() -> None:
-    async def make() -> None:
-        made_by: Any = lambda **_: None  # noqa: E731
-        pool = ConnectionPool(connection_class=made_by)
-        Redisson(Redis(connection_pool=pool))
-
-    with pytest.raises(ValueError, match="connection class is not supported"):
-        asyncio.run(make())
 
 
 @both

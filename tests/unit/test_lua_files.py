@@ -112,9 +112,3 @@ def test_messages_of_a_sharded_text_are_sharded(script: Script) -> None:
     assert said[Dialect.SHARDED] == exchanged
     asked = script.text.count("local publish, missing = 'PUBLISH'")
     assert script.text.count("'PUBLISH'") == said[Dialect.MODERN].count("'PUBLISH'") + asked
-
-
-@every_script
-def test_heads_are_equally_long(script: Script) -> None:
-    # So that a packed call gets another head by one slice.
-    assert {len(wording.head) for wording in script.wordings} == {len(script.head)}

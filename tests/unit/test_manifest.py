@@ -63,13 +63,6 @@ def test_a_changed_text_under_the_same_version_is_refused(lua: Path) -> None:
     assert (lua / "manifest.txt").read_text() == before
 
 
-def test_a_changed_text_under_a_new_version_is_taken(lua: Path) -> None:
-    version = source.load("lock.renew").version
-    edit(lua / "lock" / "renew.lua", f"version  {version}", f"version  {version + 1}")
-    assert write(lua) == 0
-    assert f"lock.renew v{version + 1} " in (lua / "manifest.txt").read_text()
-
-
 def test_the_acl_rule_allows_what_is_needed_and_no_more() -> None:
     words = invoke("acl").stdout.split()
     assert words[:3] == ["resetkeys", "resetchannels", "-@all"]
@@ -77,3 +70,10 @@ def test_the_acl_rule_allows_what_is_needed_and_no_more() -> None:
         f"+{command}" for command in source.commands()
     }
     assert not any("@" in word for word in words[3:])
+
+
+def test_a_changed_text_under_a_new_version_is_taken(lua: Path) -> None:
+    version = source.load("lock.renew").version
+    edit(lua / "lock" / "renew.lua", f"version  {version}", f"version  {version + 1}")
+    assert write(lua) == 0
+    assert f"lock.renew v{version + 1} " in (lua / "manifest.txt").read_text()

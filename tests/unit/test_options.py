@@ -28,23 +28,6 @@ def test_defaults_are_those_of_the_api() -> None:
     assert defaults.names.key("k") == b"k"
 
 
-def test_every_option_is_taken() -> None:
-    given = options(
-        lease_time=timedelta(seconds=3),
-        prefix="app:",
-        on_lost="raise",
-        turn=0,
-        client_name="orders",
-        sharded_pubsub="off",
-        sync_replicas=0,
-        sync_timeout=timedelta(seconds=2),
-    )
-    assert (given.lease_time, given.on_lost, given.turn) == (3.0, "raise", 0)
-    assert given.client_name == "orders"
-    assert (given.sharded_pubsub, given.sync_replicas, given.sync_timeout) == ("off", 0, 2.0)
-    assert given.names.key("k") == b"app:k"
-
-
 @pytest.mark.parametrize(
     ("given", "error"),
     [
@@ -139,8 +122,3 @@ def test_what_is_idle_stays_longer_than_a_lease_and_a_wait(lease_time: float, id
 def test_a_dead_connection_is_noticed_within_a_third_of_the_lease(lease_time: float) -> None:
     # A PING after one such silence, and one more until its answer is overdue.
     assert 2 * options(lease_time=lease_time).reply_timeout <= lease_time / 3
-
-
-@pytest.mark.parametrize("lease_time", [0.001, 30.0, LONGEST_LEASE])
-def test_the_patience_with_a_connection_is_bounded(lease_time: float) -> None:
-    assert 0.1 <= options(lease_time=lease_time).reply_timeout <= 5.0

@@ -64,12 +64,6 @@ def test_commands_are_arrays_or_inline() -> None:
     assert b"".join(frame.data for frame in frames) == stream
 
 
-def test_word_looks_behind_attributes() -> None:
-    data = b"|1\r\n*1\r\n+x\r\n+y\r\n*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nm\r\n"
-    (frame,) = RespFramer().feed(data)
-    assert (frame.word, frame.items, frame.is_message) == (b"message", 3, True)
-
-
 @pytest.mark.parametrize(
     ("word", "confirms", "message"),
     [("ssubscribe", True, False), ("punsubscribe", True, False), ("pmessage", False, True)],
@@ -99,10 +93,3 @@ def test_a_line_without_end_is_an_error(commands: bool) -> None:
     framer = RespFramer(commands=commands)
     with pytest.raises(FrameError):
         framer.feed((b"a" if commands else b"+") * 70_000)
-
-
-def test_frames_before_an_error_are_not_lost() -> None:
-    framer = RespFramer()
-    assert [frame.data for frame in framer.feed(b"+OK\r\n?\r\n")] == [b"+OK\r\n"]
-    with pytest.raises(FrameError):
-        framer.feed(b"")

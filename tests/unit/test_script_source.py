@@ -47,16 +47,6 @@ def pack(*words: bytes | str | int) -> bytes:
     return pack_command(words)
 
 
-def test_a_header_is_read() -> None:
-    script = parse(HEADER + BODY)
-    assert (script.name, script.version) == ("door.open", 3)
-    assert (script.keys, script.args) == (("door", "hinge"), ("owner", "leaves"))
-    assert script.ints == {"leaves"}
-    assert script.retry == "safe: an open door stays open"
-    assert script.text == HEADER + BODY
-    assert str(script) == "door.open v3"
-
-
 @pytest.mark.parametrize("field", ["script", "version", "keys", "args", "returns", "retry"])
 def test_every_field_is_needed(field: str) -> None:
     with pytest.raises(ValueError, match="a script header has"):
@@ -114,20 +104,6 @@ def test_arguments_are_bound_by_name_in_the_order_of_the_header() -> None:
     packed = script.head + script.bind(leaves=20, hinge=b"%h", owner=owner, door=b"")
     assert packed == pack("EVALSHA", script.sha, 2, b"", b"%h", owner, 20)
     assert {wording.head for wording in script.wordings} == {script.head}, "the text has no #! line"
-
-
-@pytest.mark.parametrize(
-    "names",
-    [
-        (),
-        ("door", "hinge", "owner"),
-        ("door", "hinge", "owner", "leaves", "colour"),
-        ("door", "hinge", "owner", "leafs"),
-    ],
-)
-def test_other_names_than_those_of_the_header_are_refused(names: tuple[str, ...]) -> None:
-    with pytest.raises(TypeError, match=r"door\.open"):
-        parse(HEADER + BODY).bind(**dict.fromkeys(names, 1))
 
 
 def test_a_batch_is_bound_to_many_keys() -> None:

@@ -182,14 +182,6 @@ async def test_what_is_refused(make: Any, error: type[Exception], text: str) -> 
         servers_from_client(make(), None)
 
 
-async def test_a_sentinel_without_sentinels_is_refused() -> None:
-    make: Any = Sentinel
-    make_pool: Any = SentinelConnectionPool
-    pool = make_pool("orders", make([]))
-    with pytest.raises(ValueError, match="has no sentinels"):
-        servers_from_client(Redis(connection_pool=pool), None)
-
-
 async def test_a_client_of_one_server() -> None:
     servers = taken(Redis(host="h", port=7))
     assert (servers.topology, servers.addresses, servers.where) == ("single", (("h", 7),), "h:7")
@@ -223,3 +215,11 @@ def test_what_was_seen_of_another_server_is_remembered_but_not_for_ever() -> Non
     for number in range(1000):
         connector.at(f"n{number}", 7000)
     assert len(connector._others) < 100
+
+
+async def test_a_sentinel_without_sentinels_is_refused() -> None:
+    make: Any = Sentinel
+    make_pool: Any = SentinelConnectionPool
+    pool = make_pool("orders", make([]))
+    with pytest.raises(ValueError, match="has no sentinels"):
+        servers_from_client(Redis(connection_pool=pool), None)

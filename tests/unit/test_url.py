@@ -12,7 +12,6 @@ from redis.asyncio.connection import AbstractConnection, UnixDomainSocketConnect
 
 from redisson_py import Redisson
 from redisson_py._redis import (
-    _REDIS_PY_CONNECT_TIMEOUT,
     servers_from_client,
     servers_from_url,
 )
@@ -202,22 +201,3 @@ def test_timeouts_of_a_client_are_taken_if_they_are_a_wish(
     servers = servers_from_client(theirs, None)
     assert (servers.connector.connect_timeout, servers.command_timeout) == (taken, None)
     assert Redisson(theirs)._executor.command_timeout == 5
-
-
-def test_the_default_of_redis_py_is_what_we_take_it_for() -> None:
-    parameters = inspect.signature(AbstractConnection).parameters
-    default = parameters["socket_connect_timeout"].default
-    # None before redis-py 8.
-    assert default in (None, _REDIS_PY_CONNECT_TIMEOUT)
-    assert Redis().connection_pool.connection_kwargs["socket_connect_timeout"] == default
-
-
-def test_what_redis_pys_clients_do_is_their_own_affair() -> None:
-    dropped = (
-        "decode_responses=1&encoding=ascii&encoding_errors=ignore&health_check_interval=1"
-        "&legacy_responses=1&max_connections=1&protocol=2&retry_on_timeout=1&timeout=1"
-    )
-    settings = servers_from_url(f"redis://host?{dropped}", None).connector.settings
-    plain = servers_from_url("redis://host", None).connector.settings
-    assert settings.keys() == plain.keys()
-    assert settings["protocol"] == 3

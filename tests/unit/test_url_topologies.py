@@ -5,8 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from redis.asyncio import Connection, SSLConnection
 
 from redisson_py import Redisson
@@ -111,19 +109,6 @@ def test_sentinels_may_speak_tls_alone(url: str, of_servers: type, of_sentinels:
     assert servers.sentinel.connection_class is of_sentinels
 
 
-@pytest.mark.parametrize(
-    ("path", "service"),
-    [
-        ("my-master", "my-master"),
-        ("my%20master/", "my master"),
-        ("my%2Fmaster/0", "my/master"),
-        ("0/0", "0"),
-    ],
-)
-def test_the_service_is_read(path: str, service: str) -> None:
-    assert read_url(f"redis+sentinel://h/{path}").service == service
-
-
 @pytest.mark.parametrize("scheme", ["redis+cluster", "valkeys", "redis"])
 def test_settings_are_for_all_servers(scheme: str) -> None:
     url = f"{scheme}://me:pw@a,b/3?client_name=c&socket_timeout=2&socket_connect_timeout=1"
@@ -184,25 +169,6 @@ def test_what_is_refused(url: str, text: str) -> None:
         read_url(url)
     assert text in str(caught.value)
     assert caught.value.__cause__ is caught.value.__context__ is None
-
-
-_HOSTS = st.one_of(
-    st.from_regex(r"[a-z0-9]([a-z0-9-]{0,9}[a-z0-9])?(\.[a-z]{1,5})?", fullmatch=True),
-    st.ip_addresses(v=6).map(str),
-)
-_ADDRESSES = st.lists(st.tuples(_HOSTS, st.integers(1, 65535)), min_size=2, max_size=5, unique=True)
-
-
-@given(
-    addresses=_ADDRESSES,
-    scheme=st.sampled_from(SCHEMES),
-    topology=st.sampled_from(["cluster", "sentinel", "replicated"]),
-)
-def test_what_is_written_is_read(addresses: list[Address], scheme: str, topology: Topology) -> None:
-    plus = "" if topology == "replicated" else f"+{topology}"
-    hosts = ",".join(write_address(*address) for address in addresses)
-    target = read_url(f"{scheme}{plus}://{hosts}/{'s' if topology == 'sentinel' else ''}")
-    assert (target.topology, [*target.addresses]) == (topology, addresses)
 
 
 def test_what_is_told_of_servers_has_no_password() -> None:

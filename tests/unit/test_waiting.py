@@ -2,16 +2,94 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
 import pytest
 
-from redisson_py._answers import Busy
+from redisson_py._answers import Busy, Wakes
+from redisson_py._commands.wakes import lock_wakes
 from redisson_py._engine import waiting
-from redisson_py._engine.waiting import SAFETY_POLL, Turn, acquire
+from redisson_py._engine.bus import Bus
+from redisson_py._engine.client_queue import WATCH_AFTER, QueueSleeper, Together
+from redisson_py._engine.waiting import SAFETY_POLL, Sleeper, Turn, acquire
+from redisson_py._engine.wakeups import Table
+from redisson_py._loop import loop_time
 from redisson_py._options import LAST_LOOK
 from redisson_py._time import PUNCTUAL
 from redisson_py.errors import ClientClosedError, ConnectionLostError
 from tests.unit.fakes import FakeClock
-from tests.unit.waiting_setup import BUSY, YES, FakeBus, FakeRequest, Outcome
+
+Outcome = str | Busy
+Reply = Outcome | BaseException
+YES = "yes"
+BUSY = Busy(retry_in=30.0)
+
+
+class FakeRequest:
+    """Answers what it was told to."""
+
+    def __init__(self, *replies: Reply, turn: Turn | None = None) -> None:
+        self.replies = list(replies)
+        self.turn = turn
+        self.listens_first = turn is not None
+        self.channel = b"channel"
+        self.wakes: Wakes = lock_wakes
+        self.heard_busy_at = 0.0
+        self.asked: list[float | None] = []
+        self.undone = 0
+        self.on_ask: Callable[[], object] = lambda: None
+
+    async def run(self, deadline: float | None) -> Outcome:
+        self.asked.append(deadline)
+        self.on_ask()
+        reply = self.replies.pop(0)
+        if isinstance(reply, BaseException):
+            raise reply
+        return reply
+
+    def undo(self) -> None:
+        self.undone += 1
+
+
+class FakeSleeper:
+    """A place to sleep. Time passes as long as it sleeps."""
+
+    def __init__(self, bus: FakeBus) -> None:
+        self.bus = bus
+
+    def arm(self) -> None:
+        self.bus.log.append("arm")
+
+    async def wait(self, seconds: float | None) -> None:
+        assert seconds is not None, "every sleep is bounded"
+        self.bus.sleeps.append(seconds)
+        self.bus.clock.sleep(max(0.0, seconds - self.bus.early))
+
+    async def wait_for_messages(self, beyond: int, seconds: float) -> bool:
+        self.bus.log.append(f"turn beyond {beyond} for {seconds:.3f}")
+        return self.bus.messages > beyond
+
+
+class FakeBus:
+    """Gives out places, and notes who listens."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
+        self.log: list[str] = []
+        self.sleeps: list[float] = []
+        self.messages = 0
+        self.early = 0.0
+
+    @contextmanager
+    def listen(self, channel: bytes, wakes: Wakes) -> Iterator[Sleeper]:
+        assert (channel, wakes) == (b"channel", lock_wakes)
+        self.log.append("listen")
+        try:
+            yield FakeSleeper(self)
+        finally:
+            self.log.append("leave")
 
 
 @pytest.fixture
@@ -97,13 +175,6 @@ async def test_a_deadline_that_has_passed_asks_once(bus: FakeBus) -> None:
     assert bus.log == []
 
 
-async def test_every_request_knows_the_deadline(bus: FakeBus) -> None:
-    request = FakeRequest(Busy(1.0), Busy(1.0), YES)
-    deadline = bus.clock.present + 10
-    await acquire(request, bus, deadline)
-    assert request.asked == [deadline] * 3
-
-
 @pytest.mark.parametrize(
     ("reply", "result", "undone"),
     [(YES, "yes", 0), (BUSY, None, 0), (Busy(1.0, queued=True), None, 1)],
@@ -116,13 +187,6 @@ async def test_once_asks_once(
     assert len(request.asked) == 1
     assert bus.log == []
     assert request.undone == undone
-
-
-async def test_a_turn_of_others_is_waited_for_before_the_first_request(bus: FakeBus) -> None:
-    request = FakeRequest(YES, turn=Turn(7, bus.clock.present + 0.003, 0.003))
-    request.on_ask = lambda: bus.log.append("ask")
-    assert await acquire(request, bus, None) == "yes"
-    assert bus.log == ["listen", "turn beyond 7 for 0.003", "arm", "ask", "leave"]
 
 
 @pytest.mark.parametrize(
@@ -196,3 +260,39 @@ async def test_no_answer_before_the_deadline_is_an_error_of_its_own(
     with pytest.raises(ConnectionLostError):
         await acquire(request, bus, deadline)
     assert request.undone == 1
+
+
+async def test_a_client_in_the_queue_sleeps_until_the_lease_has_ended() -> None:
+    # It would ask all the time until then.
+    table = Table()
+    sleeper = QueueSleeper(Bus(table), b"channel", lock_wakes)
+    sleeper.seat, _ = table.join(b"channel:own", sleeper.heard, sleeper.rouse)
+    before = loop_time()
+    await sleeper.wait(PUNCTUAL)
+    # uvloop's clock has whole milliseconds.
+    assert loop_time() - before >= PUNCTUAL - 0.001
+
+
+@pytest.mark.parametrize("together", [None, Together()])
+@pytest.mark.parametrize("watches", [False, True])
+async def test_a_client_in_the_queue_looks_if_it_was_told_between_its_request_and_the_answer(
+    watches: bool, together: Together | None
+) -> None:
+    """A loop that is busy reads both at once, and the task that asked goes on later."""
+    table = Table()
+    sleeper = QueueSleeper(Bus(table), b"channel", lock_wakes, together)
+    sleeper.seat, _ = table.join(b"channel:own", sleeper.heard, sleeper.rouse)
+    if watches:
+        assert sleeper.placed(Busy(None, place=1, calls=False))
+    sleeper.arm()
+    if watches:
+        # A client before this one was called.
+        table.message(b"channel", b"00")
+    else:
+        table.message(b"channel:own", b"2")
+    assert not sleeper.placed(Busy(None, place=1 if watches else 2, calls=True))
+    before = loop_time()
+    async with asyncio.timeout(10):
+        await sleeper.wait(600)
+    assert loop_time() - before >= WATCH_AFTER / 2
+    sleeper.left()

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from tests.jepsen.checkers.barrier import barrier
-from tests.jepsen.checkers.endings import no_deadlock, no_unexpected_error
-from tests.jepsen.checkers.fencing import fencing
+from tests.jepsen.checkers.endings import leaks, no_deadlock, no_unexpected_error
+from tests.jepsen.checkers.exclusion import (
+    hold_count,
+    mutual_exclusion,
+    read_write,
+    semaphore_capacity,
+)
 from tests.jepsen.checkers.fifo import fifo
 from tests.jepsen.checkers.hand_off import no_lost_wake_up
-from tests.jepsen.checkers.hold_count import hold_count
-from tests.jepsen.checkers.latch import latch
-from tests.jepsen.checkers.leaks import leaks
 from tests.jepsen.checkers.linearizability import linearizability
 from tests.jepsen.checkers.loss_detection import loss_detection
-from tests.jepsen.checkers.mutual_exclusion import mutual_exclusion
-from tests.jepsen.checkers.read_write import read_write
-from tests.jepsen.checkers.referee import referee
-from tests.jepsen.checkers.semaphore import semaphore_capacity
-from tests.jepsen.checkers.set_add import set_add
+from tests.jepsen.checkers.opening import barrier, latch
+from tests.jepsen.checkers.tokens import fencing, referee, set_add
 from tests.jepsen.checkers.verdict import Checker
 
 #: Every checker by its name.

@@ -1,8 +1,13 @@
-"""Whatever begins ends: no deadlock, and no error that is not the library's."""
+"""Whatever begins ends, nothing is left, and no error is not the library's."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+
 from tests.jepsen.checkers.judging import judged, never
+from tests.jepsen.checkers.oversleeping import possessions
+from tests.jepsen.checkers.probes import probes
 from tests.jepsen.checkers.verdict import Facts, Verdict, Violation
 from tests.jepsen.history import History, Op
 
@@ -60,3 +65,81 @@ def no_unexpected_error(history: History, facts: Facts) -> Verdict:
         if op.err == _FULL
     ]
     return Verdict(found, len(history))
+
+
+@judged(unless=never)
+def leaks(history: History, facts: Facts) -> Verdict:
+    """Keys are those that `Facts.lasting` allows, nobody subscribes, workers held on to nothing.
+
+    Only a probe when all is quiet can say so: without one, nothing was looked at on the server.
+    What a client held that was closed is given back at once, before its lease ends; what was
+    released is not held any more. A server that lost its data may have an older state. A barrier
+    forgets rounds that are over when it remembers another one; its clock must not be set.
+    """
+    found: list[Violation] = []
+    looked_at = 0
+    for probe in probes(history, "keys", quiet=True):
+        looked_at += 1
+        left = [key for key in probe.value or () if not _lasts(key, facts)]
+        if left:
+            found.append(Violation("keys are left", (probe,)))
+        if probe.n is not None and probe.n != len(probe.value or ()):
+            found.append(Violation("the names of the keys are not all keys", (probe,)))
+    for probe in probes(history, "channels", quiet=True):
+        looked_at += 1
+        if probe.value:
+            found.append(Violation("channels are subscribed", (probe,)))
+    if "data" not in facts.broken:
+        ended = _ended(history)
+        for probe in probes(history, "owners"):
+            looked_at += 1
+            if any(owner.startswith(each) for owner in probe.value or () for each in ended):
+                rule = f"{probe.obj} is held for a client that was closed"
+                found.append(Violation(rule, (*ended.values(), probe)))
+        for probe, release in _ghosts(history):
+            looked_at += 1
+            if release is not None:
+                found.append(Violation(f"{probe.obj} is held after its release", (release, probe)))
+    for probe in probes(history, "rounds") if "clocks" not in facts.broken else ():
+        looked_at += 1
+        if probe.n:
+            rule = f"rounds that are over are kept: {probe.obj}"
+            found.append(Violation(rule, (probe,), exact=True))
+    for op in history.of("left"):
+        looked_at += 1
+        counts = op.value if isinstance(op.value, list) else [op.value]
+        if any(counts):
+            found.append(Violation(f"a worker has {op.obj or 'holds or waiters'} left", (op,)))
+    return Verdict(found, looked_at)
+
+
+def _ended(history: History) -> dict[str, Op]:
+    """Return the ids of clients that were closed, and the records that say so."""
+    return {op.owner: op for op in history.of("closed") if op.owner}
+
+
+def _ghosts(history: History) -> Iterator[tuple[Op, Op | None]]:
+    """Yield looks at objects that were held, and the release of that holder if it had ended."""
+    released = {
+        (obj, each.owner): each.release
+        for obj, all_of_it in possessions(history).items()
+        for each in all_of_it
+    }
+    acquires = history.by_object("acquire")
+    for probe in probes(history, "lease"):
+        if probe.owner:
+            release = released.get((probe.obj, probe.owner))
+            over = release is not None and release.end < probe.t0
+            # It may have been passed to another task of the client, which has not recorded it yet.
+            passed = release is not None and any(
+                op.process == release.process and op.t0 <= probe.end and op.end >= release.t0
+                for op in acquires.get(probe.obj, ())
+                if op.rid != release.rid
+            )
+            yield probe, release if over and not passed else None
+
+
+def _lasts(key: str, facts: Facts) -> bool:
+    # Beside its counter, a semaphore has a record of its number.
+    patterns = (*facts.lasting, *(f"{{{pattern}}}:redisson_py:total" for pattern in facts.lasting))
+    return any(fnmatchcase(key, pattern) for pattern in patterns)

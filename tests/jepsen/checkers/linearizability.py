@@ -12,10 +12,8 @@ from tests.jepsen.checkers.models import (
     MUTEX,
     READ_WRITE,
     REENTRANT,
-    REGISTER,
     semaphore,
 )
-from tests.jepsen.checkers.shrinking import joined, least, without
 from tests.jepsen.checkers.verdict import Facts, Verdict, Violation
 from tests.jepsen.checkers.wgl import Answer, Call, Model, linearize
 from tests.jepsen.history import History, Op
@@ -45,12 +43,6 @@ def linearizability(history: History, facts: Facts) -> Verdict:
         looked_at += len(made)
         states += answer.states
         found += _violation(f"{obj} is not linearizable", answer, places)
-    for obj, made in _of_registers(history).items():
-        answer, places = _search(made, REGISTER)
-        looked_at += len(made)
-        states += answer.states
-        for each in _violation(f"the register {obj} is not linearizable", answer, places):
-            found.append(_shrunk(each, made))
     for obj, made in _of_resource(history).items():
         answer, places = _search(made, FENCED_REGISTER)
         looked_at += len(made)
@@ -114,34 +106,6 @@ def _held(grant: Op, rid: str, facts: Facts) -> int | str | tuple[str, str]:
         # A task of one life of its process, which may read in one use while it writes in another.
         return grant.value, f"{rid.partition('/')[0]} {grant.handle}"
     return rid
-
-
-def _of_registers(history: History) -> dict[str, list[Made]]:
-    """Return what the workers read and wrote, where they recorded that themselves."""
-    found: defaultdict[str, list[Made]] = defaultdict(list)
-    for op in history.of("read", "write"):
-        if op.process == "resource" or op.out == "fail" or isinstance(op.value, list):
-            continue
-        if op.op == "write" or op.out == "ok":
-            end = op.end if op.out == "ok" else _FOREVER
-            found[op.obj].append((Call(op.t0, end, (op.op, op.value)), op))
-    return dict(found)
-
-
-def _shrunk(violation: Violation, made: Sequence[Made]) -> Violation:
-    """Leave out values: the write of one together with all that read it."""
-    values: defaultdict[object, list[Op]] = defaultdict(list)
-    calls = {id(op): call for call, op in made}
-    for _, op in made:
-        values[op.value].append(op)
-
-    def breaks(ops: Sequence[Op]) -> bool:
-        return linearize([calls[id(op)] for op in ops], REGISTER).linearizable is False
-
-    units = [tuple(each) for each in values.values()]
-    kept = joined(least(units, lambda rest: breaks(joined(rest))))
-    reads = [op for op in kept if op.op == "read"]
-    return Violation(violation.rule, tuple(without(kept, reads, breaks)), exact=True)
 
 
 def _of_resource(history: History) -> dict[str, list[Made]]:

@@ -330,7 +330,3 @@ def test_an_order_of_all_calls() -> None:
     fine("linearizability", A, *inner, release("a", 20, 30), B)
     fine("linearizability", A, inner[0], told("a", 20), B)
     broken("linearizability", rule, A, inner[0], release("a", 20, 30), B)
-    many = [op("write", 10 * n, 10 * n + 5, f"z{n}", value=n) for n in range(1, 30)]
-    fine("linearizability", *many, op("read", 292, 299, "r", value=29))
-    rule = "the register x is not linearizable"
-    assert len(broken("linearizability", rule, *many, op("read", 292, 299, "r", value=7))) == 3

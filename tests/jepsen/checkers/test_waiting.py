@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from tests.jepsen.checkers.hand_off import ROUND_TRIPS
-from tests.jepsen.checkers.latch import TIMED_OUT
+from tests.jepsen.checkers.opening import TIMED_OUT
+from tests.jepsen.checkers.oversleeping import Place
 from tests.jepsen.checkers.written import (
     acquire,
     broken,
@@ -22,7 +23,6 @@ from tests.jepsen.checkers.written import (
     told,
 )
 from tests.jepsen.history import Op
-from tests.jepsen.places import Place
 
 
 def queued(rid: str, enqueued: tuple[int, int], granted: int, deadline: int = 10_000) -> list[Op]:

@@ -174,43 +174,12 @@ async def _deliver(server: EmbeddedServer, commands: bytes) -> None:
 
 
 def _refuse(chance: random.Random, lease: float, proxy: FaultProxy) -> None:
-    del chance, lease
     proxy.refuse()
     proxy.cut()
 
 
-def _black_hole_up(chance: random.Random, lease: float, proxy: FaultProxy) -> None:
-    del chance, lease
-    proxy.black_hole("up")
-
-
-def _black_hole_down(chance: random.Random, lease: float, proxy: FaultProxy) -> None:
-    del chance, lease
-    proxy.black_hole("down")
-
-
-def _black_hole(chance: random.Random, lease: float, proxy: FaultProxy) -> None:
-    del chance, lease
-    proxy.black_hole()
-
-
 def _cut_after_some(chance: random.Random, lease: float, proxy: FaultProxy) -> None:
-    del lease
     _cut_after(lambda command: _SCRIPT in command and chance.random() < _CUT, proxy)
-
-
-def _delay(chance: random.Random, lease: float, proxy: FaultProxy) -> None:
-    proxy.delay(chance.uniform(0, 2) * lease)
-
-
-def _dribble(chance: random.Random, lease: float, proxy: FaultProxy) -> None:
-    del lease
-    proxy.dribble(chance.randint(1, 16), chance.uniform(0.001, 0.02))
-
-
-def _hold(chance: random.Random, lease: float, proxy: FaultProxy) -> None:
-    del chance, lease
-    proxy.hold()
 
 
 _LINKS = "a link, or all of one server,"
@@ -220,18 +189,18 @@ REFUSE = _lasting("refuse", f"{_LINKS} is cut and refuses connections for 0.1 to
 BLACK_HOLE_UP = _lasting(
     "black-hole-up",
     f"what workers send over {_LINKS} disappears for 0.1 to 3 leases",
-    _black_hole_up,
+    lambda chance, lease, proxy: proxy.black_hole("up"),
 )
 BLACK_HOLE_DOWN = _lasting(
     "black-hole-down",
     f"replies over {_LINKS} disappear for 0.1 to 3 leases",
-    _black_hole_down,
+    lambda chance, lease, proxy: proxy.black_hole("down"),
     loses=True,
 )
 BLACK_HOLE = _lasting(
     "black-hole",
     f"everything over {_LINKS} disappears for 0.1 to 3 leases",
-    _black_hole,
+    lambda chance, lease, proxy: proxy.black_hole(),
     loses=True,
 )
 SWALLOW = Nemesis(
@@ -249,12 +218,22 @@ HALF_OPEN = Nemesis(
 CUT_AFTER = _lasting(
     "cut-after", f"{_LINKS} is cut after 2 % of the scripts, instead of the reply", _cut_after_some
 )
-DELAY = _lasting("delay", f"everything over {_LINKS} is 0 to 2 leases late", _delay)
-DRIBBLE = _lasting("dribble", f"replies over {_LINKS} come in pieces of 1 to 16 bytes", _dribble)
+DELAY = _lasting(
+    "delay",
+    f"everything over {_LINKS} is 0 to 2 leases late",
+    lambda chance, lease, proxy: proxy.delay(chance.uniform(0, 2) * lease),
+)
+DRIBBLE = _lasting(
+    "dribble",
+    f"replies over {_LINKS} come in pieces of 1 to 16 bytes",
+    lambda chance, lease, proxy: proxy.dribble(chance.randint(1, 16), chance.uniform(0.001, 0.02)),
+)
 HOLD = _lasting(
-    "late", f"what workers send over {_LINKS} arrives 0.1 to 2 leases later, all at once", _hold,
+    "late",
+    f"what workers send over {_LINKS} arrives 0.1 to 2 leases later, all at once",
+    lambda chance, lease, proxy: proxy.hold(),
     (0.1, 2),
-)  # fmt: skip
+)
 DUPLICATE = Nemesis(
     "duplicate",
     f"{_LINKS} is cut after 2 % of the scripts, whose bytes arrive again 0 to 2 leases later",

@@ -86,16 +86,6 @@ async def _freeze_replica(field: Field, chance: random.Random) -> None:
         await replica.resume()
 
 
-async def _sentinel_failover(field: Field, chance: random.Random) -> Any:
-    del chance
-    return await field.topology.failover()
-
-
-async def _coordinated(field: Field, chance: random.Random) -> Any:
-    del chance
-    return await field.topology.failover(coordinated=True)
-
-
 async def _lose_sentinel(field: Field, chance: random.Random) -> None:
     sentinel = chance.choice(field.topology.sentinels)
     try:
@@ -105,28 +95,15 @@ async def _lose_sentinel(field: Field, chance: random.Random) -> None:
         await finish(sentinel.start())
 
 
-async def _hand_over(field: Field, chance: random.Random) -> Any:
-    del chance
-    return await finish(field.topology.failover())
-
-
 async def _promote(field: Field, chance: random.Random) -> Any:
     replica = await any_replica(field, chance)
     await finish(field.topology.promote(replica))
     return replica
 
 
-async def _cluster_failover(field: Field, chance: random.Random) -> Any:
-    return await field.topology.failover(field.place(chance))
-
-
 async def _take_over(field: Field, chance: random.Random) -> Any:
     how = chance.choice(["force", "takeover"])
     return await field.topology.failover(field.place(chance), how=how)
-
-
-async def _migrate(field: Field, chance: random.Random) -> None:
-    await finish(_move(field, chance))
 
 
 async def _move(field: Field, chance: random.Random) -> None:
@@ -137,14 +114,6 @@ async def _move(field: Field, chance: random.Random) -> None:
         await asyncio.sleep(chance.uniform(0, 0.5) * field.lease_time)
     finally:
         await move.finish()
-
-
-async def _migrate_atomically(field: Field, chance: random.Random) -> None:
-    await finish(_move_at_once(field, chance))
-
-
-async def _move_at_once(field: Field, chance: random.Random) -> None:
-    await field.topology.migrate(field.place(chance), atomic=field.topology.version >= _NEWEST)
 
 
 def _nemesis(name: str, about: str, act: Act, need: Any, *, loses: bool = False) -> Nemesis:
@@ -159,12 +128,16 @@ def _nemesis(name: str, about: str, act: Act, need: Any, *, loses: bool = False)
 
 
 SENTINEL_FAILOVER = _nemesis(
-    "sentinel-failover", "SENTINEL FAILOVER", _sentinel_failover, "sentinel", loses=True
+    "sentinel-failover",
+    "SENTINEL FAILOVER",
+    lambda field, chance: field.topology.failover(),
+    "sentinel",
+    loses=True,
 )
 SENTINEL_COORDINATED = _nemesis(
     "sentinel-coordinated",
     "SENTINEL FAILOVER COORDINATED, which loses nothing (Valkey 9)",
-    _coordinated,
+    lambda field, chance: field.topology.failover(coordinated=True),
     "sentinel",
 )
 SENTINEL_KILL = _nemesis(
@@ -185,7 +158,10 @@ SENTINEL_AWAY = _nemesis(
     "sentinel-away", "SIGKILL of a sentinel, back after 0.1 to 3 leases", _lose_sentinel, "sentinel"
 )
 CLUSTER_FAILOVER = _nemesis(
-    "cluster-failover", "CLUSTER FAILOVER, which loses nothing", _cluster_failover, "cluster"
+    "cluster-failover",
+    "CLUSTER FAILOVER, which loses nothing",
+    lambda field, chance: field.topology.failover(field.place(chance)),
+    "cluster",
 )
 CLUSTER_TAKEOVER = _nemesis(
     "cluster-takeover",
@@ -209,12 +185,17 @@ CLUSTER_FREEZE = _nemesis(
     loses=True,
 )
 MIGRATE = _nemesis(
-    "migrate", "the slot of a name in use moves to another master, key by key", _migrate, "cluster"
+    "migrate",
+    "the slot of a name in use moves to another master, key by key",
+    lambda field, chance: finish(_move(field, chance)),
+    "cluster",
 )
 MIGRATE_ATOMIC = _nemesis(
     "migrate-atomic",
     "the slot of a name in use moves to another master in one piece (Valkey 9)",
-    _migrate_atomically,
+    lambda field, chance: finish(
+        field.topology.migrate(field.place(chance), atomic=field.topology.version >= _NEWEST)
+    ),
     "cluster",
 )
 HESITATE = _nemesis(
@@ -223,7 +204,12 @@ HESITATE = _nemesis(
 REPLICA_FREEZE = _nemesis(
     "replica-freeze", "SIGSTOP of a replica for 0.1 to 3 leases", _freeze_replica, "replicas"
 )
-HANDOVER = _nemesis("handover", "FAILOVER TO, which loses nothing", _hand_over, "handover")
+HANDOVER = _nemesis(
+    "handover",
+    "FAILOVER TO, which loses nothing",
+    lambda field, chance: finish(field.topology.failover()),
+    "handover",
+)
 PROMOTE = _nemesis(
     "promote", "REPLICAOF NO ONE, while the old master goes on", _promote, "handover", loses=True
 )

@@ -60,7 +60,10 @@ def soon(seconds: float = PATIENCE) -> float:
 
 
 def wish(name: str, owner: str, **but: Any) -> Wish:
+    """Return a wish; a candidate has a value."""
     settings: dict[str, Any] = {"lease": LEASE, "renewed": True, "waits": False}
+    if but.get("kind") == "election":
+        settings["proposal"] = b"value"
     return Wish(name, owner, **(settings | but))
 
 

@@ -136,19 +136,19 @@ async def test_a_restart_of_the_server_elects_nobody_else(name: str) -> None:
 
 
 async def test_asking_twice_is_one_candidate(server: EtcdServer, one: Client, name: str) -> None:
-    first = await one.granted(name, "a:1", kind="election", proposal=b"x")
-    assert await one.granted(name, "a:1", kind="election", proposal=b"x") == first
+    first = await one.granted(name, "a:1", kind="election")
+    assert await one.granted(name, "a:1", kind="election") == first
     assert server.keys(f"{name}/") == [f"{name}/a:1"]
     # Another of this client stands beside it.
-    assert await one.ask(name, "a:2", kind="election", proposal=b"y", waits=True) == Busy(None)
-    assert await one.ask(name, "a:3", kind="election", proposal=b"z") == Busy(None)
+    assert await one.ask(name, "a:2", kind="election", waits=True) == Busy(None)
+    assert await one.ask(name, "a:3", kind="election") == Busy(None)
     assert server.keys(f"{name}/") == [f"{name}/a:1", f"{name}/a:2"]
     state = await one.store.look(name, soon(), "election")
     assert state.holder is not None
     assert (state.holder.owner, state.waiters) == ("a:1", ("a:2",))
     assert await one.give_back(name, "a:1") is True
     await one.bell.heard(name)
-    second = await one.granted(name, "a:2", kind="election", proposal=b"y", waits=True)
+    second = await one.granted(name, "a:2", kind="election", waits=True)
     assert second.token > first.token
     assert await one.renew(
         Renewal(name, "a:1", first.token, LEASE), Renewal(name, "a:2", second.token, LEASE)
@@ -161,14 +161,14 @@ async def test_asking_twice_is_one_candidate(server: EtcdServer, one: Client, na
 async def test_a_leadership_under_a_lease_of_its_own(
     server: EtcdServer, one: Client, two: Client, name: str
 ) -> None:
-    first = await one.granted(name, "a:1", kind="election", proposal=b"x", renewed=False, lease=60)
+    first = await one.granted(name, "a:1", kind="election", renewed=False, lease=60)
     await one.store._sessions.end(one.session, soon())
     # It is not under the session, and its value can be changed all the same.
     written = await one.store.proclaim(name, "a:1", first.token, first.token, b"y", soon())
     assert written > first.token
     seen = await two.store.leader(name, soon())
     assert (seen.value, seen.token) == (b"y", first.token)
-    assert await two.ask(name, "b:1", kind="election", proposal=b"z") == Busy(None)
+    assert await two.ask(name, "b:1", kind="election") == Busy(None)
     assert await one.give_back(name, "a:1") is True
     assert (await two.store.leader(name, soon())).value is None
     assert await one.store.proclaim(name, "a:1", first.token, written, b"z", soon()) == 0

@@ -104,20 +104,6 @@ async def test_one_of_our_leaders_that_dies_is_followed_by_go(
         await go.resign(name)
 
 
-async def test_a_late_leader_of_go_proclaims_nothing(
-    server: EtcdServer, go: Worker, election: Election, name: str
-) -> None:
-    assert await go.campaign(name, "go")
-    async with leading(election, "ours") as elected:
-        server.ctl("del", await go.candidate(name))
-        await elected
-        with pytest.raises(WorkerError, match="not leader"):
-            await go.proclaim(name, "go-late")
-        found = await election.leader()
-        assert found is not None
-        assert found.text == "ours"
-
-
 async def test_etcdctl_and_we_take_turns(server: EtcdServer, election: Election, name: str) -> None:
     async with Etcdctl(server, "elect", "-l", name) as listening:
         async with election.campaign("ours") as leadership:

@@ -62,16 +62,6 @@ async def test_tokens_grow_from_language_to_language(go: Worker, client: Client,
     assert tokens == sorted(set(tokens))
 
 
-async def test_what_go_takes_for_contenders(go: Worker, client: Client, name: str) -> None:
-    async with client.get_lock(f"{name}/inner"):
-        assert not await go.acquire(name)
-        async with client.get_lock(name):
-            pass
-    assert await go.acquire(f"{name}/inner")
-    async with client.get_lock(name):
-        pass
-
-
 async def test_what_go_takes_for_contenders_of_both_kinds(
     go: Worker, client: Client, other: Client, name: str
 ) -> None:

@@ -8,10 +8,9 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from redisson_py._stores.contract import Busy, Granted, Kind, Renewal
+from redisson_py._stores.contract import Busy, Granted, Kind
 from redisson_py.errors import BackendError, ConnectionLostError
 from tests.stores.etcd.client import (
-    LEASE,
     Client,
     assert_nothing_remembered,
     give_back,
@@ -127,24 +126,6 @@ async def test_what_is_not_asked_is_not_remembered(
             await one.ask(name, "a:1", kind="write", waits=True)
         assert_nothing_remembered(one)
     monkeypatch.undo()
-
-
-async def test_the_end_of_a_session_ends_both_sides(
-    server: EtcdServer, one: Client, two: Client, name: str
-) -> None:
-    write = await one.granted(name, "a:1", kind="write")
-    read = await one.granted(name, "a:2", kind="read", within="a:1")
-    assert await two.ask(name, "b:1", kind="write", waits=True) == Busy(None)
-    server.ctl("lease", "revoke", f"{one.session.number:x}")
-    await two.bell.heard(name)
-    await two.granted(name, "b:1", kind="write", waits=True)
-    renewals = [Renewal(name, "a:1", write.token, LEASE), Renewal(name, "a:2", read.token, LEASE)]
-    assert await one.renew(*renewals) == [None, None]
-    assert_nothing_remembered(one)
-    assert await one.ask(name, "a:3", kind="read", within="a:1") == Busy(None)
-    for owner in ("a:1", "a:2"):
-        assert await one.give_back(name, owner) is False
-    await two.give_back(name, "b:1")
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -22,49 +22,47 @@ LEASE = 3.0
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize("first", [True, False])
 async def test_a_hold_goes_while_it_is_moved(
-    server: EtcdServer, monkeypatch: pytest.MonkeyPatch, before: bool, first: bool
+    server: EtcdServer, one: Client, monkeypatch: pytest.MonkeyPatch, before: bool, first: bool
 ) -> None:
     """It is given back, as after a renewal that the engine gave up."""
-    async with Client(server.url) as client:
-        granted = await client.granted("a", "a:1", lease=60, renewed=first)
-        call = client.store._link.call
+    granted = await one.granted("a", "a:1", lease=60, renewed=first)
+    call = one.store._link.call
 
-        async def interrupted(method: Any, request: Any, deadline: float) -> Any:
-            if not moves(request):
-                return await call(method, request, deadline)
-            monkeypatch.undo()
-            answer = None if before else await call(method, request, deadline)
-            assert await client.give_back("a", "a:1") is True
-            return answer or await call(method, request, deadline)
+    async def interrupted(method: Any, request: Any, deadline: float) -> Any:
+        if not moves(request):
+            return await call(method, request, deadline)
+        monkeypatch.undo()
+        answer = None if before else await call(method, request, deadline)
+        assert await one.give_back("a", "a:1") is True
+        return answer or await call(method, request, deadline)
 
-        monkeypatch.setattr(client.store._link, "call", interrupted)
-        renewal = Renewal("a", "a:1", granted.token, 120, exact=True)
-        assert await client.renew(renewal) == [None]
-        assert not client.store._holds.may_have(("a", "a:1"))
-        assert server.keys("a/") == []
+    monkeypatch.setattr(one.store._link, "call", interrupted)
+    renewal = Renewal("a", "a:1", granted.token, 120, exact=True)
+    assert await one.renew(renewal) == [None]
+    assert not one.store._holds.may_have(("a", "a:1"))
+    assert server.keys("a/") == []
 
 
 async def test_a_session_ends_while_a_hold_is_moved_out_of_it(
-    server: EtcdServer, monkeypatch: pytest.MonkeyPatch
+    server: EtcdServer, one: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with Client(server.url) as client:
-        await client.granted("x", "a:0")
-        session = client.session
-        call = client.store._link.call
+    await one.granted("x", "a:0")
+    session = one.session
+    call = one.store._link.call
 
-        async def interrupted(method: Any, request: Any, deadline: float) -> Any:
-            if moves(request):
-                monkeypatch.undo()
-                server.ctl("lease", "revoke", f"{session.number:x}")
-            return await call(method, request, deadline)
+    async def interrupted(method: Any, request: Any, deadline: float) -> Any:
+        if moves(request):
+            monkeypatch.undo()
+            server.ctl("lease", "revoke", f"{session.number:x}")
+        return await call(method, request, deadline)
 
-        monkeypatch.setattr(client.store._link, "call", interrupted)
-        await client.granted("a", "a:1", lease=60, renewed=False)
-        (key,) = server.keys("a/")
-        assert key == f"a/{client.session.number:x}"
-        assert client.session is not session
-        assert await client.give_back("a", "a:1") is True
-        assert server.keys("a/") == []
+    monkeypatch.setattr(one.store._link, "call", interrupted)
+    await one.granted("a", "a:1", lease=60, renewed=False)
+    (key,) = server.keys("a/")
+    assert key == f"a/{one.session.number:x}"
+    assert one.session is not session
+    assert await one.give_back("a", "a:1") is True
+    assert server.keys("a/") == []
 
 
 async def test_a_driver_that_fails_does_not_end_the_care_of_a_session(
@@ -92,66 +90,63 @@ async def test_a_driver_that_fails_does_not_end_the_care_of_a_session(
 @pytest.mark.parametrize("engine_first", [True, False])
 @pytest.mark.parametrize("renewed", [True, False])
 async def test_a_debt_is_paid_while_the_engine_asks_again(
-    server: EtcdServer, monkeypatch: pytest.MonkeyPatch, renewed: bool, engine_first: bool
+    one: Client, monkeypatch: pytest.MonkeyPatch, renewed: bool, engine_first: bool
 ) -> None:
     """The answer is that of the first of the two, and nothing is remembered for nobody."""
-    async with Client(server.url) as client:
-        await client.granted("twice", "a:1", renewed=renewed)
-        holds = client.store._holds
-        await fails_to_give_back(client, ("twice", "a:1"))
-        delete, deleted, goes_on = holds._queue.delete, asyncio.Event(), asyncio.Event()
+    await one.granted("twice", "a:1", renewed=renewed)
+    holds = one.store._holds
+    await fails_to_give_back(one, ("twice", "a:1"))
+    delete, deleted, goes_on = holds._queue.delete, asyncio.Event(), asyncio.Event()
 
-        async def delete_late(*arguments: Any) -> Any:
-            answer = await delete(*arguments)
-            if not deleted.is_set():
-                deleted.set()
-                await goes_on.wait()
-            return answer
+    async def delete_late(*arguments: Any) -> Any:
+        answer = await delete(*arguments)
+        if not deleted.is_set():
+            deleted.set()
+            await goes_on.wait()
+        return answer
 
-        monkeypatch.setattr(holds._queue, "delete", delete_late)
-        engine, store = client.give_back("twice", "a:1"), holds.tend(soon())
-        ours, theirs = (engine, store) if engine_first else (store, engine)
-        async with asyncio.timeout(30):
-            first = asyncio.create_task(ours)
-            await deleted.wait()
-            second = await theirs
-            goes_on.set()
-            answers = await first, second
-        assert answers == ((True, None) if engine_first else (None, True))
-        assert (holds._owed, holds._given, holds._own) == ({}, {}, {})
+    monkeypatch.setattr(holds._queue, "delete", delete_late)
+    engine, store = one.give_back("twice", "a:1"), holds.tend(soon())
+    ours, theirs = (engine, store) if engine_first else (store, engine)
+    async with asyncio.timeout(30):
+        first = asyncio.create_task(ours)
+        await deleted.wait()
+        second = await theirs
+        goes_on.set()
+        answers = await first, second
+    assert answers == ((True, None) if engine_first else (None, True))
+    assert (holds._owed, holds._given, holds._own) == ({}, {}, {})
 
 
 async def test_what_nobody_asks_for_again_is_not_kept_for_ever(
-    server: EtcdServer, monkeypatch: pytest.MonkeyPatch
+    one: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The engine gives up when the lease is over; the session goes on with other holds."""
     monkeypatch.setattr("redisson_py._stores.etcd.holds._REMEMBERED", 2)
     waiters = [(f"left {number}", f"a:{number}") for number in range(5)]
-    async with Client(server.url) as client:
-        for name, owner in waiters:
-            await client.granted(name, owner)
-        await fails_to_give_back(client, *waiters)
-        holds = client.store._holds
-        await holds.tend(soon())
-        assert holds._given == dict.fromkeys(waiters[-2:], True)
-        assert await client.give_back(*waiters[-1]) is True
+    for name, owner in waiters:
+        await one.granted(name, owner)
+    await fails_to_give_back(one, *waiters)
+    holds = one.store._holds
+    await holds.tend(soon())
+    assert holds._given == dict.fromkeys(waiters[-2:], True)
+    assert await one.give_back(*waiters[-1]) is True
 
 
 async def test_undos_are_not_noted_for_as_long_as_a_client_lives(
-    server: EtcdServer, monkeypatch: pytest.MonkeyPatch
+    server: EtcdServer, one: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A lost answer leaves a note in etcd: over months of a busy client these would be many."""
-    async with Client(server.url) as client:
-        await client.granted("held", "a:0")
-        session = client.session
-        for number in range(1, 4):
-            await client.give_back("noted", f"a:{number}", unsure=True)
-        await client.store._holds.tend(soon())
-        assert len(server.keys("redisson_py/")) == 3
-        monkeypatch.setattr("redisson_py._stores.etcd.holds._NOTED", 0.0)
-        await client.store._holds.tend(soon())
-        assert server.keys("redisson_py/") == []
-        assert client.session is session
+    await one.granted("held", "a:0")
+    session = one.session
+    for number in range(1, 4):
+        await one.give_back("noted", f"a:{number}", unsure=True)
+    await one.store._holds.tend(soon())
+    assert len(server.keys("redisson_py/")) == 3
+    monkeypatch.setattr("redisson_py._stores.etcd.holds._NOTED", 0.0)
+    await one.store._holds.tend(soon())
+    assert server.keys("redisson_py/") == []
+    assert one.session is session
 
 
 @pytest.mark.parametrize("left", [0.3, 0.6, 0.66])

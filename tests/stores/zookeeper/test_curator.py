@@ -50,16 +50,6 @@ async def test_both_see_the_same_contenders(curator: Worker, client: Any, name: 
     await (await waiting).release()
 
 
-async def test_a_thread_of_curator_may_enter_again(curator: Worker, client: Any, name: str) -> None:
-    assert await curator.acquire(name)
-    assert await curator.acquire(name)
-    await curator.release(name)
-    assert await client.get_lock(name).try_acquire() is None
-    await curator.release(name)
-    async with client.get_lock(name):
-        assert not await curator.acquire(name)
-
-
 async def test_directories_are_made_as_curator_makes_them(tmp_path: Path) -> None:
     """So the server deletes them when they are empty."""
     options = ("-Dznode.container.checkIntervalMs=100", "-Dznode.container.maxPerMinute=100000")

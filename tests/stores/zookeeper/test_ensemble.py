@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import contextmanager
 
 import pytest
 import pytest_asyncio
-from kazoo.client import KazooClient
 
-from redisson_py import LeaseLostError
 from redisson_py._stores.contract import Kind, Renewal
 from redisson_py._time import now
 from redisson_py.errors import ConnectionLostError
-from redisson_py.zookeeper import StoreOptions, ZooKeeper
 from tests.fixtures.redis_server import unavailable
-from tests.stores.backends import LEASE as SESSION
 from tests.stores.bell import Bell
-from tests.stores.conftest import assert_idle
 from tests.stores.zookeeper.proxy import CREATE, ZooKeeperProxy
 from tests.stores.zookeeper.server import (
     HOST,
@@ -32,7 +27,6 @@ from tests.stores.zookeeper.support import (
     give_back,
     granted,
     new_owner,
-    nodes,
     opened,
     renewed,
     soon,
@@ -189,68 +183,3 @@ async def test_a_hold_survives_the_death_of_the_leader(servers: list[ZooKeeperSe
                 assert (await granted(other, "/survives", new_owner())).token > hold.token
         finally:
             leader.start()
-
-
-@pytest.fixture
-def kazoo(servers: list[ZooKeeperServer]) -> Iterator[KazooClient]:
-    with stranger(servers[2]) as client:
-        yield client
-
-
-async def test_a_holders_session_ends_with_that_of_a_waiter(
-    proxies: list[ZooKeeperProxy], servers: list[ZooKeeperServer], kazoo: KazooClient, name: str
-) -> None:
-    order, inside = list[str](), 0
-
-    async def enter(client: ZooKeeper, leave: asyncio.Event) -> None:
-        nonlocal inside
-        async with client.get_semaphore_mutex(name):
-            order.append(client.id)
-            inside += 1
-            try:
-                assert inside == 1
-                await leave.wait()
-                assert inside == 1
-            finally:
-                inside -= 1
-
-    async def nodes_are(gate: int, leases: int) -> None:
-        counts = [gate, leases]
-        each = [f"{name}/locks", f"{name}/leases"]
-        await until(lambda: [len(nodes(kazoo, path)) for path in each] == counts)
-
-    # Their requests wait for as long as the connections are broken.
-    options: StoreOptions = {"lease_time": SESSION, "command_timeout": 30}
-    urls = [*(proxy.url for proxy in proxies), servers[2].url]
-    async with AsyncExitStack() as made:
-        clients = [
-            await made.enter_async_context(ZooKeeper.from_url(url, **options)) for url in urls
-        ]
-        holder, first, second = clients
-        never, leave = asyncio.Event(), asyncio.Event()
-        holding = asyncio.create_task(enter(holder, never))
-        await nodes_are(0, 1)
-        async with asyncio.TaskGroup() as tasks:
-            # One waits for the holder, and one for that one, at the gate.
-            tasks.create_task(enter(first, leave))
-            await nodes_are(1, 2)
-            tasks.create_task(enter(second, leave))
-            await nodes_are(2, 2)
-            for proxy in proxies:
-                proxy.refuse(True)
-                proxy.cut()
-            # The second one holds it then, alone; the body of the holder is told.
-            await nodes_are(0, 1)
-            for proxy in proxies:
-                proxy.refuse(False)
-            await until(lambda: len(order) == 2)
-            with pytest.raises(LeaseLostError):
-                await holding
-            await nodes_are(1, 2)
-            assert order == [holder.id, second.id]
-            leave.set()
-        assert order == [holder.id, second.id, first.id]
-        await nodes_are(0, 0)
-        await enter(holder, leave)
-        for client in clients:
-            await assert_idle(client)

@@ -234,16 +234,17 @@ async def test_a_watch_is_set_again_on_a_new_connection(
     await granted(store, name, "waiter:2", kind)
 
 
-async def test_the_end_of_a_session_ends_its_holds(
-    theirs: ZooKeeperStore, proxy: ZooKeeperProxy, bell: Bell, name: str
+@pytest.mark.parametrize("kind", ["lock", "semaphore"])
+async def test_the_end_of_a_session_ends_its_holds_and_waits(
+    theirs: ZooKeeperStore, proxy: ZooKeeperProxy, bell: Bell, name: str, kind: Kind
 ) -> None:
     async with opened(proxy.url, bell, SHORT) as store:
-        hold = await granted(store, name, "short:1")
-        assert await ask(theirs, name, "other:1") == Busy(None)
-        assert await ask(store, name, "short:2") == Busy(None)
+        hold = await granted(store, name, "short:1", kind)
+        assert await ask(theirs, name, "other:1", kind) == Busy(None)
+        assert await ask(store, name, "short:2", kind) == Busy(None)
         proxy.refuse(True)
         proxy.cut()
-        while not isinstance(await ask(theirs, name, "other:1"), Granted):
+        while not isinstance(await ask(theirs, name, "other:1", kind), Granted):
             await asyncio.sleep(0.02)
         # Nobody else has it before the end that was promised.
         assert now() > hold.until
@@ -251,12 +252,12 @@ async def test_the_end_of_a_session_ends_its_holds(
         await bell.heard_all(1)
         assert await renewed(store, name, "short:1", hold) is None
         assert await give_back(store, name, "short:1") is False
-        assert await ask(store, name, "short:2") == Busy(None)
-        assert await owners(theirs, name) == ["other:1", "short:2"]
+        assert await ask(store, name, "short:2", kind) == Busy(None)
+        assert await owners(theirs, name, kind) == ["other:1", "short:2"]
         bell.rung.clear()
         await give_back(theirs, name, "other:1")
         await bell.heard(name)
-        assert (await granted(store, name, "short:2")).token > hold.token
+        assert (await granted(store, name, "short:2", kind)).token > hold.token
 
 
 async def test_a_server_that_never_answers_is_a_lost_connection() -> None:

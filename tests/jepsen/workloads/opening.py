@@ -1,6 +1,9 @@
-"""W8: latches, each with a name of its own: counters, waiters, and some that come late."""
+"""Latches, each with a name of its own, and barriers, generation after generation."""
 
 from __future__ import annotations
+
+from contextvars import ContextVar
+from dataclasses import dataclass
 
 from redisson_py import AcquireTimeoutError
 from tests.jepsen.checkers.verdict import Facts
@@ -8,10 +11,10 @@ from tests.jepsen.working import Worker
 from tests.jepsen.workloads.workload import OF_LOCKS, Workload
 
 _ROLES = "roles"
-_LONGEST = 2.0
+_LONGEST_AWAIT = 2.0
 
 
-async def _section(worker: Worker) -> None:
+async def _do_a_role(worker: Worker) -> None:
     """Do what somebody else's latch needs, or make one."""
     role = await worker.resource.tell("take", _ROLES)
     if not role:
@@ -56,15 +59,64 @@ async def _count_down(worker: Worker, obj: str, units: int) -> None:
 async def _await(worker: Worker, obj: str, count: int) -> None:
     """Wait for a latch; `value` is the count that must be down before."""
     with worker.recorded("await", obj, worker.section(), value=count):
-        await worker.client.get_latch(obj).wait(timeout=_LONGEST)
+        await worker.client.get_latch(obj).wait(timeout=_LONGEST_AWAIT)
 
 
 LATCH = Workload(
     "latch",
     "W8: latches with 1 to 6 counters, as many waiters, and late ones; each has a name of its own",
-    _section,
+    _do_a_role,
     checkers=("latch", *OF_LOCKS[1:]),
     objects=("latch",),
     tasks=6,
     facts=Facts(lasting=("latch-*",)),
+)
+
+
+_PROCESSES, _TASKS = 4, 2
+_LONGEST = 2.0
+
+
+@dataclass
+class _Place:
+    """Where a task is: at which barrier, and how often it was released there."""
+
+    obj: str = ""
+    generation: int = 0
+
+
+_place: ContextVar[_Place | None] = ContextVar("place", default=None)
+
+
+async def _arrive(worker: Worker) -> None:
+    """Meet all tasks of all workers at a barrier.
+
+    One that breaks (a party was killed, or came too late) is left for one of another name: the
+    board says which. So the generations of each name are counted from 0, by each party for itself.
+    """
+    place = _place.get()
+    if place is None:
+        _place.set(place := _Place())
+    if not place.obj:
+        number = await worker.resource.tell("join", "barrier", worker.handle)
+        place.obj, place.generation = f"barrier-{number}", 0
+    barrier = worker.client.get_barrier(place.obj, _PROCESSES * _TASKS)
+    obj, place.obj = place.obj, ""
+    # Whatever comes out of it, but the release, this party goes to the next barrier.
+    with worker.recorded("arrive", obj, worker.section(), n=place.generation) as result:
+        # Its arrival may be what broke the barrier: never `fail`.
+        result["out"] = "info"
+        result.update(value=await barrier.wait(timeout=_LONGEST), out="ok")
+    place.obj, place.generation = obj, place.generation + 1
+
+
+BARRIER = Workload(
+    "barrier",
+    "W9: eight parties meet, generation after generation; a broken barrier is left for another",
+    _arrive,
+    checkers=("barrier", *OF_LOCKS[1:]),
+    objects=("barrier",),
+    processes=_PROCESSES,
+    tasks=_TASKS,
+    facts=Facts(parties={"barrier": _PROCESSES * _TASKS}),
 )
