@@ -13,13 +13,7 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, Redisson
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
-from tests.lifecycle.late_bytes import (
-    REENTRANT,
-    deliver_late,
-    executed,
-    recorded,
-    shortest_lease,
-)
+from tests.lifecycle.late_bytes import REENTRANT, deliver_late, executed, recorded, shortest_lease
 from tests.support.stragglers import lose_and_keep
 from tests.support.streams import answered
 

@@ -6,15 +6,17 @@ A loop of `try_acquire`, a short hold and a release must not keep a waiter out.
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
 
-from redisson_py import Redisson
+from redisson_py import LeaseLostError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.kinds import KINDS
+from tests.support.streams import answered
 from tests.support.waiting import until, until_listening, until_waiting
 
 HOLD = 0.02
@@ -70,6 +72,32 @@ async def test_a_waiter_of_the_same_client_goes_first(kind: str, client: Redisso
     granted = await try_until(got, thing, lease)
     await waiting
     assert granted <= 2
+
+
+@pytest.mark.parametrize("kind", [kind for kind in EXCLUSIVE if kind != "fair_lock"])
+async def test_a_waiter_goes_first_when_the_hold_was_lost_in_a_stalled_loop(
+    kind: str, clients: ClientFactory
+) -> None:
+    client = clients(lease_time=1)
+    thing = KINDS[kind].one(client)
+    order: list[str] = []
+
+    async def visit_in_order(name: str) -> None:
+        async with thing:
+            order.append(name)
+
+    lease = await thing.acquire()
+    first = asyncio.create_task(visit_in_order("first"))
+    await until_waiting(client, 1)
+    # Its request was answered: a grant that a stall outlasts has expired, and is requested again.
+    await answered(client)
+    second = asyncio.create_task(visit_in_order("second"))
+    time.sleep(1.2)  # noqa: ASYNC251  # the fault: it blocks the event loop
+    # The second one comes before the loss was reported.
+    await asyncio.gather(first, second)
+    assert order == ["first", "second"]
+    with pytest.raises(LeaseLostError):
+        await lease.release()
 
 
 @each_kind

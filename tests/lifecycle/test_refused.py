@@ -14,12 +14,7 @@ from redisson_py import LeaseLostError, NotHeldError, Redisson, ScriptError
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import Permit, ProxyFactory
-from tests.lifecycle.late_bytes import (
-    REENTRANT,
-    deliver_late,
-    executed,
-    shortest_lease,
-)
+from tests.lifecycle.late_bytes import REENTRANT, deliver_late, executed, shortest_lease
 from tests.support.kinds import DISTINCT, KINDS, Stage
 from tests.support.leases import renewed_at_once
 from tests.support.stragglers import lose_and_keep

@@ -7,13 +7,7 @@ import contextlib
 from contextlib import AsyncExitStack
 from typing import Any
 
-from redisson_py import (
-    AcquireTimeoutError,
-    ConnectionLostError,
-    Lease,
-    RedissonError,
-    ScriptError,
-)
+from redisson_py import AcquireTimeoutError, ConnectionLostError, Lease, RedissonError, ScriptError
 from tests.lifecycle.actors import Actor
 from tests.lifecycle.records import Grip, Straggler, Wait
 from tests.lifecycle.subjects import Subject

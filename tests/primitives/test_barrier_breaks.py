@@ -24,20 +24,10 @@ from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.giving_up import WAYS, GiveUp
-from tests.support.latch_and_barrier import (
-    assert_broken,
-    assert_works,
-    get_barrier,
-)
+from tests.support.latch_and_barrier import assert_broken, assert_works, get_barrier
 from tests.support.logs import assert_all_retrieved
 from tests.support.streams import answered, stream_of
-from tests.support.waiting import (
-    listens,
-    set_safety_poll,
-    until,
-    until_async,
-    until_listening,
-)
+from tests.support.waiting import listens, set_safety_poll, until, until_async, until_listening
 
 pytestmark = pytest.mark.also("cluster")
 

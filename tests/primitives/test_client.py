@@ -8,12 +8,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.credentials import CredentialProvider
 
-from redisson_py import (
-    BackendError,
-    ClientClosedError,
-    ConnectionLostError,
-    Redisson,
-)
+from redisson_py import BackendError, ClientClosedError, ConnectionLostError, Redisson
 from redisson_py._stream.call import Call
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
@@ -86,7 +81,11 @@ async def test_close_releases_what_is_held_with_one_warning(
     plain = await client.get_lock("plain").acquire()
     fenced = await client.get_fenced_lock("fenced").acquire()
     await client.get_lock("plain").acquire()
+    waiting = asyncio.create_task(plain.wait_lost())
+    await asyncio.sleep(0)
     await client.aclose()
+    with pytest.raises(ClientClosedError):
+        await waiting
     assert await redis.exists("plain", "fenced") == 0
     warnings = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert len(warnings) == 1

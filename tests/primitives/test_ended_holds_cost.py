@@ -19,12 +19,7 @@ from redisson_py._time import milliseconds
 from tests.fixtures.client import ClientFactory
 from tests.support.scripts.calls import A, Scripts
 from tests.support.scripts.permits import SemaphoreScripts
-from tests.support.waiting import (
-    set_safety_poll,
-    until,
-    until_listening,
-    until_waiting,
-)
+from tests.support.waiting import set_safety_poll, until, until_listening, until_waiting
 
 #: Seconds: the lease of each hold that runs out.
 LEASE = 0.3

@@ -43,7 +43,7 @@ class TestCounting:
         await latch.wait()
         assert await latch.count_down() == 0
         assert await latch.count() == 0
-        await latch.wait()
+        await latch.wait(timeout=0)
 
     async def test_an_unset_latch_is_open_and_counting_it_down_is_harmless(
         self, latch: CountDownLatch, redis: Redis

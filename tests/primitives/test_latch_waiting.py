@@ -11,12 +11,7 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py import (
-    AcquireTimeoutError,
-    ConnectionLostError,
-    Redisson,
-    ScriptError,
-)
+from redisson_py import AcquireTimeoutError, ConnectionLostError, Redisson, ScriptError
 from redisson_py.barriers.latch import CountDownLatch
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory

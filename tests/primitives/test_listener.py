@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -345,6 +346,26 @@ async def test_the_wait_of_a_multi_lock_is_told_once(
     statistics = client.statistics()
     assert (statistics.waits, statistics.timeouts) == (2, 1)
     assert statistics.waited == pytest.approx(sum(event.waited for event in ended))
+
+
+async def test_a_multi_lock_that_nobody_can_release(clients: ClientFactory, told: Recorder) -> None:
+    client = clients(listener=told)
+
+    async def leave() -> None:
+        await multi(client).acquire()
+
+    await asyncio.create_task(leave())
+
+    def collected() -> bool:
+        gc.collect()
+        renew_now(client)
+        return len(told.events) == 6
+
+    await until(collected)
+    assert sorted(told.story[3:]) == [
+        *["lost lock a: abandoned", "lost lock b: abandoned", f"lost {MULTI}: abandoned"]
+    ]
+    assert client.statistics().losses_by_reason["abandoned"] == 2
 
 
 class Three:

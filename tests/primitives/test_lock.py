@@ -17,12 +17,7 @@ from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
 from tests.support.leases import assert_left, granted_in_time, renew_now
 from tests.support.streams import answered
-from tests.support.waiting import (
-    set_safety_poll,
-    until_async,
-    until_listening,
-    until_waiting,
-)
+from tests.support.waiting import set_safety_poll, until_async, until_listening, until_waiting
 
 
 async def test_grants_that_always_come_too_late_are_a_loss(
@@ -167,13 +162,16 @@ async def test_lease_times_of_one_object_do_not_mix(client: Redisson) -> None:
     lock = client.get_lock("k")
     lease = await lock.acquire(lease_time=20)
     watched = asyncio.create_task(lock.acquire())
-    own = asyncio.create_task(lock.acquire(lease_time=60))
+    # None is the timeout of the client's options: here, none.
+    own = asyncio.create_task(lock.try_acquire(timeout=None, lease_time=60))
     await until_waiting(client, 2)
     assert lease.remaining < 20
     for waiting, seconds in ((watched, 30), (own, 60)):
         began = now()
         await lease.release()
-        lease = await waiting
+        got = await waiting
+        assert got is not None
+        lease = got
         assert lease.remaining < seconds
         assert_left(lease.remaining, seconds, began)
         assert_left(await lock.remaining(), seconds, began)

@@ -11,10 +11,7 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py import (
-    LeaseLostError,
-    Redisson,
-)
+from redisson_py import LeaseLostError, Redisson
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._time import now
 from redisson_py.composite import _identity, multi_lock
@@ -147,6 +144,34 @@ async def test_lease_counts_from_when_all_are_held(clients: ClientFactory, redis
     assert_left(lease.remaining, 5, began)
     await assert_all_left(redis, 5, began)
     await lease.release()
+
+
+@pytest.mark.also("cluster")
+async def test_lease_that_is_over_before_all_are_held_is_told(
+    client: Redisson, redis: Redis
+) -> None:
+    with pytest.raises(LeaseLostError, match="multi lock 'a, b, c' was lost"):
+        await multi(client).acquire(lease_time=0.001)
+    await answered(client)
+    assert await held(redis) == [False] * 3
+
+
+@pytest.mark.usefixtures("old_busy_counts")
+async def test_red_lock_that_is_busy_keeps_nothing_of_the_others(
+    clients: ClientFactory, redis: Redis
+) -> None:
+    client, other = clients(), clients()
+    lock = MultiLock(client.get_lock("a"), RedLock(client.get_lock("b")))
+    async with other.get_lock("b"):
+        for timeout in (0, 0.5):
+            assert await lock.try_acquire(timeout=timeout) is None
+            await answered(client)
+            assert await held(redis) == [False, True, False]
+    began = now()
+    async with lock.hold(lease_time=5) as lease:
+        assert lease.remaining < 5
+        assert_left(lease.remaining, 5, began)
+        assert await lock.hold_count() == 1
 
 
 # Against deadlock.

@@ -11,13 +11,7 @@ from typing import Any
 
 import pytest
 
-from redisson_py import (
-    AcquiredEvent,
-    AcquireTimeoutError,
-    Redisson,
-    ReleasedEvent,
-    WaitEndedEvent,
-)
+from redisson_py import AcquiredEvent, AcquireTimeoutError, Redisson, ReleasedEvent, WaitEndedEvent
 from tests.fixtures.client import ClientFactory
 from tests.support.recorder import Recorder
 
@@ -105,3 +99,6 @@ def test_statistics_can_be_written_as_json() -> None:
     counts = Redisson.from_url("redis://127.0.0.1:1").statistics()
     written = json.loads(json.dumps(dataclasses.asdict(counts)))
     assert written["losses_by_reason"]["expired"] == written["losses"] == 0
+    losses: Any = counts.losses_by_reason
+    with pytest.raises(TypeError):
+        losses["expired"] = 1

@@ -7,20 +7,12 @@ import asyncio
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import (
-    LeaseLostError,
-    Redisson,
-)
+from redisson_py import LeaseLostError, Redisson
 from redisson_py._time import now
 from redisson_py.locks.read_write_lock import ReadWriteLock
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
-from tests.primitives.read_write import (
-    all_asleep,
-    fields,
-    held_by_another_task,
-    read_write_lock,
-)
+from tests.primitives.read_write import all_asleep, fields, held_by_another_task, read_write_lock
 from tests.support.counting import Counted
 from tests.support.leases import assert_left, renewed_at_once
 from tests.support.waiting import set_safety_poll, until
@@ -76,6 +68,8 @@ class TestWhoKeepsWhomOut:
         # testName; testInCluster: what it does, with a name whose keys share one slot
         lock, far = read_write_lock(client, name), read_write_lock(clients(), name)
         assert lock.name == lock.read_lock().name == name
+        assert lock.key == (name if isinstance(name, bytes) else name.encode())
+        assert repr(lock) == f"<ReadWriteLock {name!r}>"
         async with lock.write_lock():
             async with lock.read_lock():
                 assert await far.read_lock().try_acquire() is None

@@ -8,10 +8,9 @@ from contextlib import AsyncExitStack, suppress
 import pytest
 from redis.exceptions import ResponseError
 
-from redisson_py import (
-    QuorumError,
-)
+from redisson_py import LeaseLostError, QuorumError
 from redisson_py._commands.lock import RELEASE
+from redisson_py._time import now
 from redisson_py.composite._hold import CompositeLease
 from redisson_py.composite._unresponsive import is_unresponsive
 from redisson_py.composite.red_lock import RedLock
@@ -155,6 +154,18 @@ async def test_caller_in_a_hurry_makes_no_server_silent(fleet: Fleet) -> None:
         await server.resume()
     async with lock.hold(timeout=10):
         await until_executed(lock)
+
+
+async def test_lease_that_is_over_before_the_answers_is_not_granted(fleet: Fleet) -> None:
+    """Redisson counts such a grant, and subtracts no margin for clocks that drift."""
+    lock = fleet.red_lock(3)
+    with pytest.raises(LeaseLostError):
+        await lock.acquire(lease_time=0.001)
+    await until_async(fleet.everything_free)
+    before = now()
+    async with lock.hold(lease_time=20) as lease:
+        assert lease.remaining <= 20 * 0.99 - 0.002
+        assert lease._ends_at >= before + 20 * 0.99 - 0.002
 
 
 async def test_time_can_run_out_in_the_line(fleet: Fleet) -> None:
