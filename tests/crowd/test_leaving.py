@@ -241,3 +241,31 @@ async def test_one_client_waits_for_both_kinds_of_one_name(
         for one in asyncio.as_completed(both):
             await (await one).release()
     await until_nobody_is_left(redis)
+
+
+@each_queue
+async def test_a_client_whose_event_loop_was_closed_lets_the_next_go(
+    clients: ClientFactory, client: Redisson, redis: Redis, server_url: str, kind: str
+) -> None:
+    lease = await holding(client, kind).acquire()
+    ended = Redisson.from_url(server_url)
+
+    async def leave_while_waiting() -> None:
+        waits = asyncio.create_task(of_kind(ended, kind).acquire())
+        await until_listening(ended)
+        # `asyncio.run` cancels it, and closes the loop.
+        assert not waits.done()
+
+    await asyncio.to_thread(asyncio.run, leave_while_waiting())
+    following = asyncio.create_task(of_kind(clients(), kind).acquire())
+    await until_in_queue(redis, 1)
+    await lease.release()
+    async with asyncio.timeout(SOON):
+        await (await following).release()
+
+    async def use_again() -> None:
+        async with ended, of_kind(ended, kind).hold(timeout=SOON):
+            pass
+
+    await asyncio.to_thread(asyncio.run, use_again())
+    await until_nobody_is_left(redis)

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 from redisson_py import LeaseLostError, Redisson
 from redisson_py.locks.lock import ServerLock
 from redisson_py.testing import FaultProxy
-from tests.faults.losses import LOSSES, Loss
+from tests.faults.conftest import LOSSES, Loss
 from tests.fixtures.client import ClientFactory
 from tests.support.kinds import Kind
 from tests.support.lost_reply_calls import (

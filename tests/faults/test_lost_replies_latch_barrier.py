@@ -18,7 +18,7 @@ from redisson_py import AcquireTimeoutError, BrokenBarrierError, Redisson
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.testing import EmbeddedServer, FaultProxy
-from tests.faults.losses import LOSSES, Loss
+from tests.faults.conftest import LOSSES, Loss
 from tests.fixtures.client import ClientFactory
 from tests.support.busy_server import busy_with_a_script
 from tests.support.latch_and_barrier import get_barrier, get_latch

@@ -11,7 +11,7 @@ from redis.asyncio import Redis
 
 from redisson_py import Permit, Redisson, Semaphore
 from redisson_py.testing import FaultProxy
-from tests.faults.losses import LOSSES, Loss
+from tests.faults.conftest import LOSSES, Loss
 from tests.fixtures.client import ClientFactory
 from tests.support.leases import renewed_at_once
 from tests.support.lost_reply_calls import notice_soon

@@ -1,14 +1,16 @@
-"""A slot that moves, key by key; a promoted replica with another clock."""
+"""A slot that moves, key by key or handed over; a promoted replica with another clock."""
 
 from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from redisson_py.testing import EmbeddedCluster, EmbeddedServer
 from tests.fixtures.client import ClientFactory
-from tests.support.leases import renew_now
+from tests.support.leases import renew_now, renewed_at_once
 from tests.support.node_info import calls, info
-from tests.support.waiting import until, until_async
+from tests.support.waiting import set_safety_poll, until, until_async, until_waiting
 
 PLAIN, READ, FREE = "{x}plain", "{x}read", "{x}free"
 
@@ -71,3 +73,66 @@ async def test_clock_of_the_promoted_replica_differs(
 async def renewed(node: EmbeddedServer, key: str) -> bool:
     """Return whether a lock ends with a whole lease."""
     return 20_000 < int(await node.execute("PTTL", key)) <= 30_000
+
+
+async def test_slot_that_is_handed_over_while_calls_are_held_back(
+    own_cluster: EmbeddedCluster, clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Redis 8.4's way: no ASK; the old master answers nothing until the new one has the slot.
+
+    Then it answers MOVED to all that it held back, and ends the subscriptions of the slot.
+    """
+    set_safety_poll(monkeypatch, 600)  # nobody is woken by it
+    ours, theirs = (clients(own_cluster.url, sync_replicas=0) for _ in range(2))
+    kept = await ours.get_fenced_lock("{x}kept").acquire()
+    taken = await ours.get_lock("{x}taken").acquire()
+    waiting = asyncio.create_task(theirs.get_lock("{x}taken").acquire())
+    releasing = await ours.get_lock("{x}released").acquire()
+    await until_waiting(theirs, 1)
+    source = await own_cluster.master_of("{x}")
+    await source.execute("CLIENT", "PAUSE", 60_000, "WRITE")
+    acquiring = [
+        asyncio.create_task(ours.get_lock(name).acquire()) for name in ("{x}new", "{x}newer")
+    ]
+    released = asyncio.create_task(releasing.release())
+    await until(lambda: ours.statistics().commands_sent > 5)
+    target = await hand_over(own_cluster, source)
+    assert not any(task.done() for task in (*acquiring, released, waiting))
+    await source.execute("CLIENT", "UNPAUSE")
+    await asyncio.wait_for(released, 30)
+    for granted in await asyncio.wait_for(asyncio.gather(*acquiring), 30):
+        await granted.release()
+    await renewed_at_once(ours)
+    kept.check()
+    await taken.release()
+    # Nothing but the message can wake it, and that comes from the new master.
+    await (await asyncio.wait_for(waiting, 30)).release()
+    errors = await info(source, "errorstats")
+    assert "errorstat_MOVED" in errors
+    assert "errorstat_ASK" not in errors
+    assert int(await target.execute("HGET", "{x}kept", kept.owner)) == 1
+    await kept.release()
+    async with theirs.get_fenced_lock("{x}kept") as later:
+        assert later.token > kept.token
+    for client in (ours, theirs):
+        assert client.statistics().losses == client.statistics().reconnects == 0
+
+
+async def hand_over(cluster: EmbeddedCluster, source: EmbeddedServer) -> EmbeddedServer:
+    """Give the slot of `{x}` with all its keys to another master; the source learns of it."""
+    target = next(node for node in await cluster.masters() if node is not source)
+    slot = int(await source.execute("CLUSTER", "KEYSLOT", "{x}"))
+    await order(cluster, target, slot, "IMPORTING", cluster.node_id(source))
+    for key in await source.execute("CLUSTER", "GETKEYSINSLOT", slot, 1000):
+        left = max(0, int(await source.execute("PTTL", key)))
+        dump = str(await source.execute("DUMP", key)).encode(errors="surrogateescape")
+        await target._execute(("ASKING",), ("RESTORE", key, left, dump))
+    # With a new epoch, which the others learn from it.
+    await order(cluster, target, slot, "NODE", cluster.node_id(target))
+    await cluster.wait_master(slot, other_than=source)
+    return target
+
+
+async def order(cluster: EmbeddedCluster, node: EmbeddedServer, slot: int, *state: str) -> None:
+    """Say whose slot it is."""
+    await cluster._order(node, "CLUSTER", "SETSLOT", slot, *state)

@@ -7,7 +7,7 @@ from tests.mutants.mutant import Mutant
 _FAKES = "tests/topology/test_sentinel_fakes.py"
 _CHOICE = "tests/topology/test_sentinel_choice.py"
 _ERRORS = "tests/topology/test_sentinel_errors.py"
-_REPLICATED = "tests/topology/test_replicated_fakes.py"
+_REPLICATED = "tests/topology/test_replicated.py"
 
 SENTINEL = (
     Mutant(

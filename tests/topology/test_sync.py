@@ -11,6 +11,7 @@ from redisson_py import (
     ClientClosedError,
     LeaseLostError,
     Permit,
+    Redisson,
     ReplicationError,
 )
 from redisson_py._stream import stream
@@ -337,6 +338,16 @@ async def test_one_server_has_one_connection_by_default(pair: Pair, clients: Cli
         pass
     assert client.statistics().connections == 1
     assert await pair.calls("wait") == 0
+
+
+async def test_a_client_that_is_opened_again_counts_on(pair: Pair) -> None:
+    client = Redisson.from_url(pair.url, sync_replicas=1, sync_timeout=10)
+    async with client, client.get_lock("k"):
+        assert client.statistics().connections == 2
+    sent = client.statistics().commands_sent
+    async with client, client.get_lock("k"):
+        assert client.statistics().connections == 4
+        assert client.statistics().commands_sent > sent
 
 
 async def test_no_more_grants_are_asked_for_than_there_is_room_for(
