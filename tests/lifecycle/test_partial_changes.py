@@ -17,7 +17,7 @@ from redisson_py import (
     Redisson,
     ReleaseFailedError,
 )
-from redisson_py._engine import ownership
+from redisson_py._on_redis import executor
 from redisson_py._time import now
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet, until_executed
@@ -116,6 +116,30 @@ async def test_each_lease_lasts_as_asked_for_and_no_longer_than_redis_has_it(
 
     begin_next()
     await change_leases(lock, steps, check)
+    assert not await lock.locked()
+
+
+@pytest.mark.parametrize("seconds", [10, 100])
+@pytest.mark.parametrize("kind", [kind for kind in REENTRANT if kind != "multi_lock"])
+async def test_a_re_entry_keeps_its_end_when_the_outer_lease_is_released(
+    kind: str, seconds: int, client: Redisson
+) -> None:
+    lock = REENTRANT[kind](client)
+    outer = await lock.acquire()
+    clock = asyncio.get_running_loop().time
+    begun = clock()
+    # It starts when the request of the re-entry is on its way.
+    leaving = asyncio.create_task(outer.release())
+    inner = await lock.acquire(lease_time=seconds)
+    assert outer._state == "released"
+    await leaving
+    left = await lock.remaining()
+    assert begun + 0.9 * seconds < clock() + inner.remaining
+    assert inner.remaining <= left + ROUNDING
+    assert left <= seconds + ROUNDING
+    assert not inner._hold.renewed
+    inner._hold.check()
+    await inner.release()
     assert not await lock.locked()
 
 
@@ -325,7 +349,7 @@ async def test_a_release_that_is_repeated_when_the_rest_has_ended_was_no_loss(
 ) -> None:
     """It left Redis what the inner lease needs, which was over before the repetition came."""
     # Otherwise the repetition would have to come within the second for which a release is tried.
-    monkeypatch.setattr(ownership, "RELEASE_LEAST", 20.0)
+    monkeypatch.setattr(executor, "RELEASE_LEAST", 20.0)
     link = await proxy()
     lock = REENTRANT[kind](clients(link.url, lease_time=30))
     outer, inner = await lock.acquire(), await lock.acquire(lease_time=1)
