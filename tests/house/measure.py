@@ -187,6 +187,101 @@ def _is_a_hold(expression: str) -> bool:
     return last in ("hold", "held", "parent", "read", "write") or last.endswith("_hold")
 
 
+def largest_circle() -> list[str]:
+    """Return the largest circle of files that refer to each other, also for types only."""
+    modules = {
+        ".".join(path.relative_to(repository.ROOT).with_suffix("").parts): path
+        for path in repository.of_kind(".py", "redisson_py")
+    }
+    graph: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        used: set[str] = set()
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                used |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+        graph[name] = used & modules.keys()
+
+    def reached(start: str) -> set[str]:
+        seen: set[str] = set()
+        ahead = [start]
+        while ahead:
+            ahead += graph[name := ahead.pop()] - seen
+            seen |= graph[name]
+        return seen
+
+    reach = {name: reached(name) for name in graph}
+    circles = [
+        sorted(other for other in reach[name] if name in reach[other])
+        for name in graph
+        if name in reach[name]
+    ]
+    return max(circles, key=len, default=[])
+
+
+def private_accesses() -> int:
+    """Return how often a private part of another object is used outside the file that has it.
+
+    `x._y`, where `x` is not `self` or `cls` and the file sets no `_y` on `self` and defines none.
+    """
+    found = 0
+    for path in repository.of_kind(".py", "redisson_py"):
+        if path.is_relative_to(PACKAGE / "sync"):
+            continue
+        tree = ast.parse(path.read_text("utf-8"))
+        own = {
+            node.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        }
+        own |= {
+            node.attr
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute)
+            and isinstance(node.ctx, ast.Store)
+            and ast.unparse(node.value) == "self"
+        }
+        found += sum(
+            1
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute)
+            and node.attr.startswith("_")
+            and not node.attr.startswith("__")
+            and ast.unparse(node.value) not in ("self", "cls", "super()")
+            and node.attr not in own
+        )
+    return found
+
+
+def ignores() -> int:
+    """Return how many errors of types are ignored."""
+    paths = repository.of_kind(".py", "redisson_py")
+    return sum(path.read_text("utf-8").count("# type: ignore") for path in paths)
+
+
+def code_lines_of_the_core() -> int:
+    """Return the lines of code without `_cli`, `testing` and `sync`, comments and docstrings."""
+    side_rooms = ("_cli", "testing", "sync")
+    lines = 0
+    for path in repository.of_kind(".py", "redisson_py"):
+        if path.relative_to(PACKAGE).parts[0] in side_rooms:
+            continue
+        tree = ast.parse(path.read_text("utf-8"))
+        texts = {
+            line
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        }
+        lines += sum(
+            1
+            for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+            if line.strip() and not line.lstrip().startswith("#") and number not in texts
+        )
+    return lines
+
+
 def files_by_folder() -> dict[str, int]:
     folders = Counter(
         repository.name(path.parent) for path in repository.of_kind(".py", "redisson_py")
@@ -222,6 +317,11 @@ def rows() -> Iterator[tuple[str, str]]:
         "files that write a hold's fields",
         f"{len(writers)}: " + ", ".join(f"{file} ({count})" for file, count in writers.items()),
     )
+    circle = largest_circle()
+    yield "largest circle of files", f"{len(circle)}: {', '.join(circle)}"
+    yield "uses of another object's private parts outside its file", f"{private_accesses()}"
+    yield "`type: ignore`", f"{ignores()}"
+    yield "lines of code of the core", f"{code_lines_of_the_core()}"
     folders = files_by_folder()
     yield "files a folder", ", ".join(f"{folder} {count}" for folder, count in folders.items())
     yield "test lines to source lines", f"{share_of_tests():.1f} : 1"
