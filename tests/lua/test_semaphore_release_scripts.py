@@ -9,7 +9,7 @@ import pytest_asyncio
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.support.scripts.calls import A, B, Scripts, ask, everything
+from tests.support.scripts.calls import A, Scripts, ask, everything
 from tests.support.scripts.permits import SemaphoreScripts
 
 
@@ -20,16 +20,6 @@ async def semaphore(scripts: Scripts, redis: Redis) -> AsyncIterator[SemaphoreSc
     await semaphore.start(5)
     yield semaphore
     await redis.delete(semaphore.key, semaphore.permits, semaphore.counts)
-
-
-class TestRelease:
-    async def test_a_stranger_gives_nothing_back_in_part(
-        self, semaphore: SemaphoreScripts, redis: Redis
-    ) -> None:
-        await semaphore.acquire(A, 2)
-        before = await everything(redis)
-        assert await semaphore.release(B, 1) is None
-        assert await everything(redis) == before
 
 
 class TestRefusals:
