@@ -20,7 +20,7 @@ from pathlib import Path
 from random import Random
 
 from redisson_py.testing import EmbeddedServer
-from tests.fuzz import decoders, hostile_publisher, hostile_server, inputs
+from tests.fuzz import decoders, hostile_server, inputs, test_hostile_publisher
 
 PARTS = ("server", "publisher", "readers", "inputs")
 say = partial(print, flush=True)
@@ -35,7 +35,7 @@ def play(part: str, number: int, server: EmbeddedServer, folder: Path) -> None:
         case "server":
             asyncio.run(hostile_server.play(number, _SCHEMES[number % 3]))
         case "publisher":
-            asyncio.run(hostile_publisher.play(number, server.url))
+            asyncio.run(test_hostile_publisher.play(number, server.url))
         case "readers":
             for _ in range(50):
                 decoders.read_all(random)

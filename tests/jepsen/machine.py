@@ -47,15 +47,6 @@ def _refusal(*command: str) -> str:
     return done.stderr.strip() or f"{command[0]} ended with {done.returncode}"
 
 
-def left_out(missing: Mapping[Need, str]) -> list[str]:
-    """Return a line for each thing that is missing: which nemeses are left out, and why."""
-    return [
-        f"left out, as '{need}' is missing here ({why}): "
-        + ", ".join(name for name, nemesis in NEMESES.items() if need in nemesis.needs)
-        for need, why in missing.items()
-    ]
-
-
 class LackingError(Exception):
     """A machine of CI lacks something: there nothing may be left out."""
 
@@ -67,7 +58,11 @@ def to_do_without() -> Mapping[Need, str]:
         LackingError: It lacks something and is one of CI.
     """
     missing = lacking()
-    lines = left_out(missing)
+    lines = [
+        f"left out, as '{need}' is missing here ({why}): "
+        + ", ".join(name for name, nemesis in NEMESES.items() if need in nemesis.needs)
+        for need, why in missing.items()
+    ]
     if missing and os.environ.get("CI"):
         raise LackingError("\n".join(lines))
     for line in lines:

@@ -1,8 +1,9 @@
-"""What nemeses do to one server really happens, and is over when they have ended."""
+"""What nemeses do to servers and workers really happens, and is over when they have ended."""
 
 from __future__ import annotations
 
 import asyncio
+import signal
 import time
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,10 @@ from redisson_py.testing import EmbeddedServer
 from redisson_py.testing._asking import packed
 from tests.jepsen.field import PASSWORD, USER
 from tests.jepsen.fields import field_for, refusal, strike, strike_until, strikes, striking
+from tests.jepsen.history import read_history
 from tests.jepsen.nemeses.clocks import Clock
+from tests.jepsen.plan import Plan
+from tests.jepsen.run import record
 from tests.support.node_info import calls, info
 from tests.support.waiting import until, until_async
 
@@ -170,3 +174,29 @@ async def test_a_clock_drifts(tmp_path: Path) -> None:
     async with field_for(tmp_path, "clock-drift") as field:
         await strike(field, "clock-drift")
         assert [abs(op.value) for op in strikes(tmp_path)] == [500]
+
+
+async def test_a_paused_process_stands_still(tmp_path: Path) -> None:
+    async with field_for(tmp_path, "pause") as field:
+        process = await asyncio.create_subprocess_exec("sleep", "30")
+        field.workers[0]._process = process
+        state = Path(f"/proc/{process.pid}/stat")
+        try:
+            async with striking(field, "pause"):
+                await until(lambda: state.read_text().split()[2] == "T")
+            await until(lambda: state.read_text().split()[2] == "S")
+        finally:
+            process.send_signal(signal.SIGKILL)
+            await process.wait()
+
+
+async def test_workers_are_killed_blocked_and_cancelled(tmp_path: Path) -> None:
+    names = ("kill", "block", "cancel")
+    await record(Plan("mutex", names, "single", seconds=4.0, seed=1), tmp_path)
+    history = read_history(tmp_path)
+    assert {op.rid for op in history.of("nemesis")} == {*names}
+    lives = {op.rid.partition("/")[0] for op in history.of("acquire")}
+    # One life of each of four workers, and what came after a SIGKILL.
+    assert len(lives) > 4
+    assert history.of("blocked")
+    assert history.of("cancelled")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
@@ -19,10 +17,6 @@ KEYS = {"fenced": 2, "read": 2}
 TELLS_LATE = ("fair", "read")
 
 pytestmark = pytest.mark.parametrize("kind", LOCKS)
-
-
-def orders(*steps: str) -> list[tuple[str, ...]]:
-    return sorted(set(itertools.permutations(steps)))
 
 
 async def test_a_free_lock_is_granted_with_its_lease(
@@ -70,12 +64,6 @@ async def test_re_entry_states_the_count_it_wants(any_lock: AnyLock) -> None:
             assert await any_lock.holds() == {A: holds}
 
 
-async def test_a_late_repetition_does_not_count_down(any_lock: AnyLock) -> None:
-    for holds in (1, 2, 1):
-        assert await any_lock.acquire(A, holds) is None
-    assert await any_lock.holds() == {A: 2}
-
-
 async def test_re_entry_into_a_hold_that_is_gone_is_lost_and_makes_nothing(
     any_lock: AnyLock, redis: Redis
 ) -> None:
@@ -102,31 +90,6 @@ async def test_an_owner_with_a_tombstone_is_refused_and_makes_nothing(
     assert late is not None
     assert late == -3 if kind in TELLS_LATE else late >= 0
     assert await any_lock.holds() == {B: 1}
-
-
-@pytest.mark.parametrize("order", orders("acquire", "acquire", "undo", "undo", "other"))
-async def test_an_undone_acquire_never_touches_another_owner(
-    any_lock: AnyLock, order: tuple[str, ...]
-) -> None:
-    granted = False
-    for step in order:
-        if step == "other":
-            granted = await any_lock.acquire(B) is None
-        else:
-            await (any_lock.acquire(A) if step == "acquire" else any_lock.undo(A))
-    assert await any_lock.holds() == ({B: 1} if granted else {})
-
-
-@pytest.mark.parametrize("order", orders("again", "again", "fall", "fall"))
-async def test_an_undone_re_entry_leaves_the_outer_hold(
-    any_lock: AnyLock, order: tuple[str, ...]
-) -> None:
-    await any_lock.acquire(A)
-    for step in order:
-        await (any_lock.acquire(A, 2) if step == "again" else any_lock.release(A, 1))
-    assert await any_lock.holds() == {A: 2 if order[-1] == "again" else 1}
-    await any_lock.release(A)
-    assert await any_lock.holds() == {}
 
 
 @pytest.mark.parametrize("leases", [(LONG, LEASE), (LEASE, LONG)])

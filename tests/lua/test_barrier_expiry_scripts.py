@@ -101,14 +101,6 @@ async def test_arrivals_that_are_refused_do_not_prolong_it(barrier: BarrierScrip
     assert LEASE - MARGIN < await barrier.lasts_ms() <= LEASE
 
 
-async def test_it_mends_itself(barrier: BarrierScripts) -> None:
-    await barrier.wait("a", lease_ms=SHORT)
-    await barrier.leave("a", lease_ms=SHORT)
-    await barrier.wait_for_server(SHORT + 1)
-    assert await barrier.look() == FRESH
-    assert (await barrier.fill("c", "d", "e"))[-1].state == RELEASED
-
-
 async def test_a_release_is_remembered_as_long_as_one_of_its_parties_may_look(
     barrier: BarrierScripts, redis: Redis
 ) -> None:

@@ -43,29 +43,6 @@ async def semaphore(scripts: Scripts, redis: Redis) -> AsyncIterator[ExpirableSc
     await redis.delete(semaphore.key, semaphore.permits)
 
 
-class TestSet:
-    async def test_an_expiry_of_the_key_stays(
-        self, semaphore: ExpirableScripts, redis: Redis
-    ) -> None:
-        await semaphore.start(3)
-        await redis.pexpire(semaphore.key, LEASE)
-        await semaphore.set(5, replaces=1)
-        await semaphore.add(2)
-        assert LEASE - 20_000 < await redis.pttl(semaphore.key) <= LEASE
-        assert await semaphore.value() == 7
-
-
-class TestAdd:
-    async def test_more_than_is_exact_is_refused_before_anything_is_written(
-        self, semaphore: ExpirableScripts, redis: Redis
-    ) -> None:
-        await semaphore.start(2**53 - 2)
-        before = await everything(redis)
-        with pytest.raises(ResponseError, match="too great"):
-            await semaphore.add(2)
-        assert await everything(redis) == before
-
-
 class TestLooking:
     async def test_reading_tells_what_came_back(
         self, semaphore: ExpirableScripts, redis: Redis
@@ -121,19 +98,6 @@ class TestUpdateLease:
         assert [await semaphore.update_lease(W), await semaphore.update_lease(W)] == [1, 1]
         assert await semaphore.left(W) <= LEASE
         assert await semaphore.available() == [2, 1]
-
-    async def test_what_is_over_or_unknown_or_void_is_not_brought_back(
-        self, semaphore: ExpirableScripts
-    ) -> None:
-        await semaphore.start(3)
-        assert await semaphore.update_lease(W) == 0
-        await semaphore.acquire(W)
-        await semaphore.end(W)
-        assert await semaphore.update_lease(W) == 0
-        assert await semaphore.available() == [3, 0]
-        await semaphore.acquire(W)
-        await semaphore.delete()
-        assert await semaphore.update_lease(W) == 0
 
 
 # inspect shows whatever is there.

@@ -9,9 +9,8 @@ import pytest_asyncio
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from tests.support.scripts.calls import TOMBSTONE, Scripts, ask, everything
+from tests.support.scripts.calls import TOMBSTONE, Scripts, everything
 from tests.support.scripts.expirable import ExpirableScripts
-from tests.support.scripts.permits import NEVER
 
 #: Ids with bytes that end texts elsewhere.
 W, X, Y, Z = (bytes([n]) + b"\x00\r\n\xff" + b"0123456789a" for n in range(4))
@@ -25,25 +24,6 @@ async def semaphore(scripts: Scripts, redis: Redis) -> AsyncIterator[ExpirableSc
     await semaphore.start(3)
     yield semaphore
     await redis.delete(semaphore.key, semaphore.permits)
-
-
-class TestAcquire:
-    async def test_permits_that_never_end_are_no_hint(
-        self, semaphore: ExpirableScripts, redis: Redis
-    ) -> None:
-        await semaphore.acquire(W + X + Y)
-        for permit in (W, X, Y):
-            await ask(redis, "ZADD", semaphore.permits, NEVER, permit)
-        assert await semaphore.acquire(Z) == -1
-
-
-class TestReclaim:
-    async def test_permits_that_never_end_are_kept(
-        self, semaphore: ExpirableScripts, redis: Redis
-    ) -> None:
-        await semaphore.acquire(W)
-        await ask(redis, "ZADD", semaphore.permits, NEVER, W)
-        assert await semaphore.available() == [2, 1]
 
 
 class TestRelease:

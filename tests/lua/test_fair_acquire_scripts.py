@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 from redis.asyncio import Redis
 
@@ -111,35 +109,6 @@ async def test_a_waiter_that_lost_only_its_timeout_keeps_its_place(
     await fair.acquire(B)
     assert await fair.queued() == [B, C]
     assert await fair.moments() == {B: about(WAIT + LEASE)}
-
-
-@pytest.mark.parametrize(
-    "order", sorted(set(itertools.permutations(["acquire", "acquire", "undo", "undo"])))
-)
-@pytest.mark.parametrize("busy", [False, True])
-async def test_an_undone_acquire_neither_holds_nor_queues_in_any_order(
-    fair: FairScripts, order: tuple[str, ...], busy: bool
-) -> None:
-    if busy:
-        await fair.acquire(B)
-    for step in order:
-        await (fair.acquire(A) if step == "acquire" else fair.leave(A))
-    assert await fair.holds() == ({B: 1} if busy else {})
-    assert await fair.queued() == []
-    assert await fair.moments() == await fair.alive() == {}
-
-
-async def test_a_repeated_grant_is_granted_again_and_takes_nothing_off_twice(
-    fair: FairScripts,
-) -> None:
-    await fair.acquire(A)
-    for owner in (B, C):
-        await fair.java_tries(owner)
-    await fair.release(A)
-    await fair.acquire(B)
-    await fair.acquire(B)
-    assert await fair.holds() == {B: 1}
-    assert await fair.moments() == {C: about(LEASE + WAIT)}
 
 
 async def test_re_entry_into_a_hold_that_is_gone_is_lost_and_takes_no_place(

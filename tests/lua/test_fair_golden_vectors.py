@@ -121,44 +121,6 @@ async def test_scores_are_milliseconds_of_the_epoch_in_plain_digits(
             assert score.isdigit()
 
 
-@pytest.mark.parametrize(
-    ("name", "channel", "queue", "timeouts", "waiters"),
-    [
-        (
-            b"{t}fk",
-            b"redisson_lock__channel:{t}fk:",
-            b"redisson_lock_queue:{t}fk",
-            b"redisson_lock_timeout:{t}fk",
-            b"{t}fk:redisson_py:waiters",
-        ),
-        (
-            b"\xff\x00",
-            b"redisson_lock__channel:{\xff\x00}:",
-            b"redisson_lock_queue:{\xff\x00}",
-            b"redisson_lock_timeout:{\xff\x00}",
-            b"{\xff\x00}:redisson_py:waiters",
-        ),
-    ],
-)
-async def test_names_with_braces_and_bytes(
-    scripts: Scripts,
-    redis: Redis,
-    name: bytes,
-    channel: bytes,
-    queue: bytes,
-    timeouts: bytes,
-    waiters: bytes,
-) -> None:
-    lock = FairScripts(scripts, key=name)
-    await lock.acquire(A)
-    await lock.acquire(B)
-    assert {*await everything(redis)} == {name, queue, timeouts, waiters}
-    async with listening(redis, channel + B.encode()) as head:
-        assert await lock.release(A) == 2
-        assert await head.heard() == [b"0"]
-    await lock.leave(B)
-
-
 async def test_what_redisson_does_in_these_tests_is_what_the_vectors_say(fk: FairScripts) -> None:
     """The stand-in for Redisson of the neighbouring tests, held against the same vectors."""
     assert await fk.java_tries(A) is None

@@ -25,12 +25,6 @@ async def granted(lock: LockScripts, owner: str = A, holds: int = 1, tokens: int
     return first
 
 
-async def test_the_first_token_is_the_time_of_the_server(fenced: LockScripts, redis: Redis) -> None:
-    before = await server_time(redis)
-    first = await granted(fenced)
-    assert before <= first <= await server_time(redis)
-
-
 async def test_the_counter_is_left_at_the_end_of_the_range(
     fenced: LockScripts, redis: Redis
 ) -> None:

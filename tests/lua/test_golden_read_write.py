@@ -160,6 +160,21 @@ async def test_one_writer_and_its_downgrade(rw: ReadWriteScripts, redis: Redis) 
         assert await listener.heard() == [b"1"]
 
 
+async def test_a_lease_of_a_writer_that_ends_sooner_is_told(
+    rw: ReadWriteScripts, redis: Redis
+) -> None:
+    await rw.write.acquire(U1)
+    await rw.write.acquire(U1, 2)
+    async with listening(redis, CHANNEL) as listener:
+        assert await rw.write.set_lease(U1, LEASE // 2) == 1
+        assert await listener.heard() == [b"1"]
+        assert await rw.write.release(U1, 1, LEASE // 4) == 0
+        assert await listener.heard() == [b"1"]
+        assert await rw.write.set_lease(U1, LEASE) == 1
+        assert await rw.write.release(U1, 1, LEASE) == 0
+        assert await listener.heard() == []
+
+
 async def test_forced_releases_publish_the_mode_that_was_freed(
     rw: ReadWriteScripts, redis: Redis
 ) -> None:

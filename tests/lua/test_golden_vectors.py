@@ -150,27 +150,6 @@ async def test_fenced_lock(scripts: Scripts, redis: Redis) -> None:
         assert int(await ask(redis, "GET", counter)) > first
 
 
-@pytest.mark.parametrize(
-    ("name", "channel", "token"),
-    [
-        (b"lk", b"redisson_lock__channel:{lk}", b"redisson_lock_token:{lk}"),
-        (b"{t}lk", b"redisson_lock__channel:{t}lk", b"redisson_lock_token:{t}lk"),
-        (b"a{b", b"redisson_lock__channel:a{b", b"redisson_lock_token:a{b"),
-        (b"a}b", b"redisson_lock__channel:{a}b}", b"redisson_lock_token:{a}b}"),
-        (b"\xff\x00", b"redisson_lock__channel:{\xff\x00}", b"redisson_lock_token:{\xff\x00}"),
-    ],
-)
-async def test_names_with_braces_and_bytes(
-    scripts: Scripts, redis: Redis, name: bytes, channel: bytes, token: bytes
-) -> None:
-    lock = LockScripts(scripts, key=name, fenced=True)
-    async with listening(redis, channel) as listener:
-        assert await lock.acquire(A) is None
-        assert await keys(redis) == sorted([name, token])
-        await lock.release(A)
-        assert await listener.heard() == [b"00"]
-
-
 @pytest.mark.parametrize("fenced", [False, True])
 async def test_redisson_and_we_exclude_each_other(
     scripts: Scripts, redis: Redis, fenced: bool

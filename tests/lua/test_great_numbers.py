@@ -7,6 +7,7 @@ hand, so the scripts run with a `redis` that does the same to their arguments.
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -87,7 +88,9 @@ def rough(value: Any) -> Any:
     if isinstance(value, int | float) and value > GREAT / 2:
         # A moment of the clock in milliseconds, or a time that is left.
         return round(value / 10_000_000)
-    return float(f"{value:.2g}") if isinstance(value, int) and value > 1000 else value
+    # Half as long again is the same: two runs may be seconds apart.
+    is_long = isinstance(value, int | float) and value > 1000
+    return round(math.log2(1.3 * value)) if is_long else value
 
 
 async def state(redis: Redis) -> list[Any]:

@@ -32,13 +32,6 @@ return 1
 
 
 class TestTrySetCount:
-    async def test_an_unset_latch_is_set(self, latch: LatchScripts, redis: Redis) -> None:
-        assert await latch.set(3) == 1
-        assert await latch.value() == b"3"
-        assert await redis.pttl(latch.key) == -1
-        assert 0 < await redis.pttl(latch.receipt()) <= TOMBSTONE
-        await latch.delete()
-
     @pytest.mark.parametrize("was_set", [False, True])
     async def test_a_repetition_answers_the_same_and_sets_nothing(
         self, latch: LatchScripts, was_set: bool
@@ -162,27 +155,6 @@ async def test_a_corrupted_count_is_an_error_and_stays(
         with pytest.raises(ResponseError, match="not a number"):
             await use(latch)
         assert await everything(redis) == before
-
-
-async def test_golden_vectors(scripts: Scripts, redis: Redis) -> None:
-    """Section 19."""
-    latch = LatchScripts(scripts, b"l")
-    async with listening(redis, b"redisson_countdownlatch__channel__{l}") as listener:
-        await latch.set(2)
-        assert await listener.heard() == [b"1"]
-        await latch.down()
-        assert await latch.value() == b"1"
-        assert await listener.heard() == []
-        await latch.down()
-        assert await latch.value() is None
-        assert await listener.heard() == [b"0"]
-        await latch.down()
-        assert await latch.value() is None
-        await latch.delete()
-        assert await listener.heard() == []
-        await latch.set(2)
-        await latch.delete()
-        assert await listener.heard() == [b"1", b"1"]
 
 
 async def messages(listener: Listener, calls: list[Awaitable[int]]) -> list[bytes]:

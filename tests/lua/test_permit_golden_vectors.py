@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from redis.asyncio import Redis
 
 from tests.lua.test_golden_vectors import listening
@@ -110,27 +109,6 @@ async def test_permits_with_ids(scripts: Scripts, redis: Redis) -> None:
         assert await listener.heard() == []
     assert {*await ask(redis, "KEYS", "*")} == {b"p", p.receipt()}
     await redis.delete("p")
-
-
-@pytest.mark.parametrize(
-    ("name", "channel", "ids"),
-    [
-        (b"s", b"redisson_sc:{s}", b"{s}:timeout"),
-        (b"{t}s", b"redisson_sc:{t}s", b"{t}s:timeout"),
-        (b"a}b", b"redisson_sc:{a}b}", b"{a}b}:timeout"),
-    ],
-)
-async def test_names_with_braces(
-    scripts: Scripts, redis: Redis, name: bytes, channel: bytes, ids: bytes
-) -> None:
-    p = ExpirableScripts(scripts, name)
-    async with listening(redis, channel) as listener:
-        await p.set(1)
-        await p.acquire(W)
-        assert {*await ask(redis, "KEYS", "*")} == {name, ids, p.receipt()}
-        await p.release(W)
-        assert await listener.heard() == [b"1", b"1"]
-    await redis.delete(name)
 
 
 async def test_redisson_and_we_share_a_plain_semaphore(scripts: Scripts, redis: Redis) -> None:

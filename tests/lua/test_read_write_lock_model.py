@@ -16,9 +16,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-import pytest
 import redis as redis_py
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -221,26 +220,3 @@ def run(server: Server, examples: int, **options: Any) -> None:
 def test_the_scripts_keep_to_the_model(server_url: str) -> None:
     with connected(server_url) as redis:
         run(Server(redis), 50)
-
-
-@pytest.mark.parametrize(
-    "sabotage",
-    [
-        # What Redisson does: a renewal sets the lease of all, whatever others need.
-        ("read_lock.renew", "redis.call('PTTL', lock) < lease_ms", "true"),
-        # A lock that lives on for who has left.
-        ("write_lock.release", "redis.call('PEXPIRE', lock, needed)", ""),
-    ],
-    ids=lambda sabotage: f"{sabotage[0]}-{sabotage[2]}",
-)
-def test_the_model_tells_weak_scripts(server_url: str, sabotage: tuple[str, str, str]) -> None:
-    with connected(server_url) as redis:
-        with pytest.raises(AssertionError):
-            run(
-                Server(redis, sabotage),
-                1000,
-                derandomize=True,
-                database=None,
-                phases=[Phase.generate],
-                report_multiple_bugs=False,
-            )

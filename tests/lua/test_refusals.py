@@ -18,6 +18,7 @@ from tests.fixtures.redis_server import started_server
 from tests.lua.conftest import Forbid
 from tests.lua.scenes import SCENES
 from tests.support.counting import Counted
+from tests.support.scripts.any_lock import LOCKS
 from tests.support.scripts.calls import BAD_MS, Scripts, everything
 
 each_scene = pytest.mark.parametrize("name", SCENES)
@@ -287,3 +288,22 @@ async def test_a_user_that_lacks_a_command_or_a_channel(
                 assert rule not in must_be_done
             elif is_grant(again) == is_grant(reply):
                 assert (await main_keys(redis)).keys() == after, rule
+
+
+ACQUIRES = [*(f"{kind}: first acquire" for kind in LOCKS), "read-write: second reader"]
+
+
+@pytest.mark.parametrize("name", [*ACQUIRES, "semaphore: first owner", "permits: acquire"])
+async def test_who_may_not_release_is_granted_nothing(
+    recorded: Recorded, redis: Redis, poor_scripts: Scripts, forbid: Forbid, name: str
+) -> None:
+    before = await recorded.before(name)
+    place = 1 + int(recorded.args[0]) + recorded.script.args.index("needs")
+    # Before Redis 7 nobody can be asked about commands.
+    for rule, commands in [("resetchannels", ""), *([("-del", "DEL")] if recorded.modern else [])]:
+        await forbid(rule)
+        needs = f"{commands}:{str(recorded.named('channel'), 'ascii')}"  # type: ignore[arg-type]
+        refused = await outcome(recorded.call((place, needs), by=poor_scripts))
+        assert re.search("NOPERM|a release needs permission", str(refused))
+        assert await everything(redis) == before
+    assert "needs must be" in str(await outcome(recorded.call((place, "DEL"))))

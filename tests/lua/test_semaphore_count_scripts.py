@@ -40,16 +40,6 @@ async def semaphore(scripts: Scripts, redis: Redis) -> AsyncIterator[SemaphoreSc
 
 
 class TestAdd:
-    @pytest.mark.parametrize("creates", [0, 1])
-    async def test_a_repetition_adds_nothing_and_gives_the_first_answer(
-        self, semaphore: SemaphoreScripts, creates: int
-    ) -> None:
-        await semaphore.start(1)
-        assert await semaphore.add(3, calls=1, creates=creates) == 4
-        await semaphore.start(7)
-        assert await semaphore.add(3, calls=1, creates=creates) == 4
-        assert await semaphore.value() == 7
-
     async def test_the_receipt_is_one_key_that_expires(
         self, semaphore: SemaphoreScripts, redis: Redis
     ) -> None:
@@ -57,41 +47,6 @@ class TestAdd:
             await semaphore.add(3, calls=calls)
         assert await redis.get(semaphore.receipt()) == b"10 6"
         assert TOMBSTONE - 20_000 < await redis.pttl(semaphore.receipt()) <= TOMBSTONE
-
-    async def test_more_than_is_exact_is_refused_before_anything_is_written(
-        self, semaphore: SemaphoreScripts, redis: Redis
-    ) -> None:
-        await semaphore.start(2**53 - 2)
-        before = await everything(redis)
-        with pytest.raises(ResponseError, match="too great"):
-            await semaphore.add(2)
-        assert await everything(redis) == before
-
-
-class TestSet:
-    async def test_it_may_be_made_for_a_time(
-        self, semaphore: SemaphoreScripts, redis: Redis
-    ) -> None:
-        assert await semaphore.set(3, life_ms=LEASE) == 1
-        assert LEASE - 20_000 < await redis.pttl(semaphore.key) <= LEASE
-
-    async def test_a_repetition_gives_the_first_answer(self, semaphore: SemaphoreScripts) -> None:
-        assert await semaphore.set(3, calls=1) == 1
-        await semaphore.delete()
-        assert await semaphore.set(3, calls=1) == 1
-        assert await semaphore.value() is None
-        assert await semaphore.set(3, calls=2) == 1
-
-
-class TestDrain:
-    async def test_a_repetition_drains_nothing_and_gives_the_first_answer(
-        self, semaphore: SemaphoreScripts
-    ) -> None:
-        await semaphore.start(5)
-        assert await semaphore.drain(calls=1) == 5
-        await semaphore.start(3)
-        assert await semaphore.drain(calls=1) == 5
-        assert await semaphore.value() == 3
 
 
 class TestLooking:

@@ -15,7 +15,7 @@ _STORE = "redisson_py/_stores/zookeeper/store.py"
 _ENSEMBLE_TESTS = "tests/stores/zookeeper/test_ensemble.py"
 _FAULTS = "tests/stores/zookeeper/test_faults.py"
 _LIMITS_TESTS = "tests/stores/zookeeper/test_limits.py"
-_LOOKS = "tests/stores/test_read_write_looks.py"
+_READ_WRITE = "tests/stores/test_read_write.py"
 _NAMES_TESTS = "tests/stores/zookeeper/test_names.py"
 _SEMAPHORE_TESTS = "tests/stores/zookeeper/test_semaphore.py"
 _SESSION_TESTS = "tests/stores/zookeeper/test_session.py"
@@ -232,7 +232,7 @@ ZOOKEEPER = (
         _STORE,
         '            if kind == "read":\n                holders = readers\n',
         "",
-        (f"{_LOOKS}::test_a_forced_release_of_readers_leaves_a_writer",),
+        (f"{_READ_WRITE}::test_a_forced_release_of_readers_leaves_a_writer",),
     ),
     Mutant(
         "ZooKeeper's forced release of a writer leaves its reads",
@@ -240,7 +240,7 @@ ZOOKEEPER = (
         _STORE,
         "holders = [] if alone is None else [alone, *readers]\n            if",
         "holders = [] if alone is None else [alone]\n            if",
-        (f"{_LOOKS}::test_a_forced_release_of_a_writer_ends_its_reads",),
+        (f"{_READ_WRITE}::test_a_forced_release_of_a_writer_ends_its_reads",),
     ),
     Mutant(
         "ZooKeeper's semaphore mutex keeps the gate",

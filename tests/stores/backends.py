@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from redisson_py import Redisson
-from redisson_py.testing import EmbeddedServer
+from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.redis_server import unavailable
 from tests.support import any_client
 
@@ -54,6 +54,10 @@ class Backend(ABC):
     def url_at(self, port: int) -> str:
         """Return the URL of its server at another port, which is that of a proxy."""
         return self.url.replace(f":{self.server.port}", f":{port}")
+
+    def proxy(self) -> FaultProxy:
+        """Make a proxy in front of its server."""
+        return FaultProxy.in_front_of(self.url, raw=True)
 
     @abstractmethod
     def client(self, url: str = "", **options: Any) -> Client:
@@ -248,3 +252,13 @@ def started(name: str) -> Backend:
         return BACKENDS[name]()
     except (ImportError, FileNotFoundError) as error:
         unavailable(f"no server for {name}: {error}")
+
+
+def lock_of(client: Any, name: str, kind: str) -> Any:
+    """Return a lock: `fenced`, or what not every store has: `read`, `write` and `semaphore`."""
+    if kind == "fenced":
+        return client.get_fenced_lock(name)
+    if kind == "semaphore":
+        return client.get_semaphore_mutex(name)
+    both = client.get_read_write_lock(name)
+    return both.read_lock() if kind == "read" else both.write_lock()

@@ -16,7 +16,7 @@ from redisson_py._engine.context import Context
 from tests.fixtures.backends import Running
 from tests.stores import builds
 from tests.stores.backends import BACKENDS, Backend
-from tests.stores.traces import Loops
+from tests.stores.traces import Loops, use
 from tests.support.any_client import Client
 from tests.support.waiting import set_safety_poll, until
 
@@ -45,6 +45,18 @@ def loops(request: pytest.FixtureRequest) -> Loops:
     if request.config.getoption("--loop") == "asyncio":
         return Loops(asyncio.new_event_loop)
     return Loops(pytest.importorskip("uvloop").new_event_loop)
+
+
+@pytest.fixture
+def used_before(backend: Backend, loops: Loops) -> None:
+    """Have a client be used: what a driver makes once in a process is there."""
+
+    async def once() -> None:
+        client = backend.client()
+        await use(client)
+        await client.aclose()
+
+    loops.run(once())
 
 
 @pytest_asyncio.fixture

@@ -14,50 +14,28 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from redisson_py import Lease, LockLike, RedissonError
+from redisson_py import Lease, RedissonError
 from redisson_py._engine import waiting
-from redisson_py._stores.client import StoreClient
-from redisson_py._stores.read_write_lock import StoreReadWriteLock
+from tests.stores.backends import BACKENDS
+from tests.support.any_client import Client
 
 Orders = asyncio.Queue[list[str]]
 
 
-def client(store: str, url: str, lease_time: float) -> StoreClient:
-    """Make a client of a store."""
-    if store == "etcd":
-        from redisson_py.etcd import Etcd
-
-        return Etcd.from_url(url, lease_time=lease_time)
-    if store == "postgres":
-        from redisson_py.postgres import Postgres
-
-        return Postgres.from_url(url, lease_time=lease_time)
-    if store == "mysql":
-        from redisson_py.mysql import MySQL
-
-        return MySQL.from_url(url, lease_time=lease_time)
-    from redisson_py.zookeeper import ZooKeeper
-
-    return ZooKeeper.from_url(url, lease_time=lease_time)
-
-
-def lock_of(store: StoreClient, name: str) -> LockLike:
+def lock_of(client: Any, name: str) -> Any:
     """Return the lock of a name that may begin with a kind."""
     kind, colon, path = name.partition(":")
     if not colon:
-        return store.get_lock(name)
-    client: Any = store
+        return client.get_lock(name)
     if kind == "election":
-        candidate: LockLike = client.get_election(path)._candidate(b"ours")
-        return candidate
+        return client.get_election(path)._candidate(b"ours")
     if kind == "semaphore":
-        mutex: LockLike = client.get_semaphore_mutex(path)
-        return mutex
-    lock: StoreReadWriteLock = client.get_read_write_lock(path)
+        return client.get_semaphore_mutex(path)
+    lock = client.get_read_write_lock(path)
     return lock.read_lock() if kind == "read" else lock.write_lock()
 
 
-async def increment(store: StoreClient, name: str, file: Path, line: str) -> None:
+async def increment(store: Client, name: str, file: Path, line: str) -> None:
     """Add a line to a file that only the lock protects."""
     async with lock_of(store, name):
         lines = await asyncio.to_thread(file.read_text)
@@ -67,7 +45,7 @@ async def increment(store: StoreClient, name: str, file: Path, line: str) -> Non
         await asyncio.to_thread(own.replace, file)
 
 
-async def thread(store: StoreClient, orders: Orders) -> None:
+async def thread(store: Client, orders: Orders) -> None:
     """Do what is ordered, one after the other."""
     leases: dict[str, Lease] = {}
     while True:
@@ -92,9 +70,14 @@ async def main() -> None:
     """Carry out orders until the input ends."""
     # Waiters are asked again by nothing but what the store tells.
     waiting.SAFETY_POLL = 100_000.0
-    kind, url, lease_time = sys.argv[1:]
+    store_name, url, lease_time = sys.argv[1:]
+    # Without its server: only the class is wanted, to make a client.
+    backend: Any = BACKENDS[store_name]
     threads: dict[str, Orders] = {}
-    async with client(kind, url, float(lease_time)) as store, asyncio.TaskGroup() as group:
+    async with (
+        backend.client(None, url, lease_time=float(lease_time)) as store,
+        asyncio.TaskGroup() as group,
+    ):
         while line := await asyncio.to_thread(sys.stdin.readline):
             order = line.split()
             if order[1] not in threads:

@@ -20,7 +20,6 @@ import pytest
 
 import tests.contract.test_cancellation_sweep as of_locks
 from redisson_py._stores.client import StoreClient
-from tests.fixtures.measured import Measured
 from tests.stores.backends import BACKENDS, Backend
 from tests.stores.raw_proxy import RawProxy
 from tests.support.cancellation_scene import (
@@ -92,9 +91,6 @@ async def swept_in(
         finally:
             with contextlib.suppress(Exception):
                 await asyncio.gather(*[client.aclose() for client in made])
-
-
-_swept: dict[str, Swept] = {}
 
 
 async def read_under_a_write(scene: Scene, cut: Probe) -> None:
@@ -196,13 +192,4 @@ OF_KINDS = {
 )
 async def test_sweep(each: Trial, backend: Backend, swept: str) -> None:
     ways = range(len(WAYS))
-    found = await asyncio.gather(*[swept_in(backend, each, number, swept) for number in ways])
-    for one in found:
-        _swept.setdefault(STORE_KINDS[swept].store, Swept()).add(one)
-
-
-@pytest.mark.parametrize("store", STORES)
-def test_points_swept(store: str, measured: Measured) -> None:
-    if store not in _swept:
-        pytest.skip("nothing was swept in this run")
-    measured(f"points swept on {store}", _swept[store])
+    await asyncio.gather(*[swept_in(backend, each, number, swept) for number in ways])

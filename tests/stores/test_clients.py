@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -12,18 +12,14 @@ from redisson_py import ClientClosedError, Lease, Redisson
 from redisson_py._loop import discard
 from redisson_py._stores.requests import Ping
 from tests.stores.backends import LEASE, Backend, Client
-from tests.stores.traces import SOON, Loops, nothing_left
+from tests.stores.traces import SOON, Loops, nothing_left, use
 from tests.support.waiting import until
 
 #: Seconds of a lease that is renewed during a cleanup, and of the cleanup, which is longer.
 RENEWED = 3 * LEASE
 CLEANUP = RENEWED + 0.4
 
-
-async def use(client: Client, name: str = "k") -> None:
-    """Hold it once."""
-    async with asyncio.timeout(SOON), client.get_lock(name):
-        pass
+pytestmark = pytest.mark.usefixtures("used_before")
 
 
 async def wait_once(client: Client, other: Client) -> None:
@@ -38,57 +34,46 @@ async def wait_once(client: Client, other: Client) -> None:
         await (await waiter).release()
 
 
-@pytest.fixture(autouse=True)
-def used_before(backend: Backend, loops: Loops) -> None:
-    """What a driver makes once in a process is there."""
-
-    async def once() -> None:
-        client = backend.client()
-        await use(client)
-        await client.aclose()
-
-    loops.run(once())
-
-
 async def is_free(backend: Backend, *names: str) -> bool:
     """Whether a new client gets all these names at once."""
     # It keeps the first while it takes the last.
-    client = backend.client(lease_time=10 * LEASE, command_timeout=30)
-    try:
+    async with backend.client(lease_time=10 * LEASE, command_timeout=30) as client:
         leases = [await client.get_lock(each).try_acquire() for each in names]
         for each in leases:
             if each is not None:
                 await each.release()
-        return None not in leases
-    finally:
-        await client.aclose()
+    return None not in leases
 
 
 # One event loop after the other.
 
 
-def test_each_run_uses_the_same_client(backend: Backend, loops: Loops) -> None:
+@pytest.mark.parametrize("ends", ["run", "run_and_close"])
+def test_a_client_goes_on_in_the_next_loop(backend: Backend, loops: Loops, ends: str) -> None:
+    """Whether its tasks were cancelled at the end of the one before, or that was only closed."""
+    run = getattr(loops, ends)
+    client, other = backend.client(), backend.client()
+
+    async def close() -> None:
+        await use(client)
+        await client.aclose()
+        await other.aclose()
+
     with nothing_left():
-        client, other = backend.client(), backend.client()
         for _ in range(3):
-            loops.run(wait_once(client, other))
-        loops.run(client.aclose())
+            run(wait_once(client, other))
+        run(use(client))
+        run(close())
 
 
-def test_a_loop_that_was_only_closed_is_left_behind(backend: Backend, loops: Loops) -> None:
+def test_clients_that_nobody_closes_leave_nothing(backend: Backend, loops: Loops) -> None:
+    async def program() -> None:
+        for number in range(3):
+            await use(backend.client(), f"k{number}")
+            await wait_once(backend.client(), backend.client())
+
     with nothing_left():
-        client, other = backend.client(), backend.client()
-        for _ in range(3):
-            loops.run_and_close(wait_once(client, other))
-        loops.run_and_close(use(client))
-
-        async def close() -> None:
-            await use(client)
-            await use(other)
-            await client.aclose()
-            await other.aclose()
-
-        loops.run_and_close(close())
+        loops.run(program())
 
 
 def test_requests_under_way_are_left_behind(backend: Backend, loops: Loops) -> None:
@@ -274,73 +259,51 @@ def test_blocks_that_clean_up_stay_protected(backend: Backend, loops: Loops) -> 
             loops.run(use(each))
 
 
-def test_releases_under_way_are_carried_out(backend: Backend, loops: Loops) -> None:
-    names = [f"k{number}" for number in range(20)]
+NAMES = [f"k{number}" for number in range(50)]
 
-    async def program(client: Client, turns: int) -> None:
-        leases = [await client.get_lock(each).acquire() for each in names]
-        kept.extend(asyncio.ensure_future(each.release()) for each in leases)
-        for _ in range(turns):
-            await asyncio.sleep(0)
 
+async def releasing(client: Client, other: Client) -> list[asyncio.Future[Any]]:
+    leases = [await client.get_lock(each).acquire() for each in NAMES[:20]]
+    return [asyncio.ensure_future(each.release()) for each in leases]
+
+
+async def closing(client: Client, other: Client) -> list[asyncio.Future[Any]]:
+    await client.get_lock(NAMES[0]).acquire()
+    return [asyncio.ensure_future(client.aclose())]
+
+
+async def acquiring(client: Client, other: Client) -> list[asyncio.Future[Any]]:
+    """More than there are connections, and no more than a busy server undoes in a second."""
+    await client.ping()
+    return [asyncio.ensure_future(client.get_lock(each).acquire()) for each in NAMES]
+
+
+async def waiting(client: Client, other: Client) -> list[asyncio.Future[Any]]:
+    await other.get_lock(NAMES[0]).acquire()
+    waiter = asyncio.ensure_future(client.get_lock(NAMES[0]).acquire())
+    await until(lambda: client.statistics().waiters == 1)
+    await asyncio.sleep(0.1)
+    return [waiter]
+
+
+@pytest.mark.parametrize("start", [releasing, closing, acquiring, waiting])
+def test_what_is_under_way_at_the_end_is_carried_out_or_undone(
+    backend: Backend, loops: Loops, start: Callable[..., Awaitable[list[asyncio.Future[Any]]]]
+) -> None:
     with nothing_left():
         for turns in (0, 1, 3, 8):
-            kept: list[asyncio.Future[None]] = []
-            loops.run(program(backend.client(), turns))
-            assert loops.run(is_free(backend, *names))
+            kept: list[asyncio.Future[Any]] = []
+
+            async def program(turns: int, kept: list[asyncio.Future[Any]]) -> None:
+                kept.extend(await start(backend.client(), backend.client()))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+
+            loops.run(program(turns, kept))
+            assert loops.run(is_free(backend, *NAMES))
             for each in kept:
+                assert each.done()
                 each.cancelled() or each.exception()
-
-
-def test_a_close_under_way_is_carried_out(backend: Backend, loops: Loops) -> None:
-    async def program(client: Client, turns: int) -> None:
-        kept.append(await client.get_lock("k").acquire())
-        closing.append(asyncio.ensure_future(client.aclose()))
-        for _ in range(turns):
-            await asyncio.sleep(0)
-
-    with nothing_left():
-        for turns in (0, 1, 3, 8):
-            kept: list[Lease] = []
-            closing: list[asyncio.Future[None]] = []
-            loops.run(program(backend.client(), turns))
-            assert loops.run(is_free(backend, "k"))
-            assert all(each.done() for each in closing)
-
-
-def test_acquires_under_way_are_undone(backend: Backend, loops: Loops) -> None:
-    # More than there are connections, and no more than a busy server undoes in a second.
-    names = [f"k{number}" for number in range(50)]
-
-    async def program(client: Client, turns: int) -> None:
-        await client.ping()
-        kept.extend(asyncio.ensure_future(client.get_lock(each).acquire()) for each in names)
-        for _ in range(turns):
-            await asyncio.sleep(0)
-
-    with nothing_left():
-        for turns in (0, 1, 3, 8):
-            kept: list[asyncio.Future[Lease]] = []
-            loops.run(program(backend.client(), turns))
-            assert loops.run(is_free(backend, *names))
-            assert all(each.done() for each in kept)
-
-
-def test_waiters_leave_at_the_end(backend: Backend, loops: Loops) -> None:
-    holder, client = backend.client(), backend.client()
-
-    async def program() -> None:
-        lease = await holder.get_lock("k").acquire()
-        kept.append(asyncio.ensure_future(client.get_lock("k").acquire()))
-        await until(lambda: client.statistics().waiters == 1)
-        await asyncio.sleep(0.1)
-        assert not lease.lost
-
-    kept: list[asyncio.Future[Lease]] = []
-    with nothing_left():
-        loops.run(program())
-        assert kept[0].cancelled()
-        assert loops.run(is_free(backend, "k"))
 
 
 def test_what_no_block_releases_is_released(
@@ -375,13 +338,3 @@ async def test_it_says_that_its_loop_was_shut_down(backend: Backend) -> None:
         await use(client)
     async with client:
         await use(client)
-
-
-def test_a_client_that_nobody_closes(backend: Backend, loops: Loops) -> None:
-    async def program() -> None:
-        for number in range(3):
-            await use(backend.client(), f"k{number}")
-            await wait_once(backend.client(), backend.client())
-
-    with nothing_left():
-        loops.run(program())

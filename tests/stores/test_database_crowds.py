@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import signal
-import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from typing import Any
@@ -16,20 +15,17 @@ import pytest
 import pytest_asyncio
 
 from redisson_py.errors import AcquireTimeoutError, LeaseLostError
-from tests.fixtures.backends import Running
+from tests.stores import workers
 from tests.stores.backends import DatabaseBackend
 from tests.stores.conftest import NewClient
 from tests.stores.databases import running, waiters
-from tests.stores.workers import Worker
 from tests.support.waiting import until_async
 
 _names = itertools.count()
-pytestmark = pytest.mark.usefixtures("no_polls")
-
-
-@pytest.fixture(params=["postgres", "mysql"])
-def backend(request: pytest.FixtureRequest, running_backend: Running) -> Any:
-    return running_backend(request.param)
+pytestmark = [
+    pytest.mark.usefixtures("no_polls"),
+    pytest.mark.parametrize("backend", ["postgres", "mysql"], indirect=True),
+]
 
 
 @pytest.fixture
@@ -135,9 +131,8 @@ async def test_a_first_that_is_stopped_or_killed(
     end: str,
 ) -> None:
     kind = "mysql" if backend.polls else "postgres"
-    command = [sys.executable, "-m", "tests.stores.our_worker", kind, backend.url, "30"]
     one, other = new_client(), new_client()
-    with Worker(command) as worker:
+    with workers.ours(kind, backend, session=30) as worker:
         async with asyncio.timeout(60):
             lease = await one.get_lock(name).acquire(lease_time=100)
             first = asyncio.create_task(worker.acquire(name, wait=60))

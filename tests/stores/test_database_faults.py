@@ -14,7 +14,6 @@ from redisson_py._stores.contract import Busy, Granted, Renewal
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError
 from redisson_py.testing import FaultProxy
-from tests.fixtures.backends import Running
 from tests.stores.backends import DatabaseBackend
 from tests.stores.databases import (
     Bell,
@@ -29,10 +28,7 @@ from tests.stores.databases import (
 )
 from tests.support.waiting import until, until_async
 
-
-@pytest.fixture(params=["postgres", "mysql"])
-def backend(request: pytest.FixtureRequest, running_backend: Running) -> Any:
-    return running_backend(request.param)
+pytestmark = pytest.mark.parametrize("backend", ["postgres", "mysql"], indirect=True)
 
 
 @pytest_asyncio.fixture

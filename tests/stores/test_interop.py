@@ -1,7 +1,7 @@
-"""Our locks and those of Go's `concurrency.Mutex` in etcd, and of Curator in ZooKeeper, are one.
+"""Our locks are those of Go's `concurrency` in etcd, and of Curator in ZooKeeper.
 
-`theirs` is a process of the other language; what only one of them has is in `test_etcd_interop`
-and `test_zookeeper_curator`.
+`theirs` is a process of the other language; what only one of them has is in `etcd/test_interop.py`
+and `zookeeper/test_curator.py`.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from redisson_py import AcquireTimeoutError, LeaseLostError
 from redisson_py._stores.locks import StoreLock
+from redisson_py.zookeeper import StoreReadWriteLock
 from tests.fixtures.backends import Running
 from tests.fixtures.redis_server import unavailable
 from tests.stores import workers
 from tests.stores.backends import LEASE, Backend
 from tests.stores.builds import ProgramNotFoundError
-from tests.stores.conftest import NewClient
 from tests.stores.workers import Worker, WorkerError
 from tests.support.any_client import Client
 from tests.support.waiting import until_async
@@ -32,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("no_polls")
 #: Seconds in which a process gets the lock, if it ever does.
 LONG = 30.0
 #: Processes of each language, and what each adds to the file.
-PROCESSES, TIMES = 3, 20
+PROCESSES, TIMES = 2, 20
 _numbers = itertools.count(1)
 
 
@@ -71,6 +72,12 @@ def name() -> str:
     return f"/locks/orders{next(_numbers)}"
 
 
+@pytest.fixture
+def sides(client: Any, name: str) -> StoreReadWriteLock:
+    lock: StoreReadWriteLock = client.get_read_write_lock(name)
+    return lock
+
+
 def lock_of(client: Client, name: str) -> StoreLock:
     """Return a lock, which can tell who waits."""
     lock = client.get_lock(name)
@@ -78,8 +85,8 @@ def lock_of(client: Client, name: str) -> StoreLock:
     return lock
 
 
-async def queued(lock: StoreLock, count: int) -> None:
-    """Return when so many processes wait."""
+async def queued(lock: Any, count: int) -> None:
+    """Return when so many wait."""
 
     async def are_there() -> bool:
         return len((await lock.inspect()).waiters or ()) == count
@@ -130,7 +137,7 @@ async def test_we_wait_for_them(theirs: Worker, client: Client, name: str) -> No
 async def test_both_languages_are_served_in_the_order_they_came(
     theirs: Worker, client: Client, other: Client, name: str
 ) -> None:
-    lock, order = lock_of(client, name), list[str]()
+    lock, order = client.get_lock(name), list[str]()
 
     async def they(thread: str) -> None:
         assert await theirs.acquire(name, thread, LONG)
@@ -188,30 +195,6 @@ async def test_the_end_of_a_lease_time_lets_them_in(
     await theirs.release(name)
 
 
-async def test_their_leaving_lets_us_in(
-    store: str, backend: Backend, theirs: Worker, client: Client, name: str
-) -> None:
-    with workers.theirs(store, backend) as leaving:
-        assert await leaving.acquire(name)
-        waiting = asyncio.create_task(client.get_lock(name).acquire())
-        await queued(lock_of(client, name), 1)
-        await leaving.leave()
-        await (await waiting).release()
-
-
-async def test_our_leaving_lets_them_in(
-    theirs: Worker, client: Client, new_client: NewClient, name: str
-) -> None:
-    leaving = new_client()
-    lease = await leaving.get_lock(name).acquire()
-    waiting = asyncio.create_task(theirs.acquire(name, wait=LONG))
-    await queued(lock_of(client, name), 1)
-    await leaving.aclose()
-    assert lease.lost
-    assert await waiting
-    await theirs.release(name)
-
-
 async def test_a_holder_that_died_or_froze_lets_the_other_in(
     store: str, backend: Backend, theirs: Worker, client: Client, name: str
 ) -> None:
@@ -242,7 +225,7 @@ async def test_a_holder_that_died_or_froze_lets_the_other_in(
                 with suppress(WorkerError):
                     await frozen.release(name)
                 assert (
-                    (await lock_of(client, name).inspect()).holders[0].owner.startswith(client.id)
+                    (await client.get_lock(name).inspect()).holders[0].owner.startswith(client.id)
                 )
                 assert not lease.lost
 
@@ -297,20 +280,136 @@ async def test_a_waiter_whose_place_was_deleted_takes_another(
     await (await waiting).release()
 
 
-async def test_we_free_their_lock(theirs: Worker, client: Client, name: str) -> None:
-    lock = lock_of(client, name)
-    assert await theirs.acquire(name)
-    waiting = asyncio.create_task(lock.acquire())
-    await queued(lock, 1)
-    assert await lock.force_release()
-    await (await waiting).release()
-    assert not await lock.locked()
-
-
-async def test_processes_of_both_languages_work_together(
-    store: str, backend: Backend, theirs: Worker, client: Client, name: str, tmp_path: Path
+async def test_their_readers_read_beside_ours(
+    store: str, theirs: Worker, sides: StoreReadWriteLock, name: str
 ) -> None:
-    file, lock = tmp_path / "file", lock_of(client, name)
+    async with sides.read_lock():
+        assert await theirs.acquire(f"read:{name}")
+        assert len((await sides.inspect()).readers) == 2
+        assert not await theirs.acquire(f"write:{name}", "writer")
+        if store == "zookeeper":
+            assert await theirs.participants(f"write:{name}") == [""]
+    assert await sides.write_lock().try_acquire() is None
+    async with sides.read_lock():
+        pass
+    await theirs.release(f"read:{name}")
+    async with sides.write_lock():
+        pass
+
+
+async def test_their_readers_wait_for_our_writer(
+    theirs: Worker, sides: StoreReadWriteLock, name: str
+) -> None:
+    async with asyncio.timeout(LONG):
+        async with sides.write_lock():
+            readers = [
+                asyncio.create_task(theirs.acquire(f"read:{name}", thread, LONG))
+                for thread in ("reader-1", "reader-2")
+            ]
+            await queued(sides, 2)
+        assert await asyncio.gather(*readers) == [True, True]
+        async with sides.read_lock():
+            assert len((await sides.inspect()).readers) == 3
+        for thread in ("reader-1", "reader-2"):
+            await theirs.release(f"read:{name}", thread)
+
+
+async def test_writers_of_both_languages_wait_for_each_other(
+    theirs: Worker, client: Client, sides: StoreReadWriteLock, name: str
+) -> None:
+    async with asyncio.timeout(LONG):
+        for side in (sides.read_lock(), sides.write_lock()):
+            assert await theirs.acquire(f"write:{name}")
+            waiting = asyncio.create_task(side.acquire())
+            await queued(sides, 1)
+            assert not waiting.done()
+            await theirs.release(f"write:{name}")
+            async with await waiting:
+                theirs_waits = asyncio.create_task(theirs.acquire(f"write:{name}", wait=LONG))
+                await queued(sides, 1)
+                assert not theirs_waits.done()
+            assert await theirs_waits
+            assert await sides.read_lock().try_acquire() is None
+            await theirs.release(f"write:{name}")
+
+
+async def test_our_writer_waits_for_their_readers(
+    theirs: Worker, sides: StoreReadWriteLock, name: str
+) -> None:
+    async with asyncio.timeout(LONG):
+        for thread in ("reader-1", "reader-2"):
+            assert await theirs.acquire(f"read:{name}", thread)
+        waiting = asyncio.create_task(sides.write_lock().acquire())
+        await queued(sides, 1)
+        # A reader that comes after a waiting writer waits too.
+        assert not await theirs.acquire(f"read:{name}", "late")
+        await theirs.release(f"read:{name}", "reader-1")
+        assert len((await sides.inspect()).readers) == 1
+        assert not waiting.done()
+        await theirs.release(f"read:{name}", "reader-2")
+        await (await waiting).release()
+
+
+async def test_our_downgrade_keeps_their_waiting_writer_out(
+    theirs: Worker, sides: StoreReadWriteLock, name: str
+) -> None:
+    async with asyncio.timeout(LONG):
+        write = await sides.write_lock().acquire()
+        waiting = asyncio.create_task(theirs.acquire(f"write:{name}", "writer", LONG))
+        await queued(sides, 1)
+        read = await sides.read_lock().acquire()
+        await write.release()
+        # It is woken, and sees our read before its own node.
+        assert not await theirs.acquire(f"write:{name}", "another", 1)
+        assert not waiting.done()
+        assert [each.owner for each in (await sides.inspect()).readers]
+        await read.release()
+        assert await waiting
+        await theirs.release(f"write:{name}", "writer")
+
+
+@pytest.mark.parametrize("store", ["zookeeper"])
+async def test_their_downgrade_keeps_our_waiting_writer_out(
+    theirs: Worker, client: Client, sides: StoreReadWriteLock, name: str
+) -> None:
+    async with asyncio.timeout(LONG):
+        assert await theirs.acquire(f"write:{name}")
+        waiting = asyncio.create_task(sides.write_lock().acquire())
+        await queued(sides, 1)
+        assert await theirs.acquire(f"read:{name}")
+        await theirs.release(f"write:{name}")
+
+        async def only_reads() -> bool:
+            found = await sides.inspect()
+            return found.writer is None and len(found.readers) == 1
+
+        await until_async(only_reads)
+        await client.ping()
+        assert not waiting.done()
+        await theirs.release(f"read:{name}")
+        await (await waiting).release()
+
+
+async def test_a_killed_writer_of_theirs_lets_our_reader_in(
+    store: str, backend: Backend, sides: StoreReadWriteLock, name: str
+) -> None:
+    async with asyncio.timeout(LONG):
+        for kind, side in (("write", sides.read_lock()), ("read", sides.write_lock())):
+            with workers.theirs(store, backend, session=3) as dying:
+                assert await dying.acquire(f"{kind}:{name}")
+                waiting = asyncio.create_task(side.acquire())
+                await queued(sides, 1)
+                dying.kill()
+                await (await waiting).release()
+
+
+@pytest.mark.parametrize("side", ["", "write:"])
+async def test_processes_of_both_languages_work_together(
+    store: str, backend: Backend, client: Any, name: str, tmp_path: Path, side: str
+) -> None:
+    file, lock = tmp_path / "file", client.get_lock(name)
+    if side:
+        lock = client.get_read_write_lock(name).write_lock()
     file.write_text("")
     with ExitStack() as running:
         crowd = {
@@ -321,7 +420,7 @@ async def test_processes_of_both_languages_work_together(
         async with asyncio.timeout(4 * LONG):
             async with lock:
                 working = [
-                    asyncio.create_task(each.crowd(name, file, TIMES, line))
+                    asyncio.create_task(each.crowd(f"{side}{name}", file, TIMES, line))
                     for line, each in crowd.items()
                 ]
                 await queued(lock, len(crowd))

@@ -12,8 +12,8 @@ from redisson_py._stores.contract import State
 from tests.stores.backends import Backend, DatabaseBackend
 from tests.stores.conftest import NewClient
 from tests.stores.databases import granted, holder, new_name, owner, running, soon
-from tests.stores.faults_scene import SOON
 from tests.stores.postgres.scene import connected
+from tests.stores.traces import SOON
 from tests.support.any_client import Client
 
 of_databases = pytest.mark.parametrize("backend", ["postgres", "mysql"], indirect=True)

@@ -15,7 +15,7 @@ from redisson_py.testing import FaultProxy
 from tests.fixtures.measured import Measured
 from tests.stores.backends import BACKENDS, LEASE, Backend
 from tests.stores.conftest import NewClient
-from tests.stores.faults_scene import SOON, proxied
+from tests.stores.traces import SOON
 from tests.support.any_client import Client
 from tests.support.waiting import until
 
@@ -142,7 +142,7 @@ async def test_a_waiter_that_is_refused_leaves_nothing(
 
 @pytest_asyncio.fixture
 async def proxy(backend: Backend) -> AsyncIterator[FaultProxy]:
-    async with proxied(backend) as proxy:
+    async with backend.proxy() as proxy:
         yield proxy
 
 

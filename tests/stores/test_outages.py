@@ -1,9 +1,10 @@
-"""How an outage is reported: to the log, to a listener, and at once to callers without patience."""
+"""How an outage is told: to callers, at once to one without patience, to a listener, to the log."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
@@ -14,17 +15,22 @@ import pytest_asyncio
 from redisson_py import ConnectionLostError, Listener
 from redisson_py._listener import ConnectionLostEvent, ConnectionRestoredEvent
 from redisson_py.testing import FaultProxy
-from tests.stores.backends import Backend
-from tests.stores.faults_scene import SOON, proxied
+from tests.stores.backends import BACKENDS, Backend
+from tests.stores.traces import SOON
 from tests.support.waiting import until
 
-#: Seconds: much longer than a test waits.
-PATIENCE = 30.0
+#: Seconds: much longer than a test waits; and in which every attempt has failed.
+PATIENCE, SHORT = 30.0, 1.5
 CALLS: dict[str, Callable[[Any], Awaitable[object]]] = {
     "acquire": lambda client: client.get_lock("k").acquire(timeout=0),
     "try_acquire": lambda client: client.get_lock("k").try_acquire(),
     "ping": lambda client: client.ping(timeout=0),
 }
+REFUSED = r"[Cc]onnection refused|Connect call failed"
+UNKNOWN = r"Name or service not known|no host in the URL has an address|address lookup failed"
+other_stores = pytest.mark.parametrize(
+    "backend", [name for name in BACKENDS if name != "redis"], indirect=True
+)
 
 
 class Outages(Listener):
@@ -43,7 +49,7 @@ class Outages(Listener):
 
 @pytest_asyncio.fixture
 async def proxy(backend: Backend) -> AsyncIterator[FaultProxy]:
-    async with proxied(backend) as proxy:
+    async with backend.proxy() as proxy:
         yield proxy
 
 
@@ -55,9 +61,9 @@ def nobody() -> Iterator[int]:
         yield taken.getsockname()[1]
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("call", CALLS)
 async def test_a_call_without_patience_fails_with_the_first_attempt(
-    call: Callable[[Any], Awaitable[object]], backend: Backend, nobody: int
+    call: str, backend: Backend, nobody: int
 ) -> None:
     url = backend.url_at(nobody)
     async with backend.client(url, command_timeout=PATIENCE) as client:
@@ -65,29 +71,59 @@ async def test_a_call_without_patience_fails_with_the_first_attempt(
         patient = asyncio.create_task(client.ping())
         async with asyncio.timeout(SOON):
             with pytest.raises(ConnectionLostError) as caught:
-                await call(client)
+                await CALLS[call](client)
             assert not caught.value.maybe_held
         assert not patient.done()
         patient.cancel()
 
 
-@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
-async def test_it_fails_so_when_the_server_has_gone(
-    call: Callable[[Any], Awaitable[object]], backend: Backend
-) -> None:
+async def test_a_server_that_has_gone_and_comes_back(backend: Backend) -> None:
     async with backend.client(command_timeout=PATIENCE) as client:
-        async with client.get_lock("k"):
+        lock = client.get_lock("k")
+        async with lock:
             pass
         await backend.kill()
         try:
             async with asyncio.timeout(SOON):
-                for _ in range(3):
+                for call in CALLS.values():
                     with pytest.raises(ConnectionLostError):
                         await call(client)
+            with pytest.raises(ConnectionLostError) as refused:
+                await lock.acquire(timeout=SHORT)
         finally:
             await backend.restart()
-        async with client.get_lock("k"):
+        # What went wrong then is not said of what goes wrong next.
+        async with lock:
             pass
+        await backend.pause()
+        try:
+            with pytest.raises(ConnectionLostError) as silent:
+                await lock.acquire(timeout=SHORT)
+        finally:
+            await backend.resume()
+    if type(backend).__name__ != "RedisBackend":
+        assert re.search(rf"in time: .*({REFUSED})", str(refused.value))
+        assert str(silent.value).endswith("in time")
+
+
+@other_stores
+@pytest.mark.parametrize("why", [REFUSED, UNKNOWN], ids=["no server", "no address"])
+async def test_a_caller_is_told_why_and_no_password(
+    backend: Backend, nobody: int, why: str
+) -> None:
+    port = nobody if why == REFUSED else backend.server.port
+    host = "127.0.0.1" if why == REFUSED else "nohost.invalid"
+    url = backend.url_at(port).replace("127.0.0.1", host)
+    client: Any = backend.client(url, command_timeout=SHORT)
+    with pytest.raises(ConnectionLostError) as caught:
+        async with client:
+            await client.get_lock("k").acquire()
+    assert not caught.value.maybe_held
+    said = str(caught.value)
+    assert f"from {client._executor.carrier.store.title} at {host}:{port}" in said
+    assert re.search(f"in time: .*({why})", said), said
+    password = re.search(r"//\w*:(\w+)@", url)
+    assert password is None or password[1] not in said
 
 
 @pytest.mark.parametrize("silent", [False, True], ids=["refused", "silent"])

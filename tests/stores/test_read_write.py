@@ -1,28 +1,30 @@
-"""The read-write lock in etcd and ZooKeeper: readers and writers on a real server."""
+"""The read-write lock in etcd and ZooKeeper: readers and writers, looks and forced releases."""
 
 from __future__ import annotations
 
 import asyncio
-import random
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from redisson_py import AcquireTimeoutError
-from redisson_py.zookeeper import StoreReadWriteLock
-from tests.fixtures.backends import Running
-from tests.stores.backends import Backend
+from redisson_py import Lease
+from redisson_py.errors import LeaseLostError
+from redisson_py.etcd import Etcd
+from redisson_py.zookeeper import StoreReadLock, StoreReadWriteLock, StoreWriteLock, ZooKeeper
+from tests.stores.backends import LEASE, Backend, EtcdBackend
 from tests.stores.conftest import NewClient
-from tests.stores.faults_scene import SOON
-from tests.stores.read_write_support import STORES, Client, enter, held, waits
-from tests.support.waiting import until, until_waiting
+from tests.stores.traces import SOON
+from tests.support.waiting import until, until_async, until_waiting
 
-pytestmark = pytest.mark.usefixtures("no_polls")
+Client = Etcd | ZooKeeper
+Side = StoreReadLock | StoreWriteLock
 
-
-@pytest.fixture(params=STORES)
-def backend(request: pytest.FixtureRequest, running_backend: Running) -> Backend:
-    return running_backend(request.param)
+pytestmark = [
+    pytest.mark.usefixtures("no_polls"),
+    pytest.mark.parametrize("backend", ["etcd", "zookeeper"], indirect=True),
+]
 
 
 @pytest.fixture
@@ -44,6 +46,43 @@ def passing(new_client: NewClient) -> Client:
     return made
 
 
+@asynccontextmanager
+async def held(side: Side) -> AsyncGenerator[Lease]:
+    """Hold a side in another task."""
+    entered: asyncio.Future[Lease] = asyncio.get_running_loop().create_future()
+    leave = asyncio.Event()
+
+    async def hold() -> None:
+        async with side as lease:
+            entered.set_result(lease)
+            await leave.wait()
+
+    task = asyncio.create_task(hold())
+    async with asyncio.timeout(3 * SOON):
+        yield await entered
+        leave.set()
+        await task
+
+
+async def waits(lock: StoreReadWriteLock, count: int) -> None:
+    """Return when so many wait in the store."""
+
+    async def enough() -> bool:
+        return len((await lock.inspect()).waiters or ()) == count
+
+    await until_async(enough)
+
+
+def enter(side: Side, entered: list[str], name: str) -> asyncio.Task[None]:
+    """Enter a side in a task, note that, and leave it."""
+
+    async def work() -> None:
+        async with side:
+            entered.append(name)
+
+    return asyncio.create_task(work())
+
+
 async def test_readers_hold_it_together(
     lock: StoreReadWriteLock, theirs: StoreReadWriteLock
 ) -> None:
@@ -54,16 +93,6 @@ async def test_readers_hold_it_together(
         assert await asyncio.create_task(theirs.write_lock().try_acquire()) is None
     async with asyncio.timeout(SOON), write:
         assert await write.owned()
-
-
-async def test_a_writer_is_alone(lock: StoreReadWriteLock, theirs: StoreReadWriteLock) -> None:
-    async with lock.write_lock():
-        for side in (lock.read_lock(), lock.write_lock(), theirs.read_lock(), theirs.write_lock()):
-            assert await asyncio.create_task(side.try_acquire()) is None
-    for one in (theirs.read_lock(), theirs.write_lock()):
-        lease = await one.try_acquire()
-        assert lease is not None
-        await lease.release()
 
 
 async def test_a_reader_behind_a_waiting_writer_waits(
@@ -83,22 +112,6 @@ async def test_a_reader_behind_a_waiting_writer_waits(
     async with asyncio.timeout(SOON):
         await asyncio.gather(writer, reader)
     assert entered == ["writer", "reader"]
-
-
-async def test_a_writer_waits_for_all_readers_before_it(
-    lock: StoreReadWriteLock, theirs: StoreReadWriteLock
-) -> None:
-    first, second = await lock.read_lock().acquire(), await theirs.read_lock().acquire()
-    writer = asyncio.create_task(theirs.write_lock().acquire())
-    await waits(lock, 1)
-    await second.release()
-    seen = await lock.inspect()
-    assert [each.owner for each in seen.readers] == [first.owner]
-    assert len(seen.waiters or ()) == 1
-    assert not writer.done()
-    await first.release()
-    async with asyncio.timeout(SOON):
-        await (await writer).release()
 
 
 async def test_readers_that_waited_come_in_together(
@@ -159,20 +172,6 @@ async def test_a_writer_reads_without_waiting(
         await (await writer).release()
 
 
-async def test_others_read_after_a_downgrade(
-    lock: StoreReadWriteLock, theirs: StoreReadWriteLock
-) -> None:
-    async with lock.write_lock() as writing:
-        waiting = asyncio.create_task(theirs.read_lock().acquire())
-        await waits(lock, 1)
-        async with lock.read_lock():
-            assert not waiting.done()
-            await writing.release()
-            async with asyncio.timeout(SOON):
-                await (await waiting).release()
-            assert await theirs.write_lock().try_acquire() is None
-
-
 async def test_a_downgrade_passes_nothing_on(passing: Client) -> None:
     lock = passing.get_read_write_lock("k")
     writing = await lock.write_lock().acquire()
@@ -204,40 +203,6 @@ async def test_a_reader_that_asks_to_write_is_refused(
         pass
 
 
-@pytest.mark.usefixtures("old_busy_counts")
-async def test_no_more_time_says_busy(
-    lock: StoreReadWriteLock, theirs: StoreReadWriteLock, other: Client
-) -> None:
-    # It need not connect in that time.
-    await other.ping()
-    async with lock.write_lock():
-        for side in (theirs.read_lock(), theirs.write_lock()):
-            with pytest.raises(AcquireTimeoutError, match=r"stayed busy for 2 s"):
-                await side.acquire(timeout=2)
-        await waits(lock, 0)
-    async with lock.read_lock():
-        with pytest.raises(AcquireTimeoutError, match="write lock 'k' stayed busy"):
-            await theirs.write_lock().acquire(timeout=2)
-        await waits(lock, 0)
-        async with asyncio.timeout(SOON), theirs.read_lock():
-            pass
-
-
-async def test_cancelled_waiters_leave_nothing(
-    lock: StoreReadWriteLock, theirs: StoreReadWriteLock, other: Client
-) -> None:
-    async with lock.write_lock():
-        sides = (theirs.read_lock(), theirs.read_lock(), theirs.write_lock())
-        waiting = [asyncio.create_task(side.acquire()) for side in sides]
-        await waits(lock, 3)
-        for task in waiting:
-            task.cancel()
-        await asyncio.wait(waiting)
-        assert all(task.cancelled() for task in waiting)
-        await waits(lock, 0)
-        assert other.statistics().waiters == 0
-
-
 async def test_a_cancelled_writer_lets_readers_behind_it_in(
     lock: StoreReadWriteLock, theirs: StoreReadWriteLock
 ) -> None:
@@ -249,18 +214,6 @@ async def test_a_cancelled_writer_lets_readers_behind_it_in(
         writer.cancel()
         async with asyncio.timeout(SOON):
             await (await reader).release()
-
-
-async def test_a_task_may_enter_each_side_again(lock: StoreReadWriteLock) -> None:
-    read, write = lock.read_lock(), lock.write_lock()
-    async with write, write, read, read:
-        assert await write.hold_count() == 2
-        assert await read.hold_count() == 2
-        async with write:
-            assert await write.hold_count() == 3
-        assert await asyncio.create_task(read.owned()) is False
-    assert not await read.owned()
-    assert not await write.owned()
 
 
 async def test_a_reader_enters_again_past_a_waiting_writer(
@@ -275,43 +228,120 @@ async def test_a_reader_enters_again_past_a_waiting_writer(
         await (await writer).release()
 
 
-async def test_readers_and_writers_of_three_clients(new_client: NewClient) -> None:
-    clients: list[Any] = [new_client() for _ in range(3)]
-    dice = random.Random(18)
-    reading = writing = 0
+async def test_a_forced_release_of_the_read_side_ends_all_reads(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock
+) -> None:
+    async with held(lock.read_lock()) as own:
+        their = await theirs.read_lock().acquire()
+        assert not await lock.write_lock().force_release()
+        assert not own.lost
+        assert await theirs.read_lock().force_release()
+        assert their.lost
+        assert not await lock.read_lock().locked()
+        async with asyncio.timeout(SOON), theirs.write_lock():
+            pass
+        with pytest.raises(LeaseLostError):
+            await their.release()
+        with pytest.raises(LeaseLostError):
+            await own.release()
 
-    async def work(lock: StoreReadWriteLock) -> None:
-        nonlocal reading, writing
-        for _ in range(6):
-            if dice.random() < 0.6:
-                async with lock.read_lock():
-                    reading += 1
-                    assert not writing
-                    await asyncio.sleep(0)
-                    assert not writing
-                    reading -= 1
-                continue
-            async with lock.write_lock() as lease:
-                writing += 1
-                assert (reading, writing) == (0, 1)
-                await asyncio.sleep(0)
-                assert (reading, writing) == (0, 1)
-                if dice.random() < 0.5:
-                    writing -= 1
-                    continue
-                async with lock.read_lock():
-                    reading, writing = reading + 1, writing - 1
-                    await lease.release()
-                    await asyncio.sleep(0)
-                    assert not writing
-                    reading -= 1
 
-    tasks = [
-        asyncio.create_task(work(client.get_read_write_lock("k")))
-        for client in clients
-        for _ in range(3)
-    ]
-    async with asyncio.timeout(6 * SOON):
+async def test_a_forced_release_of_readers_leaves_a_writer(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock
+) -> None:
+    async with held(lock.write_lock()) as writing:
+        assert not await theirs.read_lock().force_release()
+        assert await theirs.write_lock().locked()
+        assert not writing.lost
+
+
+async def test_a_forced_release_of_a_writer_ends_its_reads(
+    lock: StoreReadWriteLock, theirs: StoreReadWriteLock
+) -> None:
+    writing, reading = await lock.write_lock().acquire(), await lock.read_lock().acquire()
+    writer = asyncio.create_task(theirs.write_lock().acquire())
+    await waits(lock, 1)
+    assert await lock.write_lock().force_release()
+    assert writing.lost
+    assert reading.lost
+    async with asyncio.timeout(SOON):
+        await (await writer).release()
+    for lease in (reading, writing):
+        with pytest.raises(LeaseLostError) as caught:
+            await lease.release()
+        assert caught.value.reason == "forced"
+
+
+async def test_what_it_shows(
+    backend: Backend, lock: StoreReadWriteLock, theirs: StoreReadWriteLock
+) -> None:
+    in_etcd = isinstance(backend, EtcdBackend)
+    places = ("k/read/", "k/write/") if in_etcd else ("/redisson_py/k",)
+    seen = await lock.inspect()
+    assert (seen.writer, seen.readers, seen.holders, seen.waiters) == (None, (), (), ())
+    assert seen.keys == places
+    task = asyncio.current_task()
+    assert task is not None
+    async with lock.write_lock() as writing, lock.read_lock(), lock.read_lock() as reading:
+        seen = await lock.inspect()
+        assert seen.writer is not None
+        assert (seen.writer.owner, seen.writer.task) == (writing.owner, task.get_name())
+        assert [(each.owner, each.holds) for each in seen.readers] == [(reading.owner, 2)]
+        assert seen.holders == (seen.writer, *seen.readers)
+        # ZooKeeper's nodes have names that nobody can guess.
+        assert seen.keys[: len(places)] == places
+        assert len(seen.keys) == (2 if in_etcd else 3)
+        assert (await lock.write_lock().inspect()).holders == (seen.writer,)
+        assert (await lock.read_lock().inspect()).holders == seen.readers
+        assert [each.task for each in (await theirs.inspect()).holders] == [None, None]
+        statistics = lock.statistics()
+        assert (statistics.held_leases, statistics.waiters) == (3, 0)
+    assert (await lock.inspect()).holders == ()
+
+
+async def test_no_read_under_a_write_that_was_passed_on(
+    backend: Backend, new_client: NewClient, theirs: StoreReadWriteLock
+) -> None:
+    # However long the server is stopped, what it was asked for is passed on here.
+    client: Any = new_client(lease_time=10 * LEASE, turn=2 * SOON)
+    lock = client.get_read_write_lock("k")
+    begin, leave = asyncio.Event(), asyncio.Event()
+    entered: list[str] = []
+    writing: asyncio.Future[Lease] = asyncio.get_running_loop().create_future()
+
+    async def first() -> None:
+        writing.set_result(await lock.write_lock().acquire())
+        await begin.wait()
+        async with lock.read_lock():
+            entered.append("first reads")
+
+    async def second() -> None:
+        async with lock.write_lock():
+            entered.append("second writes")
+            await leave.wait()
+            entered.append("second wrote")
+
+    async with asyncio.timeout(2 * SOON):
+        tasks = [asyncio.create_task(first())]
+        lease = await writing
+        tasks.append(asyncio.create_task(second()))
+        await until(lambda: client.statistics().waiters == 1)
+        await backend.pause()
+        try:
+            asked = client.statistics().commands_sent
+            begin.set()
+            await until(lambda: client.statistics().commands_sent > asked)
+            # The read is under way, and another task of this client gets to write.
+            await lease.release()
+            await until(lambda: entered)
+        finally:
+            await backend.resume()
+
+        async def is_waiting() -> bool:
+            seen = await theirs.inspect()
+            return not seen.readers and len(seen.waiters or ()) == 1
+
+        await until_async(is_waiting)
+        leave.set()
         await asyncio.gather(*tasks)
-    for client in clients:
-        await until(lambda client=client: client.statistics().waiters == 0)  # type: ignore[misc]
+    assert entered == ["second writes", "second wrote", "first reads"]

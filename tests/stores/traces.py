@@ -13,6 +13,8 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
+from tests.support.any_client import Client
+
 #: Seconds for what must happen soon, however busy the machine is.
 SOON = 15.0
 
@@ -21,6 +23,12 @@ SOON = 15.0
 #: is cancelled in the turn after TCP has connected; and by uvloop, whose loops close transports
 #: as they are closed, and warn of it.
 _NOT_OURS = ("Executing ", "unexpected connection_lost() call", "unclosed resource <TCPTransport")
+
+
+async def use(client: Client, name: str = "k") -> None:
+    """Hold it once."""
+    async with asyncio.timeout(SOON), client.get_lock(name):
+        pass
 
 
 class _Complaints(logging.Handler):

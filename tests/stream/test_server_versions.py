@@ -34,11 +34,6 @@ def test_version_is_read_tolerantly(version: bytes, modern: bool) -> None:
     assert (dialect_of({b"version": version}) is Dialect.MODERN) is modern
 
 
-@pytest.mark.parametrize("facts", [{}, {b"version": None}, {b"version": 7}, {b"version": [b"7"]}])
-def test_missing_version_is_unknown(facts: dict[bytes, object]) -> None:
-    assert dialect_of(facts) is Dialect.PLAIN
-
-
 @pytest.mark.parametrize("version", [b"6.0.16", b"5", b"6", b"6.1-rc2", b"5.0.\xff"])
 def test_old_servers_are_refused(version: bytes) -> None:
     with pytest.raises(UnsupportedServerError, match="too old"):

@@ -10,7 +10,7 @@ from redisson_py._stream import refused_calls, stream
 from redisson_py._stream.call import Call, ReplyError
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
 from tests.stream.conftest import TalkFactory
-from tests.support.fake_peer import CUT, OK, SILENCE, Command, FakePeer, error, hello
+from tests.support.fake_peer import CUT, SILENCE, Command, FakePeer, error, hello
 from tests.support.stream_talk import Talk
 from tests.support.waiting import until
 
@@ -121,35 +121,6 @@ class TestDeadlines:
         assert raised.value.maybe_held
         assert peer.commands == [(b"SET", b"k", b"v")]
 
-    async def test_cut_off_and_then_told_not_yet_may_be_held(
-        self, talk: Talk, peer: FakePeer
-    ) -> None:
-        def not_yet(command: Command) -> bytes:
-            return error(NOT_YET[0])
-
-        peer.plan.append(CUT)
-        peer.otherwise = not_yet
-        call = talk.call("SET", "k", "v", seconds=1)
-        with pytest.raises(ConnectionLostError) as raised:
-            await call.future
-        assert call.uncertain
-        assert raised.value.maybe_held, "its first writing may have been executed"
-
-    async def test_told_not_yet_and_then_out_of_reach_is_nothing_held(
-        self, talk: Talk, peer: FakePeer
-    ) -> None:
-        def not_yet(command: Command) -> bytes:
-            return error("CLUSTERDOWN The cluster is down")
-
-        await peer.refuse()
-        peer.otherwise = not_yet
-        call = talk.call("SET", "k", "v", seconds=1)
-        await until(lambda: call.refusals > 0 and not talk.stream.waiting)
-        talk.stream.abort("the node died")
-        with pytest.raises(ConnectionLostError, match=r"no connection.*CLUSTERDOWN") as raised:
-            await call.future
-        assert not raised.value.maybe_held
-
     async def test_a_late_reply_goes_to_nobody(self, talk: Talk, peer: FakePeer) -> None:
         peer.plan.append(SILENCE)
         late = talk.call("GET", "1", seconds=0.05)
@@ -181,6 +152,21 @@ class TestDeadlines:
             with pytest.raises(ConnectionLostError, match="no answer"):
                 await following[0].future
         assert not long.future.done()
+
+    async def test_told_not_yet_and_then_out_of_reach_is_nothing_held(
+        self, talk: Talk, peer: FakePeer
+    ) -> None:
+        def not_yet(command: Command) -> bytes:
+            return error("CLUSTERDOWN The cluster is down")
+
+        await peer.refuse()
+        peer.otherwise = not_yet
+        call = talk.call("SET", "k", "v", seconds=1)
+        await until(lambda: call.refusals > 0 and not talk.stream.waiting)
+        talk.stream.abort("the node died")
+        with pytest.raises(ConnectionLostError, match=r"no connection.*CLUSTERDOWN") as raised:
+            await call.future
+        assert not raised.value.maybe_held
 
 
 class TestRefusedConnections:
@@ -229,26 +215,6 @@ class TestRefusedConnections:
                 assert type(raised.value) is BackendError
             assert len(peer.links) == attempt
         assert talk.downs == 2
-
-    async def test_too_many_clients_are_tried_again(
-        self, talks: TalkFactory, peer: FakePeer
-    ) -> None:
-        peer.welcome.extend([error("ERR max number of clients reached")] * 3)
-        talk = await talks()
-        call = talk.call("GET", "k")
-        assert await call.future == b"GET k"
-        assert len(peer.links) == 4
-        assert not call.uncertain
-
-    async def test_a_server_too_busy_to_select_the_database_is_tried_again(
-        self, talks: TalkFactory, peer: FakePeer
-    ) -> None:
-        peer.selected = error("BUSY Redis is busy running a script.")
-        talk = await talks(path="/1")
-        call = talk.call("GET", "k", seconds=30)
-        await peer.until(lambda: len(peer.links) == 2 or call.future.done())
-        peer.selected = OK
-        assert await call.future == b"GET k"
 
     async def test_a_database_that_does_not_exist_is_an_error_at_once(
         self, talks: TalkFactory, peer: FakePeer

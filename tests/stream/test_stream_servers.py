@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from redis.asyncio import Redis
@@ -15,15 +14,13 @@ from redis.backoff import ExponentialBackoff
 from redisson_py import Redisson
 from redisson_py._redis import servers_from_url, take_over
 from redisson_py.errors import (
-    BackendError,
     ConnectionLostError,
-    RedissonError,
     UnsupportedServerError,
 )
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
-from tests.fixtures.redis_server import ProxyFactory, ServerFactory
-from tests.support.fake_peer import FakePeer, error
+from tests.fixtures.redis_server import ServerFactory
+from tests.support.fake_peer import FakePeer
 from tests.support.waiting import until
 
 CANARY = "canary-8d1f"
@@ -141,13 +138,6 @@ class TestOperators:
                 assert await redis.pubsub_channels()
         await waiting.result().release()
 
-    async def test_replies_in_tiny_pieces(
-        self, clients: ClientFactory, proxy: ProxyFactory
-    ) -> None:
-        link = await proxy()
-        link.dribble(1, 0.0001)
-        await use(clients(url=link.url))
-
 
 class TestTakeOver:
     async def test_redis_py_still_keeps_its_transport_where_we_look(self, server_url: str) -> None:
@@ -180,40 +170,3 @@ class TestTakeOver:
             await client.ping()
         monkeypatch.undo()
         await client.ping()
-
-
-class TestSecrets:
-    async def test_no_secret_is_told(
-        self, server_factory: ServerFactory, clients: ClientFactory, caplog: Any
-    ) -> None:
-        caplog.set_level("DEBUG")
-        server = await server_factory(password=CANARY)
-        told: list[str] = []
-        client = clients(url=server.url)
-        await use(client)
-        told += [repr(client), repr(servers_from_url(server.url, None).connector)]
-        for user in ("", f"user-{CANARY}"):
-            address = f"{server.host}:{server.port}"
-            wrong = clients(url=f"redis://{user}:wrong-{CANARY}@{address}")
-            with pytest.raises(BackendError, match="refused the credentials") as refused:
-                await wrong.ping()
-            assert wrong.statistics().connections == 0
-            told += [repr(wrong), str(refused.value), repr(refused.value)]
-        with pytest.raises(BackendError, match="refused the credentials"):
-            await clients(url=f"redis://{urlsplit(server.url).netloc.rpartition('@')[2]}").ping()
-        await server.stop()
-        with pytest.raises(RedissonError) as lost:
-            await client.get_lock("k").acquire(timeout=0.1)
-        told += [str(lost.value), repr(lost.value), repr(client)]
-        assert not [text for text in [*told, caplog.text] if CANARY in text]
-
-    async def test_no_secret_is_told_where_the_server_repeats_it(
-        self, clients: ClientFactory, caplog: Any
-    ) -> None:
-        caplog.set_level("DEBUG")
-        async with FakePeer() as peer:
-            peer.greeting = error("ERR unknown command 'HELLO', with args beginning with: '3'")
-            client = clients(url=peer.url.replace("//", f"//:{CANARY}@"))
-            with pytest.raises(UnsupportedServerError) as raised:
-                await client.ping()
-        assert CANARY not in str(raised.value) + caplog.text

@@ -17,7 +17,7 @@ from redisson_py import (
     LostEvent,
     NotHeldError,
 )
-from redisson_py.sync import Lease, LockLike, Redisson
+from redisson_py.sync import FencedLease, Lease, LockLike, Redisson
 from tests.sync.threads import (
     BUSY_WAIT,
     ClientFactory,
@@ -178,6 +178,15 @@ def test_an_error_of_on_lost_is_logged_and_the_next_loss_is_told(
             lock.release()
         until(lambda wanted=count: len(told) == wanted)  # type: ignore[misc]
     until(lambda: caplog.messages.count("on_lost raised an error") == 2)
+
+
+def test_a_lease_is_a_block(client: Redisson) -> None:
+    lock = client.get_fenced_lock("k")
+    with lock.acquire() as lease:
+        assert isinstance(lease, FencedLease)
+        lease.extend(20)
+        assert 15 < lease.remaining <= 20
+    assert not lock.locked()
 
 
 def test_a_block_object_is_used_once_at_a_time(client: Redisson) -> None:

@@ -44,6 +44,16 @@ def test_slots_are_those_of_the_servers(key: str) -> None:
     assert slot_of(key) == slot_of(key.encode()) == key_slot(key.encode())
 
 
+async def test_takeover_needs_no_master(cluster: EmbeddedCluster) -> None:
+    old = await cluster.master_of("k")
+    await cluster.freeze(old)
+    new = await cluster.failover("k", "takeover")
+    assert await cluster.master_of("k") is new is not old
+    await cluster.thaw(old)
+    await cluster.wait_healthy()
+    assert await cluster.replicas_of(new) == [old]
+
+
 async def test_a_slot_moves_atomically(cluster: EmbeddedCluster) -> None:
     if cluster.version < (9, 0, 0):
         with pytest.raises(TopologyError, match="MIGRATESLOTS"):

@@ -111,11 +111,6 @@ def test_a_name_that_is_not_set_has_an_address_beside_it(metadata: object) -> No
     assert slots.owners[9] == ("10.0.0.9", 7001)
 
 
-@pytest.mark.parametrize("words", [[b"::1", 7001], [b"::1", 7001, b"id"], ["::1", 7001, "id", {}]])
-def test_ipv6_and_nodes_without_metadata(words: list[object]) -> None:
-    assert SlotMap.parse([[0, 9, words]], ASKED).owners[0] == ("::1", 7001)
-
-
 def test_every_announced_address_is_mapped_with_its_host_filled_in() -> None:
     seen: list[Address] = []
 

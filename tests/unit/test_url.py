@@ -201,14 +201,3 @@ def test_timeouts_of_a_client_are_taken_if_they_are_a_wish(
     servers = servers_from_client(theirs, None)
     assert (servers.connector.connect_timeout, servers.command_timeout) == (taken, None)
     assert Redisson(theirs)._executor.command_timeout == 5
-
-
-def test_what_redis_pys_clients_do_is_their_own_affair() -> None:
-    dropped = (
-        "decode_responses=1&encoding=ascii&encoding_errors=ignore&health_check_interval=1"
-        "&legacy_responses=1&max_connections=1&protocol=2&retry_on_timeout=1&timeout=1"
-    )
-    settings = servers_from_url(f"redis://host?{dropped}", None).connector.settings
-    plain = servers_from_url("redis://host", None).connector.settings
-    assert settings.keys() == plain.keys()
-    assert settings["protocol"] == 3

@@ -175,13 +175,6 @@ async def test_a_deadline_that_has_passed_asks_once(bus: FakeBus) -> None:
     assert bus.log == []
 
 
-async def test_every_request_knows_the_deadline(bus: FakeBus) -> None:
-    request = FakeRequest(Busy(1.0), Busy(1.0), YES)
-    deadline = bus.clock.present + 10
-    await acquire(request, bus, deadline)
-    assert request.asked == [deadline] * 3
-
-
 @pytest.mark.parametrize(
     ("reply", "result", "undone"),
     [(YES, "yes", 0), (BUSY, None, 0), (Busy(1.0, queued=True), None, 1)],
@@ -194,13 +187,6 @@ async def test_once_asks_once(
     assert len(request.asked) == 1
     assert bus.log == []
     assert request.undone == undone
-
-
-async def test_a_turn_of_others_is_waited_for_before_the_first_request(bus: FakeBus) -> None:
-    request = FakeRequest(YES, turn=Turn(7, bus.clock.present + 0.003, 0.003))
-    request.on_ask = lambda: bus.log.append("ask")
-    assert await acquire(request, bus, None) == "yes"
-    assert bus.log == ["listen", "turn beyond 7 for 0.003", "arm", "ask", "leave"]
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def no_lost_wake_up(history: History, facts: Facts) -> Verdict:
             if grant is not None and grant is not hand_off.waiter:
                 shown = (*shown, grant)
             found.append(Violation(rule, shown, exact=True))
-    figures = latencies(each) | {"sleeps that a timer ended": len(history.of("overslept"))}
+    figures = _latencies(each) | {"sleeps that a timer ended": len(history.of("overslept"))}
     return Verdict(found, len(each), figures)
 
 
@@ -89,7 +89,7 @@ def hand_offs(history: History) -> list[HandOff]:
     return found
 
 
-def latencies(each: Sequence[HandOff]) -> dict[str, object]:
+def _latencies(each: Sequence[HandOff]) -> dict[str, object]:
     """Return percentiles of hand-offs, in milliseconds."""
     figures: dict[str, object] = {}
     for name, passed in (("through Redis", False), ("inside a process", True)):

@@ -17,6 +17,7 @@ from redisson_py.testing._configuration import free_port
 from redisson_py.testing._process import GuardedProcess
 from tests.fixtures.redis_server import unavailable
 from tests.support.certificates import Certificates
+from tests.support.waiting import until_async
 
 _START_TIME: Final = 60.0
 PASSWORD: Final = "s3cret-pässword"
@@ -135,6 +136,14 @@ class EtcdServer:
         """Return the keys with a prefix, of all if it is empty."""
         found = self.ctl("get", prefix, "--prefix", "--keys-only", "--write-out", "simple")
         return [line for line in found.splitlines() if line]
+
+    async def until_keys(self, prefix: str, count: int = 0) -> None:
+        """Return when so many keys have a prefix; the event loop is not blocked meanwhile."""
+
+        async def are_there() -> bool:
+            return len(await asyncio.to_thread(self.keys, prefix)) == count
+
+        await until_async(are_there, _START_TIME)
 
     def _is_ready(self) -> bool:
         try:

@@ -62,7 +62,7 @@ async def test_a_release_without_an_answer_is_made_up_for(
         proxy.pass_through()
         # The session lives on, with a call that has nothing to do with it; its keys must not.
         await one.store.ping(soon())
-        await until(lambda: server.keys(name) == [])
+        await server.until_keys(name)
         await until(lambda: not one.store._holds._owed)
         assert await one.give_back(name, "a:1") is True
         assert await one.give_back(name, "a:1") is False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -18,29 +18,13 @@ from redisson_py.errors import BackendError, ConnectionLostError
 from tests.stores.bell import Bell
 from tests.stores.etcd.client import LEASE, Client, counted, soon
 from tests.stores.etcd.server import EtcdServer
-from tests.support.certificates import Certificates, make_certificates
+from tests.support.certificates import make_certificates
 from tests.support.waiting import until
 
 
-@pytest.fixture
-def server() -> Iterator[EtcdServer]:
-    with EtcdServer() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> tuple[Certificates, Certificates]:
-    folder: Path = tmp_path_factory.mktemp("tls")
-    return (
-        make_certificates(folder / "one", "IP:127.0.0.1"),
-        make_certificates(folder / "two", "IP:127.0.0.1"),
-    )
-
-
-async def test_a_member_with_a_bad_certificate_is_passed_over(
-    certificates: tuple[Certificates, Certificates],
-) -> None:
-    good, bad = certificates
+async def test_a_member_with_a_bad_certificate_is_passed_over(tmp_path: Path) -> None:
+    good = make_certificates(tmp_path / "one", "IP:127.0.0.1")
+    bad = make_certificates(tmp_path / "two", "IP:127.0.0.1")
     with EtcdServer(good) as trusted, EtcdServer(bad) as other:
         url = f"etcds://{other.address},{trusted.address}"
         async with Client(url, ca=str(good.authority)) as client:
@@ -92,47 +76,46 @@ async def test_what_a_member_cannot_do_another_is_asked_for(
 
 
 async def test_a_renewal_of_a_leader_that_was_replaced_does_not_count(
-    server: EtcdServer, monkeypatch: pytest.MonkeyPatch
+    server: EtcdServer, one: Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It does not know yet that it is none, and the new one has heard of no renewal."""
-    async with Client(server.url) as client:
-        first = await client.granted("a", "a:1")
-        counts = counted(client, monkeypatch)
-        call = client.store._link.call
+    first = await one.granted(name, "a:1")
+    counts = counted(one, monkeypatch)
+    call = one.store._link.call
 
-        async def replaced(method: Any, request: Any, deadline: float) -> Any:
-            answer = await call(method, request, deadline)
-            if method is messages.LEASE_RENEW and counts[method.path] == 1:
-                # It is the leader again, in the next term.
-                await asyncio.to_thread(server.kill)
-                await asyncio.to_thread(server.start)
-            return answer
+    async def replaced(method: Any, request: Any, deadline: float) -> Any:
+        answer = await call(method, request, deadline)
+        if method is messages.LEASE_RENEW and counts[method.path] == 1:
+            # It is the leader again, in the next term.
+            await asyncio.to_thread(server.kill)
+            await asyncio.to_thread(server.start)
+        return answer
 
-        monkeypatch.setattr(client.store._link, "call", replaced)
-        (until,) = await client.renew(Renewal("a", "a:1", first.token, LEASE))
-        assert counts[messages.LEASE_RENEW.path] == 2
-        assert until == client.session.until
+    monkeypatch.setattr(one.store._link, "call", replaced)
+    (end,) = await one.renew(Renewal(name, "a:1", first.token, LEASE))
+    assert counts[messages.LEASE_RENEW.path] == 2
+    assert end == one.session.until
 
 
 async def test_a_stream_is_opened_on_no_connection_that_has_failed(
-    server: EtcdServer, monkeypatch: pytest.MonkeyPatch
+    one: Client, two: Client, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another call may find out while the stream's begins."""
-    async with Client(server.url) as one, Client(server.url) as two:
-        await two.granted("a", "b:1")
-        link = one.store._link
-        metadata, used = link.metadata, []
+    await two.granted(name, "b:1")
+    link = one.store._link
+    metadata, used = link.metadata, []
 
-        async def failing(connection: Any, end: float) -> Any:
-            found = await metadata(connection, end)
-            used.append(connection)
-            if len(used) == 1:
-                link.retire(connection)
-            return found
+    async def failing(connection: Any, end: float) -> Any:
+        found = await metadata(connection, end)
+        used.append(connection)
+        if len(used) == 1:
+            link.retire(connection)
+        return found
 
-        monkeypatch.setattr(link, "metadata", failing)
-        assert await one.ask("a", "a:1", waits=True) == Busy(None)
-        await until(lambda: len(used) == 2 and one.store._watches._outgoing is not None)
-        assert not used[1].retired
-        await two.give_back("a", "b:1")
-        await one.bell.heard("a")
+    monkeypatch.setattr(link, "metadata", failing)
+    assert await one.ask(name, "a:1", waits=True) == Busy(None)
+    await until(lambda: len(used) == 2 and one.store._watches._outgoing is not None)
+    assert not used[1].retired
+    await two.give_back(name, "b:1")
+    await one.bell.heard(name)
+    await one.granted(name, "a:1", waits=True)

@@ -8,6 +8,7 @@ import pytest
 
 from redisson_py import MultiLock
 from redisson_py._stores.contract import Busy, Granted, Kind, Renewal
+from tests.stores.backends import lock_of
 from tests.stores.etcd.client import (
     LEASE,
     Client,
@@ -17,7 +18,6 @@ from tests.stores.etcd.client import (
     soon,
 )
 from tests.stores.etcd.server import EtcdServer
-from tests.stores.faults_scene import lock_of
 
 
 def watched(client: Client, name: str, owner: str) -> str:

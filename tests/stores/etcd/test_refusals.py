@@ -16,7 +16,6 @@ from redisson_py._stores.etcd import messages
 from redisson_py.errors import BackendError, ConnectionLostError
 from tests.stores.etcd.client import Client, fails_to_give_back, soon
 from tests.stores.etcd.server import EtcdServer, GuardedServer, environment
-from tests.support.waiting import until
 
 #: Seconds: of a client whose session must live while `etcdctl` blocks the event loop, which pays a
 #: debt after a third of it; of one whose session is to end; and of one that is only held.
@@ -58,7 +57,7 @@ async def test_a_refused_release_is_done_later(
         await client.give_back("ours/a", "a:1", unsure)
     assert not isinstance(caught.value, ConnectionLostError)
     server.allow("ours/")
-    await until(lambda: server.keys("ours/") == [])
+    await server.until_keys("ours/")
     assert client.session is session
     await other.granted("ours/a", "b:2", kind=kind)
 
@@ -73,7 +72,7 @@ async def test_one_refused_release_does_not_hold_up_others(
         await client.give_back("ours/a", "a:1")
     await fails_to_give_back(client, ("others/b", "a:2"))
     session = client.session
-    await until(lambda: server.keys("others/b/") == [])
+    await server.until_keys("others/b/")
     assert client.session is session
     assert len(server.keys("ours/")) == 1
 
@@ -100,7 +99,9 @@ async def test_no_session_is_renewed_for_what_is_refused(server: GuardedServer) 
         try:
             with pytest.raises(BackendError, match=REFUSED):
                 await client.give_back("ours/a", "a:1")
-            await until(lambda: server.keys("ours/") == [])
+            await server.until_keys("ours/")
+            # Waiters would have been told.
+            assert client.bell.all
         finally:
             server.allow("ours/")
 
@@ -125,7 +126,7 @@ async def test_a_question_refused_after_its_put_leaves_nothing(
     assert len(server.keys("ours/a/")) == 2
     session = client.session
     server.allow("ours/")
-    await until(lambda: len(server.keys("ours/a/")) == 1)
+    await server.until_keys("ours/a/", 1)
     assert client.session is session
 
 
@@ -145,7 +146,7 @@ async def test_a_full_server_is_given_back_what_it_refused() -> None:
                 await client.give_back("ours/a", "a:1", unsure=True)
             assert len(server.keys("ours/")) == 1
             await asyncio.to_thread(make_room, server)
-            await until(lambda: server.keys("ours/") == [])
+            await server.until_keys("ours/")
             assert client.session is session
 
 
@@ -155,7 +156,7 @@ async def test_a_debt_outlives_the_session_with_its_own_lease(
     await client.granted("ours/a", "a:1", lease=600, renewed=False)
     await fails_to_give_back(client, ("ours/a", "a:1"))
     await client.store._sessions.end(client.session, soon())
-    await until(lambda: server.keys("ours/") == [])
+    await server.until_keys("ours/")
 
 
 def fill(server: EtcdServer) -> None:

@@ -11,7 +11,6 @@ from redisson_py._stores.contract import Busy, Granted
 from redisson_py._stores.mysql import MySQLStore, polling, sql
 from redisson_py.mysql import MySQL
 from tests.stores.databases import busy, granted, new_name, owner, soon, waiters, wish
-from tests.stores.mysql import older
 from tests.stores.mysql.scene import count, started
 from tests.stores.mysql.server import MariaDB
 from tests.support.waiting import until_async
@@ -38,20 +37,15 @@ async def goes_first(server: MariaDB, name: str, who: str) -> None:
     await until_async(is_so)
 
 
-@pytest.mark.parametrize("who", ["new", "older"])
-async def test_a_pair_that_nobody_waits_for_is_three_statements(server: MariaDB, who: str) -> None:
+async def test_a_pair_that_nobody_waits_for_is_three_statements(
+    server: MariaDB, store: MySQLStore
+) -> None:
     """Each commits on its own."""
     name, me = new_name(), owner()
-    async with started(server.url()) as store, server.admin() as raw:
-        before = [await count(server, each) for each in _COUNTED]
-        if who == "new":
-            await store.ask(wish(name, me, waits=True), soon())
-            await store.give_back(name, me, False, soon())
-        else:
-            await raw.execute(older.ask(name, me))
-            await raw.nextset()
-            await raw.execute(older.give_back(name, me))
-        after = [await count(server, each) for each in _COUNTED]
+    before = [await count(server, each) for each in _COUNTED]
+    await store.ask(wish(name, me, waits=True), soon())
+    await store.give_back(name, me, False, soon())
+    after = [await count(server, each) for each in _COUNTED]
     assert [late - early for early, late in zip(before, after, strict=True)] == [1, 1, 0, 1, 0, 0]
 
 
@@ -146,29 +140,6 @@ async def test_one_whose_turn_it_is_not_does_not_wait_for_the_row(
     assert await waiters(store, name) == (first,)
     await busy(store, name, waiter, waits=True)
     assert await waiters(store, name) == (first, waiter)
-
-
-async def test_who_cannot_write_the_row_of_a_held_name_is_refused_and_waits(
-    server: MariaDB, store: MySQLStore
-) -> None:
-    """So it is when a hundred join at once."""
-    name, waiter = new_name(), owner()
-    await granted(store, name, owner())
-    await busy(store, name, waiter, waits=True)
-    row = f"{sql.TABLE} WHERE id = {sql.key(name)}"
-    # Its entry must be written, as it has ended.
-    await server.sql(
-        f"UPDATE {sql.TABLE} SET refused = CONCAT('1000000000000000', SUBSTRING(refused, 17))"
-        f" WHERE id = {sql.key(name)}"
-    )
-    async with server.admin() as cursor:
-        await cursor.execute("BEGIN")
-        await cursor.execute(f"SELECT 1 FROM {row} FOR UPDATE")
-        await busy(store, name, waiter, waits=True)
-        await cursor.execute("ROLLBACK")
-    assert await waiters(store, name) == ()
-    await busy(store, name, waiter, waits=True)
-    assert await waiters(store, name) == (waiter,)
 
 
 async def test_nothing_is_remembered_of_owners_that_are_done(store: MySQLStore) -> None:

@@ -108,14 +108,6 @@ class PostgresServer:
         self._process = GuardedProcess(_as_nobody(*command), log)
         self._wait_until_ready(self._process, log)
 
-    def stop(self) -> None:
-        """Stop the server as an operator does (fast shutdown)."""
-        if self._process is not None and self._process.running:
-            self._signal(signal.SIGCONT)
-            os.kill(self._process.pid, signal.SIGINT)
-            self._process.wait(10.0)
-        self.kill()
-
     def kill(self) -> None:
         """End all processes of the server now (SIGKILL)."""
         if self._process is not None:

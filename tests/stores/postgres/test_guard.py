@@ -120,17 +120,6 @@ async def test_a_guard_knows_owner_and_token(server: PostgresServer) -> None:
             await granted(store, "known", "b:01")
 
 
-async def test_a_guarded_row_is_not_deleted(server: PostgresServer) -> None:
-    async with started(server.url) as store, connected(server.url) as raw:
-        hold = await granted(store, "kept", "a:01", lease=2)
-        async with raw.transaction(), connected(server.url) as cleaner:
-            assert await store.guard(raw, "kept", "a:01", hold.token)
-            await until_over(raw, "kept")
-            await cleaner.execute("SET lock_timeout = '50ms'")
-            with pytest.raises(asyncpg.LockNotAvailableError):
-                await cleaner.execute("DELETE FROM redisson_py_locks WHERE expires < now()")
-
-
 async def test_a_guard_outside_of_a_transaction_is_refused(server: PostgresServer) -> None:
     async with started(server.url) as store, connected(server.url) as raw:
         hold = await granted(store, "outside", "a:01")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import re
 from typing import Any
 
 import pytest
@@ -13,34 +11,8 @@ from redisson_py._stores.postgres import sql
 from redisson_py._stores.postgres.listening import channel_of
 from redisson_py.errors import ConnectionLostError
 from tests.stores.databases import busy, granted, soon, wish
-from tests.stores.postgres import older
 from tests.stores.postgres.scene import connected, id_of, row_of, started, until_blocked
 from tests.stores.postgres.server import PostgresServer
-
-
-def nodes(plan: Any) -> int:
-    return 1 + sum(nodes(each) for each in plan.get("Plans", ()))
-
-
-@pytest.mark.parametrize(
-    ("plain", "before"),
-    [(sql.ASK_PLAIN, older.ASK), (sql.GIVE_BACK_PLAIN, older.GIVE_BACK)],
-    ids=["acquire", "release"],
-)
-async def test_a_pair_without_waiters_does_no_more_than_without_a_queue(
-    server: PostgresServer, plain: str, before: str
-) -> None:
-    """What a plan has starts up each time, used or not."""
-    async with started(server.url), connected(server.url) as raw:
-        await raw.execute("SET plan_cache_mode = force_generic_plan")
-
-        async def planned(statement: str) -> int:
-            nulls = ", ".join("NULL" for _ in {*re.findall(r"\$\d", statement)})
-            await raw.execute(f"DEALLOCATE ALL; PREPARE pair AS {statement}")
-            explained = f"EXPLAIN (FORMAT JSON) EXECUTE pair({nulls})"
-            return nodes(json.loads(await raw.fetchval(explained))[0]["Plan"])
-
-        assert await planned(plain) < await planned(before)
 
 
 async def last_statement(raw: Any, name: str) -> str:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 
 import pytest
 
-from redisson_py._stores.contract import Granted, Renewal
+from redisson_py._stores.contract import Granted
 from redisson_py._stores.postgres import PostgresStore, queue, sql
 from redisson_py._stores.postgres.listening import channel_of
 from redisson_py._stores.postgres.store import LOCKED
 from redisson_py.testing import FaultProxy
 from tests.stores.databases import Bell, busy, granted, soon, wish
-from tests.stores.postgres.scene import connected, id_of, row_of, started, until_blocked
+from tests.stores.postgres.scene import connected, id_of, started, until_blocked
 from tests.stores.postgres.server import (
     HOST,
     PostgresServer,
@@ -37,33 +36,6 @@ async def test_a_release_rings_for_those_that_wait(server: PostgresServer) -> No
         assert await one.force_release("rings", soon())
         await bell.wait()
         assert bell.names == ["rings", "rings"]
-
-
-async def test_a_lease_that_ends_sooner_than_it_was_said_rings(server: PostgresServer) -> None:
-    bell = Bell()
-    async with started(server.url) as one, started(server.url, bell) as other:
-        async with connected(server.url) as raw:
-            await granted(one, "sooner", "a:01")
-            token = (await row_of(raw, "sooner"))["token"]
-        await busy(other, "sooner", "b:01", waits=True)
-        await one.renew([Renewal("sooner", "a:01", token, 300, exact=True)], soon())
-        await one.renew([Renewal("sooner", "a:01", token, 5, exact=True)], soon())
-        await bell.wait()
-        assert bell.names == ["sooner"]
-
-
-async def test_a_wait_that_ended_is_not_rung_for(server: PostgresServer) -> None:
-    bell = Bell()
-    async with started(server.url) as one, started(server.url, bell) as other:
-        await granted(one, "left", "a:01")
-        await granted(one, "stays", "a:02")
-        await busy(other, "left", "b:01", waits=True)
-        await busy(other, "stays", "b:02", waits=True)
-        await other.give_back("left", "b:01", False, soon())
-        await one.give_back("left", "a:01", False, soon())
-        await one.give_back("stays", "a:02", False, soon())
-        await bell.wait()
-        assert bell.names == ["stays"]
 
 
 async def test_a_message_is_sent_only_if_somebody_waits(server: PostgresServer) -> None:
@@ -191,20 +163,6 @@ async def test_no_wake_up_is_lost_under_contention(server: PostgresServer, clien
     )
     await asyncio.gather(*(store.stop() for store in stores))
     assert (counter, fallbacks) == (120 // clients * clients, 0)
-
-
-async def test_a_waiter_keeps_its_place_while_it_asks(server: PostgresServer) -> None:
-    async with started(server.url) as store, connected(server.url) as raw:
-        await granted(store, "places", "a:01")
-        await busy(store, "places", "b:01", waits=True)
-        await busy(store, "places", "c:01", waits=True)
-        before = json.loads((await row_of(raw, "places"))["refused"])
-        # It asks again long before it does not count any more.
-        assert await busy(store, "places", "b:01", waits=True) < queue.WAITER_TIME / 2
-        after = json.loads((await row_of(raw, "places"))["refused"])
-        assert sorted(after) == sorted(before)
-        assert [key.split()[2] for key in sorted(after)] == ["b:01", "c:01"]
-        assert after[min(after)] > before[min(after)]
 
 
 async def test_a_user_that_locks_the_row_blocks_nobody(server: PostgresServer) -> None:

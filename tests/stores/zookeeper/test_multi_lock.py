@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from redisson_py import MultiLock
-from tests.stores.faults_scene import SOON, lock_of
+from tests.stores.backends import lock_of
+from tests.stores.traces import SOON
 
 pytestmark = pytest.mark.usefixtures("no_polls")
 

@@ -1,8 +1,9 @@
-"""When a lease with an end of its own ends: by its own request, whatever else keeps the hold."""
+"""When leases end: by their own requests, and anew after the event loop was blocked."""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -12,8 +13,9 @@ from redisson_py._time import now
 from tests.stores.conftest import NewClient
 from tests.support.waiting import until
 
-#: Seconds: of a client's lease, of a `max_hold` and an extension, and before they are asked for.
-LEASE, LONG, EARLIER = 30.0, 20.0, 0.5
+#: Seconds: of a client's lease, of a `max_hold` and an extension, before they are asked for; and of
+#: a lease that a block outlasts.
+LEASE, LONG, EARLIER, SHORT = 30.0, 20.0, 0.5, 2.0
 #: Seconds that a lease of `LONG` ends earlier, for clocks that drift.
 ALLOWED = 0.01 * LONG + 0.01
 
@@ -54,3 +56,16 @@ async def test_an_extension_goes_beyond_the_end_before(before: str, new_client: 
     # Before a next renewal is due.
     await until(lambda: lease._ends_at >= began + LONG - ALLOWED, seconds=5.0)
     await lease.release()
+
+
+@pytest.mark.parametrize("backend", ["etcd", "zookeeper"], indirect=True)
+@pytest.mark.parametrize("leases", [0.5, 1.0, 2.0])
+async def test_a_client_that_holds_nothing_is_granted_a_lock_after_a_block(
+    new_client: NewClient, leases: float
+) -> None:
+    lock = new_client(lease_time=SHORT).get_lock(f"after a block of {leases} leases")
+    async with lock:
+        pass
+    time.sleep(leases * SHORT)  # noqa: ASYNC251  # the fault: it blocks the event loop
+    async with lock as lease:
+        assert not lease.lost
