@@ -119,6 +119,30 @@ async def test_each_lease_lasts_as_asked_for_and_no_longer_than_redis_has_it(
     assert not await lock.locked()
 
 
+@pytest.mark.parametrize("seconds", [10, 100])
+@pytest.mark.parametrize("kind", [kind for kind in REENTRANT if kind != "multi_lock"])
+async def test_a_re_entry_keeps_its_end_when_the_outer_lease_is_released(
+    kind: str, seconds: int, client: Redisson
+) -> None:
+    lock = REENTRANT[kind](client)
+    outer = await lock.acquire()
+    clock = asyncio.get_running_loop().time
+    begun = clock()
+    # It starts when the request of the re-entry is on its way.
+    leaving = asyncio.create_task(outer.release())
+    inner = await lock.acquire(lease_time=seconds)
+    assert outer._state == "released"
+    await leaving
+    left = await lock.remaining()
+    assert begun + 0.9 * seconds < clock() + inner.remaining
+    assert inner.remaining <= left + ROUNDING
+    assert left <= seconds + ROUNDING
+    assert not inner._hold.renewed
+    inner._hold.check()
+    await inner.release()
+    assert not await lock.locked()
+
+
 @pytest.mark.parametrize("steps", CHANGES.values(), ids=CHANGES)
 async def test_no_lease_of_a_red_lock_outlasts_what_a_quorum_has(
     steps: Steps, fleet: Fleet
@@ -349,7 +373,7 @@ async def test_a_release_is_repeated_for_a_long_lease_without_an_answer(
 ) -> None:
     """Its holder relies on the short lease of before, and Redis may keep the long one."""
     link = await proxy()
-    lock = REENTRANT[kind](clients(link.url, command_timeout=0.5))
+    lock = REENTRANT[kind](clients(link.url, lease_time=2, command_timeout=0.5))
     lease = await lock.acquire(timeout=20, lease_time=2)
     link.cut_after_execution(b"EVALSHA")
     link.refuse()

@@ -97,6 +97,17 @@ async def test_close_releases_what_is_held_with_one_warning(
     assert plain.remaining == fenced.remaining == 0.0
 
 
+async def test_close_names_some_of_many(
+    clients: ClientFactory, redis: Redis, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = clients()
+    await asyncio.gather(*[client.get_lock(f"k{n}").acquire() for n in range(25)])
+    await client.aclose()
+    (warning,) = [record.message for record in caplog.records if "still holding" in record.message]
+    assert warning.endswith("and 15 more")
+    assert await redis.keys("k*") == []
+
+
 @pytest.mark.also("floor")
 @pytest.mark.parametrize("settled", [True, False], ids=["all asleep", "some still asking"])
 @pytest.mark.parametrize("names", [1, 1000], ids=["in one line", "each for another lock"])

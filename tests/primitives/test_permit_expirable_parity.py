@@ -154,7 +154,7 @@ class TestReleases:
     async def test_a_list_in_parts_and_each_once(
         self, client: Redisson, clients: ClientFactory
     ) -> None:
-        """testRelease, testReleaseAsyncMany."""
+        """testRelease, testReleaseAsyncMany, testBlockingAcquireMany, testAcquireAsyncMany."""
         semaphore, far = get(client, 10), get(clients())
         ids = [permit.id for permit in await semaphore.acquire_many(6, lease_time=60)]
         await asyncio.create_task(semaphore.release_many(ids[:4]))
@@ -171,7 +171,7 @@ class TestReleases:
     async def test_a_list_with_something_wrong_changes_nothing(
         self, client: Redisson, clients: ClientFactory
     ) -> None:
-        """testTryReleaseManyExpired, testReleaseManyNotExistOrExpired."""
+        """testTryReleaseManyExpired, testReleaseManyNotExistOrExpired, and those that came back."""
         semaphore, far = get(client, 10), get(clients())
         short = await granted_in_time(lambda: semaphore.acquire_many(2, lease_time=0.2))
         live = [permit.id for permit in await semaphore.acquire_many(3, lease_time=60)]

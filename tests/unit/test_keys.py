@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redisson_py import _keys
-from redisson_py._keys import LONGEST_NAME, Names
+from redisson_py._keys import LONGEST_NAME, Names, key_slot
 
 KEYS = st.binary(min_size=1, max_size=40)
 BRACED = st.text("ab{}:", min_size=1, max_size=12).map(str.encode)
@@ -110,3 +111,71 @@ def test_a_name_mapper_maps_text() -> None:
     assert names.key("k") == b"app:k:v1" == names.key(b"k")
     with pytest.raises(ValueError, match="name_mapper takes text"):
         names.key(b"\xff")
+
+
+# In a cluster a name is refused if its keys and channels lie in several slots. That they do, and
+# that no script uses others: primitives/test_one_slot.py.
+
+ONE_TAG = ["{t}x", "a{b}c", "{a}{b}", "{{t}}"]
+SEVERAL_SLOTS = ["a}b", "a}b{c", "{}x", "x{", "}x", "{", "}"]
+BY_CHANCE = next(
+    name for number in range(1_000_000) if key_slot(name := b"a}%d" % number) == key_slot(b"a")
+)
+
+
+@pytest.mark.parametrize(
+    "channel",
+    [
+        _keys.lock_channel,
+        _keys.read_write_channel,
+        _keys.permit_channel,
+        _keys.barrier_channel,
+        _keys.latch_channel,
+    ],
+)
+def test_which_names_can_be_used_in_a_cluster(channel: Callable[[bytes], bytes]) -> None:
+    refused = [*SEVERAL_SLOTS]
+    # Redisson puts the whole name of a latch in braces once more.
+    refused += ONE_TAG if channel is _keys.latch_channel else []
+    for name in ["a", *ONE_TAG, *SEVERAL_SLOTS]:
+        assert Names().key(name, channel) == name.encode()
+        if name not in refused:
+            assert Names(in_cluster=True).key(name, channel) == name.encode()
+            continue
+        with pytest.raises(ValueError, match="cannot be used in a cluster"):
+            Names(in_cluster=True).key(name, channel)
+
+
+def test_no_rule_about_braces_decides_but_the_slots() -> None:
+    assert Names(in_cluster=True).key(BY_CHANCE, _keys.lock_channel) == BY_CHANCE
+
+
+@pytest.mark.parametrize("name", ["a}b", "a}b{c", "{}x", "x{", b"x{\xff"])
+def test_the_error_says_what_lies_where_and_what_to_do(name: str | bytes) -> None:
+    with pytest.raises(ValueError, match="cannot be used in a cluster") as caught:
+        Names(in_cluster=True).key(name)
+    text = str(caught.value)
+    key = name if isinstance(name, bytes) else name.encode()
+    assert text.startswith(repr(name))
+    assert f"is in slot {key_slot(key)}, but 'redisson_lock__channel:" in text
+    assert f"in slot {key_slot(_keys.lock_channel(key))}. " in text
+    assert "put a pair around one part of it" in text
+
+
+def test_a_latch_gets_other_advice() -> None:
+    """A hash tag does not help there: Redisson puts the whole name in braces once more."""
+    names = Names(in_cluster=True)
+    with pytest.raises(ValueError, match=r"Remove the braces from the name$"):
+        names.key("{t}x", _keys.latch_channel)
+    assert names.key("t-x", _keys.latch_channel) == b"t-x"
+
+
+def test_the_mapped_name_counts() -> None:
+    mapped = Names(name_mapper=lambda name: name.replace("}", ""), in_cluster=True)
+    assert mapped.key("a}b") == b"ab"
+    worse = Names(name_mapper=lambda name: name + "{", in_cluster=True)
+    with pytest.raises(ValueError, match=r"^'a' cannot .* 'a\{' is in slot"):
+        worse.key("a")
+    with pytest.raises(ValueError, match=r"'app\}:a' is in slot"):
+        Names("app}:", in_cluster=True).key("a")
+    assert Names("{app}:", in_cluster=True).key("a}b") == b"{app}:a}b"

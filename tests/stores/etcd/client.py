@@ -48,6 +48,12 @@ class Client:
     async def renew(self, *batch: Renewal) -> list[float | None]:
         return list(await self.store.renew(batch, soon()))
 
+    async def arrives(self, call: tuple[Any, Any]) -> bool:
+        """Have a call that was made reach etcd once more; return whether it changed anything."""
+        method, request = call
+        answer = await self.store._link.call(method, request, soon())
+        return bool(answer.reply.succeeded)
+
     @property
     def session(self) -> Any:
         found = self.store._sessions.current

@@ -86,11 +86,10 @@ async def test_a_late_release_leaves_a_newer_hold_alone(
     await one.granted(name, "a:1")
     calls = recorded(one, monkeypatch)
     assert await one.give_back(name, "a:1") is True
-    ((method, release),) = calls
+    (release,) = calls
     second = await one.granted(name, "a:2")
     # The same key, with another owner.
-    late = await one.store._link.call(method, release, soon())
-    assert not late.reply.succeeded
+    assert not await one.arrives(release)
     assert await one.give_back(name, "a:1") is False
     assert await one.renew(Renewal(name, "a:2", second.token, 0)) == [one.session.until]
 
@@ -110,12 +109,11 @@ async def test_an_undo_refuses_its_question_if_it_comes_later(
     await one.granted(f"{name}x", "a:0")
     calls = recorded(one, monkeypatch)
     await one.granted(name, "a:1", waits=waits, kind=kind)
-    ((method, question),) = calls
+    (question,) = calls
     assert await one.give_back(name, "a:1", unsure=unsure) is True
     assert await one.give_back(name, "a:1", unsure=unsure) is False
-    late = await one.store._link.call(method, question, soon())
     # Without `unsure` it would have a hold that nobody gives back.
-    assert late.reply.succeeded is not unsure
+    assert await one.arrives(question) is not unsure
     assert len(server.keys(f"{name}/")) == (0 if unsure else 1)
     if unsure:
         with pytest.raises(BackendError, match=r"gave .* back and cannot ask again"):
@@ -148,9 +146,8 @@ async def test_the_first_of_two_copies_comes_last(
         assert await one.give_back(name, "a:1") is not held
     if held:
         await two.give_back(name, "b:1")
-    ((method, question),) = lost
-    late = await one.store._link.call(method, question, soon())
-    assert not late.reply.succeeded
+    (question,) = lost
+    assert not await one.arrives(question)
     assert server.keys(f"{name}/") == []
 
 
@@ -212,11 +209,10 @@ async def test_a_late_move_does_not_undo_a_later_one(
     # Otherwise its lease has ended, and it is refused for that.
     monkeypatch.setattr(one.store._holds, "_end_lease", AsyncMock())
     await one.renew(Renewal(name, "a:1", first.token, 10, exact=True))
-    ((method, move),) = [each for each in calls if moves(each[1])]
+    (move,) = [each for each in calls if moves(each[1])]
     await one.renew(Renewal(name, "a:1", first.token, 60, exact=True))
     # Once more, after the later one: its lease would end the hold early.
-    late = await one.store._link.call(method, move, soon())
-    assert not late.reply.succeeded
+    assert not await one.arrives(move)
     state = await one.store.look(name, soon())
     assert state.holder is not None
     assert 30 < state.holder.remaining <= 60

@@ -58,10 +58,10 @@ def stranger(server: ZooKeeperServer, **options: Any) -> Iterator[KazooClient]:
 
 @asynccontextmanager
 async def opened(
-    url: str, bell: Bell | None = None, lease: float = LEASE
+    url: str, bell: Bell | None = None, lease: float = LEASE, blocked: float | None = None
 ) -> AsyncGenerator[ZooKeeperStore, None]:
-    """Start a store for the time of a block."""
-    store = ZooKeeperStore.from_url(url, lease)
+    """Start a store for the time of a block; a loop that was `blocked` so long ends its session."""
+    store = ZooKeeperStore.from_url(url, lease, blocked)
     await store.start(bell or Bell(), soon())
     try:
         yield store

@@ -12,7 +12,6 @@ import pytest
 from kazoo.client import KazooClient
 
 from redisson_py._stores.contract import Busy, Granted, Kind
-from redisson_py._stores.zookeeper import ZooKeeperStore
 from redisson_py._time import now
 from tests.stores.bell import Bell
 from tests.stores.zookeeper.server import ZooKeeperServer
@@ -43,36 +42,28 @@ def block_until_gone(kazoo: KazooClient, name: str, but: str | None) -> None:
 
 @pytest.mark.parametrize("waits", [False, True], ids=["holds", "waits"])
 async def test_a_session_does_not_outlive_a_blocked_loop_by_more_than_a_lease(
-    server: ZooKeeperServer, kazoo: KazooClient, name: str, waits: bool
+    server: ZooKeeperServer, kazoo: KazooClient, bell: Bell, name: str, waits: bool
 ) -> None:
     """The servers would keep it for an hour."""
-    bell = Bell()
-    store = ZooKeeperStore.from_url(server.url, LONG, 1.0)
-    await store.start(bell, soon())
     theirs = None
     if waits:
         path = kazoo.create(
             f"{name}/_c_theirs-lock-", b"", ephemeral=True, sequence=True, makepath=True
         )
         theirs = path.rpartition("/")[2]
-    try:
+    async with opened(server.url, bell, LONG, blocked=1.0) as store:
         answer = await ask(store, name, new_owner())
         assert isinstance(answer, Busy if waits else Granted)
         block_until_gone(kazoo, name, theirs)
         await bell.heard_all(1)
         await granted(store, f"{name} again", new_owner())
-    finally:
-        await store.stop()
 
 
 async def test_a_session_is_not_connected_again_for_a_blocked_loop(
-    server: ZooKeeperServer, name: str
+    server: ZooKeeperServer, bell: Bell, name: str
 ) -> None:
     """A new connection would be a sign of life."""
-    bell = Bell()
-    store = ZooKeeperStore.from_url(server.url, LONG, LEASE)
-    await store.start(bell, soon())
-    try:
+    async with opened(server.url, bell, LONG, blocked=LEASE) as store:
         await granted(store, name, new_owner())
         session = store._ensemble._session
         assert session is not None
@@ -83,8 +74,6 @@ async def test_a_session_is_not_connected_again_for_a_blocked_loop(
         await bell.heard_all(1)
         assert session.connections == 1
         await granted(store, f"{name} again", new_owner())
-    finally:
-        await store.stop()
 
 
 @pytest.mark.parametrize("kind", KINDS)
