@@ -9,7 +9,7 @@ An operation `overslept` is such a sleep, with the request before it and the ans
 
     t0, t1      when the request began that Redis answered with "busy"; when the next was answered
     value       when that "busy" had come, and when the timer ended the sleep
-    n           where the waiter stood by that "busy": see `places`
+    n           where the waiter stood by that "busy": see `Place`
 """
 
 from __future__ import annotations

@@ -163,12 +163,10 @@ class Server:
 
     Args:
         redis: The server.
-        sabotage: A script, what to replace in its text, and by what.
     """
 
-    def __init__(self, redis: redis_py.Redis, sabotage: tuple[str, str, str] = ("",) * 3) -> None:
+    def __init__(self, redis: redis_py.Redis) -> None:
         self.redis: Any = redis
-        self.sabotage = sabotage
         self.modern = int(self.redis.info("server")["redis_version"].split(".")[0]) >= 7
 
     def take(self, step: Step) -> str:
@@ -222,9 +220,6 @@ class Server:
     def _run(self, name: str, keys: int, *args: object) -> Any:
         script = load(name)
         text = script.wordings[Dialect.MODERN if self.modern else Dialect.PLAIN].text
-        if name == self.sabotage[0]:
-            assert self.sabotage[1] in text
-            text = text.replace(*self.sabotage[1:])
         return self.redis.eval(text, keys, KEY, *args)
 
 

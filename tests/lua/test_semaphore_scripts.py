@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
+from redis.exceptions import ResponseError
 
 from redisson_py._time import now
 from tests.support.leases import assert_left
-from tests.support.scripts.calls import A, B, Scripts, ask
+from tests.support.scripts.calls import A, B, Scripts, ask, everything
 from tests.support.scripts.permits import SemaphoreScripts
 
 
@@ -51,3 +52,15 @@ class TestExpiryOfTheKey:
         await semaphore.drain()
         assert await semaphore.value() == 0
         assert_left(await redis.pttl(semaphore.key) / 1000, 50, began)
+
+
+@pytest.mark.parametrize("count", ["x", "", "1.5", "0"])
+async def test_a_corrupted_record_cannot_be_given_back_and_stays(
+    semaphore: SemaphoreScripts, redis: Redis, count: str
+) -> None:
+    await semaphore.acquire(A, 2)
+    await ask(redis, "HSET", semaphore.counts, A, count)
+    before = await everything(redis)
+    with pytest.raises(ResponseError, match="number"):
+        await semaphore.undo(A)
+    assert await everything(redis) == before
