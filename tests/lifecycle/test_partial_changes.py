@@ -373,7 +373,7 @@ async def test_a_release_is_repeated_for_a_long_lease_without_an_answer(
 ) -> None:
     """Its holder relies on the short lease of before, and Redis may keep the long one."""
     link = await proxy()
-    lock = REENTRANT[kind](clients(link.url, command_timeout=0.5))
+    lock = REENTRANT[kind](clients(link.url, lease_time=2, command_timeout=0.5))
     lease = await lock.acquire(timeout=20, lease_time=2)
     link.cut_after_execution(b"EVALSHA")
     link.refuse()

@@ -165,3 +165,4 @@ async def test_an_abort_of_a_broken_one_lasts_until_it_is_reset(barrier: Barrier
     await barrier.leave("a")
     assert await barrier.abort() == 0
     assert await barrier.lasts_ms() == -1
+    await barrier.reset()

@@ -143,6 +143,7 @@ async def test_a_batch_is_renewed_at_once(store: Any) -> None:
     assert shorter == pytest.approx(holds[1].until, abs=9)
     assert moment + 9 < exact <= now() + 10
     assert looked == [pytest.approx(hold.until, abs=9) for hold in holds[3:]]
+    assert await store.renew(batch[3:], soon()) == [pytest.approx(each, abs=9) for each in looked]
     assert await store.renew([], soon()) == []
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import gc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 
 import pytest
 from redis.asyncio import Redis
@@ -138,6 +138,41 @@ def test_another_event_loop(cluster_url: str, ends: str, caplog: pytest.LogCaptu
     asyncio.run(last())
     gc.collect()
     assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
+
+
+def test_generators_that_hold_at_the_end_of_an_event_loop(cluster_url: str) -> None:
+    """Their blocks end under the protection of what they hold, wherever that is."""
+    client = Redisson.from_url(cluster_url, client_name="generators", sync_timeout=SYNC_TIMEOUT)
+    ended: list[str] = []
+
+    async def hold(name: str) -> AsyncGenerator[str]:
+        async with client.get_lock(name) as lease:
+            try:
+                yield name
+            finally:
+                lease.check()
+                ended.append(name)
+
+    kept = [hold(name) for name in NAMES]
+
+    async def use() -> None:
+        for generator in kept:
+            await anext(generator)
+
+    asyncio.run(use())
+    assert sorted(ended) == sorted(NAMES)
+
+    async def look() -> None:
+        async with Redisson.from_url(cluster_url) as other:
+            for name in NAMES:
+                assert not await other.get_lock(name).locked()
+        # The client that was left goes on here.
+        async with client:
+            for name in NAMES:
+                async with client.get_lock(name):
+                    pass
+
+    asyncio.run(look())
 
 
 @pytest.fixture

@@ -8,11 +8,12 @@ import pytest
 
 from redisson_py import ConnectionLostError, Redisson
 from redisson_py._stream.call import Call, ReplyError
+from redisson_py._topology.discovery import Discovery
 from redisson_py.testing import EmbeddedCluster, find_server, server_version
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.topologies import ClusterFactory
-from tests.support.waiting import until
-from tests.topology.cluster_nodes import names_at, router_of, stream_to
+from tests.support.waiting import until, until_async
+from tests.topology.cluster_nodes import connections, names_at, router_of, stream_to
 
 #: No server listens there.
 DEAD = "127.0.0.1:1"
@@ -135,3 +136,30 @@ async def test_the_end_of_a_subscription_does_not_follow_ask(
     end = Call(("SUNSUBSCRIBE", b"c"), 0, must=True, channel=b"c")
     assert router.redirected(stream_to(client, source), end, ReplyError(f"ASK 1 {target.address}"))
     assert router.traffic.commands == before
+
+
+async def test_a_failed_background_task_is_started_again(
+    cluster: EmbeddedCluster,
+    clients: ClientFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = clients(cluster.url, client_name="failing", sync_replicas=0)
+    lease = await client.get_lock("held").acquire()
+    ask = Discovery.ask
+
+    async def fail(*_: object, **__: object) -> None:
+        monkeypatch.setattr(Discovery, "ask", ask)
+        raise RuntimeError("not foreseen")
+
+    monkeypatch.setattr(Discovery, "ask", fail)
+    router_of(client).ask()
+    await until(lambda: client._root is None)
+    assert "not foreseen" in caplog.text
+    await pair(client)
+    await lease.release()
+
+    async def is_tidy() -> bool:
+        return max(await connections(cluster, "failing")) == 1
+
+    await until_async(is_tidy)

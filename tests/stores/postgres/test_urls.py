@@ -10,6 +10,7 @@ from redisson_py import MultiLock
 from redisson_py._stores.contract import Store
 from redisson_py._stores.postgres import PostgresStore
 from redisson_py.postgres import Postgres
+from tests.stores.databases import soon
 from tests.stores.postgres.scene import connected, started
 from tests.stores.postgres.server import HOST, PostgresServer, running_postgres
 
@@ -96,3 +97,8 @@ def test_numbers_are_checked_before_anything_connects(
 ) -> None:
     with pytest.raises(error, match=f"{option} must be"):
         PostgresStore("postgresql://", **{option: value})
+
+
+async def test_of_several_hosts_the_first_that_is_there_counts(server: PostgresServer) -> None:
+    async with started(server.url.replace(f"@{HOST}", f"@{HOST}:1,{HOST}")) as store:
+        await store.ping(soon())
