@@ -158,3 +158,11 @@ async def test_a_lock_of_the_same_name_is_not_touched(
     await barrier.abort()
     await barrier.reset()
     assert await ask(redis, "DUMP", barrier.name) == held
+
+
+async def test_an_abort_of_a_broken_one_lasts_until_it_is_reset(barrier: BarrierScripts) -> None:
+    await barrier.wait("a")
+    await barrier.leave("a")
+    assert await barrier.abort() == 0
+    assert await barrier.lasts_ms() == -1
+    await barrier.reset()
