@@ -72,7 +72,7 @@ MUTANTS = (
         "lua/lock/acquire.lua",
         "holds, lease_ms = whole(holds, 1), whole(lease_ms, 1)",
         "holds, lease_ms = whole(holds, 1), tonumber(lease_ms)",
-        (_LUA_ACQUIRE,),
+        ("tests/lua/test_refusals.py::test_a_bad_number_is_refused",),
     ),
     Mutant(
         "tokens are a plain counter",
