@@ -310,21 +310,17 @@ class Executor:
         """Return the holds of which the server said that they are gone, in a call that failed."""
         return denied(call.future, holds)
 
-    async def run(self, script: Script, key: bytes, /, **values: Arg) -> Any:
-        """Run `script` and return its raw reply.
+    async def query(self, key: bytes, *args: Arg) -> Any:
+        """Run a plain command and return its raw reply.
 
         Raises:
             ScriptError: Redis answered with an error.
             ConnectionLostError: It did not answer within `command_timeout`.
         """
-        return await self.answer(self.start(script, key, script.bind(**values)))
-
-    async def query(self, key: bytes, *args: Arg) -> Any:
-        """Run a plain command and return its raw reply; errors as for `run`."""
         return await self.answer(self.command(key, *args))
 
     async def query_number(self, key: bytes, *args: Arg) -> int:
-        """Run a plain command whose reply is a number; errors as for `run`."""
+        """Run a plain command whose reply is a number; errors as for `query`."""
         call = self.command(key, *args)
         return self.number(call, await self.answer(call))
 
@@ -346,7 +342,7 @@ class Executor:
         return reply
 
     async def answer(self, call: Call) -> Any:
-        """Wait for the reply to a call; errors as for `run`."""
+        """Wait for the reply to a call; errors as for `query`."""
         try:
             return await call.future
         except ReplyError as error:
