@@ -8,7 +8,8 @@ from contextlib import suppress
 from typing import Any
 
 from redisson_py._answers import Change, Disagrees, Granted
-from redisson_py._engine import waiting
+from redisson_py._engine import acquiring, waiting
+from redisson_py._engine.acquiring import STALE_GRANTS, Attempt
 from redisson_py._engine.client_queue import Together
 from redisson_py._engine.context import Context, TaskHolds
 from redisson_py._engine.hold import (
@@ -219,22 +220,9 @@ class TaskOwnership(Ownership):
             way = context.executor.way_to(self.commands.key)
             if way.full:
                 await way.room(context.executor.limit(None if once else deadline))
-        stale_grants = 0
-        with Wait(self.context, self.kind, self.name, outer) as wait:
-            while True:
-                hold = await self._new_hold(task, deadline, once, lease_time, begun, wait)
-                begun = None
-                if hold is None:
-                    wait.timed_out(once)
-                    return None
-                present = now()
-                if present < hold.ends_at and hold.state == "held":
-                    return self.take(hold, task, lease_time, present, wait.granted())
-                # Granted, but over before it could be used.
-                self.give_back(hold)
-                stale_grants += 1
-                if stale_grants == STALE_GRANTS:
-                    raise self.loss(hold)
+        attempt = _LockAttempt(self, task, deadline, once, lease_time)
+        attempt.begun = begun
+        return await acquiring.acquire(attempt, outer)
 
     def _refuse_upgrade(self, task: Task) -> None:
         """Refuse to let a reader ask to write: it would wait for itself."""
@@ -245,84 +233,6 @@ class TaskOwnership(Ownership):
                 f"this task holds the read lock of {self.name!r} and would wait for itself to get"
                 " the write lock; release the read lock first, or take the write lock before it"
             )
-
-    async def _new_hold(
-        self,
-        task: Task,
-        deadline: float | None,
-        once: bool,
-        lease_time: float | None,
-        begun: Begun | None,
-        wait: Wait,
-    ) -> Hold | None:
-        """Return a hold granted by the server or passed by a task here; None when time is up."""
-        queue, turn, waiter = self.queue, None, None
-        if isinstance(begun, AcquireRequest):
-            if queue is None:
-                self.context.waiters[self.waiting_key] += 1
-        elif once:
-            if queue is not None and (queue.is_ahead or self.readers_wait):
-                # It is busy if the server answers; if not, that error is raised.
-                await self.view.look()
-                return None
-        elif queue is None:
-            self.context.waiters[self.waiting_key] += 1
-        elif begun is not None or not queue.go_first():
-            waiter = begun or self.join(Waiter(reference(task), lease_time is None))
-            wait.start(waiter.since)
-            passed = await queue.wait(waiter, deadline, self.way.probe)
-            if isinstance(passed, Hold):
-                return passed
-            if not passed:
-                assert deadline is not None
-                if queue.is_busy(waiter) and await self.way.answered_at(deadline):
-                    return None
-                raise self.no_answer()
-        parent, hold, request = None, None, None
-        try:
-            if isinstance(begun, AcquireRequest):
-                request = begun
-            else:
-                if not once and queue is not None and queue.turn is not None:
-                    turn = queue.take_turn()
-                request = self.new_request(task, lease_time, turn, once=once, deadline=deadline)
-                request.fails_fast = once
-                request.yields = int(queue is not None and queue.take_yield(once))
-                if self.commands.queues and not once:
-                    request.client = self.context.bus.table.spare_name(self.commands.channel)
-            if queue is not None:
-                request.heard_busy_at = queue.known_busy_at(waiter)
-            parent = request.parent
-            if parent is not None:
-                parent.count_read(1)
-            limit = None if once else deadline
-            answer = await waiting.acquire(request, request, limit, once=once, wait=wait)
-            if type(answer) is Granted:
-                if request.has_queued and queue is not None:
-                    # The server took this client out of the queue with the grant.
-                    queue.joined = None
-                elif request.has_queued and (together := self.together) is not None:
-                    context = self.context
-                    together.granted(context.bus.table, context.waiters[self.waiting_key])
-                hold = self.granted(request, task, lease_time, answer)
-                if turn is not None and queue is not None and not turn.taken:
-                    queue.turn_not_taken()
-            return hold
-        except ConnectionLostError:
-            if deadline is None:
-                self.fail_together()
-            raise
-        finally:
-            if parent is not None and hold is None:
-                parent.count_read(-1)
-            undone = request is not None and request.undone and request.has_queued
-            if undone and (together := self.together) is not None:
-                # It may have been granted, which took this client out of the queue.
-                together.rouse(self.context.bus.table)
-            if not once and queue is not None:
-                queue.asked()
-            elif not once:
-                self.context.stopped_waiting(self.waiting_key)
 
     @property
     def together(self) -> Together | None:
@@ -651,6 +561,124 @@ class TaskOwnership(Ownership):
         return lost_error(self, hold.owner, now() - hold.granted_at, reason)
 
 
+class _LockAttempt(Attempt[Hold, Lease]):
+    """A task's acquisition of a lock that it does not hold."""
+
+    def __init__(
+        self,
+        ownership: TaskOwnership,
+        task: Task,
+        deadline: float | None,
+        once: bool,
+        lease_time: float | None,
+    ) -> None:
+        context, kind, name = ownership.context, ownership.kind, ownership.name
+        super().__init__(context, kind, name, ownership.queue, task, deadline, once, lease_time)
+        self._ownership = ownership
+
+    def is_behind(self) -> bool:
+        """Return whether tasks here, or other processes, come before a task that asks once."""
+        queue = self.queue
+        return queue is not None and (queue.is_ahead or self._ownership.readers_wait)
+
+    async def refuse(self) -> None:
+        """Return if the server answers; if not, raise that error."""
+        await self._ownership.view.look()
+
+    def join(self) -> Waiter:
+        """Join the queue at its end."""
+        waiter = Waiter(reference(self.task), self.lease_time is None)
+        return self._ownership.join(waiter)
+
+    def probe(self) -> None:
+        """Make the server answer something soon."""
+        self._ownership.way.probe()
+
+    async def was_busy(self, waiter: Waiter) -> bool:
+        """Return whether it was busy, for a task whose time is up in the queue."""
+        assert self.queue is not None
+        assert self.deadline is not None
+        return self.queue.is_busy(waiter) and await self._ownership.way.answered_at(self.deadline)
+
+    def no_answer(self) -> ConnectionLostError:
+        """Return the error if the server did not answer."""
+        return self._ownership.no_answer()
+
+    def fail_together(self) -> None:
+        """Fail the waiters without a timeout, if the server did not answer one of them."""
+        if self.deadline is None:
+            self._ownership.fail_together()
+
+    async def ask(self, waiter: Waiter | None, wait: Wait) -> Hold | None:
+        """Ask until it is granted, or until time is up."""
+        ownership = self._ownership
+        if self.queue is not None or self.once:
+            return await self._ask(waiter, wait)
+        with self.context.waiting(ownership.waiting_key):
+            return await self._ask(waiter, wait)
+
+    async def _ask(self, waiter: Waiter | None, wait: Wait) -> Hold | None:
+        ownership, context, queue = self._ownership, self.context, self.queue
+        request = self.begun or self._new_request()
+        if queue is not None:
+            request.heard_busy_at = queue.known_busy_at(waiter)
+        parent, hold = request.parent, None
+        if parent is not None:
+            parent.count_read(1)
+        try:
+            limit = None if self.once else self.deadline
+            answer = await waiting.acquire(request, request, limit, once=self.once, wait=wait)
+            if type(answer) is Granted:
+                if request.has_queued and queue is not None:
+                    # The server took this client out of the queue with the grant.
+                    queue.joined = None
+                elif request.has_queued and (together := ownership.together) is not None:
+                    waiting_key = ownership.waiting_key
+                    together.granted(context.bus.table, context.waiters[waiting_key])
+                hold = ownership.granted(request, self.task, self.lease_time, answer)
+                if queue is not None and request.turn is not None and not request.turn.taken:
+                    queue.turn_not_taken()
+            return hold
+        finally:
+            if parent is not None and hold is None:
+                parent.count_read(-1)
+            undone = request.undone and request.has_queued
+            if undone and (together := ownership.together) is not None:
+                # It may have been granted, which took this client out of the queue.
+                together.rouse(context.bus.table)
+
+    def _new_request(self) -> AcquireRequest:
+        ownership, queue, once = self._ownership, self.queue, self.once
+        turn = None
+        if not once and queue is not None and queue.turn is not None:
+            turn = queue.take_turn()
+        request = ownership.new_request(
+            self.task, self.lease_time, turn, once=once, deadline=self.deadline
+        )
+        request.fails_fast = once
+        request.yields = int(queue is not None and queue.take_yield(once))
+        if ownership.commands.queues and not once:
+            channel = ownership.commands.channel
+            request.client = self.context.bus.table.spare_name(channel)
+        return request
+
+    def is_good(self, grant: Hold) -> bool:
+        """Return whether a granted or passed hold is in force."""
+        return grant.valid
+
+    def take(self, grant: Hold, waited: float) -> Lease:
+        """Give a granted or passed hold to the task."""
+        return self._ownership.take(grant, self.task, self.lease_time, now(), waited)
+
+    def give_back(self, grant: Hold) -> None:
+        """Pass on or release a hold that was over before it could be used."""
+        self._ownership.give_back(grant)
+
+    def loss(self, grant: Hold) -> LeaseLostError:
+        """Return the error of a hold that was over before it could be used."""
+        return self._ownership.loss(grant)
+
+
 def not_held(lock: object, holds: Sequence[Hold]) -> NotHeldError:
     """Return the error of a release by a task that has no hold; it names the task that has one.
 
@@ -674,7 +702,3 @@ def not_held(lock: object, holds: Sequence[Hold]) -> NotHeldError:
             " `acquire(timeout=...)`, or keep the lease that it returns and call `lease.release()`"
         )
     return NotHeldError(text)
-
-
-#: Number of grants in a row that came too late to be used, after which `LeaseLostError` is raised.
-STALE_GRANTS = 3

@@ -5,11 +5,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Coroutine, Sequence
 from itertools import chain
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, NamedTuple, Self, TypeVar
 
+from redisson_py._engine import acquiring
+from redisson_py._engine.acquiring import Attempt
 from redisson_py._engine.context import Context, TaskHolds
 from redisson_py._engine.decorating import Fill
 from redisson_py._engine.hold import Lease
+from redisson_py._engine.local_queue import LocalQueue
 from redisson_py._engine.ownership import Begun
 from redisson_py._engine.releasing import report
 from redisson_py._engine.snapshots import LockSnapshot
@@ -24,13 +27,20 @@ from redisson_py.composite._gather import Gather
 from redisson_py.composite._hold import CompositeHold, CompositeLease, live_leases
 from redisson_py.composite._member import extend_all, release_all, release_pending
 from redisson_py.composite._snapshot import JointSnapshot
-from redisson_py.errors import BackendError, ConnectionLostError, NotHeldError, RedissonError
+from redisson_py.errors import (
+    BackendError,
+    ConnectionLostError,
+    LeaseLostError,
+    NotHeldError,
+    RedissonError,
+)
 from redisson_py.locks.lock_like import LockLike
 
 #: Seconds to wait for the other servers after enough have answered a query.
 LOOK_GRACE = 0.1
 
 T = TypeVar("T")
+Own = TypeVar("Own", bound="CompositeOwnership")
 
 
 class CompositeOwnership:
@@ -110,6 +120,12 @@ class CompositeOwnership:
     def begin_last_release(self, loop: object, lease: Lease, future: object = None) -> None:
         """Return nothing: `release` gives the members back."""
 
+    async def attempt(
+        self, task: Task, deadline: float | None, once: bool, lease_time: float | None
+    ) -> CompositeAttempt[Any]:
+        """Return how a task acquires it."""
+        raise NotImplementedError
+
     async def acquire(
         self,
         task: Task,
@@ -120,7 +136,8 @@ class CompositeOwnership:
         outer: Wait | None = None,
     ) -> Lease | None:
         """Return a lease, or None when the deadline has passed (or it is busy, with `once`)."""
-        raise NotImplementedError
+        attempt = await self.attempt(task, deadline, once, lease_time)
+        return await acquiring.acquire(attempt, outer)
 
     def held_by(self, task: Task) -> CompositeHold | None:
         """Return the hold that a task has, if it can enter it again."""
@@ -400,6 +417,57 @@ def _hold_key(member: LockLike) -> bytes:
     assert isinstance(ownership, TaskOwnership)
     commands = ownership.commands
     return commands.hold_kind.encode() + b":" + commands.key
+
+
+class CompositeGrant(NamedTuple):
+    """What an attempt at a composite has brought.
+
+    Attributes:
+        hold: The hold: a new one, one that a task here has passed, or the one entered again.
+        again: The leases of the members with which it is entered again.
+    """
+
+    hold: CompositeHold
+    again: list[Lease] | None = None
+
+
+class CompositeAttempt(Attempt[CompositeGrant, Lease], Generic[Own]):
+    """A task's acquisition of a composite; a kind says how it asks for the members."""
+
+    def __init__(
+        self,
+        ownership: Own,
+        queue: LocalQueue[CompositeHold] | None,
+        task: Task,
+        deadline: float | None,
+        once: bool,
+        lease_time: float | None,
+    ) -> None:
+        context, kind, name = ownership.context, ownership.kind, ownership.name
+        super().__init__(context, kind, name, queue, task, deadline, once, lease_time)
+        self._composite: Own = ownership
+
+    def is_behind(self) -> bool:
+        """Return False: what comes first is asked with the members."""
+        return False
+
+    def is_good(self, grant: CompositeGrant) -> bool:
+        """Return whether a new or passed hold is in force; one entered again decides itself."""
+        return grant.again is not None or grant.hold.valid
+
+    def take(self, grant: CompositeGrant, waited: float) -> Lease:
+        """Give a hold to the task, or enter its own once more."""
+        if grant.again is not None:
+            return self._composite.reentered(grant.hold, grant.again, self.task, waited)
+        return self._composite.take(grant.hold, self.task, waited)
+
+    def give_back(self, grant: CompositeGrant) -> None:
+        """Pass on or release a hold that was over before it could be used."""
+        self._composite.give_back(grant.hold)
+
+    def loss(self, grant: CompositeGrant) -> LeaseLostError:
+        """Return the error of a hold that was over before it could be used."""
+        return grant.hold.leases[-1]._loss()
 
 
 class CompositeLock(LockLike):

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import final
 
 from redisson_py._engine.hold import Lease
-from redisson_py._engine.ownership import Begun
-from redisson_py._engine.task_ownership import STALE_GRANTS, TaskOwnership
+from redisson_py._engine.local_queue import Waiter
+from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import is_fresh
 from redisson_py._loop import Task, loop_time, sleep
@@ -26,7 +26,13 @@ from redisson_py.composite._member import (
     release_all,
     way_of,
 )
-from redisson_py.composite._ownership import CompositeLock, CompositeOwnership, database_of
+from redisson_py.composite._ownership import (
+    CompositeAttempt,
+    CompositeGrant,
+    CompositeLock,
+    CompositeOwnership,
+    database_of,
+)
 from redisson_py.errors import (
     ConnectionLostError,
     LeaseLostError,
@@ -117,38 +123,14 @@ class MultiOwnership(CompositeOwnership):
         self._doubtful = list(dict.fromkeys(shared))
         check_distinct(self._doubtful, {})
 
-    async def acquire(
-        self,
-        task: Task,
-        deadline: float | None = None,
-        once: bool = False,
-        lease_time: float | None = None,
-        begun: Begun | None = None,
-        outer: Wait | None = None,
-    ) -> Lease | None:
-        """Return a lease, or None when the deadline has passed (or one is busy, with `once`)."""
+    async def attempt(
+        self, task: Task, deadline: float | None, once: bool, lease_time: float | None
+    ) -> CompositeAttempt[MultiOwnership]:
+        """Return how a task acquires it; the members are known to be different by then."""
         self.check_clients()
         if self._doubtful:
             await self._identify(deadline, once)
-        stale_grants = 0
-        with Wait(self.context, self.kind, self.name, outer) as wait:
-            while True:
-                held = self.held_by(task)
-                leases = await self._all(task, deadline, once, lease_time, wait)
-                if leases is None:
-                    wait.timed_out(once)
-                    return None
-                if held is not None:
-                    return self.reentered(held, leases, task, wait.granted())
-                hold = self.new_hold(leases, task)
-                if hold.valid:
-                    return self.take(hold, task, wait.granted())
-                # One was over before the last was there.
-                loss = hold.leases[0]._loss()
-                self.give_back(hold)
-                stale_grants += 1
-                if stale_grants == STALE_GRANTS:
-                    raise loss
+        return _Attempt(self, None, task, deadline, once, lease_time)
 
     async def _identify(self, deadline: float | None, once: bool) -> None:
         """Learn which servers the members of one name are on, and sort them by that.
@@ -174,7 +156,7 @@ class MultiOwnership(CompositeOwnership):
         if self.simple:
             self.simple = [_owners(member)[0] for member in self.members]
 
-    async def _all(
+    async def all(
         self, task: Task, deadline: float | None, once: bool, lease_time: float | None, wait: Wait
     ) -> list[Lease] | None:
         """Return a lease of each member, or None if time is up or, with `once`, one is busy."""
@@ -246,6 +228,21 @@ class MultiOwnership(CompositeOwnership):
             release_all(leases)
             return None
         return leases
+
+
+class _Attempt(CompositeAttempt[MultiOwnership]):
+    """A task's acquisition of a multi lock."""
+
+    async def ask(self, waiter: Waiter | None, wait: Wait) -> CompositeGrant | None:
+        """Ask for all members until they are granted, or until time is up."""
+        multi, task = self._composite, self.task
+        held = multi.held_by(task)
+        leases = await multi.all(task, self.deadline, self.once, self.lease_time, wait)
+        if leases is None:
+            return None
+        if held is not None:
+            return CompositeGrant(held, leases)
+        return CompositeGrant(multi.new_hold(leases, task))
 
 
 class _Walk:

@@ -10,8 +10,6 @@ from redisson_py._engine import waiting
 from redisson_py._engine.awaiting import acquiring
 from redisson_py._engine.hold import Lease
 from redisson_py._engine.local_queue import LocalQueue, Waiter
-from redisson_py._engine.ownership import Begun
-from redisson_py._engine.task_ownership import STALE_GRANTS
 from redisson_py._engine.wait import Wait
 from redisson_py._loop import Task, loop_time
 from redisson_py._owner import reference
@@ -23,6 +21,8 @@ from redisson_py.composite._identity import Servers
 from redisson_py.composite._member import is_ahead
 from redisson_py.composite._ownership import (
     LOOK_GRACE,
+    CompositeAttempt,
+    CompositeGrant,
     CompositeLock,
     CompositeOwnership,
     database_of,
@@ -147,146 +147,41 @@ class QuorumOwnership(CompositeOwnership):
 
     # Acquiring.
 
-    async def acquire(
-        self,
-        task: Task,
-        deadline: float | None = None,
-        once: bool = False,
-        lease_time: float | None = None,
-        begun: Begun | None = None,
-        outer: Wait | None = None,
-    ) -> Lease:
-        """Return a lease.
-
-        Raises:
-            QuorumError: The deadline has passed, or it is busy, with `once`.
-        """
+    async def attempt(
+        self, task: Task, deadline: float | None, once: bool, lease_time: float | None
+    ) -> CompositeAttempt[QuorumOwnership]:
+        """Return how a task acquires it; a task that holds it stands in no queue."""
         self.context.check()
-        with Wait(self.context, self.kind, self.name, outer) as wait:
-            try:
-                held = self.held_by(task)
-                if held is not None:
-                    return await self._reenter(held, task, deadline, once, lease_time, wait)
-                return await self._acquire(task, deadline, once, lease_time, wait)
-            except QuorumError as error:
-                if error.quorum_answered:
-                    wait.timed_out(once)
-                raise
-
-    async def _acquire(
-        self,
-        task: Task,
-        deadline: float | None,
-        once: bool,
-        lease_time: float | None,
-        wait: Wait,
-    ) -> Lease:
-        stale_grants = 0
-        while True:
-            hold = await self._new_hold(task, deadline, once, lease_time, wait)
-            if hold.valid:
-                return self.take(hold, task, wait.granted())
-            # Granted, but over before it could be used.
-            loss = hold.leases[-1]._loss()
-            self.give_back(hold)
-            stale_grants += 1
-            if stale_grants == STALE_GRANTS:
-                raise loss
-
-    async def _reenter(
-        self,
-        outer: CompositeHold,
-        task: Task,
-        deadline: float | None,
-        once: bool,
-        lease_time: float | None,
-        wait: Wait,
-    ) -> Lease:
-        if outer.pending and outer.late is not None:
-            # Their answers come soon; if asked again now, they would be busy.
-            soon = answer_time(self.owners, lease_time)
-            if deadline is not None and not once:
-                soon = min(soon, deadline - loop_time())
-            await outer.late.wait(0, soon)
-        rounds = QuorumRounds(self, task, lease_time, inner=True, once=once)
-        leases = await self._ask(rounds, deadline, once, wait)
-        return self.reentered(outer, leases, task, wait.granted())
-
-    async def _new_hold(
-        self, task: Task, deadline: float | None, once: bool, lease_time: float | None, wait: Wait
-    ) -> CompositeHold:
-        """Return a hold that a quorum grants or a task here passes on."""
-        queue, waiter = self.queue, None
-        if once:
-            if self._is_ahead(task):
-                await self._refuse()
-        elif not queue.go_first():
-            waiter = queue.join(Waiter(reference(task), lease_time is None))
-            wait.start(waiter.since)
-            passed = await queue.wait(waiter, deadline, self._probe)
-            if passed is False:
-                assert deadline is not None
-                first = "not asked: other tasks of this client are ahead"
-                answering = [each for each in self.servers.streams if each.answers_at(deadline)]
-                busy = queue.is_busy(waiter) and len(answering) >= self.needed
-                raise self.no_quorum(dict.fromkeys(self._servers, first), busy)
-            if passed is not True:
-                return passed
-        rounds = QuorumRounds(self, task, lease_time, inner=False, once=once)
-        if not once:
-            rounds.quorum_known(queue.known_busy_at(waiter))
-        try:
-            leases = await self._ask(rounds, deadline, once, wait)
-            if rounds.turn is not None and not rounds.turn.taken:
-                for owner in self.owners:
-                    if owner.queue is not None:
-                        owner.queue.turn_not_taken()
-            hold = queue.hold = self.new_hold(leases, task)
-            rounds.hand_over(hold)
-            return hold
-        except ConnectionLostError:
-            self.fail_together(rounds)
-            raise
-        finally:
-            if not once:
-                queue.asked()
+        held = self.held_by(task)
+        queue = self.queue if held is None else None
+        attempt = _Attempt(self, queue, task, deadline, once, lease_time)
+        attempt.held = held
+        return attempt
 
     def fail_together(self, rounds: QuorumRounds) -> None:
         """Fail the waiters without a timeout: too few servers answered the head."""
         self.queue.fail_together(rounds.no_answer)
 
-    def _probe(self) -> None:
-        for stream in self.servers.streams:
-            stream.probe()
-
-    def _is_ahead(self, task: Task) -> bool:
+    def is_ahead(self, task: Task) -> bool:
         """Whether asking once would overtake: tasks here, or other processes' turn at a quorum."""
         ahead = sum(is_ahead(owner, task) for owner in self.owners)
         return self.queue.is_ahead or len(self.owners) - ahead < self.needed
 
-    async def _refuse(self) -> None:
+    async def refuse(self) -> None:
         """Raise for a caller behind others: it is busy if a quorum of servers answers."""
         looks = Gather(owner.locked() for owner in self.owners)
         try:
             await self.settle_look(looks)
         finally:
             looks.cancel()
-        answers = dict.fromkeys(self._servers, "not asked: others are ahead")
+        answers = dict.fromkeys(self.addresses, "not asked: others are ahead")
         for number, error in looks.errors.items():
-            answers[self._servers[number]] = str(error) or "no answer in time"
+            answers[self.addresses[number]] = str(error) or "no answer in time"
         raise self.no_quorum(answers, len(looks.results) >= self.needed)
 
-    async def _ask(
-        self, rounds: QuorumRounds, deadline: float | None, once: bool, wait: Wait
-    ) -> list[Lease]:
-        limit = None if once else deadline
-        leases = await waiting.acquire(rounds, rounds, limit, once=once, wait=wait)
-        if leases is None:
-            raise self.no_quorum(rounds.answers, rounds.quorum_answered)
-        return leases
-
     @property
-    def _servers(self) -> list[str]:
+    def addresses(self) -> list[str]:
+        """The addresses of the servers, in the order of the members."""
         return [database_of(owner) for owner in self.owners]
 
     def no_quorum(self, answers: dict[str, str], quorum_answered: bool) -> QuorumError:
@@ -366,6 +261,79 @@ class QuorumOwnership(CompositeOwnership):
         """Return local counters: tasks that wait for it or a member, and its leases."""
         found = super().statistics()
         return PrimitiveStatistics(found.waiters + self.queue.waiting, found.held_leases)
+
+
+class _Attempt(CompositeAttempt[QuorumOwnership]):
+    """A task's acquisition of a red lock.
+
+    Attributes:
+        held: The hold that the task enters again, if it has one.
+    """
+
+    held: CompositeHold | None = None
+
+    def is_behind(self) -> bool:
+        """Return whether asking once would overtake."""
+        return self.held is None and self._composite.is_ahead(self.task)
+
+    async def refuse(self) -> None:
+        """Raise: it is busy if a quorum of servers answers."""
+        await self._composite.refuse()
+
+    def join(self) -> Waiter:
+        """Join the queue at its end."""
+        waiter = Waiter(reference(self.task), self.lease_time is None)
+        return self._composite.queue.join(waiter)
+
+    def probe(self) -> None:
+        """Make the servers answer something soon."""
+        for stream in self._composite.servers.streams:
+            stream.probe()
+
+    async def was_busy(self, waiter: Waiter) -> bool:
+        """Raise: its time is up in the queue."""
+        red, deadline = self._composite, self.deadline
+        assert deadline is not None
+        first = "not asked: other tasks of this client are ahead"
+        answering = [each for each in red.servers.streams if each.answers_at(deadline)]
+        busy = red.queue.is_busy(waiter) and len(answering) >= red.needed
+        raise red.no_quorum(dict.fromkeys(red.addresses, first), busy)
+
+    def passed(self, hold: CompositeHold) -> CompositeGrant:
+        """Return what a task here has passed to the caller."""
+        return CompositeGrant(hold)
+
+    async def ask(self, waiter: Waiter | None, wait: Wait) -> CompositeGrant:
+        """Ask until a quorum grants it; raise when time is up."""
+        red, held, once = self._composite, self.held, self.once
+        if held is not None and held.pending and held.late is not None:
+            # Their answers come soon; if asked again now, they would be busy.
+            soon = answer_time(red.owners, self.lease_time)
+            if self.deadline is not None and not once:
+                soon = min(soon, self.deadline - loop_time())
+            await held.late.wait(0, soon)
+        inner = held is not None
+        rounds = QuorumRounds(red, self.task, self.lease_time, inner=inner, once=once)
+        if not (once or inner):
+            rounds.quorum_known(red.queue.known_busy_at(waiter))
+        try:
+            limit = None if once else self.deadline
+            leases = await waiting.acquire(rounds, rounds, limit, once=once, wait=wait)
+        except ConnectionLostError:
+            if not inner:
+                red.fail_together(rounds)
+            raise
+        if leases is None:
+            raise red.no_quorum(rounds.answers, rounds.quorum_answered)
+        if held is not None:
+            return CompositeGrant(held, leases)
+        if rounds.turn is not None and not rounds.turn.taken:
+            for owner in red.owners:
+                if owner.queue is not None:
+                    owner.queue.turn_not_taken()
+        hold = red.queue.hold = red.new_hold(leases, self.task)
+        rounds.hand_over(hold)
+        return CompositeGrant(hold)
 
 
 def _in_cluster(lock: ServerLock) -> bool:

@@ -15,22 +15,23 @@ from redisson_py._answers import Disagrees, Granted, RefusedError
 from redisson_py._commands.permit_expirable_semaphore import PermitExpirableSemaphoreCommands
 from redisson_py._commands.plain import plain_calls
 from redisson_py._commands.semaphore import SemaphoreCommands
-from redisson_py._engine import waiting
+from redisson_py._engine import acquiring, waiting
+from redisson_py._engine.acquiring import Attempt
 from redisson_py._engine.hold import Hold, Lease, Reason, lost_error, tell_acquired
+from redisson_py._engine.local_queue import Waiter
 from redisson_py._engine.ownership import Begun, Ownership
 from redisson_py._engine.releasing import Judge, hear, hear_alone, when_answered
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import Call
-from redisson_py._engine.task_ownership import STALE_GRANTS
 from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import is_fresh
 from redisson_py._keys import Name
-from redisson_py._loop import Future, Task, loop_time
+from redisson_py._loop import Future, Task
 from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.receipts import Receipts
 from redisson_py._owner import reference
 from redisson_py._statistics import PrimitiveStatistics
-from redisson_py._time import PUNCTUAL, now
+from redisson_py._time import now
 from redisson_py.errors import ConnectionLostError, LeaseLostError, NotHeldError, RedissonError
 from redisson_py.semaphores._queue import PermitQueue, PermitRequest, PermitWaiter
 from redisson_py.semaphores.permit import Permit
@@ -145,84 +146,11 @@ class PermitOwnership(Ownership):
             way = context.executor.way_to(self.commands.key)
             if way.full:
                 await way.room(context.executor.limit(None if once else deadline))
-        stale_grants = 0
-        with Wait(self.context, self.kind, self.name) as wait:
-            while True:
-                holds = await self._new_holds(task, units, deadline, once, lease_time, begun, wait)
-                begun = None
-                if holds is None:
-                    wait.timed_out(once)
-                    return None
-                present = now()
-                self.grants += 1
-                if all(present < hold.ends_at and hold.state == "held" for hold in holds):
-                    waited = wait.granted()
-                    return [self._take(hold, task, lease_time, present, waited) for hold in holds]
-                # Granted, but over before it could be used.
-                for hold in holds:
-                    self.give_back(hold)
-                stale_grants += 1
-                if stale_grants == STALE_GRANTS:
-                    held_for = present - holds[0].granted_at
-                    reason: Reason = "expired" if lease_time is None else "ended"
-                    raise lost_error(self, holds[0].owner, held_for, reason)
+        attempt = _PermitAttempt(self, task, units, deadline, once, lease_time)
+        attempt.begun = begun
+        return await acquiring.acquire(attempt)
 
-    async def _new_holds(
-        self,
-        task: Task,
-        units: int,
-        deadline: float | None,
-        once: bool,
-        lease_time: float | None,
-        begun: PermitRequest | None,
-        wait: Wait,
-    ) -> list[Hold] | None:
-        """Return holds granted by Redis, or one passed by a task here; None when time is up."""
-        context, queue = self.context, self.permit_queue
-        request = begun or self._new_request(units, lease_time, once, deadline)
-        request.fails_fast = once
-        if begun is None and queue.take_yield(once):
-            request.yields = 1
-        if begun is not None or not (queue.is_ahead or (request.yields and not once)):
-            # Several requests may be under way: no waiter comes before them.
-            limit = None if once else deadline
-            answer = await waiting.acquire(request, context.bus, limit, once=True)
-            if isinstance(answer, Granted):
-                return self._granted(request, task, lease_time)
-        elif once:
-            # It is busy if Redis answers; if Redis does not answer, that error is raised.
-            queue.absent = not await context.executor.exists(self.commands.key)
-        if once or (deadline is not None and loop_time() >= deadline - PUNCTUAL):
-            return None
-        wait.start()
-        if request.undone:
-            # A duplicate may come late, so the undo made Redis refuse its owner.
-            heard_busy_at = request.heard_busy_at
-            request = self._new_request(units, lease_time, once, deadline)
-            request.heard_busy_at = heard_busy_at
-        waiter = PermitWaiter(reference(task), self.commands.passes and lease_time is None, request)
-        if queue.go_first():
-            queue.head = waiter
-        elif not await self._wait(waiter, deadline):
-            assert deadline is not None
-            busy = queue.is_busy(waiter) or is_fresh(request.heard_busy_at, deadline)
-            if busy and await self.way.answered_at(deadline):
-                return None
-            raise self.no_answer()
-        request.heard_busy_at = max(queue.busy_at, request.heard_busy_at)
-        try:
-            granted = await self._ask_as_head(request, deadline)
-            if request.passed is not None and (granted or request.passed.valid):
-                return [request.passed]
-            return self._granted(request, task, lease_time) if granted else None
-        except ConnectionLostError:
-            if deadline is None:
-                self.fail_together()
-            raise
-        finally:
-            queue.asked()
-
-    def _new_request(
+    def new_request(
         self, units: int, lease_time: float | None, once: bool, deadline: float | None
     ) -> PermitRequest:
         owners, options = self.context.owners, self.context.options
@@ -233,31 +161,7 @@ class PermitOwnership(Ownership):
             owners.new_owner()
         return PermitRequest(self, owner, units, lease, once=once, deadline=deadline)
 
-    async def _wait(self, waiter: PermitWaiter, deadline: float | None) -> bool:
-        """Wait to become the head of the queue; return False if time is up first."""
-        try:
-            queue = self.permit_queue
-            return bool(await queue.wait(queue.join(waiter), deadline, self.way.probe))
-        except BaseException:
-            # The head can be cancelled before it has taken what it was passed.
-            waiter.request.undo()
-            raise
-
-    async def _ask_as_head(self, request: PermitRequest, deadline: float | None) -> bool:
-        """Ask as the head until a hold is granted or passed; return whether one was."""
-        queue = self.permit_queue
-        if request.passed is not None and request.passed.valid:
-            return True
-        request.listen_first(None if queue.turn is None else queue.take_turn())
-        granted = await waiting.acquire(request, request, deadline)
-        if granted is not None and request.passed is None and request.registers:
-            # The server took this client out of the queue with the grant.
-            queue.joined = None
-        if granted is not None and request.turn and not request.turn.taken:
-            queue.turn_not_taken()
-        return granted is not None
-
-    def _granted(self, request: PermitRequest, task: Task, lease_time: float | None) -> list[Hold]:
+    def granted(self, request: PermitRequest, task: Task, lease_time: float | None) -> list[Hold]:
         """Return the holds of a granted request."""
         return [
             Hold(
@@ -274,7 +178,7 @@ class PermitOwnership(Ownership):
             for field, units in self.commands.fields(request.owner, request.target)
         ]
 
-    def _take(
+    def take(
         self, hold: Hold, task: Task, lease_time: float | None, present: float, waited: float
     ) -> Permit:
         """Give a granted or passed hold to the current task."""
@@ -492,6 +396,154 @@ class PermitOwnership(Ownership):
         """Return local counters for this name."""
         held = sum(len(hold.live) for hold in self.all_holds())
         return PrimitiveStatistics(waiters=self.permit_queue.waiting, held_leases=held)
+
+
+class _PermitAttempt(Attempt[list[Hold], list[Permit]]):
+    """A task's acquisition of units of a semaphore.
+
+    Several requests may be under way, so it asks before it stands in the queue.
+    """
+
+    asks_beside = True
+
+    def __init__(
+        self,
+        ownership: PermitOwnership,
+        task: Task,
+        units: int,
+        deadline: float | None,
+        once: bool,
+        lease_time: float | None,
+    ) -> None:
+        context, kind, name = ownership.context, ownership.kind, ownership.name
+        queue = ownership.permit_queue
+        super().__init__(context, kind, name, queue, task, deadline, once, lease_time)
+        self._permits = ownership
+        self._queue = queue
+        self._units = units
+        self._request: PermitRequest | None = None
+
+    def _new_request(self) -> PermitRequest:
+        return self._permits.new_request(self._units, self.lease_time, self.once, self.deadline)
+
+    def _granted(self, request: PermitRequest) -> list[Hold]:
+        """Return the holds of a granted request, or the one that it was passed."""
+        self._permits.grants += 1
+        if request.passed is not None:
+            return [request.passed]
+        return self._permits.granted(request, self.task, self.lease_time)
+
+    def is_behind(self) -> bool:
+        """Return whether tasks here, or other processes, come before a task that asks once."""
+        return self._queue.is_ahead
+
+    async def refuse(self) -> None:
+        """Return if Redis answers; if not, raise that error."""
+        permits = self._permits
+        self._queue.absent = not await permits.context.executor.exists(permits.commands.key)
+
+    async def ask_beside(self) -> list[Hold] | None:
+        """Ask, unless others come first."""
+        queue, begun = self._queue, self.begun
+        request = self._request = begun or self._new_request()
+        request.fails_fast = self.once
+        if begun is None and queue.take_yield(self.once):
+            request.yields = 1
+        if begun is None and not self.once and (queue.is_ahead or request.yields):
+            return None
+        limit = None if self.once else self.deadline
+        answer = await waiting.acquire(request, self.context.bus, limit, once=True)
+        return self._granted(request) if isinstance(answer, Granted) else None
+
+    def _renewed(self) -> PermitRequest:
+        """Return the request for the queue: another one, if the first was undone."""
+        request = self._request
+        assert request is not None
+        if request.undone:
+            # A duplicate may come late, so the undo made Redis refuse its owner.
+            heard_busy_at = request.heard_busy_at
+            request = self._request = self._new_request()
+            request.heard_busy_at = heard_busy_at
+        return request
+
+    def _waiter(self) -> PermitWaiter:
+        passable = self._permits.commands.passes and self.lease_time is None
+        return PermitWaiter(reference(self.task), passable, self._renewed())
+
+    def goes_first(self) -> None:
+        """Be the head of the queue, to which permits may be passed."""
+        self._queue.head = self._waiter()
+
+    def join(self) -> Waiter:
+        """Join the queue at its end."""
+        return self._queue.join(self._waiter())
+
+    def probe(self) -> None:
+        """Make Redis answer something soon."""
+        self._permits.way.probe()
+
+    def left_queue(self) -> None:
+        """Undo the request: the head can be cancelled before it has taken what it was passed."""
+        if self._request is not None:
+            self._request.undo()
+
+    async def was_busy(self, waiter: Waiter) -> bool:
+        """Return whether it was busy, for a task whose time is up in the queue."""
+        assert self._request is not None
+        assert self.deadline is not None
+        heard_busy_at = self._request.heard_busy_at
+        busy = self._queue.is_busy(waiter) or is_fresh(heard_busy_at, self.deadline)
+        return busy and await self._permits.way.answered_at(self.deadline)
+
+    def no_answer(self) -> ConnectionLostError:
+        """Return the error if Redis did not answer."""
+        return self._permits.no_answer()
+
+    def fail_together(self) -> None:
+        """Fail the waiters without a timeout, if Redis did not answer the head."""
+        if self.deadline is None and not self.once:
+            self._permits.fail_together()
+
+    async def ask(self, waiter: Waiter | None, wait: Wait) -> list[Hold] | None:
+        """Ask as the head until units are granted or passed, or until time is up."""
+        if self.once:
+            return await self.ask_beside()
+        queue, request = self._queue, self._request
+        assert request is not None
+        request.heard_busy_at = max(queue.busy_at, request.heard_busy_at)
+        if request.passed is not None and request.passed.valid:
+            return self._granted(request)
+        request.listen_first(None if queue.turn is None else queue.take_turn())
+        granted = await waiting.acquire(request, request, self.deadline) is not None
+        if granted and request.passed is None and request.registers:
+            # The server took this client out of the queue with the grant.
+            queue.joined = None
+        if granted and request.turn and not request.turn.taken:
+            queue.turn_not_taken()
+        passed = request.passed is not None and request.passed.valid
+        return self._granted(request) if granted or passed else None
+
+    def is_good(self, grant: list[Hold]) -> bool:
+        """Return whether all that was granted or passed is in force."""
+        return all(hold.valid for hold in grant)
+
+    def take(self, grant: list[Hold], waited: float) -> list[Permit]:
+        """Give what was granted or passed to the task."""
+        present = now()
+        return [
+            self._permits.take(hold, self.task, self.lease_time, present, waited) for hold in grant
+        ]
+
+    def give_back(self, grant: list[Hold]) -> None:
+        """Pass on or release what was over before it could be used."""
+        for hold in grant:
+            self._permits.give_back(hold)
+
+    def loss(self, grant: list[Hold]) -> LeaseLostError:
+        """Return the error of what was over before it could be used."""
+        held_for = now() - grant[0].granted_at
+        reason: Reason = "expired" if self.lease_time is None else "ended"
+        return lost_error(self._permits, grant[0].owner, held_for, reason)
 
 
 async def _finish(begun: _Part) -> None:

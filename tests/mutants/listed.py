@@ -222,8 +222,8 @@ MUTANTS = (
     Mutant(
         "a grant that is over is used",
         "whoever gets a lease can rely on it",
-        "redisson_py/_engine/task_ownership.py",
-        'if present < hold.ends_at and hold.state == "held":',
+        "redisson_py/_engine/acquiring.py",
+        "if attempt.is_good(grant):",
         "if True:",
         (_ACQUIRE_RELEASE,),
         jepsen=Attack("loss detection", "mutex", ("delay",)),

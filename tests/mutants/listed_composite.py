@@ -98,7 +98,7 @@ COMPOSITE = (
         "what the queue knows is not the answer of a quorum",
         "busy is said if a quorum was busy shortly before the time ran out",
         "redisson_py/composite/red_lock.py",
-        "rounds.quorum_known(queue.known_busy_at(waiter))",
+        "rounds.quorum_known(red.queue.known_busy_at(waiter))",
         "pass",
         ("tests/lifecycle/test_red_lock_members.py",),
     ),
