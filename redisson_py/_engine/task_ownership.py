@@ -619,7 +619,8 @@ class _LockAttempt(Attempt[Hold, Lease]):
 
     async def _ask(self, waiter: Waiter | None, wait: Wait) -> Hold | None:
         ownership, context, queue = self._ownership, self.context, self.queue
-        request = self.begun or self._new_request()
+        begun = self.begun
+        request = begun if isinstance(begun, AcquireRequest) else self._new_request()
         if queue is not None:
             request.heard_busy_at = queue.known_busy_at(waiter)
         parent, hold = request.parent, None
