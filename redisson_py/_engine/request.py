@@ -405,7 +405,7 @@ class AcquireRequest:
             self.reentry is not None
             or self.parent is not None
             or self.maybe_repeated
-            # Grants have a stream of their own there, so a release may overtake the request.
+            # There a release may overtake the request.
             or executor.confirms
         ):
             self.send_undo()

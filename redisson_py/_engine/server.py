@@ -1,7 +1,7 @@
-"""What the engine needs of a server, whichever it is: requests in order, and their answers.
+"""What the engine asks of a server, in values, whichever it is: `Server`, and what it needs to know.
 
-`_commands`, `_scripts` and `_stream` are this for Redis, `_stores` for the other stores. The engine
-imports none of them.
+For Redis `_on_redis/executor.py` answers, for the other stores `_stores/executor.py`. The engine
+imports neither.
 """
 
 from __future__ import annotations
