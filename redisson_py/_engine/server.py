@@ -1,4 +1,4 @@
-"""What the engine asks of a server, in values, whichever it is: `Server`, and what it needs to know.
+"""What the engine asks of a server, in values: `Server`, and what it must know of a name.
 
 For Redis `_on_redis/executor.py` answers, for the other stores `_stores/executor.py`. The engine
 imports neither.
