@@ -148,6 +148,14 @@ def test_tokens_are_unique_and_grow() -> None:
     for assumptions in ({"data"}, {"keys"}, {"clocks"}, {"clocks", "data"}):
         verdict = judge("fencing", *GRANTS, smaller, broken=frozenset(assumptions))
         assert verdict.ok is (len(assumptions) == 2)
+    # A hold that Redis lost may still be passed on, with a token of when it was granted.
+    passed = acquire("d", 41, 60, fence=6, owner="b")
+    for assumption, fine_then in (("data", True), ("keys", True), ("clocks", False)):
+        verdict = judge("fencing", *GRANTS, passed, broken=frozenset({assumption}))
+        assert verdict.ok is fine_then
+    assert not judge("fencing", *GRANTS, passed).ok
+    late = acquire("d", 41, 60, fence=4, owner="b")
+    assert not judge("fencing", *GRANTS, late, broken=frozenset({"data"})).ok
 
 
 def step(word: str, moment: int, rid: str, **facts: Any) -> Op:
