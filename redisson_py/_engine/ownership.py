@@ -47,9 +47,6 @@ _NAMED = 3
 Begun = AcquireRequest | Waiter
 """An acquisition under way: its request, or its place in the queue."""
 
-CALLED_NEXT = -1
-"""The answer to a release that has called the first of the clients that wait."""
-
 
 class Ownership:
     """The holds of one client on one name.
@@ -321,16 +318,17 @@ class Ownership:
                 self.over(hold)
 
     def left(self, reply: int | None, own_message: int) -> None:
-        """End a final release; offer a turn if its reply counts other subscribers."""
+        """End a final release; offer a turn if other clients may wait."""
         queue = self.queue
         if queue is None:
             return
         queue.releasing = False
-        others = (reply or 1) - 1 - (1 if own_message else 0)
-        if reply == CALLED_NEXT:
-            queue.called_next()
-        elif others > 0 and (turn := queue.offer_turn(others, own_message)) is not None:
-            queue.turn = turn
+        if reply and reply != self.commands.alone:
+            others = self.commands.others(reply, own_message > 0)
+            if others < 0:
+                queue.called_next()
+            elif others and (turn := queue.offer_turn(others, own_message)) is not None:
+                queue.turn = turn
         if queue.waiters:
             queue.advance()
 
