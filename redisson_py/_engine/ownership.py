@@ -28,7 +28,6 @@ from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import Call, ClientQueue, Commands, Way, lease_from
 from redisson_py._keys import Name
 from redisson_py._loop import Future, fail, new_future, wake
-from redisson_py._options import TOMBSTONE as REMEMBERED
 from redisson_py._options import OnLost, OnReleaseError
 from redisson_py._owner import TaskRef
 from redisson_py._time import now
@@ -371,9 +370,7 @@ class Ownership:
         seconds = hold.lease_needed(context.options.lease_time, present)
         change = hold.begin_change(seconds)
         hold.lease_maybe_set(present, seconds)
-        # Repeated for less time than the server remembers a later change.
-        keep = min(seconds, REMEMBERED / 2)
-        call = context.executor.lower(self.commands, hold, hold.count, seconds, keep, change)
+        call = context.executor.lower(self.commands, hold, hold.count, seconds, seconds, change)
 
         def lowered(done: Future[int | None]) -> None:
             context.watchdog.end_overdue(hold)
