@@ -10,7 +10,7 @@ from redisson_py import _keys
 from redisson_py._answers import Answer, Change
 from redisson_py._commands.client_queue import UnitQueue
 from redisson_py._commands.needs import needs
-from redisson_py._commands.replies import decode
+from redisson_py._commands.replies import ALONE, decode, others
 from redisson_py._commands.request import Field, Wish, changed
 from redisson_py._commands.wakes import permit_wakes
 from redisson_py._scripts import source
@@ -48,6 +48,8 @@ class PermitCommands(ABC):
     available_script: ClassVar[Script]
     inspect_script: ClassVar[Script]
     set_script: ClassVar[Script]
+    alone = ALONE
+    others = staticmethod(others)
     queues = False
     shares_lease = False
     leaves_traces = False

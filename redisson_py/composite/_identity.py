@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from redisson_py._engine.task_ownership import TaskOwnership
@@ -114,6 +114,12 @@ def run_id(member: TaskOwnership) -> str | None:
     return None if identity is None else identity.run_id
 
 
+def _names_of(member: TaskOwnership) -> list[str]:
+    """Return the known names of a member's server: the node ids of its cluster, and its run id."""
+    run = run_id(member)
+    return [*sorted(cluster_of(member)), *([] if run is None else [run])]
+
+
 def cluster_of(member: TaskOwnership) -> frozenset[str]:
     """Return the node ids of a member's cluster, as far as they are known."""
     context = redis_of(member.context)
@@ -171,10 +177,7 @@ class Servers:
             identity = _known.get(stream)
             nodes = cluster_of(member)
             settled = settled and (bool(nodes) or (identity is not None and identity.is_of(stream)))
-            names = set(nodes)
-            if identity is not None and identity.run_id is not None:
-                names.add(identity.run_id)
-            for name in names:
+            for name in _names_of(member):
                 other = known.setdefault(name, member)
                 if other is not member:
                     where = "in one cluster" if nodes else "on one server"
@@ -200,11 +203,14 @@ class Place(NamedTuple):
         return self.member._ownership is not self.owner
 
 
-def server_of(owner: TaskOwnership) -> str:
-    """Return the server and database of a member: by its run id, or else by its address."""
-    database = owner.context.database
-    known = min(cluster_of(owner), default=None) or run_id(owner)
-    return database if known is None else f"{known}/{database.rpartition('/')[2]}"
+def database_names(owner: TaskOwnership) -> list[str]:
+    """Return the names of the database of a member, at least one: two that share one are one.
+
+    Two clients may know different nodes of a cluster, so no node names it for both.
+    """
+    address = owner.context.database
+    number = address.rpartition("/")[2]
+    return [f"{name}/{number}" for name in _names_of(owner)] or [address]
 
 
 def keys_of(places: Sequence[Place]) -> list[tuple[Place, bytes]]:
@@ -212,8 +218,14 @@ def keys_of(places: Sequence[Place]) -> list[tuple[Place, bytes]]:
     return [(place, key) for place in places for key in place.owner.view.keys]
 
 
-def check_distinct(places: Sequence[Place], servers: dict[TaskOwnership, str]) -> None:
+def check_distinct(
+    places: Sequence[Place], databases: Mapping[TaskOwnership, Sequence[str]]
+) -> None:
     """Raise if two members are one lock, so that one would wait for the other.
+
+    Args:
+        places: The locks of single servers that are members, or part of them.
+        databases: The names of the database of each, if known; else it has its address.
 
     Raises:
         ValueError: They are.
@@ -221,12 +233,12 @@ def check_distinct(places: Sequence[Place], servers: dict[TaskOwnership, str]) -
     known: dict[tuple[bytes, str], Place] = {}
     for place, key in keys_of(places):
         owner = place.owner
-        other = known.setdefault((key, servers.get(owner) or owner.context.database), place)
-        if other.number == place.number:
-            continue
-        # The task that holds a member of a red lock can enter it again by itself.
-        reentered = other.owner.holds is owner.holds and (other.is_shared or place.is_shared)
-        if not reentered:
+        for database in databases.get(owner, [owner.context.database]):
+            other = known.setdefault((key, database), place)
+            # The task that holds a member of a red lock can enter it again by itself.
+            reentered = other.owner.holds is owner.holds and (other.is_shared or place.is_shared)
+            if other.number == place.number or reentered:
+                continue
             raise ValueError(
                 f"{other.member!r} and {place.member!r} are the same lock in {_store_of(owner)}"
                 f" ({other.owner.context.database}, {owner.context.database})"
