@@ -25,6 +25,7 @@ class Commands(Protocol):
     """
 
     kind: str
+    alone: int
     acquire_script: Script
     release_script: Script
     set_lease_script: Script
@@ -77,6 +78,7 @@ class Commands(Protocol):
         change: Change | None,
     ) -> bytes: ...
     def undo(self, wish: Wish, late: bool, change: Change | None) -> bytes: ...
+    def others(self, reply: int, hears: bool, /) -> int: ...
     def was_lost(self, reply: int | None) -> bool:
         """Return whether a final release did not find its hold in force."""
         ...

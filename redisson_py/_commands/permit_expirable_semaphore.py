@@ -14,7 +14,7 @@ from redisson_py import _keys
 from redisson_py._answers import Answer, Change
 from redisson_py._commands.client_queue import UnitQueue, look
 from redisson_py._commands.needs import needs
-from redisson_py._commands.replies import decode
+from redisson_py._commands.replies import ALONE, decode, others
 from redisson_py._commands.request import RECEIPT_MS, Field, Wish, changed
 from redisson_py._commands.semaphore import RECLAIMS, RENEW, SET_LEASE, UNITS_IN_QUEUE
 from redisson_py._commands.wakes import permit_wakes
@@ -73,6 +73,8 @@ class PermitExpirableSemaphoreCommands:
     release_script: Script = RELEASE
     set_lease_script: Script = SET_LEASE
     renew_script: Script = RENEW
+    alone = ALONE
+    others = staticmethod(others)
     queues = False
     shares_lease = False
     leaves_traces = False

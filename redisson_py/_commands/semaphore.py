@@ -8,7 +8,7 @@ from redisson_py import _keys
 from redisson_py._answers import Answer, Change
 from redisson_py._commands.client_queue import UnitQueue, look
 from redisson_py._commands.needs import needs
-from redisson_py._commands.replies import decode
+from redisson_py._commands.replies import ALONE, decode, others
 from redisson_py._commands.request import RECEIPT_MS, Field, Wish, changed
 from redisson_py._commands.wakes import permit_wakes
 from redisson_py._scripts import source
@@ -51,6 +51,8 @@ class SemaphoreCommands:
     release_script: Script = RELEASE
     set_lease_script: Script = SET_LEASE
     renew_script: Script = RENEW
+    alone = ALONE
+    others = staticmethod(others)
     queues = False
     shares_lease = False
     # Redisson's clients do not look for permits of holders that lost their lease.

@@ -322,9 +322,11 @@ class Commands(Protocol):
         kind: Its name for people.
         queues: The server keeps a queue of the waiters, each with a channel of its own.
         shares_lease: Other owners may shorten what keeps a hold, so each hold is checked.
+        alone: The answer to a release of which no other client has heard.
     """
 
     kind: str
+    alone: int
     queues: bool
     shares_lease: bool
 
@@ -345,6 +347,14 @@ class Commands(Protocol):
     def owner(self, field: bytes, /) -> str: ...
     def request_channel(self, owner: str, /) -> bytes: ...
     def answer(self, reply: Any, wish: Any, /) -> Answer: ...
+    def others(self, reply: Any, hears: bool, /) -> int:
+        """Return how many other clients may wait, from the answer to a release that found its hold.
+
+        -1: the release has called the first of the clients that wait. `hears`: this client hears
+        the message of its own release.
+        """
+        ...
+
     def was_lost(self, reply: Any, /) -> bool:
         """Return whether a final release did not find its hold in force."""
         ...

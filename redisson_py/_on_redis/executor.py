@@ -14,6 +14,7 @@ from redisson_py._commands.client_queue import ClientQueue
 from redisson_py._commands.contract import Commands
 from redisson_py._engine.server import RELEASE_LEAST, Asked, Held
 from redisson_py._loop import Future, Loop, clock_of, monotonic
+from redisson_py._options import TOMBSTONE
 from redisson_py._scripts.source import Arg, Script
 from redisson_py._scripts.wrong_type import explained
 from redisson_py._stream.call import Call, ReplyError, shortened
@@ -189,6 +190,8 @@ class Executor:
         change: Change,
     ) -> Call:
         """Send a smaller hold count, or number of units, and the lease that is left."""
+        # Repeated for less time than Redis remembers a later change.
+        keep = min(keep, TOMBSTONE / 2)
         args = commands.release(hold, target, milliseconds(lease_time), False, change)
         return self._release(commands, commands.release_script.head + args, keep, change)
 
