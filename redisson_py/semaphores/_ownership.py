@@ -141,9 +141,9 @@ class PermitOwnership(Ownership):
         if begun is None:
             context = self.context
             context.check()
-            way = context.executor.way_to(self.commands.key)
-            if way.full:
-                await way.room(context.executor.limit(None if once else deadline))
+            room = context.executor.room(self.commands.key, None if once else deadline)
+            if room is not None:
+                await room
         attempt = _PermitAttempt(self, task, units, deadline, once, lease_time)
         attempt.begun = begun
         return await acquiring.acquire(attempt)
