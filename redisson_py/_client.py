@@ -49,12 +49,10 @@ from redisson_py._options import Options, RedissonOptions, check_command_timeout
 from redisson_py._owner import Owners
 from redisson_py._scripts.source import script_root
 from redisson_py._statistics import ClientStatistics, Counts
-from redisson_py._stream.callbacks import Callbacks
 from redisson_py._stream.outage import Outages
 from redisson_py._stream.router import Router, SingleRouter
-from redisson_py._stream.settings import StreamSettings
+from redisson_py._stream.settings import Callbacks, Opener, StreamSettings, Topology
 from redisson_py._stream.stream import Stream
-from redisson_py._stream.topology import Opener, Topology
 from redisson_py._time import Duration, check_timeout, milliseconds
 from redisson_py._topology.routers import new_router
 from redisson_py._topology.synced import SyncedStream

@@ -6,6 +6,7 @@ import inspect
 import itertools
 import logging
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, Protocol, TypeVar, final
 
 log = logging.getLogger("redisson_py")
@@ -289,38 +290,8 @@ class Listeners(Listener):
 
     def __init__(self, *listeners: Listener) -> None:
         self._tellers = [Teller(check_listener(each)) for each in listeners]
-
-    def acquired(self, event: AcquiredEvent, /) -> None:
-        """Tell all of them."""
-        self._tell("acquired", event)
-
-    def wait_started(self, event: WaitStartedEvent, /) -> None:
-        """Tell all of them."""
-        self._tell("wait_started", event)
-
-    def wait_ended(self, event: WaitEndedEvent, /) -> None:
-        """Tell all of them."""
-        self._tell("wait_ended", event)
-
-    def released(self, event: ReleasedEvent, /) -> None:
-        """Tell all of them."""
-        self._tell("released", event)
-
-    def lost(self, event: LostEvent, /) -> None:
-        """Tell all of them."""
-        self._tell("lost", event)
-
-    def renewed_late(self, event: RenewedLateEvent, /) -> None:
-        """Tell all of them."""
-        self._tell("renewed_late", event)
-
-    def connection_lost(self, event: ConnectionLostEvent, /) -> None:
-        """Tell all of them."""
-        self._tell("connection_lost", event)
-
-    def connection_restored(self, event: ConnectionRestoredEvent, /) -> None:
-        """Tell all of them."""
-        self._tell("connection_restored", event)
+        for method in METHODS:
+            setattr(self, method, partial(self._tell, method))
 
     def _tell(self, method: str, event: object) -> None:
         for teller in self._tellers:

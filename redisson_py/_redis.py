@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import ssl
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
 from inspect import signature
@@ -34,7 +35,6 @@ from redisson_py._connector import (
     take_over,
     tear_off,
 )
-from redisson_py._look_alikes import is_fake, refusal
 from redisson_py._time import check_lease_time
 from redisson_py._url import Kind, Target, read_url
 
@@ -75,6 +75,8 @@ _DROPPED = (
     "retry_on_timeout",
     "timeout",
 )
+
+_TAKEN = "Redisson takes a redis.asyncio.Redis or redis.asyncio.RedisCluster"
 
 #: redis-py's own default for connecting, in seconds: the user did not ask for it.
 _REDIS_PY_CONNECT_TIMEOUT = 5
@@ -173,8 +175,8 @@ def servers_from_client(client: object, client_name: str | None) -> Servers:
         TypeError: It is not an asyncio client of redis-py.
         ValueError: It reads from replicas, or connects in a way of its own.
     """
-    if is_fake(client):
-        raise TypeError(refusal(client))
+    if _is_fake(client):
+        raise TypeError(_refusal(client))
     if isinstance(client, RedisCluster):
         return _of_cluster(client, client_name)
     if isinstance(client, Sentinel):
@@ -182,12 +184,54 @@ def servers_from_client(client: object, client_name: str | None) -> Servers:
             "Redisson takes a redis.asyncio.Redis: for Sentinel, pass master_for(service)"
         )
     if not isinstance(client, Redis):
-        raise TypeError(refusal(client))
+        raise TypeError(_refusal(client))
     pool = client.connection_pool
     if isinstance(pool, SentinelConnectionPool):
         return _of_sentinel(pool, client_name)
     connector = _of_pool(client, client_name)
     return Servers("single", connector, _address(connector))
+
+
+def _is_fake(client: object) -> bool:
+    """Return whether a client is a mock, or of fakeredis, which is a subclass of redis-py's."""
+    mock = sys.modules.get("unittest.mock")
+    if mock is not None and isinstance(client, mock.NonCallableMock):
+        return True
+    pool = getattr(client, "connection_pool", None)
+    connection_class = getattr(pool, "connection_class", None)
+    return _is_of("fakeredis", type(client)) or _is_of("fakeredis", connection_class)
+
+
+def _refusal(client: object) -> str:
+    """Return the text of the error for what is no client, or a fake."""
+    if isinstance(client, str | bytes):
+        return f"{_TAKEN}; Redisson.from_url takes a URL"
+    if _is_fake(client):
+        return (
+            f"Redisson needs a real server, and this {_name(type(client))} is a fake. For tests,"
+            " redisson_py.testing starts a server, and the pytest plugin has fixtures for it: see"
+            " docs/testing.md"
+        )
+    if isinstance(client, type):
+        return f"{_TAKEN}, not the class {_name(client)} itself"
+    text = f"{_TAKEN}, not {_name(type(client))}"
+    if _is_of("redis", type(client)) and not _is_of("redis.asyncio", type(client)):
+        return (
+            f"{text}, which is synchronous. Redisson.from_url takes a URL instead, also in"
+            " redisson_py.sync, which has the locks for threads"
+        )
+    return f"{text}. Redisson.from_url takes the server's URL instead"
+
+
+def _is_of(package: str, kind: object) -> bool:
+    """Return whether a class, one of its bases, or a function is from a package."""
+    places = [getattr(each, "__module__", "") for each in getattr(kind, "__mro__", (kind,))]
+    return any(f"{place}.".startswith(f"{package}.") for place in places)
+
+
+def _name(kind: type) -> str:
+    builtin = kind.__module__ == "builtins"
+    return kind.__qualname__ if builtin else f"{kind.__module__}.{kind.__qualname__}"
 
 
 def _of_cluster(client: RedisCluster, client_name: str | None) -> Servers:

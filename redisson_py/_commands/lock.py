@@ -17,7 +17,7 @@ from redisson_py._answers import (
 )
 from redisson_py._commands.client_queue import LEAVE, ClientQueue, Waits, look, waits
 from redisson_py._commands.needs import needs
-from redisson_py._commands.replies import decode, in_queue, seconds_left
+from redisson_py._commands.replies import ALONE, decode, in_queue, others, seconds_left
 from redisson_py._commands.request import RECEIPT_MS, REDISSON_WAIT_MS, Field, Wish, changed
 from redisson_py._commands.wakes import lock_wakes
 from redisson_py._scripts import source
@@ -72,6 +72,8 @@ class LockCommands:
     force_release_script: Script = FORCE_RELEASE
     inspect_script: Script = INSPECT
     leave_script: Script = LEAVE
+    alone = ALONE
+    others = staticmethod(others)
     tokens = 0
     """How many fencing tokens a grant brings."""
     queues = False

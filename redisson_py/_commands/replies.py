@@ -14,6 +14,17 @@ from redisson_py._answers import (
     Disagrees,
 )
 
+#: The reply to a release of which nobody has heard.
+ALONE = 1
+
+
+def others(reply: int, hears: bool) -> int:
+    """Return how many others have heard a release: one less than the reply, and without us.
+
+    -1: it has called the first of the clients that wait.
+    """
+    return reply if reply < 0 else reply - ALONE - hears
+
 
 def stored_number(raw: bytes) -> int:
     """Return a number as Redis keeps it; 0 for anything else that somebody may have put there."""

@@ -15,9 +15,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from redisson_py._addresses import Address, AddressMap, Topology, read_address, write_address
-from redisson_py._config.file import CLASS, read_file
+from redisson_py._config.file import CLASS, Part, read_file
 from redisson_py._config.names import IN_SECTION, SECTIONS, TAKEN_AT_TOP, WITHOUT_EFFECT_AT_TOP
-from redisson_py._config.part import Part
 from redisson_py._time import LONGEST_LEASE
 from redisson_py._url import Kind, Target, read_url
 

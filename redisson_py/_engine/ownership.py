@@ -28,7 +28,6 @@ from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import Call, ClientQueue, Commands, Way, lease_from
 from redisson_py._keys import Name
 from redisson_py._loop import Future, fail, new_future, wake
-from redisson_py._options import TOMBSTONE as REMEMBERED
 from redisson_py._options import OnLost, OnReleaseError
 from redisson_py._owner import TaskRef
 from redisson_py._time import now
@@ -46,9 +45,6 @@ _NAMED = 3
 
 Begun = AcquireRequest | Waiter
 """An acquisition under way: its request, or its place in the queue."""
-
-CALLED_NEXT = -1
-"""The answer to a release that has called the first of the clients that wait."""
 
 
 class Ownership:
@@ -321,16 +317,17 @@ class Ownership:
                 self.over(hold)
 
     def left(self, reply: int | None, own_message: int) -> None:
-        """End a final release; offer a turn if its reply counts other subscribers."""
+        """End a final release; offer a turn if other clients may wait."""
         queue = self.queue
         if queue is None:
             return
         queue.releasing = False
-        others = (reply or 1) - 1 - (1 if own_message else 0)
-        if reply == CALLED_NEXT:
-            queue.called_next()
-        elif others > 0 and (turn := queue.offer_turn(others, own_message)) is not None:
-            queue.turn = turn
+        if reply and reply != self.commands.alone:
+            others = self.commands.others(reply, own_message > 0)
+            if others < 0:
+                queue.called_next()
+            elif others and (turn := queue.offer_turn(others, own_message)) is not None:
+                queue.turn = turn
         if queue.waiters:
             queue.advance()
 
@@ -373,9 +370,7 @@ class Ownership:
         seconds = hold.lease_needed(context.options.lease_time, present)
         change = hold.begin_change(seconds)
         hold.lease_maybe_set(present, seconds)
-        # Repeated for less time than the server remembers a later change.
-        keep = min(seconds, REMEMBERED / 2)
-        call = context.executor.lower(self.commands, hold, hold.count, seconds, keep, change)
+        call = context.executor.lower(self.commands, hold, hold.count, seconds, seconds, change)
 
         def lowered(done: Future[int | None]) -> None:
             context.watchdog.end_overdue(hold)
@@ -489,10 +484,7 @@ class Ownership:
                 # A late duplicate of its acquire must be refused, and its grant released; an
                 # extension under way would keep it on the server with no task to release it.
                 self._send_release(hold)
-            elif self.commands.leaves_traces or hold.reads:
-                self._send_release(hold)
-            elif hold.renewed and (hold.reason == "ended" or self.context.executor.confirms):
-                # It was renewed until now, so the server may still keep it for a while.
+            elif hold.reads or self.context.executor.may_keep(self.commands, hold):
                 self._send_release(hold)
         self.over(hold)
         queue = self.queue

@@ -400,13 +400,7 @@ class AcquireRequest:
     def release_unanswered(self) -> None:
         """Send the release behind the unanswered request; a late duplicate is not refused."""
         ownership, executor = self.ownership, self.ownership.context.executor
-        if (
-            self.reentry is not None
-            or self.parent is not None
-            or self.maybe_repeated
-            # There a release may overtake the request.
-            or executor.confirms
-        ):
+        if self.reentry is not None or self.parent is not None or self.maybe_repeated:
             self.send_undo()
             return
         with suppress(ClientClosedError):

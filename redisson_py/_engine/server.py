@@ -6,8 +6,8 @@ imports neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Any, Protocol
 
 from redisson_py._answers import Answer, Change, RefusedError
 from redisson_py._loop import Future
@@ -40,11 +40,6 @@ class Call(Protocol):
     @property
     def maybe_executed(self) -> bool:
         """Whether it was sent at least once without being refused."""
-        ...
-
-    @property
-    def splits(self) -> bool:
-        """Whether it fails at once where requests for single keys would be served."""
         ...
 
     @property
@@ -103,18 +98,6 @@ class Way(Protocol):
         """Whether a grant may be asked for without waiting for anything first."""
         ...
 
-    @property
-    def has_room(self) -> bool:
-        """Whether there is a connection, and what is sent now is written at once."""
-        ...
-
-    @property
-    def full(self) -> bool:
-        """Whether callers should wait for room before they send more."""
-        ...
-
-    async def room(self, deadline: float, /) -> None: ...
-    def send(self, call: Any, /) -> Any: ...
     def probe(self) -> None:
         """Make the server answer something soon, unless an answer is due anyway."""
 
@@ -136,6 +119,8 @@ class Held(Protocol):
         units: The number of its units, for a hold of a semaphore; else 1.
         batch: The owner of the request that brought it, if that may bring several.
         count: Its hold count.
+        renewed: Its lease is renewed.
+        reason: Why it was lost, if it was.
     """
 
     @property
@@ -148,6 +133,10 @@ class Held(Protocol):
     def batch(self) -> str | None: ...
     @property
     def count(self) -> int: ...
+    @property
+    def renewed(self) -> bool: ...
+    @property
+    def reason(self) -> str: ...
 
 
 class Asked(Protocol):
@@ -187,30 +176,31 @@ class Asked(Protocol):
     def fails_fast(self) -> bool: ...
 
 
-H = TypeVar("H", bound=Held)
-
-
 class Server(Protocol):
     """What the engine asks of a server, in values; each call's future gets the answer.
 
     Attributes:
         command_timeout: Seconds to wait for the server while it does not answer.
-        confirms: Grants count only when replicas have confirmed them: an answer may come later
-            than what it tells of, and a release may overtake a request.
         loop: The event loop to which the client belongs, or None.
         time: The clock of that loop.
         way_to: Returns the way to the server of a key.
     """
 
     command_timeout: float
-    confirms: bool
     loop: object
     time: Callable[[], float]
 
     @property
     def way_to(self) -> Callable[[bytes], Way]: ...
-    def limit(self, deadline: float | None = None, /) -> float:
-        """Return until when a call waits while the server does not answer, in loop time."""
+    def room(self, key: bytes, deadline: float | None, /) -> Awaitable[None] | None:
+        """Return what a caller waits for before it asks for more; None: it may ask now.
+
+        Without a deadline it waits for `command_timeout`.
+        """
+        ...
+
+    def may_keep(self, commands: Any, hold: Held, /) -> bool:
+        """Return whether the server may still keep something of a hold that was lost."""
         ...
 
     async def explain(self, call: Any, error: RefusedError, /) -> BackendError:
@@ -226,7 +216,7 @@ class Server(Protocol):
         future: Future[Any] | None = None,
         /,
     ) -> Call:
-        """Ask for a hold. A `way` must have room; `future` gets the answer if there is one."""
+        """Ask for a hold. A `way` can begin; `future` gets the answer if there is one."""
         ...
 
     def give_back(
@@ -250,7 +240,7 @@ class Server(Protocol):
                 `RELEASE_LEAST`.
             late: What of its owner arrives later must be refused.
             change: Which change of its owner it is, where the owner remains in use.
-            way: The way to take, which must have room.
+            way: The way to take, which can begin.
             future: Gets the answer.
             at: The present moment, in loop time, if that is known.
         """
@@ -287,12 +277,10 @@ class Server(Protocol):
     ) -> Call:
         """Renew holds of one group to a lease; 0 only checks that they are there.
 
-        The answer says for each hold whether it is there. The call is given up after `seconds`.
+        The answer says for each hold whether it is there; None: not known, as if unanswered. With
+        `splits` the call fails at once where requests for single names would be served. It is given
+        up after `seconds`.
         """
-        ...
-
-    def denied(self, call: Call, holds: Sequence[H], /) -> Sequence[H]:
-        """Return the holds of which the server said that they are gone, in a call that failed."""
         ...
 
 
@@ -318,13 +306,13 @@ class Commands(Protocol):
         kind: Its name for people.
         queues: The server keeps a queue of the waiters, each with a channel of its own.
         shares_lease: Other owners may shorten what keeps a hold, so each hold is checked.
-        leaves_traces: A hold whose lease has ended remains until its owner removes it.
+        alone: The answer to a release of which no other client has heard.
     """
 
     kind: str
+    alone: int
     queues: bool
     shares_lease: bool
-    leaves_traces: bool
 
     @property
     def key(self) -> bytes: ...
@@ -343,6 +331,14 @@ class Commands(Protocol):
     def owner(self, field: bytes, /) -> str: ...
     def request_channel(self, owner: str, /) -> bytes: ...
     def answer(self, reply: Any, wish: Any, /) -> Answer: ...
+    def others(self, reply: Any, hears: bool, /) -> int:
+        """Return how many other clients may wait, from the answer to a release that found its hold.
+
+        -1: the release has called the first of the clients that wait. `hears`: this client hears
+        the message of its own release.
+        """
+        ...
+
     def was_lost(self, reply: Any, /) -> bool:
         """Return whether a final release did not find its hold in force."""
         ...

@@ -20,7 +20,7 @@ from typing import Protocol, TypeGuard, TypeVar
 
 from redisson_py._answers import Busy, Wakes
 from redisson_py._engine.wait import Wait
-from redisson_py._loop import loop_time
+from redisson_py._loop import loop_time, sleep
 from redisson_py._options import LAST_LOOK, SHORTEST_WAIT, grace
 from redisson_py._time import PUNCTUAL
 from redisson_py.errors import ConnectionLostError
@@ -149,6 +149,9 @@ async def acquire(
         return outcome  # type: ignore[return-value]
     if outcome.queued:
         request.undo()
+    if deadline is not None and not once and (left := deadline - loop_time()) > 0:
+        # A wake-up came too shortly before it to ask again.
+        await sleep(left)
     return None
 
 

@@ -58,10 +58,6 @@ log = logging.getLogger("redisson_py")
 #: the waiting loop asks twice, as some servers hear of a waiter only with its second request.
 _STILL_BUSY = 0.05
 
-#: What the engine takes for the number of receivers of a release, which decides whether it yields
-#: to other clients: not held, held, held and waited for.
-_RECEIVERS = (None, 1, 3)
-
 
 class Carrier:
     """Carries the requests of one client to its store.
@@ -302,7 +298,7 @@ class Carrier:
             case GiveBack(name, owner):
                 held = await store.give_back(name, owner, line.unsure, deadline)
                 call.uncertain = call.uncertain or held is None
-                return _RECEIVERS[held or 0]
+                return held or None
             case _:
                 raise AssertionError(request)
 

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 #: this often in this process.
 TOKENS = 64
 
+#: What `Store.give_back` returns if owners of other clients wait.
+WAITED_FOR = 2
+
 #: Each kind for people.
 _NAMES: dict[Kind, str] = {
     "lock": "lock",
@@ -42,10 +45,10 @@ class StoreLockCommands:
     __slots__ = ("held", "key", "kind", "name", "tokens")
 
     queues = False
+    #: It held, and nobody waits.
+    alone = 1
     clients = None
     shares_lease = False
-    #: Not every store ends a hold on its own; and a waiter is there until it is given back.
-    leaves_traces = True
 
     def __init__(self, name: str, *, fenced: bool = False, held: Kind = "lock") -> None:
         self.name: str = name
@@ -91,6 +94,14 @@ class StoreLockCommands:
     def answer(reply: Answer, wish: object) -> Answer:
         """Return the reply, which is an answer already."""
         return reply
+
+    @staticmethod
+    def others(reply: int, hears: bool) -> int:
+        """Return how many others may wait; the bell may ring for them, and for us if we wait too.
+
+        So a turn lasts for two rings, of which we hear one of our own.
+        """
+        return WAITED_FOR - hears if reply == WAITED_FOR else 0
 
     @staticmethod
     def was_lost(reply: object) -> bool:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from redisson_py._stream.call import Call
+from redisson_py._stream.settings import Opener, Topology
 from redisson_py._stream.stream import Stream
-from redisson_py._stream.topology import Opener, Topology
 from redisson_py._stream.wire import Traffic
 from redisson_py.errors import ClientClosedError
 

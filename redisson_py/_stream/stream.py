@@ -49,12 +49,12 @@ from redisson_py._stream.health import Health
 from redisson_py._stream.refused_calls import RefusedCalls
 from redisson_py._stream.retry import UNTIL_ALLOWED, longest_pause, pause_before
 from redisson_py._stream.room import Room
-from redisson_py._stream.settings import StreamSettings
-from redisson_py._stream.topology import (
+from redisson_py._stream.settings import (
     LONGEST_ATTEMPT,
     LONGEST_PAUSE,
     SLOW_OPENING,
     Elsewhere,
+    StreamSettings,
 )
 from redisson_py._stream.wire import Traffic, Wire
 from redisson_py.errors import (

@@ -6,8 +6,8 @@ of a node must be counted that does not say how many it has. They are never aske
 
 Invariants:
 
-- Each slot has one stream: that of the node that is its master as far as known, or the lobby, where
-  calls wait until the master is known.
+- Each slot has one stream: that of the node that is its master as far as known, or that of unrouted
+  calls, which wait until the master is known.
 - Calls that a stream was given for a slot that moved go on to the slot's new master, in order. A
   stream whose node serves nothing any more is given up, and later replies are not read: the node
   may have been frozen for longer than it took to replace it.
@@ -17,10 +17,10 @@ Invariants:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, Literal
 
-from redisson_py._addresses import Address, AddressMap
+from redisson_py._addresses import Address, AddressMap, write_address
 from redisson_py._keys import SLOTS, key_slot
 from redisson_py._loop import (
     Future,
@@ -33,16 +33,15 @@ from redisson_py._loop import (
 )
 from redisson_py._stream.retry import pause_before
 from redisson_py._stream.router import Followers, NewStream
-from redisson_py._stream.topology import LONGEST_PAUSE
+from redisson_py._stream.settings import LONGEST_PAUSE, Elsewhere
 from redisson_py._stream.wire import Traffic
 from redisson_py._topology.discovery import Answer, Discovery
-from redisson_py._topology.lobby import Lobby
 from redisson_py._topology.nodes import Nodes
 from redisson_py._topology.slots import Redirect, SlotMap, changes, read_redirect
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 
 if TYPE_CHECKING:
-    from redisson_py._redis import Connector
+    from redisson_py._redis import AbstractConnection, Connector
     from redisson_py._stream.call import Call, ReplyError
     from redisson_py._stream.stream import Stream
 
@@ -59,6 +58,31 @@ _QUESTION_GAP = 0.02
 
 #: How many questions for the map follow quickly during one failure: enough for ten seconds.
 _QUICK_QUESTIONS = 50
+
+
+class _MapOpener:
+    """Opens nothing: it waits until it is known which nodes serve its stream's calls.
+
+    Args:
+        seeds: The addresses that the user knows.
+        connect_timeout: Seconds that one attempt may take, if the user said so.
+        wait: Waits for the map.
+    """
+
+    def __init__(
+        self,
+        seeds: Collection[Address],
+        connect_timeout: float | None,
+        wait: Callable[[float], Awaitable[None]],
+    ) -> None:
+        self.where = ",".join(write_address(*address) for address in seeds)
+        self.connect_timeout = connect_timeout
+        self._wait = wait
+
+    async def open(self, limit: float) -> AbstractConnection:
+        """Wait; see `ClusterRouter`. Never returns a connection; errors as for `Opener`."""
+        await self._wait(limit)
+        raise Elsewhere
 
 
 class ClusterRouter:
@@ -92,13 +116,13 @@ class ClusterRouter:
         self._begin(Traffic())
 
     def _begin(self, past: Traffic) -> None:
-        lobby = Lobby(self._seeds, self._connector.connect_timeout, self._wait_for_map)
-        self._lobby = self._new_stream(lobby, self, fails_over=True)
-        self._nodes = Nodes(self._lobby, self._new_node, past)
+        opener = _MapOpener(self._seeds, self._connector.connect_timeout, self._wait_for_map)
+        self._unrouted = self._new_stream(opener, self, fails_over=True)
+        self._nodes = Nodes(self._unrouted, self._new_node, past)
         self._discovery = Discovery(self._connector, self._seeds, self._address_map, self._nodes)
         self._sharded: bool | None = {"on": True, "off": False}.get(self._sharded_pubsub)
         self._slots: SlotMap | None = None
-        self._owners: list[Stream] = [self._lobby] * SLOTS
+        self._owners: list[Stream] = [self._unrouted] * SLOTS
         #: The master of a slot according to a MOVED, and when it came: (address, loop time).
         self._redirected: dict[int, tuple[Address, float]] = {}
         #: Nodes have ended subscriptions that are still needed.
@@ -127,7 +151,7 @@ class ClusterRouter:
         return key_slot(key)
 
     def streams(self) -> tuple[Stream, ...]:
-        """Return the streams to all nodes that are known, and the lobby."""
+        """Return the streams to all nodes that are known, and that of unrouted calls."""
         return self._nodes.streams()
 
     @property
@@ -239,7 +263,7 @@ class ClusterRouter:
         self._nodes.start(confirm(), f"redisson_py confirms {stream.where}")
 
     async def _wait_for_map(self, limit: float) -> None:
-        """Return when all calls in the lobby were sent on, because their slots have masters.
+        """Return when all unrouted calls were sent on, because their slots have masters.
 
         Raises:
             ConnectionLostError: No node answered, or a slot has no master.
@@ -248,12 +272,12 @@ class ClusterRouter:
         self.ask()
         if self._round is not None and not await wait_until(self._round, limit):
             raise self._lost("no node of", f"answered within {limit:.3g} s")
-        waiting, error = self._lobby.waiting_keys(), self._discovery.error
+        waiting, error = self._unrouted.waiting_keys(), self._discovery.error
         if waiting or (error is not None and self._slots is None):
             raise error or self._lost("no node of", f"serves slot {key_slot(waiting[0])}")
 
     def _lost(self, who: str, what: str) -> ConnectionLostError:
-        text = f"{who} the cluster at {self._lobby.where} {what}"
+        text = f"{who} the cluster at {self._unrouted.where} {what}"
         return ConnectionLostError(text, maybe_held=False)
 
     def _take(self, answer: Answer) -> None:
@@ -274,11 +298,11 @@ class ClusterRouter:
         # A MOVED may have moved their last slots away.
         losers = dict.fromkeys(self._nodes.without(slots.masters))
         for (before, now), numbers in changes(old or _NO_SLOTS, slots).items():
-            stream = self._lobby if now is None else self._nodes.at(now)
+            stream = self._unrouted if now is None else self._nodes.at(now)
             for number in numbers:
                 self._owners[number] = stream
             moved.update(numbers)
-            loser = self._lobby if before is None else self._nodes.get(before)
+            loser = self._unrouted if before is None else self._nodes.get(before)
             if loser is not None:
                 losers[loser] = None
         if moved or losers:

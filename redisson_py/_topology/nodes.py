@@ -23,15 +23,15 @@ class Nodes:
     """A stream to each node that is known, each in a task of its own.
 
     Args:
-        lobby: The stream of calls whose node is not known yet; it is kept with the others.
+        unrouted: The stream of calls whose node is not known yet; it is kept with the others.
         new_stream: Makes the stream to an address.
         past: The traffic of earlier connections.
     """
 
     def __init__(
-        self, lobby: Stream, new_stream: Callable[[Address], Stream], past: Traffic
+        self, unrouted: Stream, new_stream: Callable[[Address], Stream], past: Traffic
     ) -> None:
-        self._lobby = lobby
+        self._unrouted = unrouted
         self._new_stream = new_stream
         #: It includes the traffic of streams that were given up.
         self._past = past
@@ -65,11 +65,11 @@ class Nodes:
         return any(stream.in_trouble for stream in self._streams.values())
 
     def streams(self) -> tuple[Stream, ...]:
-        """Return the streams to all nodes that are known, and the lobby."""
-        return (self._lobby, *self._streams.values())
+        """Return the streams to all nodes that are known, and that of unrouted calls."""
+        return (self._unrouted, *self._streams.values())
 
     def address(self, stream: Stream) -> Address | None:
-        """Return the address of a stream; None for the lobby, and for one that was given up."""
+        """Return the address of a stream that serves a node; None for any other."""
         return self._addresses.get(stream)
 
     def get(self, address: Address) -> Stream | None:
@@ -152,7 +152,7 @@ class Nodes:
         """Close every stream; what is under way fails with `error`."""
         closing = [stream.close_soon(error) for stream in self.streams()]
         downs = [down for down in closing if down is not None]
-        await wait_for_all(downs, self._lobby.reply_timeout)
+        await wait_for_all(downs, self._unrouted.reply_timeout)
 
     def break_down(self, cause: BaseException) -> None:
         """The background task has failed: fail all calls; those that must arrive go out later."""

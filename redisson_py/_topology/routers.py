@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from redisson_py._options import Options
 from redisson_py._stream.router import Followers, NewStream, Router, SingleRouter
 from redisson_py._topology.cluster import ClusterRouter
-from redisson_py._topology.finder import SentinelFinder
-from redisson_py._topology.master import FinderRouter
+from redisson_py._topology.finder import FinderRouter, SentinelFinder
 from redisson_py._topology.replicated import ReplicatedFinder
 
 if TYPE_CHECKING:

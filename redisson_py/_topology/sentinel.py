@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 from redisson_py._addresses import Address
 from redisson_py._loop import Task, Timer, call_later, discard
 from redisson_py._stream.call import Call, ReplyError
-from redisson_py._stream.callbacks import Callbacks
 from redisson_py._stream.outage import Outages
 from redisson_py._stream.retry import pause_before
-from redisson_py._stream.settings import StreamSettings
+from redisson_py._stream.settings import Callbacks, StreamSettings
 from redisson_py._stream.stream import Stream
 from redisson_py._topology.choice import (
     Failure,

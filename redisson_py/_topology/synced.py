@@ -22,10 +22,8 @@ from redisson_py._loop import (
     wake,
 )
 from redisson_py._stream.call import Call, ReplyError
-from redisson_py._stream.callbacks import Callbacks
-from redisson_py._stream.settings import StreamSettings
+from redisson_py._stream.settings import Callbacks, StreamSettings, Topology
 from redisson_py._stream.stream import Stream
-from redisson_py._stream.topology import Topology
 from redisson_py._stream.unconfirmed import Unconfirmed
 from redisson_py._stream.wire import Traffic
 from redisson_py._topology.confirming import ConfirmingStream

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from redisson_py._engine.task_ownership import TaskOwnership
@@ -49,7 +49,7 @@ class _Identity:
 _known: weakref.WeakKeyDictionary[Stream, _Identity] = weakref.WeakKeyDictionary()
 
 
-def _stream_of(member: TaskOwnership) -> Stream | None:
+def stream_of(member: TaskOwnership) -> Stream | None:
     """Return the stream to the server of a member; None if that is no Redis."""
     context = redis_of(member.context)
     return None if context is None else context.executor.way_to(member.commands.key)
@@ -60,7 +60,7 @@ def ask(member: TaskOwnership) -> None:
 
     Commands that are sent to it later are answered later. Other stores than Redis have none.
     """
-    context, stream = redis_of(member.context), _stream_of(member)
+    context, stream = redis_of(member.context), stream_of(member)
     if context is None or stream is None:
         return
     identity = _known.setdefault(stream, _Identity())
@@ -75,7 +75,7 @@ def ask(member: TaskOwnership) -> None:
         if reply.cancelled() or (error is not None and not isinstance(error, ReplyError)):
             return
         # When it was sent, the cluster node of the key may not have been known.
-        here = _stream_of(member)
+        here = stream_of(member)
         assert here is not None
         known = _known.setdefault(here, _Identity())
         known.connections = here.traffic.connections
@@ -96,7 +96,7 @@ async def learn(member: TaskOwnership) -> None:
 
 
 def _identity_of(member: TaskOwnership) -> _Identity | None:
-    stream = _stream_of(member)
+    stream = stream_of(member)
     return None if stream is None else _known.get(stream)
 
 
@@ -112,6 +112,12 @@ def run_id(member: TaskOwnership) -> str | None:
     """Return the run id of a member's server, if known."""
     identity = _identity_of(member)
     return None if identity is None else identity.run_id
+
+
+def _names_of(member: TaskOwnership) -> list[str]:
+    """Return the known names of a member's server: the node ids of its cluster, and its run id."""
+    run = run_id(member)
+    return [*sorted(cluster_of(member)), *([] if run is None else [run])]
 
 
 def cluster_of(member: TaskOwnership) -> frozenset[str]:
@@ -171,10 +177,7 @@ class Servers:
             identity = _known.get(stream)
             nodes = cluster_of(member)
             settled = settled and (bool(nodes) or (identity is not None and identity.is_of(stream)))
-            names = set(nodes)
-            if identity is not None and identity.run_id is not None:
-                names.add(identity.run_id)
-            for name in names:
+            for name in _names_of(member):
                 other = known.setdefault(name, member)
                 if other is not member:
                     where = "in one cluster" if nodes else "on one server"
@@ -200,11 +203,14 @@ class Place(NamedTuple):
         return self.member._ownership is not self.owner
 
 
-def server_of(owner: TaskOwnership) -> str:
-    """Return the server and database of a member: by its run id, or else by its address."""
-    database = owner.context.database
-    known = min(cluster_of(owner), default=None) or run_id(owner)
-    return database if known is None else f"{known}/{database.rpartition('/')[2]}"
+def database_names(owner: TaskOwnership) -> list[str]:
+    """Return the names of the database of a member, at least one: two that share one are one.
+
+    Two clients may know different nodes of a cluster, so no node names it for both.
+    """
+    address = owner.context.database
+    number = address.rpartition("/")[2]
+    return [f"{name}/{number}" for name in _names_of(owner)] or [address]
 
 
 def keys_of(places: Sequence[Place]) -> list[tuple[Place, bytes]]:
@@ -212,8 +218,14 @@ def keys_of(places: Sequence[Place]) -> list[tuple[Place, bytes]]:
     return [(place, key) for place in places for key in place.owner.view.keys]
 
 
-def check_distinct(places: Sequence[Place], servers: dict[TaskOwnership, str]) -> None:
+def check_distinct(
+    places: Sequence[Place], databases: Mapping[TaskOwnership, Sequence[str]]
+) -> None:
     """Raise if two members are one lock, so that one would wait for the other.
+
+    Args:
+        places: The locks of single servers that are members, or part of them.
+        databases: The names of the database of each, if known; else it has its address.
 
     Raises:
         ValueError: They are.
@@ -221,12 +233,12 @@ def check_distinct(places: Sequence[Place], servers: dict[TaskOwnership, str]) -
     known: dict[tuple[bytes, str], Place] = {}
     for place, key in keys_of(places):
         owner = place.owner
-        other = known.setdefault((key, servers.get(owner) or owner.context.database), place)
-        if other.number == place.number:
-            continue
-        # The task that holds a member of a red lock can enter it again by itself.
-        reentered = other.owner.holds is owner.holds and (other.is_shared or place.is_shared)
-        if not reentered:
+        for database in databases.get(owner, [owner.context.database]):
+            other = known.setdefault((key, database), place)
+            # The task that holds a member of a red lock can enter it again by itself.
+            reentered = other.owner.holds is owner.holds and (other.is_shared or place.is_shared)
+            if other.number == place.number or reentered:
+                continue
             raise ValueError(
                 f"{other.member!r} and {place.member!r} are the same lock in {_store_of(owner)}"
                 f" ({other.owner.context.database}, {owner.context.database})"

@@ -16,7 +16,13 @@ from redisson_py._loop import Task, loop_time, sleep
 from redisson_py._time import PUNCTUAL
 from redisson_py.composite import _identity
 from redisson_py.composite._gather import Gather
-from redisson_py.composite._identity import Place, check_distinct, keys_of, server_of
+from redisson_py.composite._identity import (
+    Place,
+    check_distinct,
+    database_names,
+    keys_of,
+    stream_of,
+)
 from redisson_py.composite._member import (
     NotGrantedError,
     ask,
@@ -24,7 +30,6 @@ from redisson_py.composite._member import (
     is_ahead,
     is_occupied,
     release_all,
-    way_of,
 )
 from redisson_py.composite._ownership import (
     CompositeAttempt,
@@ -148,10 +153,10 @@ class MultiOwnership(CompositeOwnership):
             _identity.ask(place.owner)
         limit = None if once or deadline is None else deadline - loop_time()
         await Gather(strangers).wait(limit=limit)
-        servers = {place.owner: server_of(place.owner) for place in self._doubtful}
-        check_distinct(self._doubtful, servers)
+        databases = {place.owner: database_names(place.owner) for place in self._doubtful}
+        check_distinct(self._doubtful, databases)
         self.members: tuple[LockLike, ...] = tuple(
-            sorted(self.members, key=lambda member: _sort_key(member, servers))
+            sorted(self.members, key=lambda member: _sort_key(member, databases))
         )
         if self.simple:
             self.simple = [_owners(member)[0] for member in self.members]
@@ -211,7 +216,7 @@ class MultiOwnership(CompositeOwnership):
         """Ask for all members in one round trip, without waiting for any to become free."""
         limit = None if once else deadline
         asked = Gather(
-            ask(owner, way_of(owner), task, lease_time, limit, {}, fails_fast=once)
+            ask(owner, stream_of(owner), task, lease_time, limit, {}, fails_fast=once)
             for owner in self.simple
         )
         try:
@@ -370,14 +375,15 @@ def _owners(member: LockLike) -> Sequence[TaskOwnership]:
 
 
 def _sort_key(
-    member: LockLike, servers: Mapping[TaskOwnership, str] | None = None
+    member: LockLike, databases: Mapping[TaskOwnership, Sequence[str]] | None = None
 ) -> tuple[bytes, str, str, bytes]:
-    """Return by what to sort a member: name, server as far as it is known, and kind."""
+    """Return by what to sort a member: name, database as far as it is known, and kind."""
     owners = _owners(member)
     first = owners[0]
-    server = (servers or {}).get(first) or database_of(first)
+    known = (databases or {}).get(first)
+    database = database_of(first) if known is None else known[0]
     least = min(owner.commands.key for owner in owners)
-    return least, server, first.commands.hold_kind, first.commands.key
+    return least, database, first.commands.hold_kind, first.commands.key
 
 
 def _passed(deadline: float | None) -> bool:

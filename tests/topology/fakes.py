@@ -12,13 +12,10 @@ from redisson_py._connector import Connector
 from redisson_py._loop import stop_task
 from redisson_py._redis import servers_from_url
 from redisson_py._stream.call import Call
-from redisson_py._stream.callbacks import Callbacks
 from redisson_py._stream.outage import Outages
-from redisson_py._stream.settings import StreamSettings
+from redisson_py._stream.settings import Callbacks, Opener, StreamSettings, Topology
 from redisson_py._stream.stream import Stream
-from redisson_py._stream.topology import Opener, Topology
-from redisson_py._topology.finder import Finder, SentinelFinder
-from redisson_py._topology.master import FinderRouter
+from redisson_py._topology.finder import Finder, FinderRouter, SentinelFinder
 from redisson_py._topology.replicated import ReplicatedFinder
 from redisson_py._topology.sentinel import Sentinel
 from redisson_py.errors import ClientClosedError

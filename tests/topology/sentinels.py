@@ -11,8 +11,7 @@ from redis.asyncio import Redis
 
 from redisson_py import Redisson
 from redisson_py._time import now
-from redisson_py._topology.finder import SentinelFinder
-from redisson_py._topology.master import FinderRouter
+from redisson_py._topology.finder import FinderRouter, SentinelFinder
 from redisson_py.testing import EmbeddedSentinel, EmbeddedServer
 
 

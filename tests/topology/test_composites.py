@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import cast
 
 import pytest
 
 from redisson_py import MultiLock, Redisson, RedLock
+from redisson_py._topology.cluster import ClusterRouter
 from redisson_py.testing import EmbeddedCluster
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
@@ -76,3 +78,16 @@ async def test_members_of_a_multi_lock_are_on_any_nodes(
     with pytest.raises(ValueError, match="are the same lock in Redis"):
         await twice.acquire(timeout=20)
     assert await held(cluster) == []
+
+
+async def test_clients_that_know_different_nodes_of_a_cluster_are_clients_of_one(
+    parts: tuple[Redisson, Redisson],
+) -> None:
+    await asyncio.gather(*map(answered, parts))
+    # As if it had asked a node that has not heard of another one yet.
+    slots = cast("ClusterRouter", parts[0]._router)._slots
+    assert slots is not None
+    slots.node_ids -= {min(slots.node_ids)}
+    twice = MultiLock(*[each.get_lock("c") for each in parts])
+    with pytest.raises(ValueError, match="are the same lock in Redis"):
+        await twice.acquire(timeout=20)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from redisson_py._scripts import manifest, source
+from redisson_py._cli.commands.scripts import render
+from redisson_py._scripts import source
 from tests.support.command_line import invoke
 
 ROOT = Path(__file__).parents[2]
@@ -20,7 +21,7 @@ def lua(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A copy of the Lua folder to change."""
     copy = tmp_path / "lua"
     shutil.copytree(ROOT / "lua", copy)
-    (copy / "manifest.txt").write_text(manifest.render(source.load_all()))
+    (copy / "manifest.txt").write_text(render(source.load_all()))
     monkeypatch.setattr(source, "script_root", lambda: copy)
     return copy
 
@@ -36,7 +37,7 @@ def write(lua: Path) -> int:
 
 
 def test_the_committed_manifest_is_fresh() -> None:
-    assert COMMITTED.read_text() == manifest.render(source.load_all()), "run `make manifest`"
+    assert COMMITTED.read_text() == render(source.load_all()), "run `make manifest`"
 
 
 def test_a_row_names_version_shas_keys_and_arguments() -> None:

@@ -1,4 +1,4 @@
-"""`redisson-py scripts`."""
+"""`redisson-py scripts`: the manifest, which makes changes of scripts visible in review."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import click
 
 from redisson_py._cli.status import answer, fail, json_option
 from redisson_py._dialect import Dialect
-from redisson_py._scripts import manifest, source
+from redisson_py._keys import LAYOUT
+from redisson_py._scripts import source
 
 
 @click.command(short_help="Print the manifest of the Lua scripts.")
@@ -38,11 +39,41 @@ def scripts(*, write: Path | None, as_json: bool) -> None:
             ]
         )
         return
-    text = manifest.render(loaded)
+    text = render(loaded)
     if write is None:
         click.echo(text, nl=False)
         return
-    changed = manifest.unversioned(write.read_text(), loaded) if write.exists() else []
+    changed = unversioned(write.read_text(), loaded) if write.exists() else []
     if changed:
         fail(1, f"raise the version of {', '.join(changed)}: the text has changed")
     write.write_text(text)
+
+
+def render(scripts: list[source.Script]) -> str:
+    """Return the manifest: the layout, then one row per script.
+
+    A row has name, version, shas, keys and arguments. The first sha is that of the text in the
+    file; the others name their dialect.
+    """
+    rows = [f"layout {LAYOUT}"]
+    rows += [
+        f"{script.name} v{script.version} {script.sha}"
+        f" plain={script.wordings[Dialect.PLAIN].sha}"
+        f" sharded={script.wordings[Dialect.SHARDED].sha}"
+        f" keys={','.join(script.keys)} args={','.join(script.args)}"
+        for script in scripts
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def unversioned(old: str, scripts: list[source.Script]) -> list[str]:
+    """Return the names of scripts whose text changed although their version did not rise."""
+    rows = [row.split() for row in old.splitlines()[1:]]
+    known = {name: (int(version.removeprefix("v")), sha) for name, version, sha, *_ in rows}
+    return [
+        script.name
+        for script in scripts
+        if (before := known.get(script.name)) is not None
+        and before[1] != script.sha
+        and script.version <= before[0]
+    ]
