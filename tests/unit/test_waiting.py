@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from redisson_py._answers import Busy, Wakes
+from redisson_py._answers import CALLED, Busy, Wakes
 from redisson_py._commands.wakes import lock_wakes
 from redisson_py._engine import waiting
 from redisson_py._engine.bus import Bus
@@ -314,9 +314,9 @@ async def test_a_client_in_the_queue_looks_if_it_was_told_between_its_request_an
     sleeper.arm()
     if watches:
         # A client before this one was called.
-        table.message(b"channel", b"00")
+        table.rang(b"channel", CALLED)
     else:
-        table.message(b"channel:own", b"2")
+        table.rang(b"channel:own", 2)
     assert not sleeper.placed(Busy(None, place=1 if watches else 2, calls=True))
     before = loop_time()
     async with asyncio.timeout(10):
