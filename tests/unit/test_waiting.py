@@ -170,6 +170,23 @@ async def test_a_timer_that_is_a_little_early_leaves_no_time_for_another_request
     assert bus.clock.present == pytest.approx(deadline, abs=1e-6)
 
 
+async def test_a_wait_that_is_cancelled_just_before_its_deadline_is_undone(
+    bus: FakeBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A semaphore's request may have been passed a permit meanwhile."""
+
+    async def cancelled(seconds: float) -> None:
+        assert request.undone == 0
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(waiting, "sleep", cancelled)
+    bus.early = PUNCTUAL * 0.9
+    request = FakeRequest(BUSY, BUSY, BUSY)
+    with pytest.raises(asyncio.CancelledError):
+        await acquire(request, bus, bus.clock.present + 0.3)
+    assert request.undone == 1
+
+
 @pytest.mark.parametrize("queued", [False, True])
 async def test_timeout_is_none_and_a_queue_is_left(bus: FakeBus, queued: bool) -> None:
     request = FakeRequest(*[Busy(retry_in=1.0, queued=queued)] * 10)
