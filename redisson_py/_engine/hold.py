@@ -896,7 +896,7 @@ class Composed(Protocol):
     def _hold(self) -> Abandonable: ...
     @property
     def _block(self) -> Block | None: ...
-    def _member_lost(self) -> None: ...
+    def _member_lost(self, reason: Reason) -> None: ...
 
 
 class Abandonable(Protocol):
@@ -1136,8 +1136,8 @@ class Lease(AsyncOnly):
                 tell_lost(context.teller, self._hold, self.token, held_for, reason, number)
         for waiter in self._lost_waiters or ():
             wake(waiter)
-        if self._composite is not None and (composite := self._composite()) is not None:
-            composite._member_lost()
+        if (composite := composite_of(self)) is not None:
+            composite._member_lost(reason)
 
     def _settle(self) -> None:
         """Mark it released, or its loss reported; a lost lease stays lost."""
@@ -1208,7 +1208,7 @@ class Lease(AsyncOnly):
     @property
     def _left_to_block(self) -> bool:
         """Whether a block will release it: its own, or that of its composite."""
-        composite = None if self._composite is None else self._composite()
+        composite = composite_of(self)
         return self._block is not None or (composite is not None and composite._block is not None)
 
     @property
@@ -1237,6 +1237,39 @@ class FencedLease(Lease):
         """The fencing token: greater than that of every earlier holder. No I/O."""
         assert self._token is not None
         return self._token
+
+
+# Users have a `Lease`, so what only the library asks it is no method of it.
+
+
+def hold_of(lease: Lease) -> Hold:
+    """Return the hold of a lease."""
+    return lease._hold
+
+
+def is_held(lease: Lease) -> bool:
+    """Return whether a lease was neither released nor lost, whatever the clock says."""
+    return lease._state == "held"
+
+
+def is_lost(lease: Lease) -> bool:
+    """Return whether a lease was lost, its loss being reported or not."""
+    return lease._state == "lost"
+
+
+def reason_of(lease: Lease) -> Reason:
+    """Return why a lease was lost."""
+    return lease._reason
+
+
+def composite_of(lease: Lease) -> Composed | None:
+    """Return the lease of a composite that relies on this one."""
+    return None if lease._composite is None else lease._composite()
+
+
+def rely_on(lease: Lease, composite: Composed) -> None:
+    """Make a lease the member of a composite, which then learns of its loss at once."""
+    lease._composite = weakref.ref(composite)
 
 
 def tell_acquired(teller: Teller, lease: Lease, waited: float) -> None:
