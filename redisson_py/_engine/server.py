@@ -67,38 +67,22 @@ def lease_from(call: Call, sent_at: float) -> float:
     return sent_at if call.counts_from is None else min(sent_at, call.counts_from)
 
 
-class Subscription(Protocol):
-    """A SUBSCRIBE or UNSUBSCRIBE on its way."""
+class Bell(Protocol):
+    """Listens to the channels that tasks wait on, and rings for what happens there.
 
-    @property
-    def channel(self) -> bytes | None: ...
-    @property
-    def subscribes(self) -> bool: ...
-    @property
-    def is_over(self) -> bool:
-        """Whether it was answered, or its connection broke."""
-        ...
+    It calls the client's table of waiters: `rang` with a message; `missed` when a message may have
+    been missed, because the connection was lost, or is back; `ended` when it listens no more.
+    """
 
-    @property
-    def why_not(self) -> str:
-        """The last refusal, or nothing."""
-        ...
+    def listen(self, channel: bytes, /) -> None:
+        """Listen to a channel from now on.
 
+        What is asked after this is served after it has taken effect: the answer is older than
+        each message that is heard, or `missed` follows.
+        """
 
-class Source(Protocol):
-    """Where the messages of a channel come from."""
-
-    def subscribe(self, channel: bytes, /) -> Subscription | None:
-        """Listen to a channel; return the command, if one was sent."""
-        ...
-
-    def unsubscribe(self, channel: bytes, /) -> object: ...
-
-
-class Sources(Protocol):
-    """Says where the messages of each channel come from."""
-
-    def stream_for(self, channel: bytes, /) -> Source: ...
+    def stop(self, channel: bytes, /) -> None:
+        """Listen to a channel no more."""
 
 
 class Way(Protocol):

@@ -480,7 +480,7 @@ class TaskOwnership(Ownership):
         """Join the local queue at its end, as in `LocalQueue.join`."""
         queue = self.queue
         assert queue is not None
-        if queue.watch is None and self.context.bus.subscribes:
+        if queue.watch is None and self.context.bus.listens:
             queue.watch = HoldWatch(self.context, self.commands, queue)
         return queue.join(waiter)
 
