@@ -35,7 +35,6 @@ from redisson_py.errors import (
     ClientClosedError,
     ConnectionLostError,
     ReleaseFailedError,
-    ReplicationError,
 )
 
 log = logging.getLogger("redisson_py")
@@ -567,11 +566,6 @@ class LeaseExtension:
                 hold.lease_maybe_set(self._sent_at, self._needed)
             if isinstance(error, RefusedError):
                 error = self._ownership.refusal(hold, lease, call, error)
-            if isinstance(error, ReplicationError):
-                # The text of the error is about a grant; this lease is still held.
-                text = f"only {error.got} of {error.asked} replicas confirmed the new lease; rely"
-                text += " on the old or the new lease, whichever ends first"
-                error = ReplicationError(text, error.asked, error.got)
             fail(self.answer, error)
             return
         if not call.future.result():

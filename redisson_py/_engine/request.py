@@ -248,7 +248,7 @@ class AcquireRequest:
             reply = await call.future
         except RefusedError as error:
             # This copy was granted nothing. An earlier copy without an answer may be granted, a
-            # script that fails halfway may have left an entry in a queue, and an entry that an
+            # request that fails halfway may have left an entry in a queue, and an entry that an
             # earlier answer told of is still there.
             queues = self.ownership.commands.queues and not self.once
             self._queued = self._queued or queues or self.maybe_repeated

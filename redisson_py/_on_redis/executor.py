@@ -20,7 +20,7 @@ from redisson_py._scripts.wrong_type import explained
 from redisson_py._stream.call import Call, ReplyError, shortened
 from redisson_py._stream.router import Router
 from redisson_py._stream.stream import Stream
-from redisson_py._stream.unconfirmed import Unconfirmed
+from redisson_py._stream.unconfirmed import NEW_LEASE, NOTHING_HELD, Unconfirmed
 from redisson_py._time import milliseconds
 from redisson_py.errors import BackendError, ScriptError, UnsupportedServerError
 
@@ -226,7 +226,8 @@ class Executor:
         """Send a new lease of a hold, in order with all grants."""
         args = commands.set_lease(hold, milliseconds(lease_time), change)
         script = commands.set_lease_script
-        return self._start(script, commands.key, script.head + args, must=True, gives=bool)
+        packed = script.head + args
+        return self._start(script, commands.key, packed, must=True, gives=bool, short=NEW_LEASE)
 
     def leave(self, clients: ClientQueue, client_id: str, *, closing: bool) -> None:
         """Take a client out of a queue of clients, without waiting.
@@ -252,11 +253,12 @@ class Executor:
         must: bool = False,
         until: float = 0.0,
         gives: Callable[[Any], bool] | None = None,
+        short: str = NOTHING_HELD,
     ) -> Call:
         """Send a packed call; with `gives` in order with grants: what it gives needs replicas."""
         call = Call(packed, self.limit(deadline), script, must, key, until)
         if gives is not None and self.confirms:
-            call.future = Unconfirmed(gives)
+            call.future = Unconfirmed(gives, short=short)
         return self._stream_for(key).send(call)
 
     def _stream_for(self, key: bytes) -> Stream:
