@@ -176,7 +176,9 @@ class TaskHold(Generic[L]):
             self._forgotten.append(self._ref(lease))
 
     def _remove(self, lease: L) -> None:
-        if self._forgotten is None:
+        if self.leases == (lease,):
+            self.leases = ()
+        elif self._forgotten is None:
             self.leases = tuple(each for each in self.leases if each is not lease)
         else:
             self._forgotten = [each for each in self._forgotten if each() is not lease]
@@ -1255,14 +1257,14 @@ def hold_of(lease: Lease) -> Hold:
     return lease._hold
 
 
-def is_held(lease: Lease) -> bool:
-    """Return whether a lease was neither released nor lost, whatever the clock says."""
-    return lease._state == "held"
+def held_of(leases: Iterable[L]) -> list[L]:
+    """Return those of these leases that were neither released nor lost, whatever the clock says."""
+    return [lease for lease in leases if lease._state == "held"]
 
 
-def is_lost(lease: Lease) -> bool:
-    """Return whether a lease was lost, its loss being reported or not."""
-    return lease._state == "lost"
+def lost_of(leases: Iterable[L]) -> list[L]:
+    """Return those of these leases that were lost."""
+    return [lease for lease in leases if lease._state == "lost"]
 
 
 def reason_of(lease: Lease) -> Reason:
@@ -1275,9 +1277,11 @@ def composite_of(lease: Lease) -> Composed | None:
     return None if lease._composite is None else lease._composite()
 
 
-def rely_on(lease: Lease, composite: Composed) -> None:
-    """Make a lease the member of a composite, which then learns of its loss at once."""
-    lease._composite = weakref.ref(composite)
+def rely_on(leases: Iterable[Lease], composite: Composed) -> None:
+    """Make leases the members of a composite, which then learns of the loss of one at once."""
+    reference = weakref.ref(composite)
+    for lease in leases:
+        lease._composite = reference
 
 
 def tell_acquired(teller: Teller, lease: Lease, waited: float) -> None:

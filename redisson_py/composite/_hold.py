@@ -22,17 +22,15 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from redisson_py._engine.hold import (
-    Composed,
     Hold,
     Lease,
     LeaseRef,
     Reason,
-    State,
     TaskHold,
     composite_of,
+    held_of,
     hold_of,
-    is_held,
-    is_lost,
+    lost_of,
     max_hold_end,
     reason_of,
     rely_on,
@@ -74,12 +72,11 @@ class CompositeLease(Lease):
         self._garbage: weakref.finalize[..., CompositeLease] | None = None
         #: The end of renewals for a member that joins later; None: as long as it is needed.
         self._renewed_until: float | None = None
-        for member in members:
-            rely_on(member, cast("Composed", self))
+        rely_on(members, self)
 
     def add(self, member: Lease) -> None:
         """Rely on one more lease."""
-        rely_on(member, cast("Composed", self))
+        rely_on([member], self)
         self._members.append(member)
         if self._renewed_until is not None:
             member._keep_until(self._renewed_until)
@@ -104,12 +101,7 @@ class CompositeLease(Lease):
     @property
     def held_members(self) -> list[Lease]:
         """The leases of members that are held."""
-        return [member for member in self._members if is_held(member)]
-
-    @property
-    def lost_members(self) -> list[Lease]:
-        """The leases of members that are lost."""
-        return [member for member in self._members if is_lost(member)]
+        return held_of(self._members)
 
     @property
     def _ends_at(self) -> float:
@@ -243,7 +235,7 @@ class CompositeHold(TaskHold[CompositeLease]):
     def _collected(self, _: object) -> None:
         """Handle the garbage collection of a lease, and with it of its members' leases."""
         if self.state == "held" and not self.known_leases():
-            self._end("lost")
+            self.state = "lost"
             self.ownership.over(self)
 
     # Leases.
@@ -281,7 +273,7 @@ class CompositeHold(TaskHold[CompositeLease]):
         self.ownership.forget(self)
         (passed,) = self.known_leases()
         passed._settle()
-        release_all(passed.lost_members)
+        release_all(lost_of(passed._members))
         self.leases, self._forgotten, self.task = (), None, task
         taker = cast("Task", task())
         self.add_lease([hand_over(member, taker) for member in passed.held_members])
@@ -309,13 +301,13 @@ class CompositeHold(TaskHold[CompositeLease]):
 
     def release(self) -> None:
         """End it just before its release is sent."""
-        self._end("released")
+        self.state = "released"
 
     def lose(self, reason: Reason) -> list[CompositeLease]:
         """End it without its holder's release; return the leases that went with it."""
         if self.state != "held":
             return []
-        self._end("lost")
+        self.state = "lost"
         gone = self._lose_all(reason)
         if gone and self._needed < len(gone[0]._members):
             # Otherwise the log has it: the loss of any member is that of the composite.
@@ -333,9 +325,6 @@ class CompositeHold(TaskHold[CompositeLease]):
         self.ownership.over(self)
         return gone
 
-    def _end(self, state: State) -> None:
-        self.state = state
-
     def check(self) -> None:
         """Raise `AssertionError` if an invariant does not hold; for tests."""
         super().check()
@@ -347,7 +336,7 @@ class CompositeHold(TaskHold[CompositeLease]):
 
 def end_of(members: Sequence[Lease], needed: int) -> float:
     """Return the moment until which at least `needed` of these leases are reliable."""
-    ends = [member._ends_at for member in members if is_held(member)]
+    ends = [member._ends_at for member in held_of(members)]
     if len(ends) < needed:
         return -math.inf
     ends.sort()
@@ -365,8 +354,7 @@ def live_leases(owners: Sequence[TaskOwnership], hold_key: bytes) -> set[Composi
         leases = [cast("Lease", each) for each in above if each is not None]
     return {
         lease
-        for lease in made
-        if is_held(lease)
+        for lease in held_of(made)
         # A lock may be a member of several composites.
-        and cast("CompositeHold", hold_of(lease)).ownership.hold_key == hold_key
+        if cast("CompositeHold", hold_of(lease)).ownership.hold_key == hold_key
     }

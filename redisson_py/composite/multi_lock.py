@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import final
 
-from redisson_py._engine.hold import Lease, is_held
+from redisson_py._engine.hold import Lease, held_of
 from redisson_py._engine.local_queue import Waiter
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._engine.wait import Wait
@@ -344,7 +344,7 @@ class _Walk:
 
     async def _set_all(self, leases: Sequence[Lease], lease_time: float) -> None:
         """Have the same lease on all, from now; one that is lost by now is found later."""
-        settings = extend_all([each for each in leases if is_held(each)], lease_time)
+        settings = extend_all(held_of(leases), lease_time)
         limit = None if self._deadline is None else self._deadline - loop_time()
         await settings.wait(limit=limit)
         for _, error in sorted(settings.errors.items()):
