@@ -253,9 +253,7 @@ class Server(Protocol):
         *,
         late: bool = False,
         change: Change | None = None,
-        way: Any = None,
         future: Future[Any] | None = None,
-        at: float | None = None,
     ) -> Call:
         """End a hold, whatever its count; the answer is for `Commands.was_lost`.
 
@@ -266,9 +264,7 @@ class Server(Protocol):
                 `RELEASE_LEAST`.
             late: What of its owner arrives later must be refused.
             change: Which change of its owner it is, where the owner remains in use.
-            way: The way to take, which must have room.
-            future: Gets the answer.
-            at: The present moment, in loop time, if that is known.
+            future: Gets the answer, if nothing late can arrive for the owner.
         """
         ...
 

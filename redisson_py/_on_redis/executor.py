@@ -143,9 +143,7 @@ class Executor:
         *,
         late: bool = False,
         change: Change | None = None,
-        way: Stream | None = None,
         future: Future[Any] | None = None,
-        at: float | None = None,
     ) -> Call:
         """Send the release of a whole hold."""
         field, plain = hold.field, commands.plain
@@ -154,19 +152,7 @@ class Executor:
         else:
             args = commands.release(hold, 0, milliseconds(self._lease_time), late, change)
             packed = commands.release_script.head + args
-        # As `_release`, without the cost of a call.
-        key, present = commands.key, self.time() if at is None else at
-        if keep < RELEASE_LEAST:
-            keep = RELEASE_LEAST
-        until, deadline = present + keep, present + self.command_timeout
-        if until < deadline:
-            deadline = until
-        stream = self._stream_for(key) if way is None else way
-        call = Call(packed, deadline, commands.release_script, True, key, until, future)
-        if change is not None and self.confirms:
-            call.future = Unconfirmed(_grants_nothing)
-        stream.send(call)
-        return call
+        return self._release(commands, packed, keep, change, future)
 
     def lower(
         self,
@@ -197,17 +183,27 @@ class Executor:
         return self._release(commands, commands.release_script.head + args, keep, change)
 
     def _release(
-        self, commands: Commands, packed: bytes, keep: float, change: Change | None
+        self,
+        commands: Commands,
+        packed: bytes,
+        keep: float,
+        change: Change | None,
+        future: Future[Any] | None = None,
     ) -> Call:
         """Send a release, and repeat it until it is answered or `keep` seconds have passed.
 
         A change is in order with all grants: its owner remains in use.
         """
-        until = self.time() + max(keep, RELEASE_LEAST)
-        deadline = min(self.limit(), until)
-        gives = None if change is None else _grants_nothing
-        script = commands.release_script
-        return self._start(script, commands.key, packed, deadline, True, until, gives)
+        key, present = commands.key, self.time()
+        if keep < RELEASE_LEAST:
+            keep = RELEASE_LEAST
+        until, deadline = present + keep, present + self.command_timeout
+        if until < deadline:
+            deadline = until
+        call = Call(packed, deadline, commands.release_script, True, key, until, future)
+        if change is not None and self.confirms:
+            call.future = Unconfirmed(_grants_nothing)
+        return self._stream_for(key).send(call)
 
     def set_lease(self, commands: Commands, hold: Held, lease_time: float, change: Change) -> Call:
         """Send a new lease of a hold, in order with all grants."""

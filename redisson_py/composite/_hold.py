@@ -277,8 +277,9 @@ class CompositeHold:
         """Make this task its holder."""
         self.task = task
 
-    def drop(self, lease: CompositeLease) -> None:
-        """Remove a lease that was released or reported as lost."""
+    def settle(self, lease: CompositeLease) -> None:
+        """Record that a lease was released, or its loss reported."""
+        lease._settle()
         if self._forgotten is None:
             if lease in self.leases:
                 self.leases.remove(lease)
