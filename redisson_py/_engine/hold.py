@@ -424,7 +424,10 @@ class Hold:
 
     def settle(self, lease: Lease) -> int:
         """Record that a lease was released, or its loss reported; return the count left."""
-        lease._settle()
+        # As `Lease._settle`, without the cost of a call.
+        lease._told = True
+        if lease._state == "held":
+            lease._state = "released"
         if self.leases != (lease,):
             return self.drop(lease)
         self.leases = ()

@@ -144,6 +144,10 @@ class Ownership:
         if hold.state != "held" or was_lost:
             self.reported(hold)
             raise loss_of(lease)
+        if not hold.units:
+            # A permit of nothing is not on the server.
+            hold.end("released")
+            return None
         let_go_at = now()
         was_valid = let_go_at < hold.ends_at
         if count:
@@ -193,7 +197,8 @@ class Ownership:
         self, hold: Hold, present: float, future: Future[Any] | None = None
     ) -> tuple[Call, int]:
         """End a hold and send its release; return the call and the number of its message."""
-        queue, bus = self.queue, self.context.bus
+        queue, bus, executor = self.queue, self.context.bus, self.context.executor
+        sent_at = executor.time()
         own_message = bus.own_message(self.commands.channel) if bus.table.channels else 0
         self.forget(hold)
         hold.end("released")
@@ -201,9 +206,13 @@ class Ownership:
             if queue.hold is hold:
                 queue.hold = None
             queue.releasing = True
-            queue.released_at = self.context.executor.time()
+            queue.released_at = sent_at
         try:
-            return self.send_release(hold, present, future), own_message
+            if hold.parent is not None or hold.uncertain:
+                return self.send_release(hold), own_message
+            keep = hold.may_last_until - present
+            call = executor.give_back(self.commands, hold, keep, future=future, at=sent_at)
+            return call, own_message
         except BaseException:
             if queue is not None:
                 queue.releasing = False
@@ -227,18 +236,14 @@ class Ownership:
         if queue.waiters:
             queue.advance()
 
-    def send_release(self, hold: Hold, present: float, future: Future[Any] | None = None) -> Call:
-        """Send the release of a whole hold, whatever its count."""
-        parent, keep = hold.parent, hold.may_last_until - present
-        if hold.uncertain or hold.state == "lost":
-            # A renewal or a copy of its request may arrive late.
-            keep = max(keep, self.context.options.lease_time)
+    def send_release(self, hold: Hold) -> Call:
+        """Send the release of a hold of which something may arrive late, whatever its count."""
+        options, parent = self.context.options, hold.parent
+        keep = max(options.lease_time, hold.may_last_until - now())
         # Under a write hold the owner remains in use: its next read must not be refused as late.
         change = None if parent is None else parent.begin_read_change()
         late = parent is None and hold.uncertain
-        call = self.context.executor.give_back(
-            self.commands, hold, keep, late=late, change=change, future=future
-        )
+        call = self.context.executor.give_back(self.commands, hold, keep, late=late, change=change)
         if parent is not None:
             call.future.add_done_callback(lambda _: parent.end_change(call))
         return call
@@ -353,12 +358,12 @@ class Ownership:
             if hold.uncertain or hold.is_changing:
                 # A late duplicate of its acquire must be refused, and its grant released; an
                 # extension under way would keep it on the server with no task to release it.
-                self.send_release(hold, now())
+                self.send_release(hold)
             elif self.commands.leaves_traces or hold.reads:
-                self.send_release(hold, now())
+                self.send_release(hold)
             elif hold.renewed and (hold.reason == "ended" or self.context.executor.confirms):
                 # It was renewed until now, so the server may still keep it for a while.
-                self.send_release(hold, now())
+                self.send_release(hold)
         self.over(hold)
         queue = self.queue
         if hold.reason in ("taken", "forced"):
@@ -377,7 +382,7 @@ class Ownership:
         """Release what was, or may still be, granted to a hold after its loss."""
         hold.became_uncertain()
         with suppress(ClientClosedError):
-            self.send_release(hold, now())
+            self.send_release(hold)
 
     def over(self, hold: Hold) -> None:
         """Handle the end of a hold that was lost, or released while its owner still reads."""

@@ -113,7 +113,8 @@ class Release:
             problem = self._unanswered(error)
         elif isinstance(error, ConnectionLostError):
             problem = lose_late(self._lease)
-        tell_released(self._lease, self._let_go_at)
+        if self._hold.ownership.context.teller is not None:
+            tell_released(self._lease, self._let_go_at)
         return None if problem is None else caused_by(problem, error)
 
     def _found_gone(self, reply: Any) -> Exception | None:

@@ -254,6 +254,7 @@ class Server(Protocol):
         late: bool = False,
         change: Change | None = None,
         future: Future[Any] | None = None,
+        at: float | None = None,
     ) -> Call:
         """End a hold, whatever its count; the answer is for `Commands.was_lost`.
 
@@ -265,6 +266,7 @@ class Server(Protocol):
             late: What of its owner arrives later must be refused.
             change: Which change of its owner it is, where the owner remains in use.
             future: Gets the answer, if nothing late can arrive for the owner.
+            at: The present moment, in loop time, if that is known.
         """
         ...
 

@@ -144,6 +144,7 @@ class Executor:
         late: bool = False,
         change: Change | None = None,
         future: Future[Any] | None = None,
+        at: float | None = None,
     ) -> Call:
         """Send the release of a whole hold."""
         field, plain = hold.field, commands.plain
@@ -152,7 +153,20 @@ class Executor:
         else:
             args = commands.release(hold, 0, milliseconds(self._lease_time), late, change)
             packed = commands.release_script.head + args
-        return self._release(commands, packed, keep, change, future)
+        # As `_release`, without the cost of calls.
+        key, present = commands.key, self.time() if at is None else at
+        stream = self.way_to(key)
+        if self._closing or not stream.ready:
+            self._begin()
+        if keep < RELEASE_LEAST:
+            keep = RELEASE_LEAST
+        until, deadline = present + keep, present + self.command_timeout
+        if until < deadline:
+            deadline = until
+        call = Call(packed, deadline, commands.release_script, True, key, until, future)
+        if change is not None and self.confirms:
+            call.future = Unconfirmed(_grants_nothing)
+        return stream.send(call)
 
     def lower(
         self,
@@ -183,27 +197,17 @@ class Executor:
         return self._release(commands, commands.release_script.head + args, keep, change)
 
     def _release(
-        self,
-        commands: Commands,
-        packed: bytes,
-        keep: float,
-        change: Change | None,
-        future: Future[Any] | None = None,
+        self, commands: Commands, packed: bytes, keep: float, change: Change | None
     ) -> Call:
         """Send a release, and repeat it until it is answered or `keep` seconds have passed.
 
         A change is in order with all grants: its owner remains in use.
         """
-        key, present = commands.key, self.time()
-        if keep < RELEASE_LEAST:
-            keep = RELEASE_LEAST
-        until, deadline = present + keep, present + self.command_timeout
-        if until < deadline:
-            deadline = until
-        call = Call(packed, deadline, commands.release_script, True, key, until, future)
-        if change is not None and self.confirms:
-            call.future = Unconfirmed(_grants_nothing)
-        return self._stream_for(key).send(call)
+        until = self.time() + max(keep, RELEASE_LEAST)
+        deadline = min(self.limit(), until)
+        gives = None if change is None else _grants_nothing
+        script = commands.release_script
+        return self._start(script, commands.key, packed, deadline, True, until, gives)
 
     def set_lease(self, commands: Commands, hold: Held, lease_time: float, change: Change) -> Call:
         """Send a new lease of a hold, in order with all grants."""

@@ -140,6 +140,7 @@ class StoreExecutor:
         late: bool = False,
         change: Change | None = None,
         future: Future[Any] | None = None,
+        at: float | None = None,
     ) -> StoreCall:
         """End a hold."""
         return self._release(GiveBack(commands.name, hold.owner), keep, future)

@@ -224,15 +224,6 @@ class PermitOwnership(Ownership):
             unreported = [permit for permit in self.unreported.get(task, ()) if not permit._told]
             self.unreported[task] = (unreported + lost)[-_MOST_LOST:]
 
-    def begin_release(self, lease: Lease, future: Future[Any] | None = None) -> Release | None:
-        """Send the release of a permit; one without units is not in Redis."""
-        hold = lease._hold
-        if hold.units:
-            return super().begin_release(lease, future)
-        hold.settle(lease)
-        hold.end("released")
-        return None
-
     async def release_units(self, task: Task, units: int) -> None:
         """Release units acquired outside a block: the task's newest first, then the client's.
 

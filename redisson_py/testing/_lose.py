@@ -90,13 +90,12 @@ async def lose(held: Held) -> None:
 
 async def _take_away(hold: Hold) -> None:
     from redisson_py._answers import RefusedError
-    from redisson_py._time import now
 
     ownership = cast("Ownership", hold.ownership)
     ownership.context.check()
     if hold.state == "held":
         # The script of a release, but the hold here is not marked as released.
-        call = ownership.send_release(hold, now())
+        call = ownership.send_release(hold)
         try:
             await call.future
         except RefusedError as error:
