@@ -31,7 +31,6 @@ from redisson_py._time import now
 from redisson_py.errors import (
     ClientClosedError,
     ConnectionLostError,
-    ReplicationError,
 )
 
 log = logging.getLogger("redisson_py")
@@ -153,7 +152,8 @@ class Ownership:
         if count:
             return PartRelease(self, hold, lease, self.lower(hold), let_go_at, was_valid)
         if queue is not None and (queue.waiters or queue.asking) and self.pass_on(hold):
-            tell_released(lease, let_go_at)
+            if context.teller is not None:
+                tell_released(lease, let_go_at)
             return None
         call, own_message = self.send_final(hold, let_go_at, future)
         return Release(self, hold, lease, call, let_go_at, was_valid, own_message)
@@ -359,10 +359,7 @@ class Ownership:
                 # A late duplicate of its acquire must be refused, and its grant released; an
                 # extension under way would keep it on the server with no task to release it.
                 self.send_release(hold)
-            elif self.commands.leaves_traces or hold.reads:
-                self.send_release(hold)
-            elif hold.renewed and (hold.reason == "ended" or self.context.executor.confirms):
-                # It was renewed until now, so the server may still keep it for a while.
+            elif hold.reads or self.context.executor.may_keep(self.commands, hold):
                 self.send_release(hold)
         self.over(hold)
         queue = self.queue
@@ -442,11 +439,6 @@ class LeaseExtension:
                 hold.lease_maybe_set(self._sent_at, self._needed)
             if isinstance(error, RefusedError):
                 error = self._ownership.refusal(hold, lease, call, error)
-            if isinstance(error, ReplicationError):
-                # The text of the error is about a grant; this lease is still held.
-                text = f"only {error.got} of {error.asked} replicas confirmed the new lease; rely"
-                text += " on the old or the new lease, whichever ends first"
-                error = ReplicationError(text, error.asked, error.got)
             fail(self.answer, error)
             return
         if not call.future.result():

@@ -75,8 +75,8 @@ HOLDS = (
         "a released lease is not reviewed",
         "a hold is renewed exactly if a lease without an end holds",
         _HOLD,
-        "                return self.reentries\n            self._review()",
-        "                return self.reentries",
+        "        self._remove(lease)\n        self._review()",
+        "        self._remove(lease)",
         ("tests/unit/test_watchdog_ends.py",),
     ),
     Mutant(
@@ -107,8 +107,8 @@ HOLDS = (
         "a partial release counts when it is answered only",
         "until the answer to a change the shorter end counts",
         _PARTIAL_RELEASE,
-        "        hold.lease_maybe_set(present, seconds)\n        call",
-        "        call",
+        "        hold.lease_maybe_set(present, seconds)\n",
+        "",
         (f"{_UNANSWERED}::test_the_outer_lease_ends_with_what_redis_may_have",),
     ),
     Mutant(

@@ -78,8 +78,8 @@ PLAIN = (
         "a re-entered hold is released as a whole",
         "a lock is free when it was released as often as it was acquired",
         "redisson_py/_engine/hold.py",
-        "            return self.drop(lease)\n",
-        "            self.drop(lease)\n            return 0\n",
+        "        self._remove(lease)\n        self._review()\n        return self.count\n",
+        "        self._remove(lease)\n        self._review()\n        return 0\n",
         ("tests/contract/test_reentry.py::test_reentry_counts",),
     ),
     Mutant(
