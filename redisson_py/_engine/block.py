@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, final
 
 from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.decorating import Decorated, P, R, decorate
-from redisson_py._engine.releasing import finish
 from redisson_py._loop import (
     Cancelled,
     Future,
@@ -183,15 +182,15 @@ class Block:
         failure: RedissonError | None = lease._loss() if cancelled_by_us else None
         try:
             if not lease._told:
-                last = lease._hold.ownership.begin_last_release(running_loop(), lease)
-                if last is None or last[2] is not None:
-                    await finish(lease, last)
+                begun = lease._hold.ownership.begin_release(lease)
+                if begun is not None:
+                    await begun.wait()
             elif source is not None:
                 # Released inside the block. As with asyncio.Lock, its end releases what the task
                 # has acquired since.
                 newer = source._acquired_since(lease, block.task)
                 if newer is not None:
-                    await newer._hold.ownership.release(newer)
+                    await newer.release()
         except ReleaseFailedError as problem:
             if lease._hold.ownership.on_release_error == "raise":
                 failure = problem

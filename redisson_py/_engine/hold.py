@@ -31,7 +31,7 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar, final
 
@@ -39,7 +39,6 @@ from redisson_py._answers import Change
 from redisson_py._arguments import explained
 from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.block import Block
-from redisson_py._engine.releasing import give_back
 from redisson_py._keys import Name
 from redisson_py._listener import (
     AcquiredEvent,
@@ -55,7 +54,6 @@ from redisson_py._time import KEPT_LESS, Duration, check_lease_time, now
 from redisson_py.errors import LeaseLostError, NotHeldError
 
 if TYPE_CHECKING:
-    from redisson_py._engine.releasing import LastRelease
     from redisson_py._engine.server import Call
     from redisson_py._options import OnLost, OnReleaseError, Options
     from redisson_py._statistics import Counts
@@ -482,8 +480,12 @@ class Hold(TaskHold["Lease"]):
             self.next_token = token + 1
         return token
 
-    def drop(self, lease: Lease) -> int:
-        """Remove a released lease, or one reported as lost; return the count left."""
+    def settle(self, lease: Lease) -> int:
+        """Record that a lease was released, or its loss reported; return the count left."""
+        # As `Lease._settle`, without the cost of a call.
+        lease._told = True
+        if lease._state == "held":
+            lease._state = "released"
         if self.leases == (lease,):
             self.leases = ()
             return self.reentries
@@ -721,7 +723,8 @@ class Hold(TaskHold["Lease"]):
 
     def end(self, state: State) -> None:
         """End it: its release is about to be sent, or it was lost."""
-        self._tell_garbage("abandoned")
+        if self._forgotten is not None:
+            self._tell_garbage("abandoned")
         self.state = state
         self.ownership.context.watchdog.remove(self)
         if self.parent is not None:
@@ -739,13 +742,6 @@ class Hold(TaskHold["Lease"]):
             if context.teller is not None:
                 number = each.acquisition
                 tell_lost(context.teller, self, self.token, held_for, reason, number)
-
-    def end_with(self, lease: Lease) -> None:
-        """End it and its only lease, just before its release is sent."""
-        lease._told, lease._state = True, "released"
-        self.leases = ()
-        self.state = "released"
-        self.ownership.context.watchdog.remove(self)
 
     def check(self) -> None:
         """Raise `AssertionError` if an invariant does not hold; for tests."""
@@ -824,13 +820,23 @@ def tell_lost(
 _BEYOND = 0.001
 
 
+class Begun(Protocol):
+    """A release under way."""
+
+    def wait(self) -> Coroutine[Any, Any, None]:
+        """Wait for its answer; raise the error that this means. It is carried out if cancelled."""
+
+
 class Released(Protocol):
     """Releases an acquisition and sets its lease."""
 
-    def begin_last_release(
-        self, loop: object, lease: Lease, future: Future[Any] | None = None
-    ) -> LastRelease | None: ...
-    async def release(self, lease: Lease) -> None: ...
+    def begin_release(self, lease: Lease, future: Future[Any] | None = None) -> Begun | None:
+        """Send the release of an acquisition; None: it was passed on, or was not on the server.
+
+        `future` gets the answer, if the whole hold ends and nothing late can arrive for it.
+        """
+        ...
+
     async def extend(self, lease: Lease, lease_time: float) -> None: ...
 
     @property
@@ -1081,7 +1087,9 @@ class Lease(AsyncOnly):
         """
         if self._told:
             raise self._over()
-        await give_back(self)
+        begun = self._hold.ownership.begin_release(self)
+        if begun is not None:
+            await begun.wait()
 
     async def __aenter__(self) -> Self:
         if self._told:
@@ -1114,10 +1122,6 @@ class Lease(AsyncOnly):
             text = f"cannot be released again: {self._unreleased}"
         return NotHeldError(f"{self._hold.ownership.kind} {self.name!r} {text}")
 
-    def _release_failed(self, why: str) -> None:
-        """Record that the server refused its release, or did not answer it."""
-        self._unreleased = why
-
     def _lose(self, reason: Reason) -> bool:
         """Mark it lost and cancel its block; return whether it was held."""
         if self._state != "held":
@@ -1126,10 +1130,6 @@ class Lease(AsyncOnly):
         if self._block is not None and self._hold.ownership.on_lost == "cancel":
             self._block.cancel(f"{self._hold.ownership.kind} {self.name!r} was lost ({reason})")
         return True
-
-    def _lose_late(self, reason: Reason) -> None:
-        """Mark it lost because its release found it gone."""
-        self._lost(reason)
 
     def _lost(self, reason: Reason) -> None:
         is_new = self._state != "lost"
@@ -1169,17 +1169,6 @@ class Lease(AsyncOnly):
         if not self._acquisition:
             self._acquisition = new_acquisition()
         return self._acquisition
-
-    def _tell_released(self, moment: float) -> None:
-        """Call the listener: it was released at `moment`, unless it was lost by then."""
-        hold = self._hold
-        teller = hold.ownership.context.teller
-        if teller is not None and self._state == "released" and hold.units:
-            name, kind = self.name, hold.ownership.kind
-            held_for = moment - self._granted_at
-            number = self._acquisition
-            event = ReleasedEvent(name, kind, self.owner, self.token, held_for, number)
-            teller.tell("released", event)
 
     def _set_limit(
         self, limit: float | None, wanted: float | None = None, *, renewed: bool = False
@@ -1290,3 +1279,36 @@ def tell_acquired(teller: Teller, lease: Lease, waited: float) -> None:
     number, system = lease._number(), ownership.context.system
     event = AcquiredEvent(name, ownership.kind, lease.owner, token, waited, number, system)
     teller.tell("acquired", event)
+
+
+# What a release does with a lease. Users have a `Lease`, so these are not methods of it.
+
+
+def loss_of(lease: Lease) -> LeaseLostError:
+    """Return the error for the loss of a lease."""
+    return lease._loss()
+
+
+def lose_late(lease: Lease, reason: Reason | None = None) -> LeaseLostError:
+    """Mark a released lease as lost, because its release found it gone; return the error.
+
+    Without a reason it was over by the clock.
+    """
+    lease._lost(lease._overdue_reason if reason is None else reason)
+    return lease._loss()
+
+
+def release_failed(lease: Lease, why: str) -> None:
+    """Record that the server refused the release of a lease, or did not answer it."""
+    lease._unreleased = why
+
+
+def tell_released(lease: Lease, moment: float) -> None:
+    """Call the listener: a lease was released at `moment`, unless it was lost by then."""
+    hold = lease._hold
+    teller = hold.ownership.context.teller
+    if teller is not None and lease._state == "released" and hold.units:
+        name, kind = lease.name, hold.ownership.kind
+        held_for, number = moment - lease._granted_at, lease._acquisition
+        event = ReleasedEvent(name, kind, lease.owner, lease.token, held_for, number)
+        teller.tell("released", event)

@@ -14,27 +14,23 @@ from typing import Any, Generic, TypeVar
 from redisson_py._answers import Change, Disagrees, RefusedError
 from redisson_py._engine.client_queue import Together
 from redisson_py._engine.context import Context
-from redisson_py._engine.hold import Hold, Lease, lease_end
+from redisson_py._engine.hold import Hold, Lease, lease_end, lose_late, loss_of, tell_released
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.releasing import (
-    Judge,
-    LastRelease,
+    PartRelease,
     Release,
-    caused_by,
-    hear,
     when_answered,
 )
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import Call, ClientQueue, Commands, Way, lease_from
 from redisson_py._keys import Name
-from redisson_py._loop import Future, fail, new_future, wake
+from redisson_py._loop import Future, fail, new_future, running_loop, wake
 from redisson_py._options import OnLost, OnReleaseError
 from redisson_py._owner import TaskRef
 from redisson_py._time import now
 from redisson_py.errors import (
     ClientClosedError,
     ConnectionLostError,
-    ReleaseFailedError,
 )
 
 log = logging.getLogger("redisson_py")
@@ -125,147 +121,51 @@ class Ownership(Generic[C, X]):
 
     # Releasing.
 
-    def begin_last_release(
-        self, loop: object, lease: Lease, future: Future[Any] | None = None
-    ) -> LastRelease | None:
-        """Send the release of a hold whose only lease is `lease`, or pass it on.
+    def was_lost(self, reply: Any) -> bool:
+        """Return whether the answer to the release of a whole hold says that it was gone."""
+        return self.commands.was_lost(reply)
 
-        `future` gets the reply if one is given.
-        Return None if that is not possible in one step: then `release` must follow.
+    def begin_release(self, lease: Lease, future: Future[Any] | None = None) -> Release | None:
+        """Send the release of one acquisition; return None if its hold was passed on here.
+
+        `future` gets the answer, if the whole hold ends and nothing late can arrive for it.
+
+        Raises:
+            LeaseLostError: It was lost before.
+            ClientClosedError: The client is closed.
+            RuntimeError: The client belongs to another event loop.
         """
-        hold, queue = lease._hold, self.queue
-        commands, executor = self.commands, self.context.executor
-        if (
-            hold.state != "held"
-            or lease._state != "held"
-            or hold.leases != (lease,)
-            or hold.reentries
-            or hold.reads
-            or hold.max_held
-            or hold.uncertain
-            or hold.parent is not None
-            or hold.units != 1
-            or self.context.teller is not None
-            or loop is not executor.loop
-        ):
-            return None
-        if queue is not None and queue.waiters and self.pass_on(hold):
-            lease._settle()
-            return self, hold, None
-        way = executor.way_to(commands.key)
-        if not way.ready:
-            return None
-        bus = self.context.bus
-        own_message = bus.own_message(commands.channel) if bus.table.channels else 0
-        present, sent_at = now(), executor.time()
-        was_valid = present < hold.ends_at
-        self.forget(hold)
-        hold.end_with(lease)
-        if queue is not None:
-            if queue.hold is hold:
-                queue.hold = None
-            queue.releasing = True
-            queue.released_at = sent_at
-        keep = hold.may_last_until - present
-        call = executor.give_back(commands, hold, keep, way=way, future=future, at=sent_at)
-        return self, hold, (call, own_message, was_valid, present)
-
-    async def release(self, lease: Lease) -> None:
-        """Give back one acquisition; see `Lease.release`."""
-        hold = lease._hold
+        hold, context, queue = lease._hold, self.context, self.queue
         if hold.state == "held":
-            self.context.check()
+            if running_loop() is not context.executor.loop:
+                context.check()
             if hold.max_held:
                 # Its end may have passed although the server still has it.
-                self.context.watchdog.end_overdue(hold)
+                context.watchdog.end_overdue(hold)
         was_lost = lease._state == "lost"
-        lease._settle()
-        count = hold.drop(lease)
+        count = hold.settle(lease)
         if hold.state != "held" or was_lost:
             self.reported(hold)
-            raise lease._loss()
+            raise loss_of(lease)
+        if not hold.units:
+            # A permit of nothing is not on the server.
+            hold.end("released")
+            return None
         let_go_at = now()
+        was_valid = let_go_at < hold.ends_at
         if count:
-            was_valid = let_go_at < hold.ends_at
-            call = self.lower(hold)
-            judge = self.judge_of_lowered(hold, lease, call, let_go_at, was_valid)
-            await hear(call, judge)
-        elif (release := self.begin_release(hold)) is not None:
-            await self.finish_release(hold, lease, release)
-        else:
-            lease._tell_released(let_go_at)
+            return PartRelease(self, hold, lease, self.lower(hold), let_go_at, was_valid)
+        if queue is not None and (queue.waiters or queue.asking) and self.pass_on(hold):
+            if context.teller is not None:
+                tell_released(lease, let_go_at)
+            return None
+        call, own_message = self.send_final(hold, let_go_at, future)
+        return Release(self, hold, lease, call, let_go_at, was_valid, own_message)
 
     def reported(self, hold: Hold) -> None:
         """Forget a hold whose loss was reported, if no lease of it is left to report."""
         if hold.state != "held" and not hold.known_leases():
             self.forget(hold)
-
-    def begin_release(self, hold: Hold) -> Release | None:
-        """Send the release of a hold; return None if it was passed to another task here."""
-        queue = self.queue
-        if queue is not None and (queue.waiters or queue.asking) and self.pass_on(hold):
-            return None
-        present = now()
-        was_valid = present < hold.ends_at
-        call, own_message = self.send_final(hold)
-        return call, own_message, was_valid, present
-
-    async def finish_release(self, hold: Hold, lease: Lease, release: Release) -> None:
-        """Wait for the answer to a release; raise if it found that the hold was lost."""
-        await hear(release[0], self.judge_of_release(hold, lease, release))
-
-    def judge_of_release(self, hold: Hold, lease: Lease, release: Release) -> Judge:
-        """Return what judges the answer to the release of a whole hold."""
-        return partial(self._judge, hold, lease, release)
-
-    def _judge(
-        self, hold: Hold, lease: Lease, release: Release, done: Future[Any]
-    ) -> BaseException | None:
-        call, own_message, was_valid, let_go_at = release
-        error = done.exception()
-        reply = None if error is not None else done.result()
-        self.left(reply, own_message)
-        problem = error
-        if error is None:
-            sure = not (reply is None and call.uncertain and was_valid)
-            if not reply and self.commands.was_lost(reply) and sure:
-                if was_valid and now() >= hold.ends_at:
-                    problem = self._too_late(lease)
-                else:
-                    # If it was over by the clock when this was sent, the reason is not "taken".
-                    lease._lose_late("taken" if was_valid else lease._overdue_reason)
-                    problem = lease._loss()
-        elif isinstance(error, RefusedError):
-            lease._release_failed(f"the server refused its release: {error}")
-            problem = self.refusal(hold, lease, call, error)
-        elif isinstance(error, ConnectionLostError) and was_valid:
-            problem = self._release_failed(lease, error)
-        elif isinstance(error, ConnectionLostError):
-            lease._lose_late(lease._overdue_reason)
-            problem = lease._loss()
-        lease._tell_released(let_go_at)
-        return caused_by(problem, error)
-
-    def _too_late(self, lease: Lease) -> ReleaseFailedError:
-        """Return the error of a release that found nothing, when its lease could have ended.
-
-        The lease was in force when its holder let go of it, so that is no loss.
-        """
-        failed = ReleaseFailedError(
-            f"the server did not release {self!r} before its lease ended",
-            maybe_held=False,
-        )
-        lease._release_failed(str(failed))
-        return failed
-
-    def _release_failed(self, lease: Lease, error: ConnectionLostError) -> ReleaseFailedError:
-        """Return the error of a release that got no answer, and record it for the next one."""
-        failed = ReleaseFailedError(
-            f"the release of {self!r} got no answer ({error}) and is repeated until the lease ends",
-            maybe_held=True,
-        )
-        lease._release_failed(str(failed))
-        return failed
 
     def refusal(self, hold: Hold, lease: Lease, call: Call, error: RefusedError) -> Exception:
         """Return the error for a refusal, which may mean a loss."""
@@ -274,8 +174,8 @@ class Ownership(Generic[C, X]):
         if hold.state == "held":
             self.context.watchdog.lose(hold, "taken")
         elif lease._state == "released":
-            lease._lose_late("taken")
-        return lease._loss()
+            return lose_late(lease, "taken")
+        return loss_of(lease)
 
     def pass_on(self, hold: Hold) -> bool:
         """Pass a hold to the next waiting task if possible; return whether it was passed."""
@@ -290,17 +190,19 @@ class Ownership(Generic[C, X]):
         if hold.state != "held" or self.pass_on(hold):
             return
         with suppress(ClientClosedError):
-            call, own_message = self.send_final(hold)
+            call, own_message = self.send_final(hold, now())
             call.future.add_done_callback(
-                lambda done: self.left(
+                lambda done: self.ended(
                     None if done.cancelled() or done.exception() else done.result(), own_message
                 )
             )
 
-    def send_final(self, hold: Hold) -> tuple[Call, int]:
+    def send_final(
+        self, hold: Hold, present: float, future: Future[Any] | None = None
+    ) -> tuple[Call, int]:
         """End a hold and send its release; return the call and the number of its message."""
-        queue = self.queue
-        bus = self.context.bus
+        queue, bus, executor = self.queue, self.context.bus, self.context.executor
+        sent_at = executor.time()
         own_message = bus.own_message(self.commands.channel) if bus.table.channels else 0
         self.forget(hold)
         hold.end("released")
@@ -308,9 +210,13 @@ class Ownership(Generic[C, X]):
             if queue.hold is hold:
                 queue.hold = None
             queue.releasing = True
-            queue.released_at = self.context.executor.time()
+            queue.released_at = sent_at
         try:
-            return self._send_release(hold), own_message
+            if hold.parent is not None or hold.uncertain:
+                return self.send_release(hold), own_message
+            keep = hold.may_last_until - present
+            call = executor.give_back(self.commands, hold, keep, future=future, at=sent_at)
+            return call, own_message
         except BaseException:
             if queue is not None:
                 queue.releasing = False
@@ -319,7 +225,7 @@ class Ownership(Generic[C, X]):
             if hold.reads:
                 self.over(hold)
 
-    def left(self, reply: int | None, own_message: int) -> None:
+    def ended(self, reply: int | None, own_message: int) -> None:
         """End a final release; offer a turn if other clients may wait."""
         queue = self.queue
         if queue is None:
@@ -334,8 +240,8 @@ class Ownership(Generic[C, X]):
         if queue.waiters:
             queue.advance()
 
-    def _send_release(self, hold: Hold) -> Call:
-        """Send the release of a whole hold, whatever its count."""
+    def send_release(self, hold: Hold) -> Call:
+        """Send the release of a hold of which something may arrive late, whatever its count."""
         options, parent = self.context.options, hold.parent
         keep = max(options.lease_time, hold.may_last_until - now())
         keeps_parent = hold.keeps_parent
@@ -390,36 +296,6 @@ class Ownership(Generic[C, X]):
 
         when_answered(call, lowered)
         return call
-
-    def judge_of_lowered(
-        self, hold: Hold, lease: Lease, call: Call, let_go_at: float, was_valid: bool = False
-    ) -> Judge:
-        """Return what judges the answer to `lower`.
-
-        `was_valid`: the hold was not lost when the release was sent, at `let_go_at`.
-        """
-        # Asked now: who was cancelled has left its block when the answer comes.
-        alone = lease._block is None and lease._composite is None
-
-        def judge(done: Future[int | None]) -> BaseException | None:
-            problem = error = done.exception()
-            if isinstance(error, RefusedError):
-                lease._release_failed(f"the server refused its release: {error}")
-                problem = self.refusal(hold, lease, call, error)
-                if alone and not call.uncertain:
-                    hold.release_refused(lease)
-            elif isinstance(error, ConnectionLostError):
-                problem = self._release_failed(lease, error)
-            elif error is None:
-                # If sent twice, the lease that the first copy set may have ended before the second.
-                ended = call.uncertain and was_valid and now() >= hold.ends_at
-                if done.result() is None and not ended:
-                    lease._lose_late("taken")
-                    problem = lease._loss()
-            lease._tell_released(let_go_at)
-            return caused_by(problem, error)
-
-        return judge
 
     async def extend(self, lease: Lease, lease_time: float) -> None:
         """Set when a lease ends; see `Lease.extend`."""
@@ -489,9 +365,9 @@ class Ownership(Generic[C, X]):
             if hold.uncertain or hold.is_changing:
                 # A late duplicate of its acquire must be refused, and its grant released; an
                 # extension under way would keep it on the server with no task to release it.
-                self._send_release(hold)
+                self.send_release(hold)
             elif hold.reads or self.context.executor.may_keep(self.commands, hold):
-                self._send_release(hold)
+                self.send_release(hold)
         self.over(hold)
         queue = self.queue
         if hold.reason in ("taken", "forced"):
@@ -510,7 +386,7 @@ class Ownership(Generic[C, X]):
         """Release what was, or may still be, granted to a hold after its loss."""
         hold.became_uncertain()
         with suppress(ClientClosedError):
-            self._send_release(hold)
+            self.send_release(hold)
 
     def over(self, hold: Hold) -> None:
         """Handle the end of a hold that was lost, or released while its owner still reads."""

@@ -227,7 +227,6 @@ class Server(Protocol):
         *,
         late: bool = False,
         change: Change | None = None,
-        way: Any = None,
         future: Future[Any] | None = None,
         at: float | None = None,
     ) -> Call:
@@ -240,8 +239,7 @@ class Server(Protocol):
                 `RELEASE_LEAST`.
             late: What of its owner arrives later must be refused.
             change: Which change of its owner it is, where the owner remains in use.
-            way: The way to take, which can begin.
-            future: Gets the answer.
+            future: Gets the answer, if nothing late can arrive for the owner.
             at: The present moment, in loop time, if that is known.
         """
         ...

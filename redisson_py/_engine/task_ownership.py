@@ -467,7 +467,7 @@ class TaskOwnership(Ownership[LockCommands, Context]):
         lease = self.holds.newest_lease(current_task())
         if lease is None:
             raise not_held(self, self.all_holds())
-        await self.release(lease)
+        await lease.release()
 
     def over(self, hold: Hold) -> None:
         """Let a read under the owner of an ended hold last longer than that hold."""

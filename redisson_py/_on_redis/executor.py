@@ -155,7 +155,6 @@ class Executor:
         *,
         late: bool = False,
         change: Change | None = None,
-        way: Stream | None = None,
         future: Future[Any] | None = None,
         at: float | None = None,
     ) -> Call:
@@ -166,19 +165,20 @@ class Executor:
         else:
             args = commands.release(hold, 0, milliseconds(self._lease_time), late, change)
             packed = commands.release_script.head + args
-        # As `_release`, without the cost of a call.
+        # As `_release`, without the cost of calls.
         key, present = commands.key, self.time() if at is None else at
+        stream = self.way_to(key)
+        if self._closing or not stream.ready:
+            self._begin()
         if keep < RELEASE_LEAST:
             keep = RELEASE_LEAST
         until, deadline = present + keep, present + self.command_timeout
         if until < deadline:
             deadline = until
-        stream = self._stream_for(key) if way is None else way
         call = Call(packed, deadline, commands.release_script, True, key, until, future)
         if change is not None and self.confirms:
             call.future = Unconfirmed(_grants_nothing)
-        stream.send(call)
-        return call
+        return stream.send(call)
 
     def lower(
         self,

@@ -137,7 +137,6 @@ class StoreExecutor:
         *,
         late: bool = False,
         change: Change | None = None,
-        way: object = None,
         future: Future[Any] | None = None,
         at: float | None = None,
     ) -> StoreCall:

@@ -250,8 +250,9 @@ class CompositeHold(TaskHold[CompositeLease]):
         """Note that one of several leases is over."""
         self.leases = without_oldest_ended(self.leases)
 
-    def drop(self, lease: CompositeLease) -> None:
-        """Remove a lease that was released or reported as lost."""
+    def settle(self, lease: CompositeLease) -> None:
+        """Record that a lease was released, or its loss reported."""
+        lease._settle()
         self._remove(lease)
 
     def may_pass(self, turn: float, least_left: float) -> bool:

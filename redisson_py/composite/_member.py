@@ -8,14 +8,15 @@ from contextvars import Context, copy_context
 from typing import Any, cast
 
 from redisson_py._answers import Busy, Granted
-from redisson_py._engine.hold import Hold, Lease
-from redisson_py._engine.releasing import Release, Releaser
+from redisson_py._engine.hold import Lease, tell_released
+from redisson_py._engine.releasing import Release
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._loop import Task, running_loop
 from redisson_py._stream.stream import Stream
 from redisson_py._time import now
 from redisson_py.composite._gather import Gather, Sent
+from redisson_py.errors import RedissonError
 
 #: Unanswered requests by member.
 Pending = dict[TaskOwnership, AcquireRequest]
@@ -204,41 +205,43 @@ def release_pending(pending: Pending) -> None:
 
 def release_all(leases: Sequence[Lease]) -> Gather[object]:
     """Send the releases of all leases that were not released yet, the newest first."""
-    loop = running_loop()
-    return Gather([_release(loop, lease) for lease in reversed(leases) if not lease._told])
+    return Gather([_release(lease) for lease in reversed(leases) if not lease._told])
 
 
-def _release(loop: object, lease: Lease) -> Sent[object] | Coroutine[Any, Any, object]:
+def _release(lease: Lease) -> Sent[object] | Coroutine[Any, Any, object]:
     """Send the release of a lease."""
-    ownership = lease._hold.ownership
-    sent = _Release(lease)
-    last = ownership.begin_last_release(loop, lease, sent)
-    if last is None:
-        return ownership.release(lease)
-    sent.ownership, sent.hold, release = last
-    if release is None:
+    ownership, sent = lease._hold.ownership, None
+    if ownership.context.teller is None:
+        # The answer arrives in the connection's context; a listener runs in the caller's.
+        sent = _Release()
+    try:
+        begun = ownership.begin_release(lease, sent)
+    except RedissonError as error:
+        return _failed(error)
+    if begun is None:
         return _passed_on()
-    sent.release = release
-    return sent
+    if sent is not None and isinstance(begun, Release) and begun.call.future is sent:
+        sent.release = begun
+        return sent
+    return begun.wait()
 
 
 async def _passed_on() -> None:
     """Do nothing: the hold of the member was passed to another task."""
 
 
+async def _failed(error: RedissonError) -> None:
+    """Raise what the release of a member has raised."""
+    raise error
+
+
 class _Release(Sent[object]):
     """The release of a hold that had one lease, on its way; a release is not cancelled."""
 
-    __slots__ = ("_lease", "hold", "ownership", "release")
+    __slots__ = ("release",)
 
     #: Known when it was sent.
-    ownership: Releaser
-    hold: Hold
     release: Release
-
-    def __init__(self, lease: Lease) -> None:
-        super().__init__()
-        self._lease = lease
 
     def finish(self, reply: Any) -> object:
         if not reply:
@@ -246,13 +249,13 @@ class _Release(Sent[object]):
         release = self.release
         # Call and future refer to each other: break the reference cycle.
         del self.release
-        self.ownership.left(reply, release[1])
+        release.judge(reply, None)
         return reply
 
     def rest(self) -> Coroutine[Any, Any, None]:
         release = self.release
         del self.release
-        return self.ownership.finish_release(self.hold, self._lease, release)
+        return release.wait()
 
 
 def hand_over(lease: Lease, task: Task) -> Lease:
@@ -260,7 +263,7 @@ def hand_over(lease: Lease, task: Task) -> Lease:
     hold = lease._hold
     lease._settle()
     present = now()
-    lease._tell_released(present)
+    tell_released(lease, present)
     hold.pass_to(weakref.ref(task))
     return cast("TaskOwnership", hold.ownership).take(hold, task, None, present)
 

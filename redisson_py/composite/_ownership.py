@@ -11,7 +11,7 @@ from redisson_py._engine import acquiring
 from redisson_py._engine.acquiring import Attempt
 from redisson_py._engine.context import Context, TaskHolds
 from redisson_py._engine.decorating import Fill
-from redisson_py._engine.hold import Lease
+from redisson_py._engine.hold import Lease, lose_late, loss_of, release_failed, tell_released
 from redisson_py._engine.local_queue import LocalQueue
 from redisson_py._engine.ownership import Begun
 from redisson_py._engine.releasing import report
@@ -117,9 +117,6 @@ class CompositeOwnership:
     def abandon(self, begun: Begun) -> None:
         """Do nothing: it begins no request."""
 
-    def begin_last_release(self, loop: object, lease: Lease, future: object = None) -> None:
-        """Return nothing: `release` gives the members back."""
-
     async def attempt(
         self, task: Task, deadline: float | None, once: bool, lease_time: float | None
     ) -> CompositeAttempt[Any]:
@@ -170,13 +167,14 @@ class CompositeOwnership:
         if hold.state == "lost":
             release_all(leases)
             known = hold.known_leases()
-            raise known[-1]._loss() if known else NotHeldError(f"{self!r} was lost in the meantime")
+            if known:
+                raise loss_of(known[-1])
+            raise NotHeldError(f"{self!r} was lost in the meantime")
         lease = hold.add_lease(leases)
         if lease.lost:
             # Granted, but over before it could be used.
-            loss = lease._loss()
-            lease._settle()
-            hold.drop(lease)
+            loss = loss_of(lease)
+            hold.settle(lease)
             release_all(leases)
             raise loss
         return self._told(lease, waited)
@@ -197,78 +195,34 @@ class CompositeOwnership:
         lease = self.holds.newest_lease(current_task())
         if lease is None:
             raise not_held(self, self.owners[0].all_holds())
-        await self.release(lease)
+        await lease.release()
 
-    async def release(self, lease: Lease) -> None:
-        """Give back one acquisition; see `Lease.release`."""
+    def begin_release(self, lease: Lease, future: object = None) -> CompositeRelease | None:
+        """Send the releases of the members; return None if the hold was passed on here."""
         hold = lease._hold
         assert isinstance(lease, CompositeLease)
         assert isinstance(hold, CompositeHold)
         was_lost, let_go_at = lease._state == "lost", now()
-        lease._settle()
-        if hold.state == "held" and not was_lost and not hold.live:
-            await self.release_hold(hold, lease, let_go_at)
-            return
-        hold.drop(lease)
+        if hold.state == "held" and hold.live == [lease]:
+            return self.begin_whole_release(hold, lease, let_go_at)
+        hold.settle(lease)
         if hold.state != "held" and not hold.known_leases():
             self.forget(hold)
-        await self._release_members(lease, was_lost, let_go_at)
+        return CompositeRelease(self, hold, lease, let_go_at, was_lost=was_lost)
 
-    async def release_hold(
+    def begin_whole_release(
         self, hold: CompositeHold, lease: CompositeLease, let_go_at: float
-    ) -> None:
-        """Give the whole hold back."""
-        self.end(hold, lease)
-        await self._release_members(lease, False, let_go_at)
+    ) -> CompositeRelease | None:
+        """Send the release of the whole hold; return None if it was passed on here."""
+        hold.settle(lease)
+        self.end(hold)
+        return CompositeRelease(self, hold, lease, let_go_at, whole=True)
 
-    async def _release_members(
-        self, lease: CompositeLease, was_lost: bool, let_go_at: float
-    ) -> None:
-        """Give the leases of the members back; raise if too few of them held."""
-        members, hold = lease._members, lease._hold
-        assert isinstance(hold, CompositeHold)
-        gone = [member for member in members if member._told or member._state == "lost"]
-        releases = release_all(members)
-        if hold.state != "held":
-            release_pending(hold.pending)
+    def ended(self) -> None:
+        """End the release of a whole hold."""
 
-        def judge() -> BaseException | None:
-            problem = self._judge(lease, gone, was_lost, releases)
-            lease._tell_released(let_go_at)
-            return problem
-
-        try:
-            await self.settle(releases)
-        except BaseException:
-            releases.when_ended(lambda: report(judge()))
-            raise
-        problem = judge()
-        if problem is not None:
-            raise problem
-
-    def _judge(
-        self,
-        lease: CompositeLease,
-        gone: Sequence[Lease],
-        was_lost: bool,
-        releases: Gather[object],
-    ) -> BaseException | None:
-        """Record what the answers of the members mean; return the error to raise, if any."""
-        members = lease._members
-        found_lost = [each for each in members if each not in gone and each._state == "lost"]
-        if not was_lost and len(members) - len(gone) - len(found_lost) < self.needed:
-            lease._lose_late(found_lost[-1]._reason if found_lost else "taken")
-            was_lost = True
-        if was_lost:
-            return lease._loss()
-        failure = self.failure(releases)
-        if isinstance(failure, BackendError):
-            lease._release_failed(str(failure))
-        return failure
-
-    def end(self, hold: CompositeHold, lease: CompositeLease) -> None:
+    def end(self, hold: CompositeHold) -> None:
         """End a hold just before its release is sent."""
-        hold.drop(lease)
         hold.release()
         self.forget(hold)
 
@@ -294,8 +248,8 @@ class CompositeOwnership:
         if hold.state != "held":
             return
         for lease in list(hold.known_leases()):
-            lease._settle()
-            self.end(hold, lease)
+            hold.settle(lease)
+            self.end(hold)
             release_all(lease._members)
         release_pending(hold.pending)
 
@@ -317,7 +271,7 @@ class CompositeOwnership:
         settings = extend_all(lease.held_members, lease_time)
         await self.settle(settings)
         if lease._state == "lost":
-            raise lease._loss()
+            raise loss_of(lease)
         self.check_enough(settings)
 
     # Looking.
@@ -419,6 +373,74 @@ def _hold_key(member: LockLike) -> bytes:
     return commands.hold_kind.encode() + b":" + commands.key
 
 
+class CompositeRelease:
+    """The release of one acquisition of a composite, on its way.
+
+    Args:
+        composite: Whose it is.
+        hold: Its hold.
+        lease: The lease.
+        let_go_at: When its holder let go of it.
+        was_lost: It was lost before.
+        whole: It ends the hold.
+    """
+
+    def __init__(
+        self,
+        composite: CompositeOwnership,
+        hold: CompositeHold,
+        lease: CompositeLease,
+        let_go_at: float,
+        *,
+        was_lost: bool = False,
+        whole: bool = False,
+    ) -> None:
+        self._composite = composite
+        self._lease = lease
+        self._was_lost = was_lost
+        self._whole = whole
+        self._let_go_at = let_go_at
+        members = lease._members
+        self._gone = [each for each in members if each._told or each._state == "lost"]
+        self._releases = release_all(members)
+        if hold.state != "held":
+            release_pending(hold.pending)
+
+    async def wait(self) -> None:
+        """Wait for the answers; raise if too few of the members held."""
+        try:
+            await self._composite.settle(self._releases)
+        except BaseException:
+            self._releases.when_ended(lambda: report(self._judge()))
+            raise
+        finally:
+            if self._whole:
+                self._composite.ended()
+        problem = self._judge()
+        if problem is not None:
+            raise problem
+
+    def _judge(self) -> BaseException | None:
+        """Record what the answers of the members mean; return the error to raise, if any."""
+        problem = self._meant()
+        tell_released(self._lease, self._let_go_at)
+        return problem
+
+    def _meant(self) -> BaseException | None:
+        lease, gone = self._lease, self._gone
+        members = lease._members
+        found_lost = [each for each in members if each not in gone and each._state == "lost"]
+        held = len(members) - len(gone) - len(found_lost)
+        if self._was_lost:
+            return loss_of(lease)
+        if held < self._composite.needed:
+            return lose_late(lease, found_lost[-1]._reason if found_lost else "taken")
+        failure = self._composite.failure(self._releases)
+        if isinstance(failure, BackendError):
+            release_failed(lease, str(failure))
+        return failure
+
+
 class CompositeGrant(NamedTuple):
     """What an attempt at a composite has brought.
 
@@ -467,7 +489,7 @@ class CompositeAttempt(Attempt[CompositeGrant, Lease], Generic[Own]):
 
     def loss(self, grant: CompositeGrant) -> LeaseLostError:
         """Return the error of a hold that was over before it could be used."""
-        return grant.hold.leases[-1]._loss()
+        return loss_of(grant.hold.leases[-1])
 
 
 class CompositeLock(LockLike):

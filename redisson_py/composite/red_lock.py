@@ -8,7 +8,7 @@ from typing import Any, final
 
 from redisson_py._engine import waiting
 from redisson_py._engine.awaiting import acquiring
-from redisson_py._engine.hold import Lease
+from redisson_py._engine.hold import Lease, tell_released
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.wait import Wait
 from redisson_py._loop import Task, loop_time
@@ -25,6 +25,7 @@ from redisson_py.composite._ownership import (
     CompositeGrant,
     CompositeLock,
     CompositeOwnership,
+    CompositeRelease,
     database_of,
     owners_of,
     server_of,
@@ -198,20 +199,20 @@ class QuorumOwnership(CompositeOwnership):
 
     # Releasing.
 
-    async def release_hold(
+    def begin_whole_release(
         self, hold: CompositeHold, lease: CompositeLease, let_go_at: float
-    ) -> None:
+    ) -> CompositeRelease | None:
         """Release the whole hold, or pass it to another task here."""
-        queue = self.queue
         if self._pass_on(hold):
-            lease._tell_released(let_go_at)
-            return
-        queue.releasing = True
-        try:
-            await super().release_hold(hold, lease, let_go_at)
-        finally:
-            queue.releasing = False
-            queue.advance()
+            tell_released(lease, let_go_at)
+            return None
+        self.queue.releasing = True
+        return super().begin_whole_release(hold, lease, let_go_at)
+
+    def ended(self) -> None:
+        """End the release of a whole hold: the waiting tasks may ask."""
+        self.queue.releasing = False
+        self.queue.advance()
 
     def _pass_on(self, hold: CompositeHold) -> bool:
         """Pass the hold to the next waiting task if possible; return whether it was passed."""
@@ -220,9 +221,9 @@ class QuorumOwnership(CompositeOwnership):
             hold, options.turn, options.lease_time / 2
         )
 
-    def end(self, hold: CompositeHold, lease: CompositeLease) -> None:
+    def end(self, hold: CompositeHold) -> None:
         """End a hold just before its release is sent."""
-        super().end(hold, lease)
+        super().end(hold)
         self.queue.released_at = loop_time()
         self._leave_queue(hold)
 

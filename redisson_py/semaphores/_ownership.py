@@ -17,10 +17,17 @@ from redisson_py._commands.plain import plain_calls
 from redisson_py._commands.semaphore import SemaphoreCommands
 from redisson_py._engine import acquiring, waiting
 from redisson_py._engine.acquiring import Attempt
-from redisson_py._engine.hold import Hold, Lease, Reason, lost_error, tell_acquired
+from redisson_py._engine.hold import (
+    Hold,
+    Lease,
+    Reason,
+    lost_error,
+    tell_acquired,
+    tell_released,
+)
 from redisson_py._engine.local_queue import Waiter
 from redisson_py._engine.ownership import Begun, Ownership
-from redisson_py._engine.releasing import Judge, hear, hear_alone, when_answered
+from redisson_py._engine.releasing import PartRelease, Release, when_answered
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import Call
 from redisson_py._engine.wait import Wait
@@ -39,8 +46,6 @@ from redisson_py.semaphores.permit import Permit
 #: Most lost permits kept for one task, to be reported by `release()` without a permit.
 _MOST_LOST = 1000
 
-_Part = tuple[Call, Judge] | LeaseLostError | None
-"""A release under way and what judges its answer, or the loss before it; None: it was passed on."""
 
 log: logging.Logger = logging.getLogger("redisson_py")
 
@@ -215,15 +220,6 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
             unreported = [permit for permit in self.unreported.get(task, ()) if not permit._told]
             self.unreported[task] = (unreported + lost)[-_MOST_LOST:]
 
-    async def release(self, lease: Lease) -> None:
-        """Release a permit; one without units is not in Redis."""
-        if lease._hold.units:
-            await super().release(lease)
-            return
-        lease._settle()
-        lease._hold.drop(lease)
-        lease._hold.end("released")
-
     async def release_units(self, task: Task, units: int) -> None:
         """Release units acquired outside a block: the task's newest first, then the client's.
 
@@ -246,18 +242,20 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
                 f"{self!r}: cannot release {units}, because this client holds {units - left}"
                 " outside of blocks; only add_permits creates permits"
             )
-        let_go_at = now()
-        begun = [self._begin_part(permit, part, let_go_at) for permit, part in chosen]
+        begun = [self._begin_part(permit, part) for permit, part in chosen]
         problem: RedissonError | None = None
         for number, each in enumerate(begun):
             try:
-                await _finish(each)
+                if isinstance(each, Release):
+                    await each.wait()
+                elif each is not None:
+                    raise each
             except RedissonError as error:
                 problem = problem or error
             except BaseException:
                 for release in begun[number + 1 :]:
-                    if isinstance(release, tuple):
-                        hear_alone(*release)
+                    if isinstance(release, Release):
+                        release.leave()
                 raise
         if problem is not None:
             raise problem
@@ -275,22 +273,21 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
         yield from sorted(mine, key=lambda permit: permit._granted_at, reverse=True)
         yield from reversed([permit for permit in held if _task_of(permit) is not task])
 
-    def _begin_part(self, permit: Permit, units: int, let_go_at: float) -> _Part:
-        """Send the release of units of a permit, or pass them on."""
+    def _begin_part(self, permit: Permit, units: int) -> Release | LeaseLostError | None:
+        """Send the release of units of a permit; return None if they were passed on here.
+
+        Return the loss if it was lost before.
+        """
         hold = permit._hold
         if permit._state == "held" and units < hold.units:
+            let_go_at = now()
+            was_valid = let_go_at < hold.ends_at
             hold.units_fell(units)
-            call = self.lower(hold)
-            return call, self.judge_of_lowered(hold, permit, call, let_go_at)
-        permit._settle()
-        hold.drop(permit)
-        if permit._state == "lost":
-            return permit._loss()
-        release = self.begin_release(hold)
-        if release is None:
-            permit._tell_released(let_go_at)
-            return None
-        return release[0], self.judge_of_release(hold, permit, release)
+            return PartRelease(self, hold, permit, self.lower(hold), let_go_at, was_valid)
+        try:
+            return self.begin_release(permit)
+        except LeaseLostError as loss:
+            return loss
 
     async def extend(self, lease: Lease, lease_time: float) -> None:
         """Set the end of a permit; one without units has none."""
@@ -336,9 +333,8 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
             return
         # It needs a permit even if the user kept none, so that its end is reported.
         permit = self.permit_of(hold)
-        permit._settle()
-        hold.drop(permit)
-        permit._tell_released(now())
+        hold.settle(permit)
+        tell_released(permit, now())
         hold.end("released")
 
     # Looking.
@@ -539,14 +535,6 @@ class _PermitAttempt(Attempt[list[Hold], list[Permit]]):
         held_for = now() - grant[0].granted_at
         reason: Reason = "expired" if self.lease_time is None else "ended"
         return lost_error(self._permits, grant[0].owner, held_for, reason)
-
-
-async def _finish(begun: _Part) -> None:
-    """Wait for the answer to a release; raise if the permit was lost before."""
-    if isinstance(begun, tuple):
-        await hear(*begun)
-    elif begun is not None:
-        raise begun
 
 
 def _task_of(permit: Permit) -> Task | None:

@@ -97,7 +97,7 @@ async def _take_away(hold: Hold) -> None:
     ownership.context.check()
     if hold.state == "held":
         # The script of a release, but the hold here is not marked as released.
-        call = ownership._send_release(hold)
+        call = ownership.send_release(hold)
         try:
             await call.future
         except RefusedError as error:

@@ -220,8 +220,8 @@ JEPSEN = (
         "the first release of a re-entered hold frees the lock",
         "a lock is free when it was released as often as it was acquired",
         "redisson_py/_engine/ownership.py",
-        "        if count:\n            was_valid",
-        "        if False:\n            was_valid",
+        "        if count:\n            return PartRelease",
+        "        if False:\n            return PartRelease",
         jepsen=Attack("hold count", "reentrant", seconds=3),
     ),
     Mutant(

@@ -194,16 +194,12 @@ class FakeOwnership:
     def begin(self, loop: object, task: object) -> None:
         return None
 
-    def begin_last_release(self, loop: object, lease: Lease, future: object = None) -> None:
-        return None
-
-    async def release(self, lease: Lease) -> None:
+    def begin_release(self, lease: Lease, future: object = None) -> None:
         hold = lease._hold
         assert isinstance(hold, Hold)
         was_held = hold.state == "held"
         lost = lease._state == "lost"
-        lease._settle()
-        hold.drop(lease)
+        hold.settle(lease)
         if not was_held or lost:
             raise lease._loss()
         if not hold.count:
