@@ -145,6 +145,16 @@ class TaskHold(Generic[L]):
             return self.leases
         return [lease for each in self._forgotten if (lease := each()) is not None]
 
+    @property
+    def outside_blocks(self) -> list[L]:
+        """Its leases that no block will release, oldest first."""
+        return [lease for lease in self.known_leases() if lease._block is None]
+
+    @property
+    def acquired_at(self) -> float:
+        """When its newest lease was acquired: later than its grant, if it was passed."""
+        return self.known_leases()[-1]._granted_at
+
     def taken_by(self, task: TaskRef) -> None:
         """Make this task its holder."""
         self.task = task
@@ -1254,6 +1264,16 @@ def held_of(leases: Iterable[L]) -> list[L]:
 def lost_of(leases: Iterable[L]) -> list[L]:
     """Return those of these leases that were lost."""
     return [lease for lease in leases if lease._state == "lost"]
+
+
+def is_lost(lease: Lease) -> bool:
+    """Return whether a lease was lost, whatever the clock says."""
+    return lease._state == "lost"
+
+
+def to_release(leases: Iterable[L]) -> list[tuple[Hold, L]]:
+    """Return with their holds those that were not released, and whose loss was not reported."""
+    return [(lease._hold, lease) for lease in leases if not lease._told]
 
 
 def reason_of(lease: Lease) -> Reason:

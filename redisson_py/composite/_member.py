@@ -8,7 +8,7 @@ from contextvars import Context, copy_context
 from typing import Any, cast
 
 from redisson_py._answers import Busy, Granted
-from redisson_py._engine.hold import Lease, tell_released
+from redisson_py._engine.hold import Keeper, Lease, hold_of, tell_released, to_release
 from redisson_py._engine.releasing import Release
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.task_ownership import TaskOwnership
@@ -205,12 +205,12 @@ def release_pending(pending: Pending) -> None:
 
 def release_all(leases: Sequence[Lease]) -> Gather[object]:
     """Send the releases of all leases that were not released yet, the newest first."""
-    return Gather([_release(lease) for lease in reversed(leases) if not lease._told])
+    return Gather([_release(hold.ownership, lease) for hold, lease in to_release(leases[::-1])])
 
 
-def _release(lease: Lease) -> Sent[object] | Coroutine[Any, Any, object]:
+def _release(ownership: Keeper, lease: Lease) -> Sent[object] | Coroutine[Any, Any, object]:
     """Send the release of a lease."""
-    ownership, sent = lease._hold.ownership, None
+    sent = None
     if ownership.context.teller is None:
         # The answer arrives in the connection's context; a listener runs in the caller's.
         sent = _Release()
@@ -260,8 +260,8 @@ class _Release(Sent[object]):
 
 def hand_over(lease: Lease, task: Task) -> Lease:
     """Give the hold of a member to another task; return the lease that it has there."""
-    hold = lease._hold
-    lease._settle()
+    hold = hold_of(lease)
+    hold.settle(lease)
     present = now()
     tell_released(lease, present)
     hold.pass_to(weakref.ref(task))
@@ -301,4 +301,4 @@ def is_held_by(member: TaskOwnership, task: Task) -> bool:
 
 def extend_all(leases: Sequence[Lease], lease_time: float) -> Gather[None]:
     """Set a new lease for each, from now."""
-    return Gather(lease._hold.ownership.extend(lease, lease_time) for lease in leases)
+    return Gather(hold_of(lease).ownership.extend(lease, lease_time) for lease in leases)

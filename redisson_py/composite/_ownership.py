@@ -11,7 +11,17 @@ from redisson_py._engine import acquiring
 from redisson_py._engine.acquiring import Attempt
 from redisson_py._engine.context import Context, TaskHolds
 from redisson_py._engine.decorating import Fill
-from redisson_py._engine.hold import Lease, lose_late, loss_of, release_failed, tell_released
+from redisson_py._engine.hold import (
+    Lease,
+    hold_of,
+    is_lost,
+    lose_late,
+    loss_of,
+    lost_of,
+    reason_of,
+    release_failed,
+    tell_released,
+)
 from redisson_py._engine.local_queue import LocalQueue
 from redisson_py._engine.ownership import Begun
 from redisson_py._engine.releasing import report
@@ -199,10 +209,10 @@ class CompositeOwnership:
 
     def begin_release(self, lease: Lease, future: object = None) -> CompositeRelease | None:
         """Send the releases of the members; return None if the hold was passed on here."""
-        hold = lease._hold
+        hold = hold_of(lease)
         assert isinstance(lease, CompositeLease)
         assert isinstance(hold, CompositeHold)
-        was_lost, let_go_at = lease._state == "lost", now()
+        was_lost, let_go_at = is_lost(lease), now()
         if hold.state == "held" and hold.live == [lease]:
             return self.begin_whole_release(hold, lease, let_go_at)
         hold.settle(lease)
@@ -270,7 +280,7 @@ class CompositeOwnership:
         lease.stop_renewals()
         settings = extend_all(lease.held_members, lease_time)
         await self.settle(settings)
-        if lease._state == "lost":
+        if is_lost(lease):
             raise loss_of(lease)
         self.check_enough(settings)
 
@@ -400,9 +410,8 @@ class CompositeRelease:
         self._was_lost = was_lost
         self._whole = whole
         self._let_go_at = let_go_at
-        members = lease._members
-        self._gone = [each for each in members if each._told or each._state == "lost"]
-        self._releases = release_all(members)
+        self._held = lease.held_members
+        self._releases = release_all(lease._members)
         if hold.state != "held":
             release_pending(hold.pending)
 
@@ -427,14 +436,11 @@ class CompositeRelease:
         return problem
 
     def _meant(self) -> BaseException | None:
-        lease, gone = self._lease, self._gone
-        members = lease._members
-        found_lost = [each for each in members if each not in gone and each._state == "lost"]
-        held = len(members) - len(gone) - len(found_lost)
+        lease, found_lost = self._lease, lost_of(self._held)
         if self._was_lost:
             return loss_of(lease)
-        if held < self._composite.needed:
-            return lose_late(lease, found_lost[-1]._reason if found_lost else "taken")
+        if len(self._held) - len(found_lost) < self._composite.needed:
+            return lose_late(lease, reason_of(found_lost[-1]) if found_lost else "taken")
         failure = self._composite.failure(self._releases)
         if isinstance(failure, BackendError):
             release_failed(lease, str(failure))

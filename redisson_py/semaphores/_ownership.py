@@ -21,6 +21,7 @@ from redisson_py._engine.hold import (
     Hold,
     Lease,
     Reason,
+    hold_of,
     lost_error,
     tell_acquired,
     tell_released,
@@ -67,8 +68,8 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
         self.compares = commands.start_units >= 0 and not self.permit_queue.number_known
         #: The number of granted requests.
         self.grants = 0
-        #: The lost permits of each task that were not reported to it.
-        self.unreported: weakref.WeakKeyDictionary[Task, list[Permit]] = weakref.WeakKeyDictionary()
+        #: The lost holds of each task, some of them reported to it by now.
+        self.unreported: weakref.WeakKeyDictionary[Task, list[Hold]] = weakref.WeakKeyDictionary()
 
     @property
     def place(self) -> tuple[str, str, bytes]:
@@ -209,16 +210,13 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
     def over(self, hold: Hold) -> None:
         """Handle the loss of a hold."""
         task = hold.task()
-        lost = [
-            lease
-            for lease in hold.known_leases()
-            if lease._state == "lost" and isinstance(lease, Permit) and lease._block is None
-        ]
         # Only `release()` of a plain semaphore reports losses by task.
         by_task = isinstance(self.commands, SemaphoreCommands)
-        if by_task and lost and task is not None and not task.done():
-            unreported = [permit for permit in self.unreported.get(task, ()) if not permit._told]
-            self.unreported[task] = (unreported + lost)[-_MOST_LOST:]
+        if by_task and hold.outside_blocks and task is not None and not task.done():
+            self.unreported[task] = [*self._unreported(task), hold][-_MOST_LOST:]
+
+    def _unreported(self, task: Task) -> list[Hold]:
+        return [hold for hold in self.unreported.get(task, ()) if hold.outside_blocks]
 
     async def release_units(self, task: Task, units: int) -> None:
         """Release units acquired outside a block: the task's newest first, then the client's.
@@ -228,21 +226,20 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
             LeaseLostError: One of them was lost before; the others were given back.
         """
         self.context.check()
-        chosen: list[tuple[Permit, int]] = []
+        chosen: list[tuple[Hold, int]] = []
         left = units
-        for permit in self._candidates(task):
+        for hold in self._candidates(task):
             if left <= 0:
                 break
-            hold = permit._hold
             part = min(left, hold.units)
-            chosen.append((permit, part))
+            chosen.append((hold, part))
             left -= part
         if left > 0:
             raise NotHeldError(
                 f"{self!r}: cannot release {units}, because this client holds {units - left}"
                 " outside of blocks; only add_permits creates permits"
             )
-        begun = [self._begin_part(permit, part) for permit, part in chosen]
+        begun = [self._begin_part(hold, part) for hold, part in chosen]
         problem: RedissonError | None = None
         for number, each in enumerate(begun):
             try:
@@ -260,26 +257,20 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
         if problem is not None:
             raise problem
 
-    def _candidates(self, task: Task) -> Iterator[Permit]:
-        """Yield the permits that a task may give back without naming them, in that order."""
-        lost = [permit for permit in self.unreported.get(task, ()) if not permit._told]
-        held = [
-            permit
-            for hold in self.all_holds()
-            for permit in hold.live
-            if isinstance(permit, Permit) and permit._block is None
-        ]
-        mine = [permit for permit in held if _task_of(permit) is task] + lost
-        yield from sorted(mine, key=lambda permit: permit._granted_at, reverse=True)
-        yield from reversed([permit for permit in held if _task_of(permit) is not task])
+    def _candidates(self, task: Task) -> Iterator[Hold]:
+        """Yield the holds that a task may give back without naming them, in that order."""
+        held = [hold for hold in self.all_holds() if hold.outside_blocks]
+        mine = [hold for hold in held if hold.task() is task] + self._unreported(task)
+        yield from sorted(mine, key=lambda hold: hold.acquired_at, reverse=True)
+        yield from reversed([hold for hold in held if hold.task() is not task])
 
-    def _begin_part(self, permit: Permit, units: int) -> Release | LeaseLostError | None:
-        """Send the release of units of a permit; return None if they were passed on here.
+    def _begin_part(self, hold: Hold, units: int) -> Release | LeaseLostError | None:
+        """Send the release of units of a hold; return None if they were passed on here.
 
         Return the loss if it was lost before.
         """
-        hold = permit._hold
-        if permit._state == "held" and units < hold.units:
+        (permit,) = hold.outside_blocks
+        if hold.state == "held" and units < hold.units:
             let_go_at = now()
             was_valid = let_go_at < hold.ends_at
             hold.units_fell(units)
@@ -291,7 +282,7 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
 
     async def extend(self, lease: Lease, lease_time: float) -> None:
         """Set the end of a permit; one without units has none."""
-        if lease._hold.units:
+        if hold_of(lease).units:
             await super().extend(lease, lease_time)
 
     def lower(self, hold: Hold) -> Call:
@@ -535,9 +526,3 @@ class _PermitAttempt(Attempt[list[Hold], list[Permit]]):
         held_for = now() - grant[0].granted_at
         reason: Reason = "expired" if self.lease_time is None else "ended"
         return lost_error(self._permits, grant[0].owner, held_for, reason)
-
-
-def _task_of(permit: Permit) -> Task | None:
-    hold = permit._hold
-    assert isinstance(hold, Hold)
-    return hold.task()
