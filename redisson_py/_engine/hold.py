@@ -155,6 +155,11 @@ class TaskHold(Generic[L]):
         """When its newest lease was acquired: later than its grant, if it was passed."""
         return self.known_leases()[-1]._granted_at
 
+    def acquired_since(self, lease: Lease) -> L | None:
+        """Return its newest lease outside blocks, if that is younger than another one."""
+        newer = [each for each in self.outside_blocks if each._granted_at > lease._granted_at]
+        return newer[-1] if newer else None
+
     def taken_by(self, task: TaskRef) -> None:
         """Make this task its holder."""
         self.task = task
