@@ -168,6 +168,13 @@ class TaskHold(Generic[L]):
         """Pass on or release a hold that no task took, without waiting."""
         self.ownership.give_back(self)
 
+    def is_abandoned(self) -> bool:
+        """Return whether it can no longer be released: its task ended, its leases are garbage."""
+        if self._has_task:
+            return False
+        self._let_go()
+        return not self.known_leases()
+
     @property
     def _has_task(self) -> bool:
         task = self.task()
@@ -924,16 +931,10 @@ class Composed(Protocol):
     """A lease made of member leases, which refer to it weakly so that it can be abandoned."""
 
     @property
-    def _hold(self) -> Abandonable: ...
+    def _hold(self) -> TaskHold[Any]: ...
     @property
     def _block(self) -> Block | None: ...
     def _member_lost(self, reason: Reason) -> None: ...
-
-
-class Abandonable(Protocol):
-    """Can detect that it can no longer be released."""
-
-    def is_abandoned(self) -> bool: ...
 
 
 class Lease(AsyncOnly):

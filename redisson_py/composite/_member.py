@@ -72,7 +72,8 @@ def ask(
             member, task, lease_time, deadline, pending, None, fails_fast=fails_fast, waits=waits
         )
     request = member.new_request(task, None, once=True, deadline=deadline)
-    request.yields = _yields(member, waits)
+    if waits or (member.queue is not None and member.queue.yields_until):
+        request.yields = _yields(member, waits)
     granted = _Grant(member, task, request, pending)
     request.send(deadline, stream, granted).fails_fast = fails_fast
     pending[member] = request
@@ -220,7 +221,7 @@ def _release(ownership: Keeper, lease: Lease) -> Sent[object] | Coroutine[Any, A
         return _failed(error)
     if begun is None:
         return _passed_on()
-    if sent is not None and isinstance(begun, Release) and begun.call.future is sent:
+    if sent is not None and type(begun) is Release and begun.call.future is sent:
         sent.release = begun
         return sent
     return begun.wait()
