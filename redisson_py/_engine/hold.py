@@ -98,7 +98,7 @@ def lease_for(ends_at: float, present: float) -> float:
 
 
 class TaskHold(Generic[L]):
-    """A hold and its leases, whether a server records it or it is made of other holds.
+    """A hold that can go from task to task: one on a server, or one made of others.
 
     Attributes:
         ownership: Whose it is.
@@ -132,6 +132,19 @@ class TaskHold(Generic[L]):
     @property
     def owner(self) -> str:
         """Its owner: a client's id and a number."""
+        raise NotImplementedError
+
+    @property
+    def valid(self) -> bool:
+        """Whether its holder can still rely on it, by the local clock."""
+        raise NotImplementedError
+
+    def may_pass(self, turn: float, least_left: float) -> bool:
+        """Return whether it may pass to another task of this client without asking a server."""
+        raise NotImplementedError
+
+    def pass_to(self, task: TaskRef) -> None:
+        """Offer it to another task, which takes it."""
         raise NotImplementedError
 
     @property
