@@ -12,6 +12,7 @@ from typing import Any
 from redisson_py._answers import Change, Granted, RefusedError
 from redisson_py._commands.client_queue import ClientQueue
 from redisson_py._commands.contract import Commands
+from redisson_py._commands.lock import LockCommands
 from redisson_py._engine.server import RELEASE_LEAST, Asked, Held
 from redisson_py._loop import Future, Loop, clock_of, monotonic
 from redisson_py._options import TOMBSTONE
@@ -323,6 +324,12 @@ class Executor:
             **first.renewal_values,
         )
 
+    async def inspect(self, commands: LockCommands) -> list[Any]:
+        """Return the raw reply that shows a lock to people; errors as for `query`."""
+        script, args = commands.inspect_script, commands.inspect()
+        reply: list[Any] = await self.answer(self.start(script, commands.key, args))
+        return reply
+
     async def query(self, key: bytes, *args: Arg) -> Any:
         """Run a plain command and return its raw reply.
 
@@ -361,11 +368,9 @@ class Executor:
         except ReplyError as error:
             raise await self.explain(call, error) from error
 
-    async def explain(
-        self, call: Call, error: RefusedError
-    ) -> ScriptError | UnsupportedServerError:
+    async def explain(self, call: Any, error: RefusedError) -> ScriptError | UnsupportedServerError:
         """Return the error for the caller of a refused call; it says what a wrong key is."""
-        refusal = call.refusal(error)
+        refusal: ScriptError | UnsupportedServerError = call.refusal(error)
         if isinstance(refusal, UnsupportedServerError) or not error.means_gone:
             return refusal
         return await explained(call, refusal, self._type_of)

@@ -11,7 +11,6 @@ from typing import Literal, Self, final
 
 from redisson_py._answers import Disagrees
 from redisson_py._commands.read_write_lock import (
-    INSPECT,
     WRITE_SUFFIX,
     PreferredWriteLockCommands,
     ReadLockCommands,
@@ -23,7 +22,7 @@ from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot, ReadWrit
 from redisson_py._keys import Name, read_write_channel
 from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.inspecting import Describer, seconds, texts
-from redisson_py.locks._view import ownership_of
+from redisson_py._on_redis.view import ownership_of
 from redisson_py.locks.lock import ServerLock
 from redisson_py.locks.two_sides import TwoSides
 
@@ -199,9 +198,7 @@ async def _inspect(side: ReadLock | WriteLock, waits_for: bytes | None = b"") ->
     context, key = side._context, side.key
     context.check()
     commands = side._commands
-    lock_left, _, count, *words = await context.executor.answer(
-        context.executor.start(INSPECT, key, commands.inspect())
-    )
+    lock_left, _, count, *words = await context.executor.inspect(commands)
     words, rows = words[:count], words[count:]
     waits = commands.waiters(rows, waits_for or b"")
     describer = Describer(context, context.watchdog.holds.on(key))
