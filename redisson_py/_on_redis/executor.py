@@ -12,7 +12,7 @@ from typing import Any
 from redisson_py._answers import Change, Granted, RefusedError
 from redisson_py._commands.client_queue import ClientQueue
 from redisson_py._commands.contract import Commands
-from redisson_py._commands.lock import LockCommands
+from redisson_py._commands.request import Command
 from redisson_py._engine.server import RELEASE_LEAST, Asked, Held
 from redisson_py._loop import Future, Loop, clock_of, monotonic
 from redisson_py._options import TOMBSTONE
@@ -324,11 +324,10 @@ class Executor:
             **first.renewal_values,
         )
 
-    async def inspect(self, commands: LockCommands) -> list[Any]:
-        """Return the raw reply that shows a lock to people; errors as for `query`."""
-        script, args = commands.inspect_script, commands.inspect()
-        reply: list[Any] = await self.answer(self.start(script, commands.key, args))
-        return reply
+    async def run(self, key: bytes, command: Command) -> Any:
+        """Run a script and return its raw reply; errors as for `query`."""
+        script, args = command
+        return await self.answer(self.start(script, key, args))
 
     async def query(self, key: bytes, *args: Arg) -> Any:
         """Run a plain command and return its raw reply.

@@ -222,7 +222,7 @@ class CyclicBarrier(AsyncOnly):
                 permission.
             ClientClosedError: The client was closed.
         """
-        await self._receipts.run(commands.ABORT, **self._commands.change())
+        await self._receipts.run(self._commands.abort())
 
     async def reset(self) -> None:
         """Make the barrier fresh: not broken, and nobody waits. Waiters get `BrokenBarrierError`.
@@ -231,7 +231,7 @@ class CyclicBarrier(AsyncOnly):
         parties that already wait for the next round. A cancelled call is carried out. Errors are
         those of `abort`.
         """
-        await self._receipts.run(commands.RESET, **self._commands.change())
+        await self._receipts.run(self._commands.reset())
 
     async def n_waiting(self) -> int:
         """Return how many parties wait now."""

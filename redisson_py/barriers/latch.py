@@ -188,8 +188,7 @@ class CountDownLatch(ProcessBound):
             TypeError: `n` is not an int.
             ValueError: `n` is below 1, or too large to be exact; nothing was sent.
         """
-        args = self._commands.try_set_count(check_whole(n))
-        reply = await self._receipts.run(commands.TRY_SET_COUNT, **args)
+        reply = await self._receipts.run(self._commands.try_set_count(check_whole(n)))
         self._first_count = 0
         return commands.is_done(reply)
 
@@ -209,8 +208,8 @@ class CountDownLatch(ProcessBound):
             TypeError: `n` is not an int.
             ValueError: `n` is below 1, or too large to be exact; nothing was sent.
         """
-        args = self._starting.count_down(check_whole(n), self._first_count)
-        reply = await self._receipts.run(commands.COUNT_DOWN, **args)
+        change = self._starting.count_down(check_whole(n), self._first_count)
+        reply = await self._receipts.run(change)
         left = commands.count_left(reply)
         # Where it is open now, it is not known what was left before.
         self._heard(left + n if left else 0)
@@ -229,7 +228,7 @@ class CountDownLatch(ProcessBound):
         Waiters of this library ask again and find zero; those of Redisson keep waiting. A cancelled
         call is carried out. Errors are those of `try_set_count`.
         """
-        reply = await self._receipts.run(commands.DELETE, **self._commands.delete())
+        reply = await self._receipts.run(self._commands.delete())
         return commands.is_done(reply)
 
     async def inspect(self) -> LatchSnapshot:

@@ -37,7 +37,7 @@ class ServerLock(LockLike):
         """
         context, commands = self._context, self._commands
         context.check()
-        left, words, *rest = await context.executor.inspect(commands)
+        left, words, *rest = await context.executor.run(self.key, commands.inspect())
         describer = Describer(context, self._ownership.all_holds())
         holders = await describer.holders_of(rest[:words], left)
         waits = commands.waiters(rest[words:])

@@ -198,7 +198,7 @@ async def _inspect(side: ReadLock | WriteLock, waits_for: bytes | None = b"") ->
     context, key = side._context, side.key
     context.check()
     commands = side._commands
-    lock_left, _, count, *words = await context.executor.inspect(commands)
+    lock_left, _, count, *words = await context.executor.run(key, commands.inspect())
     words, rows = words[:count], words[count:]
     waits = commands.waiters(rows, waits_for or b"")
     describer = Describer(context, context.watchdog.holds.on(key))
