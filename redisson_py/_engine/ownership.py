@@ -334,12 +334,15 @@ class Ownership:
         """Send the release of a whole hold, whatever its count."""
         options, parent = self.context.options, hold.parent
         keep = max(options.lease_time, hold.may_last_until - now())
+        keeps_parent = hold.keeps_parent
         # Under a write hold the owner remains in use: its next read must not be refused as late.
         change = None if parent is None else parent.begin_read_change()
         late = parent is None and hold.uncertain
         call = self.context.executor.give_back(self.commands, hold, keep, late=late, change=change)
         if parent is not None:
             call.future.add_done_callback(lambda _: parent.end_change(call))
+            if keeps_parent:
+                parent.ownership.set_needed_lease(parent)
         return call
 
     def may_have_joined(self, name: bytes, clients: ClientQueue) -> None:
