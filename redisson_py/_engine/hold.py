@@ -353,6 +353,14 @@ class Hold(TaskHold["Lease"]):
         return parent is not None and parent.state == "held" and not parent.renewed
 
     @property
+    def keeps_parent(self) -> bool:
+        """Whether the server may keep the write hold that it reads under longer than needed."""
+        parent = self.parent
+        if parent is None or not self.capped:
+            return False
+        return parent.is_changing or self.lease_until > parent.lease_until + KEPT_LESS
+
+    @property
     def earliest_end(self) -> float:
         """The moment at which it, or the first of its leases, ends by itself."""
         limits = [lease._limit for lease in self.live]
