@@ -139,6 +139,11 @@ class TaskHold(Generic[L]):
         """Its leases that are held and still referenced, oldest first."""
         return [lease for lease in self.known_leases() if lease._state == "held"]
 
+    @property
+    def left_to_block(self) -> bool:
+        """Whether a block will release one of its leases."""
+        return any(lease._left_to_block for lease in self.live)
+
     def known_leases(self) -> Sequence[L]:
         """Return its leases that are still referenced: held, or lost and not reported yet."""
         if self._forgotten is None:
@@ -344,6 +349,14 @@ class Hold(TaskHold["Lease"]):
         """Whether it reads under a write hold that ends by itself, which then limits its lease."""
         parent = self.parent
         return parent is not None and parent.state == "held" and not parent.renewed
+
+    @property
+    def keeps_parent(self) -> bool:
+        """Whether the server may keep the write hold that it reads under longer than needed."""
+        parent = self.parent
+        if parent is None or not self.capped:
+            return False
+        return parent.is_changing or self.lease_until > parent.lease_until + KEPT_LESS
 
     @property
     def earliest_end(self) -> float:

@@ -50,11 +50,8 @@ _MOST_LOST = 1000
 log: logging.Logger = logging.getLogger("redisson_py")
 
 
-class PermitOwnership(Ownership):
+class PermitOwnership(Ownership[PermitCommands, RedisContext]):
     """One client's units of one semaphore."""
-
-    commands: PermitCommands  # type: ignore[mutable-override]
-    context: RedisContext  # type: ignore[mutable-override]
 
     def __init__(
         self,
