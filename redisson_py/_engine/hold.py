@@ -865,6 +865,7 @@ class Begun(Protocol):
 
     def wait(self) -> Coroutine[Any, Any, None]:
         """Wait for its answer; raise the error that this means. It is carried out if cancelled."""
+        ...
 
 
 class Released(Protocol):
