@@ -236,7 +236,7 @@ class QuorumRounds:
         for number, stream in enumerate(streams):
             if stream in silent:
                 why = "no answer, not even to an earlier request"
-            elif stream.full:
+            elif not stream.has_room and stream.full:
                 why = "not asked: too many requests are unanswered"
             else:
                 chosen.append(number)
