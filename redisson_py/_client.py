@@ -746,7 +746,7 @@ class Redisson(AsyncOnly):
         if self._closed:
             return False
         holds = list(self._watchdog.holds)
-        in_blocks = {hold for hold in holds if any(lease._left_to_block for lease in hold.live)}
+        in_blocks = {hold for hold in holds if hold.left_to_block}
         left = [hold for hold in holds if hold not in in_blocks]
         error = ClientClosedError("the event loop was shut down")
         sent = self._let_everything_go(error, left)
