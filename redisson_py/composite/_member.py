@@ -72,7 +72,8 @@ def ask(
             member, task, lease_time, deadline, pending, None, fails_fast=fails_fast, waits=waits
         )
     request = member.new_request(task, None, once=True, deadline=deadline)
-    request.yields = _yields(member, waits)
+    if waits or (member.queue is not None and member.queue.yields_until):
+        request.yields = _yields(member, waits)
     granted = _Grant(member, task, request, pending)
     request.send(deadline, stream, granted).fails_fast = fails_fast
     pending[member] = request
@@ -205,14 +206,16 @@ def release_pending(pending: Pending) -> None:
 
 def release_all(leases: Sequence[Lease]) -> Gather[object]:
     """Send the releases of all leases that were not released yet, the newest first."""
-    return Gather([_release(lease) for lease in reversed(leases) if not lease._told])
+    loop = running_loop()
+    return Gather([_release(loop, lease) for lease in reversed(leases) if not lease._told])
 
 
-def _release(lease: Lease) -> Sent[object] | Coroutine[Any, Any, object]:
+def _release(loop: object, lease: Lease) -> Sent[object] | Coroutine[Any, Any, object]:
     """Send the release of a lease."""
     ownership, sent = lease._hold.ownership, None
-    if ownership.context.teller is None:
-        # The answer arrives in the connection's context; a listener runs in the caller's.
+    context = ownership.context
+    # The answer arrives in the connection's context; a listener runs in the caller's.
+    if context.teller is None and loop is context.executor.loop:
         sent = _Release()
     try:
         begun = ownership.begin_release(lease, sent)
@@ -220,7 +223,7 @@ def _release(lease: Lease) -> Sent[object] | Coroutine[Any, Any, object]:
         return _failed(error)
     if begun is None:
         return _passed_on()
-    if sent is not None and isinstance(begun, Release) and begun.call.future is sent:
+    if type(begun) is Release and begun.call.future is sent is not None:
         sent.release = begun
         return sent
     return begun.wait()

@@ -422,23 +422,22 @@ class CompositeRelease:
 
     def _judge(self) -> BaseException | None:
         """Record what the answers of the members mean; return the error to raise, if any."""
-        problem = self._meant()
-        tell_released(self._lease, self._let_go_at)
-        return problem
-
-    def _meant(self) -> BaseException | None:
-        lease, gone = self._lease, self._gone
-        members = lease._members
+        lease, composite, gone = self._lease, self._composite, self._gone
+        members: Sequence[Lease] = lease._members
+        problem: BaseException | None = None
         found_lost = [each for each in members if each not in gone and each._state == "lost"]
         held = len(members) - len(gone) - len(found_lost)
         if self._was_lost:
-            return loss_of(lease)
-        if held < self._composite.needed:
-            return lose_late(lease, found_lost[-1]._reason if found_lost else "taken")
-        failure = self._composite.failure(self._releases)
-        if isinstance(failure, BackendError):
-            release_failed(lease, str(failure))
-        return failure
+            problem = loss_of(lease)
+        elif held < composite.needed:
+            problem = lose_late(lease, found_lost[-1]._reason if found_lost else "taken")
+        elif (failure := composite.failure(self._releases)) is not None:
+            if isinstance(failure, BackendError):
+                release_failed(lease, str(failure))
+            problem = failure
+        if composite.context.teller is not None:
+            tell_released(lease, self._let_go_at)
+        return problem
 
 
 class CompositeGrant(NamedTuple):
