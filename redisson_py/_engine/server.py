@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from redisson_py._answers import Answer, Change, RefusedError
-from redisson_py._loop import Future
+from redisson_py._loop import Future, Loop
 from redisson_py.errors import BackendError, ConnectionLostError
 
 #: Shortest time in seconds for which a release is repeated, however short its lease is.
@@ -213,7 +213,7 @@ class Server(Protocol):
         command_timeout: Seconds to wait for the server while it does not answer.
         confirms: Grants count only when replicas have confirmed them: an answer may come later
             than what it tells of, and a release may overtake a request.
-        loop: The event loop to which the client belongs, or None.
+        loop: The event loop to which the client belongs, or None: then each call asks it.
         time: The clock of that loop.
         way_to: Returns the way to the server of a key.
     """
@@ -225,6 +225,9 @@ class Server(Protocol):
 
     @property
     def way_to(self) -> Callable[[bytes], Way]: ...
+    def use(self, loop: Loop, /) -> None:
+        """Belong to an event loop."""
+
     def limit(self, deadline: float | None = None, /) -> float:
         """Return until when a call waits while the server does not answer, in loop time."""
         ...

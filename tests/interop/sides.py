@@ -131,7 +131,7 @@ def waits(client: Redisson, name: bytes) -> bool:
     stream = client._router.stream_for
     return any(
         channel.seats and channel.stream is stream(key) and is_quiet(stream(key))
-        for key, channel in client._table.channels.items()
+        for key, channel in client._context.bus.table.channels.items()
         if name in key
     )
 

@@ -41,13 +41,13 @@ class Target(NamedTuple):
         Raises:
             AddressMapError: The user's map failed.
         """
-        function = self.client._options.address_map
+        function = self.client._context.options.address_map
         return (host, port) if function is None else function(host, port)
 
     @property
     def confirms(self) -> Literal["auto"] | int:
         """How many replicas must confirm a grant."""
-        return self.client._options.replicas_where(self.servers.topology)
+        return self.client._context.options.replicas_where(self.servers.topology)
 
 
 def target_of(named: NamedServers, limit: float) -> Target:
@@ -57,7 +57,7 @@ def target_of(named: NamedServers, limit: float) -> Target:
         click.UsageError: They name no servers, or what names them is not usable.
     """
     client = named.client()
-    name = client._options.client_name
+    name = client._context.options.client_name
     if named.url is not None:
         return Target(servers_from_url(named.url, name), client, limit)
     assert named.config is not None

@@ -100,7 +100,7 @@ async def _use(
 async def _hand_over(
     holder: Redisson, waiter: Redisson, name: str, waiting: _Waiting, progress: _Progress
 ) -> None:
-    lock, key = waiter.get_lock(name), waiter._options.names.key(name)
+    lock, key = waiter.get_lock(name), waiter._context.options.names.key(name)
     waiting.started = anyio.Event()
     before = waiter.statistics().wake_ups
 
@@ -117,7 +117,7 @@ async def _hand_over(
     progress.step = "acquire a lock"
     lease = await holder.get_lock(name).acquire()
     progress.step = "extend a lease"
-    await lease.extend(waiter._options.lease_time)
+    await lease.extend(waiter._context.options.lease_time)
     progress.step = "wait for a lock"
     async with anyio.create_task_group() as group:
         group.start_soon(wait)
