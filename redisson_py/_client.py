@@ -241,16 +241,16 @@ class Redisson(AsyncOnly):
         options.names.in_cluster = servers.topology == "cluster"
         self._where = servers.where
         teller = None if options.listener is None else Teller(options.listener)
-        owners, counts, bus, life = Owners(), Counts(), Bus(Table()), ClientLife()
+        owners, counts, table, life = Owners(), Counts(), Table(), ClientLife()
         self._life = life
-        connections = RedisConnections(servers, options, life, bus, owners, counts, teller)
+        connections = RedisConnections(servers, options, life, table, owners, counts, teller)
         self._router, self._executor = connections.router, connections.executor
         self._watchdog = Watchdog(self._executor, options.lease_time, connections.describe, counts)
-        connections.followers.attach(self._watchdog)
+        connections.subscriptions.attach(self._router, self._watchdog)
         self._context = RedisContext(
             options,
             self._executor,
-            bus,
+            Bus(table, connections.subscriptions),
             self._watchdog,
             owners,
             life.check,

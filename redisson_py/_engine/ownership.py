@@ -35,7 +35,6 @@ from redisson_py.errors import (
     ClientClosedError,
     ConnectionLostError,
     ReleaseFailedError,
-    ReplicationError,
 )
 
 log = logging.getLogger("redisson_py")
@@ -484,10 +483,7 @@ class Ownership:
                 # A late duplicate of its acquire must be refused, and its grant released; an
                 # extension under way would keep it on the server with no task to release it.
                 self._send_release(hold)
-            elif self.commands.leaves_traces or hold.reads:
-                self._send_release(hold)
-            elif hold.renewed and (hold.reason == "ended" or self.context.executor.confirms):
-                # It was renewed until now, so the server may still keep it for a while.
+            elif hold.reads or self.context.executor.may_keep(self.commands, hold):
                 self._send_release(hold)
         self.over(hold)
         queue = self.queue
@@ -567,11 +563,6 @@ class LeaseExtension:
                 hold.lease_maybe_set(self._sent_at, self._needed)
             if isinstance(error, RefusedError):
                 error = self._ownership.refusal(hold, lease, call, error)
-            if isinstance(error, ReplicationError):
-                # The text of the error is about a grant; this lease is still held.
-                text = f"only {error.got} of {error.asked} replicas confirmed the new lease; rely"
-                text += " on the old or the new lease, whichever ends first"
-                error = ReplicationError(text, error.asked, error.got)
             fail(self.answer, error)
             return
         if not call.future.result():

@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from redisson_py import _keys
-from redisson_py._engine.bus import Bus
 from redisson_py._engine.client_life import ENDED_WITH_LOOP, ClientLife
-from redisson_py._engine.following import Followers
 from redisson_py._engine.waiting import SAFETY_POLL
+from redisson_py._engine.wakeups import Table
 from redisson_py._listener import Teller
 from redisson_py._loop import Cancelled, is_closed, wait_for_all
 from redisson_py._on_redis.executor import Executor
 from redisson_py._on_redis.inspecting import own_description
+from redisson_py._on_redis.subscriptions import Subscriptions
 from redisson_py._options import Options
 from redisson_py._owner import Owners
 from redisson_py._statistics import Counts
@@ -40,13 +40,13 @@ class RedisConnections:
         servers: What the user named.
         options: The client's.
         life: The client's, which learns how an event loop ends them.
-        bus: The seats that they wake.
+        table: The seats that they wake.
         owners: They know the client's id.
         counts: Counts outages.
         teller: Tells them to a listener, if there is one.
 
     Attributes:
-        followers: What relies on them.
+        subscriptions: What relies on them.
         router: Says which stream serves a key.
         executor: Sends what the client asks.
     """
@@ -56,7 +56,7 @@ class RedisConnections:
         servers: Servers,
         options: Options,
         life: ClientLife,
-        bus: Bus,
+        table: Table,
         owners: Owners,
         counts: Counts,
         teller: Teller | None,
@@ -64,15 +64,13 @@ class RedisConnections:
         self._where = servers.where
         self._options = options
         self._life = life
-        self._bus = bus
         self._owners = owners
         self._counts = counts
         self._teller = teller
         self._described_until = 0.0
         self._replicas = options.replicas_where(servers.topology)
-        self.followers: Followers = Followers(bus)
-        self.router: Router = new_router(servers, options, self._new_stream, self.followers)
-        bus.attach(self.router)
+        self.subscriptions: Subscriptions = Subscriptions(table)
+        self.router: Router = new_router(servers, options, self._new_stream, self.subscriptions)
         self.executor: Executor = Executor(
             self.router,
             life.begin,
@@ -94,14 +92,14 @@ class RedisConnections:
             opener=opener,
             reply_timeout=options.reply_timeout_where(fails_over),
             tell=Callbacks(
-                on_message=self._bus.table.message,
-                on_connected=lambda stream: self.followers.moved(self._served_by(stream)),
-                on_down=lambda stream: self.followers.cut_off(self._served_by(stream)),
+                on_message=self.subscriptions.message,
+                on_connected=lambda stream: self.subscriptions.moved(self._served_by(stream)),
+                on_down=lambda stream: self.subscriptions.cut_off(self._served_by(stream)),
                 needed=self._needs,
                 on_end=self._end_with_loop,
                 on_outlived=self._outlived,
-                on_put_off=self._bus.put_off,
-                is_known=self._bus.is_known,
+                on_put_off=self.subscriptions.put_off,
+                is_known=self.subscriptions.is_known,
                 count_replicas=lambda stream, then: self.router.count_replicas(stream, then),
             ),
             outages=Outages(opener.where, self._counts, self._teller),
@@ -120,8 +118,8 @@ class RedisConnections:
     def _needs(self, stream: Stream) -> bool:
         """Return whether tasks hold or wait for keys that a stream serves."""
         if isinstance(self.router, SingleRouter):
-            return self.followers.any
-        return self.followers.rely_on(stream, self.router)
+            return self.subscriptions.any
+        return self.subscriptions.rely_on(stream)
 
     async def _end_with_loop(self, stream: Stream) -> bool:
         # After a fork, one of the parent may end here.
@@ -160,11 +158,11 @@ class RedisConnections:
         """Keep the streams open for as long as they are needed; ends by cancellation."""
         try:
             await self.router.run()
-        except (Cancelled, GeneratorExit):
-            raise
         except BaseException as failure:
-            log.critical("background task of %s failed", self._where, exc_info=failure)
-            self.router.break_down(failure)
+            ends = isinstance(failure, (Cancelled, GeneratorExit)) or is_closed(self._life.loop)
+            if not ends:
+                log.critical("background task of %s failed", self._where, exc_info=failure)
+                self.router.break_down(failure)
             raise
 
     async def finish(self, seconds: float) -> None:
@@ -191,4 +189,5 @@ class RedisConnections:
     def start_over(self) -> object:
         """Make new streams; return what was there."""
         self._described_until = 0.0
+        self.subscriptions.start_over()
         return self.router.start_over()

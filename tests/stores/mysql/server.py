@@ -51,6 +51,7 @@ class MariaDB:
         self._process: GuardedProcess | None = None
         self.port = free_port()
         (folder / "initial.sql").write_text(_INITIAL, "utf-8")
+        (folder / "temporary").mkdir()
         _install(folder)
 
     def start(self) -> None:
@@ -58,7 +59,7 @@ class MariaDB:
         folder = self._folder
         command = [
             *("env", "TZ=Europe/Berlin", self._program, "--no-defaults", *_as_root()),
-            *(f"--datadir={folder / 'data'}", f"--socket={folder / 'socket'}"),
+            *(*_folders(folder), f"--socket={folder / 'socket'}"),
             *(f"--pid-file={folder / 'pid'}", f"--init-file={folder / 'initial.sql'}"),
             *(f"--port={self.port}", "--bind-address=127.0.0.1", "--skip-name-resolve"),
             *("--innodb-buffer-pool-size=16M", "--character-set-server=utf8mb4"),
@@ -160,16 +161,25 @@ def running_mariadb(*options: str) -> Iterator[MariaDB]:
 
 
 def _install(folder: Path) -> None:
-    subprocess.run(
+    done = subprocess.run(
         [
             *(_found("mariadb-install-db"), "--no-defaults", *_as_root()),
-            *(f"--datadir={folder / 'data'}", "--skip-test-db", "--innodb-log-file-size=4M"),
+            *(*_folders(folder), "--skip-test-db", "--innodb-log-file-size=4M"),
             "--auth-root-authentication-method=normal",
         ],
-        check=True,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
         timeout=_START_TIME,
     )
+    if done.returncode:
+        raise RuntimeError(done.stdout)
+
+
+def _folders(folder: Path) -> list[str]:
+    # A server that starts deletes all temporary tables in its folder of them, which is /tmp as a
+    # rule: those of another one that is being installed too.
+    return [f"--datadir={folder / 'data'}", f"--tmpdir={folder / 'temporary'}"]
 
 
 def _as_root() -> list[str]:
