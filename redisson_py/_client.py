@@ -58,6 +58,16 @@ def _loading() -> Generator[None]:
         yield
 
 
+def context_of(client: Redisson) -> RedisContext:
+    """Return the parts of a client, for the command line, which asks its servers by itself."""
+    return client._context
+
+
+def where_of(client: Redisson) -> str:
+    """Return the addresses that the user gave a client, without any secret."""
+    return client._where
+
+
 def _keeping(make: F) -> F:
     """Have a method of the client return the lock that it made for the same name recently.
 

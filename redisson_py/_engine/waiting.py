@@ -136,9 +136,8 @@ async def acquire(
                     left = turn.until - loop_time()
                     turn.taken = await sleeper.wait_for_messages(turn.messages, left)
                 outcome = await _keep_asking(request, sleeper, deadline, wait)
-        if type(outcome) is not Busy:
-            # Busy is final, but type checkers do not conclude from `type()` that this is no Busy.
-            return outcome  # type: ignore[return-value]
+        if not isinstance(outcome, Busy):
+            return outcome
         if outcome.queued:
             request.undo()
         if deadline is not None and not once and (left := deadline - loop_time()) > 0:
