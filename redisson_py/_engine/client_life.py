@@ -391,7 +391,7 @@ class ClientLife:
             await self._until_disconnected()
             return
         holds = list(context.watchdog.holds)
-        in_blocks = {hold for hold in holds if any(lease._left_to_block for lease in hold.live)}
+        in_blocks = {hold for hold in holds if hold.left_to_block}
         left = [hold for hold in holds if hold not in in_blocks]
         let_go(context, ClientClosedError("the event loop was shut down"), left)
         self._outlives = bool(in_blocks)

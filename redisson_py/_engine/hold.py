@@ -141,6 +141,11 @@ class TaskHold(Generic[L]):
         """Its leases that are held and still referenced, oldest first."""
         return [lease for lease in self.known_leases() if lease._state == "held"]
 
+    @property
+    def left_to_block(self) -> bool:
+        """Whether a block will release one of its leases."""
+        return any(lease._left_to_block for lease in self.live)
+
     def known_leases(self) -> Sequence[L]:
         """Return its leases that are still referenced: held, or lost and not reported yet."""
         if self._forgotten is None:

@@ -12,6 +12,7 @@ from typing import Any
 from redisson_py._answers import Change, Granted, RefusedError
 from redisson_py._commands.client_queue import ClientQueue
 from redisson_py._commands.contract import Commands
+from redisson_py._commands.request import Command
 from redisson_py._engine.server import RELEASE_LEAST, Asked, Held
 from redisson_py._loop import Future, Loop, clock_of, monotonic
 from redisson_py._options import TOMBSTONE
@@ -315,6 +316,11 @@ class Executor:
             **first.renewal_values,
         )
 
+    async def run(self, key: bytes, command: Command) -> Any:
+        """Run a script and return its raw reply; errors as for `query`."""
+        script, args = command
+        return await self.answer(self.start(script, key, args))
+
     async def query(self, key: bytes, *args: Arg) -> Any:
         """Run a plain command and return its raw reply.
 
@@ -353,11 +359,9 @@ class Executor:
         except ReplyError as error:
             raise await self.explain(call, error) from error
 
-    async def explain(
-        self, call: Call, error: RefusedError
-    ) -> ScriptError | UnsupportedServerError:
+    async def explain(self, call: Any, error: RefusedError) -> ScriptError | UnsupportedServerError:
         """Return the error for the caller of a refused call; it says what a wrong key is."""
-        refusal = call.refusal(error)
+        refusal: ScriptError | UnsupportedServerError = call.refusal(error)
         if isinstance(refusal, UnsupportedServerError) or not error.means_gone:
             return refusal
         return await explained(call, refusal, self._type_of)

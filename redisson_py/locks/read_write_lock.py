@@ -11,7 +11,6 @@ from typing import Literal, Self, final
 
 from redisson_py._answers import Disagrees
 from redisson_py._commands.read_write_lock import (
-    INSPECT,
     WRITE_SUFFIX,
     PreferredWriteLockCommands,
     ReadLockCommands,
@@ -23,7 +22,7 @@ from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot, ReadWrit
 from redisson_py._keys import Name, read_write_channel
 from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.inspecting import Describer, seconds, texts
-from redisson_py.locks._view import ownership_of
+from redisson_py._on_redis.view import ownership_of
 from redisson_py.locks.lock import ServerLock
 from redisson_py.locks.two_sides import TwoSides
 
@@ -45,9 +44,7 @@ class _Side(ServerLock):
         """Return a snapshot of both sides; who waits: those whose names in the queue end so."""
         context, commands, key = self._context, self._commands, self.key
         context.check()
-        lock_left, _, count, *words = await context.executor.answer(
-            context.executor.start(INSPECT, key, commands.inspect())
-        )
+        lock_left, _, count, *words = await context.executor.run(key, commands.inspect())
         words, rows = words[:count], words[count:]
         waits = commands.waiters(rows, waits_for or b"")
         describer = Describer(context, context.watchdog.holds.on(key))
