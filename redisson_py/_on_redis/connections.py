@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from redisson_py import _keys
 from redisson_py._engine.client_life import ENDED_WITH_LOOP, ClientLife
@@ -68,7 +68,7 @@ class RedisConnections:
         self._counts = counts
         self._teller = teller
         self._described_until = 0.0
-        self._replicas = options.replicas_where(servers.topology)
+        self._replicas: Literal["auto"] | int = options.replicas_where(servers.topology)
         self.subscriptions: Subscriptions = Subscriptions(table)
         self.router: Router = new_router(servers, options, self._new_stream, self.subscriptions)
         self.executor: Executor = Executor(
