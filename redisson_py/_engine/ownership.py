@@ -578,7 +578,7 @@ class LeaseExtension:
             self._ownership.context.watchdog.lose(hold, "taken")
         elif hold.state == "held":
             if hold.is_last_change(self._change):
-                hold.lease_set(self._sent_at, self._needed)
+                hold.lease_set(lease_from(call, self._sent_at), self._needed)
             if counts:
                 lease._set_limit(self._ends_at)
                 hold.reviewed()
