@@ -54,7 +54,7 @@ from redisson_py._time import KEPT_LESS, Duration, check_lease_time, now
 from redisson_py.errors import LeaseLostError, NotHeldError
 
 if TYPE_CHECKING:
-    from redisson_py._engine.server import Call
+    from redisson_py._engine.server import Call, Server
     from redisson_py._options import OnLost, OnReleaseError, Options
     from redisson_py._statistics import Counts
 
@@ -917,6 +917,8 @@ class KeepersClient(Protocol):
 
     @property
     def options(self) -> Options: ...
+    @property
+    def executor(self) -> Server: ...
     @property
     def owners(self) -> Owners: ...
     @property

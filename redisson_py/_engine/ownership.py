@@ -128,7 +128,8 @@ class Ownership(Generic[C, X]):
     def begin_release(self, lease: Lease, future: Future[Any] | None = None) -> Release | None:
         """Send the release of one acquisition; return None if its hold was passed on here.
 
-        `future` gets the answer, if the whole hold ends and nothing late can arrive for it.
+        `future` gets the answer, if the whole hold ends and nothing late can arrive for it; who
+        gives one has seen that this is the client's event loop.
 
         Raises:
             LeaseLostError: It was lost before.
@@ -137,7 +138,7 @@ class Ownership(Generic[C, X]):
         """
         hold, context, queue = lease._hold, self.context, self.queue
         if hold.state == "held":
-            if running_loop() is not context.executor.loop:
+            if future is None and running_loop() is not context.executor.loop:
                 context.check()
             if hold.max_held:
                 # Its end may have passed although the server still has it.

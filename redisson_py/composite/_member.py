@@ -11,9 +11,9 @@ from redisson_py._answers import Busy, Granted
 from redisson_py._engine.hold import Keeper, Lease, hold_of, tell_released, to_release
 from redisson_py._engine.releasing import Release
 from redisson_py._engine.request import AcquireRequest
+from redisson_py._engine.server import Way
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._loop import Task, running_loop
-from redisson_py._stream.stream import Stream
 from redisson_py._time import now
 from redisson_py.composite._gather import Gather, Sent
 from redisson_py.errors import RedissonError
@@ -32,7 +32,7 @@ class NotGrantedError(Exception):
 
 def ask(
     member: TaskOwnership,
-    stream: Stream | None,
+    way: Way | None,
     task: Task,
     lease_time: float | None,
     deadline: float | None,
@@ -48,7 +48,7 @@ def ask(
 
     Args:
         member: The member.
-        stream: The stream to its server, if that is Redis.
+        way: The way to its server, if what is sent now is written at once.
         task: The task that wants it.
         lease_time: Seconds; None for the watchdog's.
         deadline: The end of the wait for the answer, in loop time.
@@ -65,8 +65,7 @@ def ask(
         # It may be read under a write hold, or refused to a reader.
         or member.writes
         or member.reads
-        or stream is None
-        or not stream.has_room
+        or way is None
     ):
         return _grant(
             member, task, lease_time, deadline, pending, None, fails_fast=fails_fast, waits=waits
@@ -75,7 +74,7 @@ def ask(
     if waits or (member.queue is not None and member.queue.yields_until):
         request.yields = _yields(member, waits)
     granted = _Grant(member, task, request, pending)
-    request.send(deadline, stream, granted).fails_fast = fails_fast
+    request.send(deadline, way, granted).fails_fast = fails_fast
     pending[member] = request
     return granted
 
@@ -206,14 +205,19 @@ def release_pending(pending: Pending) -> None:
 
 def release_all(leases: Sequence[Lease]) -> Gather[object]:
     """Send the releases of all leases that were not released yet, the newest first."""
-    return Gather([_release(hold.ownership, lease) for hold, lease in to_release(leases[::-1])])
+    loop = running_loop()
+    return Gather(
+        [_release(loop, hold.ownership, lease) for hold, lease in to_release(leases[::-1])]
+    )
 
 
-def _release(ownership: Keeper, lease: Lease) -> Sent[object] | Coroutine[Any, Any, object]:
+def _release(
+    loop: object, ownership: Keeper, lease: Lease
+) -> Sent[object] | Coroutine[Any, Any, object]:
     """Send the release of a lease."""
-    sent = None
-    if ownership.context.teller is None:
-        # The answer arrives in the connection's context; a listener runs in the caller's.
+    sent, context = None, ownership.context
+    # The answer arrives in the connection's context; a listener runs in the caller's.
+    if context.teller is None and loop is context.executor.loop:
         sent = _Release()
     try:
         begun = ownership.begin_release(lease, sent)
@@ -221,7 +225,7 @@ def _release(ownership: Keeper, lease: Lease) -> Sent[object] | Coroutine[Any, A
         return _failed(error)
     if begun is None:
         return _passed_on()
-    if sent is not None and type(begun) is Release and begun.call.future is sent:
+    if type(begun) is Release and begun.call.future is sent is not None:
         sent.release = begun
         return sent
     return begun.wait()

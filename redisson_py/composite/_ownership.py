@@ -430,20 +430,19 @@ class CompositeRelease:
 
     def _judge(self) -> BaseException | None:
         """Record what the answers of the members mean; return the error to raise, if any."""
-        problem = self._meant()
-        tell_released(self._lease, self._let_go_at)
-        return problem
-
-    def _meant(self) -> BaseException | None:
-        lease, found_lost = self._lease, lost_of(self._held)
+        lease, composite, found_lost = self._lease, self._composite, lost_of(self._held)
+        problem: BaseException | None = None
         if self._was_lost:
-            return loss_of(lease)
-        if len(self._held) - len(found_lost) < self._composite.needed:
-            return lose_late(lease, reason_of(found_lost[-1]) if found_lost else "taken")
-        failure = self._composite.failure(self._releases)
-        if isinstance(failure, BackendError):
-            release_failed(lease, str(failure))
-        return failure
+            problem = loss_of(lease)
+        elif len(self._held) - len(found_lost) < composite.needed:
+            problem = lose_late(lease, reason_of(found_lost[-1]) if found_lost else "taken")
+        elif (failure := composite.failure(self._releases)) is not None:
+            if isinstance(failure, BackendError):
+                release_failed(lease, str(failure))
+            problem = failure
+        if composite.context.teller is not None:
+            tell_released(lease, self._let_go_at)
+        return problem
 
 
 class CompositeGrant(NamedTuple):
