@@ -54,8 +54,8 @@ from redisson_py._stream.router import Router, SingleRouter
 from redisson_py._stream.settings import Callbacks, Opener, StreamSettings, Topology
 from redisson_py._stream.stream import Stream
 from redisson_py._time import Duration, check_timeout, milliseconds
+from redisson_py._topology.confirming import Channels, ConfirmingStream
 from redisson_py._topology.routers import new_router
-from redisson_py._topology.synced import SyncedStream
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.composite.multi_lock import MultiLock
@@ -300,7 +300,8 @@ class Redisson(AsyncOnly):
         self._followers = Followers(self._bus)
         self._replicas: Literal["auto"] | int = options.replicas_where(servers.topology)
         self._router: Router = new_router(servers, options, self._new_stream, self._followers)
-        self._bus.attach(self._router)
+        self._channels = Channels(self._router)
+        self._bus.attach(self._channels)
         self._executor = Executor(
             self._router, self._begin, options.command_timeout, options.lease_time
         )
@@ -355,7 +356,7 @@ class Redisson(AsyncOnly):
             reply_timeout=options.reply_timeout_where(fails_over),
             tell=Callbacks(
                 on_message=self._table.message,
-                on_connected=lambda stream: self._followers.moved(self._served_by(stream)),
+                on_connected=self._connected,
                 on_down=lambda stream: self._followers.cut_off(self._served_by(stream)),
                 needed=self._needs,
                 on_end=self._end_with_loop,
@@ -369,19 +370,27 @@ class Redisson(AsyncOnly):
             fails_over=fails_over,
             topology=topology,
         )
-        if self._replicas == 0:
-            return Stream(settings)
-        return SyncedStream(settings, replicas=self._replicas, sync_timeout=options.sync_timeout)
+        stream = Stream(settings)
+        if self._replicas != 0:
+            ConfirmingStream(
+                settings, main=stream, replicas=self._replicas, sync_timeout=options.sync_timeout
+            )
+        return stream
+
+    def _connected(self, stream: Stream) -> None:
+        """Subscribe to the channels of a stream with a new connection; check the server's holds."""
+        self._bus.resubscribe(lambda channel: self._channels.stream_for(channel) is stream)
+        self._watchdog.ask_now(self._served_by(stream))
 
     def _served_by(self, stream: Stream) -> Callable[[bytes], bool]:
-        """Return the test for the keys that a stream serves."""
-        return lambda key: self._router.stream_for(key) is stream
+        """Return the test for the keys of the server of a stream."""
+        return lambda key: self._router.stream_for(key) is stream.main
 
     def _needs(self, stream: Stream) -> bool:
         """Return whether tasks hold or wait for keys that a stream serves."""
         if isinstance(self._router, SingleRouter):
             return self._followers.any
-        return self._followers.rely_on(stream, self._router)
+        return self._followers.rely_on(stream.main, self._router)
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self._watchdog.holds)} held"
@@ -704,7 +713,7 @@ class Redisson(AsyncOnly):
 
         It has cancelled every task, those of all streams at once: the first one does the work.
         """
-        if stream not in self._router.streams():
+        if stream.main not in self._router.streams():
             # The client was opened again meanwhile and does not use this connection.
             return False
         if self._root is None or not self._root.cancelling():

@@ -131,6 +131,7 @@ class Executor:
             call.future = Unconfirmed(
                 lambda reply: reply is None or type(commands.answer(reply, request)) is Granted
             )
+            stream = stream.grants
         stream.send(call)
         call.fails_fast = request.fails_fast
         return call
@@ -165,6 +166,7 @@ class Executor:
         call = Call(packed, deadline, commands.release_script, True, key, until, future)
         if change is not None and self.confirms:
             call.future = Unconfirmed(_grants_nothing)
+            stream = stream.grants
         stream.send(call)
         return call
 
@@ -242,9 +244,11 @@ class Executor:
     ) -> Call:
         """Send a packed call; with `gives` in order with grants: what it gives needs replicas."""
         call = Call(packed, self.limit(deadline), script, must, key, until)
+        stream = self._stream_for(key)
         if gives is not None and self.confirms:
             call.future = Unconfirmed(gives)
-        return self._stream_for(key).send(call)
+            stream = stream.grants
+        return stream.send(call)
 
     def _stream_for(self, key: bytes) -> Stream:
         """Return the stream to the node of a key; begin to connect it if it is not connected."""
@@ -277,9 +281,10 @@ class Executor:
         call = Call(args, deadline, script, key=keys[0])
         call.splits = splits
         stream = self.router.stream_for(keys[0])
-        stream.gather()
         if self.confirms:
             call.future = Unconfirmed(any)
+            stream = stream.grants
+        stream.gather()
         return stream.send(call)
 
     def command(
