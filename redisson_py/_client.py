@@ -6,7 +6,7 @@ import logging
 import os
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from dataclasses import replace
@@ -21,7 +21,6 @@ from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.bus import Bus
 from redisson_py._engine.closing import let_go, statistics_of
 from redisson_py._engine.context import Recent
-from redisson_py._engine.following import Followers
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.waiting import SAFETY_POLL
 from redisson_py._engine.wakeups import Table
@@ -45,6 +44,7 @@ from redisson_py._loop import (
 from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.executor import Executor
 from redisson_py._on_redis.inspecting import own_description
+from redisson_py._on_redis.subscriptions import Subscriptions
 from redisson_py._options import Options, RedissonOptions, check_command_timeout, check_options
 from redisson_py._owner import Owners
 from redisson_py._scripts.source import script_root
@@ -54,7 +54,7 @@ from redisson_py._stream.router import Router, SingleRouter
 from redisson_py._stream.settings import Callbacks, Opener, StreamSettings, Topology
 from redisson_py._stream.stream import Stream
 from redisson_py._time import Duration, check_timeout, milliseconds
-from redisson_py._topology.confirming import Channels, ConfirmingStream
+from redisson_py._topology.confirming import ConfirmingStream
 from redisson_py._topology.routers import new_router
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
@@ -296,23 +296,20 @@ class Redisson(AsyncOnly):
         teller = None if options.listener is None else Teller(options.listener)
         self._teller = teller
         self._table = Table()
-        self._bus = Bus(self._table)
-        self._followers = Followers(self._bus)
+        self._subscriptions = Subscriptions(self._table)
         self._replicas: Literal["auto"] | int = options.replicas_where(servers.topology)
-        self._router: Router = new_router(servers, options, self._new_stream, self._followers)
-        self._channels = Channels(self._router)
-        self._bus.attach(self._channels)
+        self._router: Router = new_router(servers, options, self._new_stream, self._subscriptions)
         self._executor = Executor(
             self._router, self._begin, options.command_timeout, options.lease_time
         )
         self._executor.confirms = self._replicas != 0
         _executors.add(self._executor)
         self._watchdog = Watchdog(self._executor, options.lease_time, self._describe, counts)
-        self._followers.attach(self._watchdog)
+        self._subscriptions.attach(self._router, self._watchdog)
         self._context = RedisContext(
             options,
             self._executor,
-            self._bus,
+            Bus(self._table, self._subscriptions),
             self._watchdog,
             self._owners,
             self._check,
@@ -355,14 +352,14 @@ class Redisson(AsyncOnly):
             opener=opener,
             reply_timeout=options.reply_timeout_where(fails_over),
             tell=Callbacks(
-                on_message=self._table.message,
-                on_connected=self._connected,
-                on_down=lambda stream: self._followers.cut_off(self._served_by(stream)),
+                on_message=self._subscriptions.message,
+                on_connected=self._subscriptions.connected,
+                on_down=self._subscriptions.cut_off,
                 needed=self._needs,
                 on_end=self._end_with_loop,
                 on_outlived=self._outlived,
-                on_put_off=self._bus.put_off,
-                is_known=self._bus.is_known,
+                on_put_off=self._subscriptions.put_off,
+                is_known=self._subscriptions.is_known,
                 count_replicas=lambda stream, then: self._router.count_replicas(stream, then),
             ),
             outages=Outages(opener.where, self._counts, self._teller),
@@ -377,20 +374,11 @@ class Redisson(AsyncOnly):
             )
         return stream
 
-    def _connected(self, stream: Stream) -> None:
-        """Subscribe to the channels of a stream with a new connection; check the server's holds."""
-        self._bus.resubscribe(lambda channel: self._channels.stream_for(channel) is stream)
-        self._watchdog.ask_now(self._served_by(stream))
-
-    def _served_by(self, stream: Stream) -> Callable[[bytes], bool]:
-        """Return the test for the keys of the server of a stream."""
-        return lambda key: self._router.stream_for(key) is stream.main
-
     def _needs(self, stream: Stream) -> bool:
         """Return whether tasks hold or wait for keys that a stream serves."""
         if isinstance(self._router, SingleRouter):
-            return self._followers.any
-        return self._followers.rely_on(stream.main, self._router)
+            return self._subscriptions.any
+        return self._subscriptions.rely_on(stream)
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self._watchdog.holds)} held"
@@ -581,7 +569,7 @@ class Redisson(AsyncOnly):
         try:
             await wait_for_all(releases, self._context.options.reply_timeout)
         finally:
-            self._bus.close()
+            self._context.bus.close()
             try:
                 await self._router.close(error)
             finally:
@@ -675,7 +663,8 @@ class Redisson(AsyncOnly):
             self._let_go_of(root)
         if new_id:
             self._owners.renew()
-        self._bus.start_over()
+        self._context.bus.start_over()
+        self._subscriptions.start_over()
         before = self._router.start_over()
         if forked:
             _of_parents.append((root, before, self._loop))
@@ -789,7 +778,7 @@ class Redisson(AsyncOnly):
             self._watchdog.lose(hold, "expired")
         self._executor.close()
         self._watchdog.close()
-        self._bus.close()
+        self._context.bus.close()
         self._context.registry.close(error)
         self._router.fail(error)
         self._table.wake_all()

@@ -22,7 +22,7 @@ from redisson_py._commands.request import RECEIPT_MS, REDISSON_WAIT_MS, Field, W
 from redisson_py._commands.wakes import lock_wakes
 from redisson_py._scripts import source
 from redisson_py._scripts.shapes import array, text, whole
-from redisson_py._scripts.source import Script
+from redisson_py._scripts.source import Arg, Script
 from redisson_py._time import milliseconds
 
 if TYPE_CHECKING:
@@ -126,11 +126,8 @@ class LockCommands:
         """The arguments of a renewal beside the lease."""
         return {}
 
-    @staticmethod
-    def wakes(message: int) -> int:
-        """Return how many waiters a message is for."""
-        return lock_wakes(message)
-
+    #: Returns how many waiters a message is for.
+    wakes: staticmethod[[int], int] = staticmethod(lock_wakes)
     #: Returns the name of an owner's hold in Redis.
     field: staticmethod[[str], bytes] = staticmethod(str.encode)
     #: Returns the owner from the name of a hold in Redis.
@@ -154,21 +151,19 @@ class LockCommands:
             **changed(wish.change),
             needs=needs(self, wish),
             channel=self.channel,
-            client=wish.client,
-            yields=wish.yields,
+            **self._own_args(wish),
         )
+
+    def _own_args(self, wish: Wish) -> dict[str, Arg]:
+        """Return the arguments of `acquire` that not all kinds have."""
+        return {"client": wish.client, "yields": wish.yields}
 
     def answer(self, reply: Any, wish: Wish) -> Answer:
         """Return what the reply to `acquire` means."""
         return GRANTED if reply is None else decode(reply)
 
     def release(
-        self,
-        hold: Field,
-        target: int,
-        lease_ms: int,
-        late: bool,
-        change: Change | None,
+        self, hold: Field, target: int, lease_ms: int, late: bool, change: Change | None
     ) -> bytes:
         """Return the arguments of the script that lowers a hold count, to 0 in the end."""
         return self._release(hold.field, target, lease_ms, late, change)
@@ -188,6 +183,7 @@ class LockCommands:
         lease_ms: int,
         late: bool,
         change: Change | None,
+        **own_args: Arg,
     ) -> bytes:
         return self.release_script.bind(
             lock=self.key,
@@ -200,6 +196,7 @@ class LockCommands:
             channel=self.channel,
             tombstone_ms=RECEIPT_MS if late else 0,
             **changed(change),
+            **own_args,
         )
 
     def set_lease(self, hold: Field, lease_ms: int, change: Change | None) -> bytes:
@@ -209,11 +206,17 @@ class LockCommands:
             lock=self.key,
             version_key=_keys.version_key(self.key, field),
             **self._queue_keys,
+            **self._kept_beside,
             owner=field,
             lease_ms=lease_ms,
             **changed(change),
             channel=self.channel,
         )
+
+    @property
+    def _kept_beside(self) -> dict[str, Arg]:
+        """The arguments of `set_lease` that say what is kept beside the lock."""
+        return {}
 
     def force_release(self, receipt: bytes) -> bytes:
         """Return the arguments of the script that frees it, whatever the holder."""
@@ -276,43 +279,17 @@ class FencedLockCommands(LockCommands):
         """Every key of this lock: the counter of its tokens too."""
         return (self.key, self._token_key)
 
-    def acquire(self, wish: Wish) -> bytes:
-        """Return the arguments of the script that asks for a hold."""
-        field = wish.field
-        return ACQUIRE_FENCED.bind(
-            lock=self.key,
-            tombstone=_keys.tombstone(self.key, field),
-            token=self._token_key,
-            version_key=_keys.version_key(self.key, field),
-            **self._queue_keys,
-            owner=field,
-            holds=wish.target,
-            lease_ms=wish.lease_ms,
-            tokens=TOKENS,
-            **changed(wish.change),
-            idle_ms=self.idle_ms,
-            needs=needs(self, wish),
-            channel=self.channel,
-            client=wish.client,
-            yields=wish.yields,
-        )
+    def _own_args(self, wish: Wish) -> dict[str, Arg]:
+        return {
+            **super()._own_args(wish),
+            "token": self._token_key,
+            "tokens": TOKENS,
+            "idle_ms": self.idle_ms,
+        }
 
-    def set_lease(self, hold: Field, lease_ms: int, change: Change | None) -> bytes:
-        """Return the arguments of the script that sets the lease of a hold."""
-        if not self.idle_ms:
-            return super().set_lease(hold, lease_ms, change)
-        field = hold.field
-        return SET_LEASE_FENCED.bind(
-            lock=self.key,
-            version_key=_keys.version_key(self.key, field),
-            token=self._token_key,
-            **self._queue_keys,
-            owner=field,
-            lease_ms=lease_ms,
-            **changed(change),
-            idle_ms=self.idle_ms,
-            channel=self.channel,
-        )
+    @property
+    def _kept_beside(self) -> dict[str, Arg]:
+        return {"token": self._token_key, "idle_ms": self.idle_ms} if self.idle_ms else {}
 
     def answer(self, reply: Any, wish: Wish) -> Answer:
         """Return what the reply to `acquire` means."""
@@ -367,24 +344,12 @@ class FairLockCommands(LockCommands):
         """Return the channel on which this waiter alone hears that it is next."""
         return self.channel + b":" + owner.encode()
 
-    def acquire(self, wish: Wish) -> bytes:
-        """Return the arguments of the script that asks for a hold, or a place in the queue."""
-        field = wish.field
-        return ACQUIRE_FAIR.bind(
-            lock=self.key,
-            tombstone=_keys.tombstone(self.key, field),
-            **self._queue_keys,
-            version_key=_keys.version_key(self.key, field),
-            owner=field,
-            holds=wish.target,
-            lease_ms=wish.lease_ms,
-            wait_ms=wish.wait_ms or REDISSON_WAIT_MS,
-            alive_ms=milliseconds(self.alive),
-            place=b"0" if wish.once else wish.client or b"1",
-            channel=self.channel,
-            **changed(wish.change),
-            needs=needs(self, wish),
-        )
+    def _own_args(self, wish: Wish) -> dict[str, Arg]:
+        return {
+            "wait_ms": wish.wait_ms or REDISSON_WAIT_MS,
+            "alive_ms": milliseconds(self.alive),
+            "place": b"0" if wish.once else wish.client or b"1",
+        }
 
     def answer(self, reply: Any, wish: Wish) -> Answer:
         """Return what the reply to `acquire` means; a waiter repeats it in time to stay alive."""
@@ -396,46 +361,22 @@ class FairLockCommands(LockCommands):
         return Busy(stay_alive if retry_in is None else min(stay_alive, retry_in), queued=True)
 
     def release(
-        self,
-        hold: Field,
-        target: int,
-        lease_ms: int,
-        late: bool,
-        change: Change | None,
+        self, hold: Field, target: int, lease_ms: int, late: bool, change: Change | None
     ) -> bytes:
         """Return the arguments of the script that lowers a hold count, to 0 in the end."""
         entry = hold.batch if late else None
-        place = b"0" if entry is None else entry.encode()
-        return self._leave(hold.field, target, lease_ms, late, change, place)
+        return self._release(
+            *(hold.field, target, lease_ms, late, change),
+            wait_ms=REDISSON_WAIT_MS,
+            place=b"0" if entry is None else entry.encode(),
+        )
 
     def undo(self, wish: Wish, late: bool, change: Change | None) -> bytes:
         """Return the arguments of the script that gives back a hold, or a place in the queue."""
-        field, place, wait_ms = wish.field, wish.client or b"1", wish.wait_ms or REDISSON_WAIT_MS
-        return self._leave(field, 0, wish.lease_ms, late, change, place, wait_ms)
-
-    def _leave(
-        self,
-        field: bytes,
-        target: int,
-        lease_ms: int,
-        late: bool,
-        change: Change | None,
-        place: bytes,
-        wait_ms: int = REDISSON_WAIT_MS,
-    ) -> bytes:
-        return RELEASE_FAIR.bind(
-            lock=self.key,
-            tombstone=_keys.tombstone(self.key, field),
-            **self._queue_keys,
-            version_key=_keys.version_key(self.key, field),
-            owner=field,
-            holds=target,
-            lease_ms=lease_ms,
-            wait_ms=wait_ms,
-            place=place,
-            channel=self.channel,
-            tombstone_ms=RECEIPT_MS if late else 0,
-            **changed(change),
+        return self._release(
+            *(wish.field, 0, wish.lease_ms, late, change),
+            wait_ms=wish.wait_ms or REDISSON_WAIT_MS,
+            place=wish.client or b"1",
         )
 
     @staticmethod

@@ -9,12 +9,11 @@ from redisson_py import _keys
 from redisson_py._answers import Answer, Busy, Change
 from redisson_py._commands.client_queue import look
 from redisson_py._commands.lock import IN_QUEUE, LockCommands
-from redisson_py._commands.needs import needs
-from redisson_py._commands.request import RECEIPT_MS, Wish, changed
+from redisson_py._commands.request import Wish
 from redisson_py._commands.wakes import read_write_wakes, yielding_reader_wakes
 from redisson_py._scripts import source
 from redisson_py._scripts.shapes import array, text, whole
-from redisson_py._scripts.source import Script
+from redisson_py._scripts.source import Arg, Script
 from redisson_py._time import milliseconds
 
 ACQUIRE_READ = source.load("read_lock.acquire", array(*IN_QUEUE))
@@ -59,28 +58,10 @@ class _SideCommands(LockCommands):
     leave_script: Script = LEAVE
     inspect_script: Script = INSPECT
 
-    @staticmethod
-    def wakes(message: int) -> int:
-        """Return how many waiters a message is for."""
-        return read_write_wakes(message)
+    wakes: staticmethod[[int], int] = staticmethod(read_write_wakes)
 
-    def _acquire(self, wish: Wish, **how: Any) -> bytes:
-        field = wish.field
-        return self.acquire_script.bind(
-            lock=self.key,
-            tombstone=_keys.tombstone(self.key, field),
-            version_key=_keys.version_key(self.key, field),
-            writers=_keys.waiting_writers(self.key),
-            **self._queue_keys,
-            owner=field,
-            holds=wish.target,
-            lease_ms=wish.lease_ms,
-            **changed(wish.change),
-            needs=needs(self, wish),
-            channel=self.channel,
-            client=wish.client,
-            **how,
-        )
+    def _own_args(self, wish: Wish) -> dict[str, Arg]:
+        return {**super()._own_args(wish), "writers": _keys.waiting_writers(self.key)}
 
 
 class ReadLockCommands(_SideCommands):
@@ -102,10 +83,9 @@ class ReadLockCommands(_SideCommands):
     #: Whether it lets waiting writers go first.
     yields = False
 
-    def acquire(self, wish: Wish) -> bytes:
-        """Return the arguments of the script that asks for a hold."""
+    def _own_args(self, wish: Wish) -> dict[str, Arg]:
         yields = 1 if self.yields else 2 if wish.compares else 0
-        return self._acquire(wish, yields=yields, defers=wish.yields)
+        return {**super()._own_args(wish), "yields": yields, "defers": wish.yields}
 
 
 class YieldingReadLockCommands(ReadLockCommands):
@@ -114,7 +94,7 @@ class YieldingReadLockCommands(ReadLockCommands):
     __slots__ = ()
 
     yields = True
-    wakes = staticmethod(yielding_reader_wakes)
+    wakes: staticmethod[[int], int] = staticmethod(yielding_reader_wakes)
 
     @property
     def keys(self) -> tuple[bytes, ...]:
@@ -137,9 +117,8 @@ class WriteLockCommands(_SideCommands):
     field = staticmethod(_write_field)  # type: ignore[mutable-override]
     owner = staticmethod(_writer)  # type: ignore[mutable-override]
 
-    def acquire(self, wish: Wish) -> bytes:
-        """Return the arguments of the script that asks for a hold."""
-        return self._acquire(wish, alive_ms=0, yields=wish.yields)
+    def _own_args(self, wish: Wish) -> dict[str, Arg]:
+        return {**super()._own_args(wish), "alive_ms": 0}
 
     def _release(
         self,
@@ -148,22 +127,10 @@ class WriteLockCommands(_SideCommands):
         lease_ms: int,
         late: bool,
         change: Change | None,
-        waits: int = 0,
+        **own_args: Arg,
     ) -> bytes:
-        return RELEASE_WRITE.bind(
-            lock=self.key,
-            tombstone=_keys.tombstone(self.key, field),
-            version_key=_keys.version_key(self.key, field),
-            writers=_keys.waiting_writers(self.key),
-            **self._queue_keys,
-            owner=field,
-            holds=target,
-            lease_ms=lease_ms,
-            channel=self.channel,
-            tombstone_ms=RECEIPT_MS if late else 0,
-            **changed(change),
-            waits=waits,
-        )
+        own = {"writers": _keys.waiting_writers(self.key), "waits": 0, **own_args}
+        return super()._release(field, target, lease_ms, late, change, **own)
 
 
 class PreferredWriteLockCommands(WriteLockCommands):
@@ -178,10 +145,10 @@ class PreferredWriteLockCommands(WriteLockCommands):
         """Every key of this lock: that of the waiting writers too."""
         return (self.key, _keys.waiting_writers(self.key))
 
-    def acquire(self, wish: Wish) -> bytes:
-        """Return the arguments of the script that asks for a hold, and waits unless `once`."""
+    def _own_args(self, wish: Wish) -> dict[str, Arg]:
+        """Return the arguments of `acquire` that not all kinds have; it waits unless `once`."""
         alive_ms = 0 if wish.once else milliseconds(WRITER_ALIVE)
-        return self._acquire(wish, alive_ms=alive_ms, yields=wish.yields)
+        return {**super()._own_args(wish), "alive_ms": alive_ms}
 
     def answer(self, reply: Any, wish: Wish) -> Answer:
         """Return what the reply to `acquire` means; a waiter repeats it in time to stay alive."""

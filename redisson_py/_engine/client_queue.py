@@ -9,8 +9,8 @@ may take it (`lua/lib/may_take.lua`, of a read-write lock `may_enter.lua`, of a 
 
 Invariants:
 
-- A client in the queue is subscribed to its own channel: SUBSCRIBE comes before the request that
-  joins. Where nobody hears a call, that client is gone.
+- A client in the queue listens to its own channel, and did so before the request that joins. Where
+  nobody hears a call, that client is gone.
 - Each of the first two in the queue knows it, from an answer or a message; of a semaphore, each of
   the first two that were not called. After `WATCH_AFTER` seconds without news it watches the
   channel on which all releases are announced; at once if the holder calls nobody, as Redisson's
@@ -184,9 +184,7 @@ class QueueSleeper(Sleeper):
 
     def _start_watching(self) -> Seat:
         if self._watch is None:
-            assert self.seat is not None
             self._watch = self._bus.take_seat(self._channel, self._overheard, self._woken)
-            self._watch.channel.beside = self.seat.channel
         return self._watch
 
     def _woken(self) -> None:

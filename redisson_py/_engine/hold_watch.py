@@ -56,7 +56,7 @@ class HoldWatch:
         elif first is self._first and queue.hold is not None:
             channel = self._commands.channel
             self.seat = self._context.bus.take_seat(channel, _every_message, self._heard)
-            # It may have been released before SUBSCRIBE arrived.
+            # It may have been released before the bell listened.
             self._check_hold()
         else:
             self._first = first

@@ -484,10 +484,7 @@ class Ownership:
                 # A late duplicate of its acquire must be refused, and its grant released; an
                 # extension under way would keep it on the server with no task to release it.
                 self._send_release(hold)
-            elif self.commands.leaves_traces or hold.reads:
-                self._send_release(hold)
-            elif hold.renewed and (hold.reason == "ended" or self.context.executor.confirms):
-                # It was renewed until now, so the server may still keep it for a while.
+            elif hold.reads or self.context.executor.may_keep(self.commands, hold):
                 self._send_release(hold)
         self.over(hold)
         queue = self.queue

@@ -175,9 +175,7 @@ class AcquireRequest:
         if (clients := self.clients) is not None:
             return clients.channel(self.ownership.context.owners.client_id)
         commands = self.ownership.commands
-        if self.client:
-            return commands.channel + b":" + self.client
-        return commands.request_channel(self.owner)
+        return commands.request_channel(self.client.decode() or self.owner)
 
     @property
     def listens_first(self) -> bool:
@@ -196,17 +194,18 @@ class AcquireRequest:
     def listen(self, channel: bytes, wakes: Wakes) -> Generator[Sleeper]:
         """Hold a seat on the channel; in the queue of clients, if there is one."""
         ownership, bus = self.ownership, self.ownership.context.bus
-        clients = self.clients
+        clients, commands = self.clients, ownership.commands
         if clients is None:
-            with bus.listen(channel, wakes) as sleeper:
+            beside = commands.channel if commands.queues else None
+            with bus.listen(channel, wakes, beside=beside) as sleeper:
                 yield sleeper
                 if not (self._queued or self.uncertain) and sleeper.seat is not None:
                     # It left no place in the queue, and nothing of it can arrive late.
-                    sleeper.seat.channel.spare = True
+                    sleeper.seat.channel.spare = self.client or self.owner.encode()
             return
         if (together := ownership.together) is not None:
             together.channel = channel
-        self._place = waits = QueueSleeper(bus, ownership.commands.channel, wakes, together)
+        self._place = waits = QueueSleeper(bus, commands.channel, wakes, together)
         try:
             with bus.listen(channel, waits.heard, waits):
                 self.client = clients.member(ownership.context.owners.client_id)
@@ -401,13 +400,7 @@ class AcquireRequest:
     def release_unanswered(self) -> None:
         """Send the release behind the unanswered request; a late duplicate is not refused."""
         ownership, executor = self.ownership, self.ownership.context.executor
-        if (
-            self.reentry is not None
-            or self.parent is not None
-            or self.maybe_repeated
-            # There a release may overtake the request.
-            or executor.confirms
-        ):
+        if self.reentry is not None or self.parent is not None or self.maybe_repeated:
             self.send_undo()
             return
         with suppress(ClientClosedError):

@@ -6,8 +6,8 @@ imports neither.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from typing import Any, Protocol
 
 from redisson_py._answers import Answer, Change, RefusedError
 from redisson_py._loop import Future
@@ -43,11 +43,6 @@ class Call(Protocol):
         ...
 
     @property
-    def splits(self) -> bool:
-        """Whether it fails at once where requests for single keys would be served."""
-        ...
-
-    @property
     def counts_from(self) -> float | None:
         """The moment from which a lease that it set counts; None: when it was sent."""
         ...
@@ -72,38 +67,22 @@ def lease_from(call: Call, sent_at: float) -> float:
     return sent_at if call.counts_from is None else min(sent_at, call.counts_from)
 
 
-class Subscription(Protocol):
-    """A SUBSCRIBE or UNSUBSCRIBE on its way."""
+class Bell(Protocol):
+    """Listens to the channels that tasks wait on, and rings for what happens there.
 
-    @property
-    def channel(self) -> bytes | None: ...
-    @property
-    def subscribes(self) -> bool: ...
-    @property
-    def is_over(self) -> bool:
-        """Whether it was answered, or its connection broke."""
-        ...
+    It calls the client's table of waiters: `rang` with a message; `missed` when a message may have
+    been missed, because the connection was lost, or is back; `ended` when it listens no more.
+    """
 
-    @property
-    def why_not(self) -> str:
-        """The last refusal, or nothing."""
-        ...
+    def listen(self, channel: bytes, /) -> None:
+        """Listen to a channel from now on.
 
+        What is asked after this is served after it has taken effect: the answer is older than
+        each message that is heard, or `missed` follows.
+        """
 
-class Source(Protocol):
-    """Where the messages of a channel come from."""
-
-    def subscribe(self, channel: bytes, /) -> Subscription | None:
-        """Listen to a channel; return the command, if one was sent."""
-        ...
-
-    def unsubscribe(self, channel: bytes, /) -> object: ...
-
-
-class Sources(Protocol):
-    """Says where the messages of each channel come from."""
-
-    def stream_for(self, channel: bytes, /) -> Source: ...
+    def stop(self, channel: bytes, /) -> None:
+        """Listen to a channel no more."""
 
 
 class Way(Protocol):
@@ -119,18 +98,6 @@ class Way(Protocol):
         """Whether a grant may be asked for without waiting for anything first."""
         ...
 
-    @property
-    def has_room(self) -> bool:
-        """Whether there is a connection, and what is sent now is written at once."""
-        ...
-
-    @property
-    def full(self) -> bool:
-        """Whether callers should wait for room before they send more."""
-        ...
-
-    async def room(self, deadline: float, /) -> None: ...
-    def send(self, call: Any, /) -> Any: ...
     def probe(self) -> None:
         """Make the server answer something soon, unless an answer is due anyway."""
 
@@ -152,6 +119,8 @@ class Held(Protocol):
         units: The number of its units, for a hold of a semaphore; else 1.
         batch: The owner of the request that brought it, if that may bring several.
         count: Its hold count.
+        renewed: Its lease is renewed.
+        reason: Why it was lost, if it was.
     """
 
     @property
@@ -164,6 +133,10 @@ class Held(Protocol):
     def batch(self) -> str | None: ...
     @property
     def count(self) -> int: ...
+    @property
+    def renewed(self) -> bool: ...
+    @property
+    def reason(self) -> str: ...
 
 
 class Asked(Protocol):
@@ -203,30 +176,31 @@ class Asked(Protocol):
     def fails_fast(self) -> bool: ...
 
 
-H = TypeVar("H", bound=Held)
-
-
 class Server(Protocol):
     """What the engine asks of a server, in values; each call's future gets the answer.
 
     Attributes:
         command_timeout: Seconds to wait for the server while it does not answer.
-        confirms: Grants count only when replicas have confirmed them: an answer may come later
-            than what it tells of, and a release may overtake a request.
         loop: The event loop to which the client belongs, or None.
         time: The clock of that loop.
         way_to: Returns the way to the server of a key.
     """
 
     command_timeout: float
-    confirms: bool
     loop: object
     time: Callable[[], float]
 
     @property
     def way_to(self) -> Callable[[bytes], Way]: ...
-    def limit(self, deadline: float | None = None, /) -> float:
-        """Return until when a call waits while the server does not answer, in loop time."""
+    def room(self, key: bytes, deadline: float | None, /) -> Awaitable[None] | None:
+        """Return what a caller waits for before it asks for more; None: it may ask now.
+
+        Without a deadline it waits for `command_timeout`.
+        """
+        ...
+
+    def may_keep(self, commands: Any, hold: Held, /) -> bool:
+        """Return whether the server may still keep something of a hold that was lost."""
         ...
 
     async def explain(self, call: Any, error: RefusedError, /) -> BackendError:
@@ -242,7 +216,7 @@ class Server(Protocol):
         future: Future[Any] | None = None,
         /,
     ) -> Call:
-        """Ask for a hold. A `way` must have room; `future` gets the answer if there is one."""
+        """Ask for a hold. A `way` can begin; `future` gets the answer if there is one."""
         ...
 
     def give_back(
@@ -266,7 +240,7 @@ class Server(Protocol):
                 `RELEASE_LEAST`.
             late: What of its owner arrives later must be refused.
             change: Which change of its owner it is, where the owner remains in use.
-            way: The way to take, which must have room.
+            way: The way to take, which can begin.
             future: Gets the answer.
             at: The present moment, in loop time, if that is known.
         """
@@ -303,12 +277,10 @@ class Server(Protocol):
     ) -> Call:
         """Renew holds of one group to a lease; 0 only checks that they are there.
 
-        The answer says for each hold whether it is there. The call is given up after `seconds`.
+        The answer says for each hold whether it is there; None: not known, as if unanswered. With
+        `splits` the call fails at once where requests for single names would be served. It is given
+        up after `seconds`.
         """
-        ...
-
-    def denied(self, call: Call, holds: Sequence[H], /) -> Sequence[H]:
-        """Return the holds of which the server said that they are gone, in a call that failed."""
         ...
 
 
@@ -334,7 +306,6 @@ class Commands(Protocol):
         kind: Its name for people.
         queues: The server keeps a queue of the waiters, each with a channel of its own.
         shares_lease: Other owners may shorten what keeps a hold, so each hold is checked.
-        leaves_traces: A hold whose lease has ended remains until its owner removes it.
         alone: The answer to a release of which no other client has heard.
     """
 
@@ -342,7 +313,6 @@ class Commands(Protocol):
     alone: int
     queues: bool
     shares_lease: bool
-    leaves_traces: bool
 
     @property
     def key(self) -> bytes: ...

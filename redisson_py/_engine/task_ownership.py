@@ -217,9 +217,9 @@ class TaskOwnership(Ownership):
                 return await self.reenter(held, deadline, once, lease_time)
             if self.reads is not None:
                 self._refuse_upgrade(task)
-            way = context.executor.way_to(self.commands.key)
-            if way.full:
-                await way.room(context.executor.limit(None if once else deadline))
+            room = context.executor.room(self.commands.key, None if once else deadline)
+            if room is not None:
+                await room
         attempt = _LockAttempt(self, task, deadline, once, lease_time)
         attempt.begun = begun
         return await acquiring.acquire(attempt, outer)
@@ -480,7 +480,7 @@ class TaskOwnership(Ownership):
         """Join the local queue at its end, as in `LocalQueue.join`."""
         queue = self.queue
         assert queue is not None
-        if queue.watch is None and self.context.bus.subscribes:
+        if queue.watch is None and self.context.bus.listens:
             queue.watch = HoldWatch(self.context, self.commands, queue)
         return queue.join(waiter)
 

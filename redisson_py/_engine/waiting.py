@@ -136,22 +136,21 @@ async def acquire(
                     left = turn.until - loop_time()
                     turn.taken = await sleeper.wait_for_messages(turn.messages, left)
                 outcome = await _keep_asking(request, sleeper, deadline, wait)
+        if type(outcome) is not Busy:
+            # Busy is final, but type checkers do not conclude from `type()` that this is no Busy.
+            return outcome  # type: ignore[return-value]
+        if outcome.queued:
+            request.undo()
+        if deadline is not None and not once and (left := deadline - loop_time()) > 0:
+            # A wake-up came too shortly before it to ask again.
+            await sleep(left)
     except ConnectionLostError:
         request.undo()
         if not (_passed(deadline) and is_fresh(request.heard_busy_at, deadline)):
             raise
-        return None
     except BaseException:
         request.undo()
         raise
-    if type(outcome) is not Busy:
-        # Busy is final, but type checkers do not conclude from `type()` that this is no Busy.
-        return outcome  # type: ignore[return-value]
-    if outcome.queued:
-        request.undo()
-    if deadline is not None and not once and (left := deadline - loop_time()) > 0:
-        # A wake-up came too shortly before it to ask again.
-        await sleep(left)
     return None
 
 

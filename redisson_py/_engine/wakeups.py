@@ -2,14 +2,10 @@
 
 Invariants:
 
-- A channel is subscribed exactly while it has an entry here, and only on the stream that its
-  entry names; entries come and go with the commands that `join` and `expired` ask for.
-- SUBSCRIBE travels on the same ordered stream as the requests that follow it, so a seat that asks
-  after it joined hears of every release after that request. No task has to wait for the server's
-  confirmation; an event set by the first confirmation is wrong as soon as a channel is left
-  and joined again before the answers came (wrong in 228 of 300 random schedules). A server
-  that is busy, or does not allow it yet, may refuse SUBSCRIBE and serve the request behind it:
-  SUBSCRIBE is sent again, and its seats ask again behind it.
+- The bell listens to a channel exactly while it has an entry here: it begins when `join` says
+  that the seat is the first, and stops after `drop` and `expired`.
+- A seat that asks after it joined hears of every release after that request: the server serves the
+  request after the bell has begun to listen, or the seat is woken when it has.
 - One release wakes one seat of each kind: who waits to read does not use up the message for who
   waits to write. A seat that was woken and leaves without having asked again passes the wake-up on
   to one of its kind (the rule of anyio's Condition).
@@ -22,8 +18,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 
-from redisson_py._answers import CALLED, Wakes
-from redisson_py._engine.server import Source, Subscription
+from redisson_py._answers import Wakes
 
 
 class Seat:
@@ -48,51 +43,38 @@ class Seat:
 
 
 class Channel:
-    """One subscribed channel.
+    """One channel on which tasks wait.
 
     Attributes:
-        beside: The channel of the same lock that was subscribed before this one, or None.
-        messages: The number of messages since it was subscribed.
-        spare: Its last waiter was granted what it waited for, so another one may wait under its
-            name.
+        beside: The channel of all who wait for the same, if this one is a single waiter's; or None.
+        messages: The number of messages since the bell listens.
+        spare: The name in the queue on the server of its last waiter, which was granted what it
+            waited for: another one may wait under it. Else nothing.
         empty_since: The time at which its last seat left, or None.
-        stream: The stream on which it was subscribed last, or None.
-        subscription: The last SUBSCRIBE that was sent for it.
     """
 
-    __slots__ = (
-        "beside",
-        "empty_since",
-        "messages",
-        "name",
-        "seats",
-        "spare",
-        "stream",
-        "subscription",
-    )
+    __slots__ = ("beside", "empty_since", "messages", "name", "seats", "spare")
 
-    def __init__(self, name: bytes) -> None:
+    def __init__(self, name: bytes, beside: bytes | None) -> None:
         self.name: bytes = name
         self.seats: dict[Seat, None] = {}
-        self.beside: Channel | None = None
+        self.beside: bytes | None = beside
         self.messages: int = 0
-        self.spare: bool = False
+        self.spare: bytes = b""
         self.empty_since: float | None = None
-        self.stream: Source | None = None
-        self.subscription: Subscription | None = None
 
 
 class Table:
     """The seats of one client, by channel.
 
     Attributes:
-        channels: The channels that must be subscribed.
+        channels: The channels to which the bell listens.
         wakeups: The number of seats that were woken.
     """
 
     def __init__(self) -> None:
         self.channels: dict[bytes, Channel] = {}
-        #: Those of single owners in a queue on the server, by the channel of the lock.
+        #: Those of single waiters in a queue on the server, by the channel of all.
         self._of_one: defaultdict[bytes, dict[Channel, None]] = defaultdict(dict)
         self.wakeups: int = 0
 
@@ -102,7 +84,7 @@ class Table:
         return sum(len(channel.seats) for channel in self.channels.values())
 
     def channel(self, name: bytes) -> Channel | None:
-        """Return a channel if it is subscribed."""
+        """Return a channel if the bell listens to it."""
         return self.channels.get(name)
 
     def start_over(self) -> None:
@@ -111,17 +93,22 @@ class Table:
         self._of_one.clear()
 
     def join(
-        self, name: bytes, wakes: Wakes, on_wake: Callable[[], object] = lambda: None
+        self,
+        name: bytes,
+        wakes: Wakes,
+        on_wake: Callable[[], object] = lambda: None,
+        *,
+        beside: bytes | None = None,
     ) -> tuple[Seat, bool]:
-        """Take a seat; return it and whether SUBSCRIBE must be sent."""
+        """Take a seat; return it and whether it is the first, so that the bell must listen."""
         channel = self.channels.get(name)
         is_new = channel is None
         if channel is None:
-            channel = self.channels[name] = Channel(name)
-            if (common := _common(name)) is not None:
-                self._of_one[common][channel] = None
+            channel = self.channels[name] = Channel(name, beside)
+            if beside is not None:
+                self._of_one[beside][channel] = None
         channel.empty_since = None
-        channel.spare = False
+        channel.spare = b""
         seat = Seat(channel, wakes, on_wake)
         channel.seats[seat] = None
         return seat, is_new
@@ -129,11 +116,11 @@ class Table:
     def spare_name(self, channel: bytes) -> bytes:
         """Return a name under which nobody waits in the queue of this lock any more, or nothing.
 
-        Its own channel is still subscribed.
+        The bell still listens to its own channel.
         """
         for own in self._of_one.get(channel, ()):
             if own.spare and not own.seats:
-                return own.name[len(channel) + 1 :]
+                return own.spare
         return b""
 
     def leave(self, seat: Seat, now: float) -> None:
@@ -146,25 +133,18 @@ class Table:
         if not channel.seats:
             channel.empty_since = now
 
-    def message(self, name: bytes, payload: bytes) -> None:
+    def rang(self, name: bytes, message: int) -> None:
         """Wake as many seats of each kind as a message is for."""
         channel = self.channels.get(name)
         if channel is None:
             return
-        try:
-            value = int(payload)
-        except ValueError:
-            return
-        if len(payload) > 1 and payload.startswith(b"0"):
-            # The zero before the number is for us: of the clients that wait some were called.
-            value = CALLED
         channel.messages += 1
         left: dict[Wakes, int] = {}
         for seat in list(channel.seats):
             if seat.woken:
                 continue
             if seat.wakes not in left:
-                left[seat.wakes] = seat.wakes(value)
+                left[seat.wakes] = seat.wakes(message)
             if left[seat.wakes] > 0:
                 left[seat.wakes] -= 1
                 self._wake(seat)
@@ -172,12 +152,26 @@ class Table:
     def ended_early(self, name: bytes) -> None:
         """Wake all that wait for a lock, because a hold ended sooner than they were told.
 
-        Its waiters are on its channel, and on those of single owners in a queue on the server.
+        Its waiters are on its channel, and on those of single waiters in a queue on the server.
         """
         if (common := self.channels.get(name)) is not None:
             self.wake(common)
         for channel in self._of_one.get(name, ()):
             self.wake(channel)
+
+    def missed(self, name: bytes) -> None:
+        """Wake all seats of a channel of which the bell may have missed a message."""
+        self.wake(self.channels[name])
+
+    def ended(self, name: bytes) -> bool:
+        """Return whether somebody waits on a channel to which the bell listens no more.
+
+        If nobody does, it is forgotten, and no `Bell.stop` follows.
+        """
+        channel = self.channels[name]
+        if not channel.seats:
+            self.drop(channel)
+        return bool(channel.seats)
 
     def wake_all(self) -> None:
         """Wake all seats of all channels."""
@@ -185,14 +179,14 @@ class Table:
             self.wake(channel)
 
     def wake(self, channel: Channel) -> None:
-        """Wake all seats of a channel, because messages may have been missed."""
+        """Wake all seats of a channel, whatever they wait for."""
         channel.messages += 1
         for seat in list(channel.seats):
             if not seat.woken:
                 self._wake(seat)
 
     def wake_first(self, *names: bytes) -> None:
-        """Wake all seats of the first of these channels that is subscribed."""
+        """Wake all seats of the first of these channels on which anybody waits, or did just now."""
         for name in names:
             if (channel := self.channels.get(name)) is not None:
                 self.wake(channel)
@@ -209,13 +203,13 @@ class Table:
     def drop(self, channel: Channel) -> None:
         """Forget a channel without seats."""
         del self.channels[channel.name]
-        if (common := _common(channel.name)) is not None:
-            del self._of_one[common][channel]
-            if not self._of_one[common]:
-                del self._of_one[common]
+        if (beside := channel.beside) is not None:
+            del self._of_one[beside][channel]
+            if not self._of_one[beside]:
+                del self._of_one[beside]
 
     def expired(self, before: float) -> list[Channel]:
-        """Drop the channels whose last seat left before a moment; UNSUBSCRIBE must be sent."""
+        """Drop the channels whose last seat left before a moment; the bell must stop."""
         gone = [
             channel
             for channel in self.channels.values()
@@ -227,7 +221,7 @@ class Table:
 
     @property
     def lingering(self) -> bool:
-        """Whether a channel without seats is still subscribed."""
+        """Whether the bell listens to a channel without seats."""
         return any(channel.empty_since is not None for channel in self.channels.values())
 
     def _pass_on(self, channel: Channel, wakes: Wakes) -> None:
@@ -239,9 +233,3 @@ class Table:
     def _wake(self, seat: Seat) -> None:
         self.wakeups += 1
         seat.wake()
-
-
-def _common(name: bytes) -> bytes | None:
-    """Return the channel of the lock, if this one may be an owner's: an owner has one colon."""
-    parts = name.rsplit(b":", 2)
-    return parts[0] if len(parts) == 3 else None

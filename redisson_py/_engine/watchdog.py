@@ -95,7 +95,7 @@ class Watchdog:
         #: The holds to check now, whenever they are due.
         self._at_once: dict[Hold, None] = {}
         #: The holds of each unanswered batch.
-        self._unanswered: dict[Future[list[int]], list[Hold]] = {}
+        self._unanswered: dict[Future[list[int | None]], list[Hold]] = {}
         self._refused = RefusedRenewals()
         self.renewals: int = 0
         self._counts = counts or Counts()
@@ -320,7 +320,7 @@ class Watchdog:
             # The server may execute it as late as its deadline.
             hold.renewal_sent(sent + self.lease_time / 6 + lease_time)
         call.future.add_done_callback(
-            lambda done: self._answered(call, holds, lease_time, sent, done)
+            lambda done: self._answered(call, holds, lease_time, sent, splits, done)
         )
 
     def _answered(
@@ -329,7 +329,8 @@ class Watchdog:
         holds: list[Hold],
         lease_time: float,
         sent_at: float,
-        done: Future[list[int]],
+        splits: bool,
+        done: Future[list[int | None]],
     ) -> None:
         # Always retrieved: asyncio warns about exceptions that were never retrieved.
         error = None if done.cancelled() else done.exception()
@@ -337,7 +338,7 @@ class Watchdog:
         if self._closed:
             return
         refused = error if isinstance(error, RefusedError) else None
-        if call.splits and refused is not None and refused.means_moving:
+        if splits and refused is not None and refused.means_moving:
             # Key by key, so that keys that are served do not wait for those that move.
             of_keys: defaultdict[bytes, list[Hold]] = defaultdict(list)
             for hold in holds:
@@ -351,9 +352,6 @@ class Watchdog:
             self._renew(holds[middle:], lease_time, now())
             return
         if done.cancelled() or error is not None:
-            for hold in self._executor.denied(call, holds):
-                # Replicas did not confirm the renewals, but the master said that these are gone.
-                self.lose(hold, "taken")
             if refused is not None:
                 why = str(call.refusal(refused))
                 self._retry(holds, self._refused.add(holds, refused, why))
@@ -362,14 +360,22 @@ class Watchdog:
             log.debug("%d leases are not renewed yet; trying again: %s", len(holds), error)
             self._retry(holds)
             return
-        self.renewals += lease_time > 0
+        answers = done.result()
+        if None in answers:
+            self._retry(
+                [hold for hold, renewed in zip(holds, answers, strict=True) if renewed is None]
+            )
+        else:
+            self.renewals += lease_time > 0
         sent_at = lease_from(call, sent_at)
         ends_at, lease_until = lease_end(sent_at, lease_time), sent_at + lease_time
         present, third = now(), self.lease_time / 3
         # Only full renewals count as late: a capped read may be renewed to less than a third.
         late_below = present + third if lease_time == self.lease_time else 0.0
         first = self.holds.first
-        for hold, renewed in zip(holds, done.result(), strict=True):
+        for hold, renewed in zip(holds, answers, strict=True):
+            if renewed is None:
+                continue
             # First without the cost of a call.
             if first.get(hold.ownership.commands.key) is not hold and hold not in self.holds:
                 continue

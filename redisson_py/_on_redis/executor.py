@@ -6,7 +6,7 @@ here on, and not to the engine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from redisson_py._answers import Change, Granted, RefusedError
@@ -20,7 +20,7 @@ from redisson_py._scripts.wrong_type import explained
 from redisson_py._stream.call import Call, ReplyError, shortened
 from redisson_py._stream.router import Router
 from redisson_py._stream.stream import Stream
-from redisson_py._stream.unconfirmed import Unconfirmed, denied
+from redisson_py._stream.unconfirmed import Unconfirmed
 from redisson_py._time import milliseconds
 from redisson_py.errors import BackendError, ScriptError, UnsupportedServerError
 
@@ -55,7 +55,8 @@ class Executor:
         self.way_to: Callable[[bytes], Stream] = router.stream_for
         self.command_timeout = command_timeout
         self._lease_time = lease_time
-        #: Whether grants count only when replicas have confirmed them.
+        #: Whether grants count only when replicas have confirmed them: an answer may come later
+        #: than what it tells of, and a release may overtake a request.
         self.confirms = False
         self._begin = begin
         #: The event loop that the client belongs to, from its first use to its end, and its clock.
@@ -100,6 +101,17 @@ class Executor:
         return self._start(script, key, script.head + args, deadline, must, until)
 
     # What the engine asks: see `_engine/server.py`.
+
+    def room(self, key: bytes, deadline: float | None) -> Awaitable[None] | None:
+        """Return what a caller waits for before it asks for more; None: it may ask now."""
+        stream = self.way_to(key)
+        return stream.room(self.limit(deadline)) if stream.full else None
+
+    def may_keep(self, commands: Commands, hold: Held) -> bool:
+        """Return whether Redis may still keep something of a hold that was lost."""
+        # One that was renewed until now ends later there.
+        ended_early = hold.reason == "ended" or self.confirms
+        return commands.leaves_traces or (hold.renewed and ended_early)
 
     def ask(
         self,
@@ -195,6 +207,7 @@ class Executor:
         change: Change | None = None,
     ) -> Call:
         """Send the release of what a request may have been granted."""
+        late = late or (self.confirms and change is None)
         args = commands.undo(request, late, change)
         return self._release(commands, commands.release_script.head + args, keep, change)
 
@@ -282,7 +295,7 @@ class Executor:
         call.splits = splits
         stream = self.router.stream_for(keys[0])
         if self.confirms:
-            call.future = Unconfirmed(any)
+            call.future = Unconfirmed(any, partial=True)
             stream = stream.grants
         stream.gather()
         return stream.send(call)
@@ -312,11 +325,6 @@ class Executor:
             lease_ms=milliseconds(lease_time) if lease_time else only_looks,
             **first.renewal_values,
         )
-
-    @staticmethod
-    def denied(call: Any, holds: Sequence[Any]) -> Sequence[Any]:
-        """Return the holds of which the server said that they are gone, in a call that failed."""
-        return denied(call.future, holds)
 
     async def query(self, key: bytes, *args: Arg) -> Any:
         """Run a plain command and return its raw reply.

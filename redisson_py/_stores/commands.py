@@ -49,8 +49,6 @@ class StoreLockCommands:
     alone = 1
     clients = None
     shares_lease = False
-    #: Not every store ends a hold on its own; and a waiter is there until it is given back.
-    leaves_traces = True
 
     def __init__(self, name: str, *, fenced: bool = False, held: Kind = "lock") -> None:
         self.name: str = name

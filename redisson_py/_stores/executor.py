@@ -43,10 +43,6 @@ class StoreExecutor:
         time: The clock of that loop.
     """
 
-    confirms = False
-    has_room = False
-    full = False
-
     def __init__(
         self,
         store: Store,
@@ -83,8 +79,14 @@ class StoreExecutor:
         """Whether a hold may be asked for without waiting for anything first."""
         return self.carrier.ready and not self._closing
 
-    async def room(self, deadline: float) -> None:
-        """Return: there is always room."""
+    @staticmethod
+    def room(key: bytes, deadline: float | None) -> None:
+        """Return nothing to wait for: requests wait for a connection after they were sent."""
+
+    @staticmethod
+    def may_keep(commands: StoreLockCommands, hold: Held) -> bool:
+        """Return that it may: not every store ends a hold, and a waiter is there until it goes."""
+        return True
 
     def probe(self) -> None:
         """Have the store answer something, unless an answer is due anyway."""
@@ -109,10 +111,6 @@ class StoreExecutor:
         """Return the error of a caller whose deadline passed."""
         return self.carrier.no_answer(maybe_held=maybe_held)
 
-    def limit(self, deadline: float | None = None) -> float:
-        """Return until when a call waits while the store does not answer, in loop time."""
-        return self.time() + self.command_timeout if deadline is None else deadline
-
     @staticmethod
     async def explain(call: StoreCall, error: RefusedError) -> BackendError:
         """Return the error for the caller of a refused request."""
@@ -127,9 +125,9 @@ class StoreExecutor:
         future: Future[Any] | None = None,
     ) -> StoreCall:
         """Ask for a hold, or enter it again."""
-        call = StoreCall(commands.acquire(request), self.limit(deadline), future=future)
+        call = self.start(commands.acquire(request), deadline, future=future)
         call.fails_fast = request.fails_fast
-        return self.send(call)
+        return call
 
     def give_back(
         self,
@@ -180,9 +178,10 @@ class StoreExecutor:
         self, request: Request, keep: float, future: Future[Any] | None = None
     ) -> StoreCall:
         """Send a release, and repeat it until it is answered or `keep` seconds have passed."""
-        until = self.time() + max(keep, RELEASE_LEAST)
-        deadline = min(self.limit(), until)
-        return self.send(StoreCall(request, deadline, must=True, until=until, future=future))
+        keep = max(keep, RELEASE_LEAST)
+        present = self.time()
+        deadline, until = present + min(self.command_timeout, keep), present + keep
+        return self.start(request, deadline, must=True, until=until, future=future)
 
     def renew(
         self, holds: Sequence[Any], lease_time: float, seconds: float, *, splits: bool
@@ -199,30 +198,25 @@ class StoreExecutor:
                 line.renewing = call.future
         return call
 
-    @staticmethod
-    def denied(call: object, holds: Sequence[Any]) -> Sequence[Any]:
-        """Return none: a store answers for all or for none."""
-        return ()
-
     def start(
         self,
         request: Request,
         deadline: float | None = None,
         must: bool = False,
         until: float = 0.0,
+        future: Future[Any] | None = None,
     ) -> StoreCall:
-        """Send a request; its future gets the answer."""
-        return self.send(StoreCall(request, self.limit(deadline), must, until))
-
-    def send(self, call: StoreCall) -> StoreCall:
-        """Send a call in its turn.
+        """Send a request in its turn; its future gets the answer.
 
         Raises:
             ClientClosedError: The client is closed.
         """
+        if deadline is None:
+            deadline = self.time() + self.command_timeout
         self._check()
         if self._closing:
             raise ClientClosedError("the client is closed")
+        call = StoreCall(request, deadline, must, until, future)
         timer = call_later(max(0.0, call.deadline - self.time()), lambda: self._time_up(call))
         call.future.add_done_callback(lambda _: timer.cancel())
         self.carrier.send(call)

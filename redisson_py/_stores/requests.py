@@ -144,9 +144,6 @@ class StoreCall:
         "until",
     )
 
-    #: A store renews any names together.
-    splits = False
-
     def __init__(
         self,
         request: Request,

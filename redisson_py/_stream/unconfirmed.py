@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 from redisson_py._loop import Future, InvalidState
-
-T = TypeVar("T")
 
 _NOTHING = object()
 
@@ -20,6 +18,8 @@ class Unconfirmed(Future[Any]):
 
     Args:
         gives: Returns whether a reply grants or keeps something, which replicas must confirm.
+        partial: The reply is a list, and what grants nothing in it counts also if the rest is not
+            confirmed: that is None then.
 
     Attributes:
         gated: Replicas have to confirm a grant.
@@ -27,9 +27,10 @@ class Unconfirmed(Future[Any]):
         since: When the time of the replicas began, in loop time; 0 before that.
     """
 
-    def __init__(self, gives: Callable[[Any], bool]) -> None:
+    def __init__(self, gives: Callable[[Any], bool], *, partial: bool = False) -> None:
         super().__init__()
         self._gives = gives
+        self._partial = partial
         self.gated: bool = False
         self.reply: Any = _NOTHING
         self.since: float = 0.0
@@ -42,6 +43,13 @@ class Unconfirmed(Future[Any]):
             raise InvalidState
         else:
             self.reply = result
+
+    def set_exception(self, error: type[BaseException] | BaseException) -> None:
+        """Take an error; a reply that the replicas have not confirmed may be good in part."""
+        if self._partial and self.is_held:
+            super().set_result([None if given else given for given in self.reply])
+        else:
+            super().set_exception(error)
 
     @property
     def is_held(self) -> bool:
@@ -56,7 +64,7 @@ class Unconfirmed(Future[Any]):
 
     def again(self) -> Unconfirmed:
         """Return another one for the same answer, whose caller was cancelled."""
-        other = Unconfirmed(self._gives)
+        other = Unconfirmed(self._gives, partial=self._partial)
         other.gated, other.since = self.gated, self.since
         if self.reply is not _NOTHING:
             other.set_result(self.reply)
@@ -73,10 +81,3 @@ class Unconfirmed(Future[Any]):
         self.gated = False
         self.reply = _NOTHING
         self.since = 0.0
-
-
-def denied(future: Future[Any], asked: Sequence[T]) -> list[T]:
-    """Return what the server has denied in a call that replicas have not confirmed."""
-    if not isinstance(future, Unconfirmed) or future.reply is _NOTHING:
-        return []
-    return [each for each, given in zip(asked, future.reply, strict=True) if not given]

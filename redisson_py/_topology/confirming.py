@@ -29,7 +29,6 @@ from typing import Any, Literal
 from redisson_py._error_replies import is_try_again
 from redisson_py._loop import Future, loop_time, running_loop
 from redisson_py._stream.call import Call, ReplyError, shortened
-from redisson_py._stream.router import Router
 from redisson_py._stream.settings import StreamSettings
 from redisson_py._stream.stream import Stream
 from redisson_py._stream.unconfirmed import Unconfirmed
@@ -50,9 +49,6 @@ _LOOK_AGAIN = 1.0
 #: The least share of `sync_timeout` that a WAIT lasts, so that working replicas are not too late
 #: because a call had to gather. Calls with less time left fail together, not after a WAIT each.
 _SHORTEST_WAIT_SHARE = 0.25
-
-#: The prefixes of channels that are not about grants: those of latches and barriers.
-_NO_GRANTS = (b"redisson_countdownlatch__", b"redisson_py_barrier")
 
 #: A replica that has all of the master's data, and how much of what followed it has confirmed.
 _ONLINE = re.compile(r"^slave\d+:.*\bstate=online,offset=(\d+)", re.MULTILINE)
@@ -88,22 +84,6 @@ class _Gate(Future[Any]):
         # With any other error the connection is gone, and waiting calls are sent again.
         if isinstance(exception, ReplyError):
             self._failed(exception)
-
-
-class Channels:
-    """Says on which of the streams to a server the messages of each channel come.
-
-    Args:
-        router: The streams.
-    """
-
-    def __init__(self, router: Router) -> None:
-        self._router = router
-
-    def stream_for(self, channel: bytes) -> Stream:
-        """Return the stream that subscribes to a channel: before requests for what it is about."""
-        main = self._router.stream_for(channel)
-        return main if channel.startswith(_NO_GRANTS) else main.grants
 
 
 class ConfirmingStream(Stream):

@@ -179,13 +179,12 @@ class CyclicBarrier(AsyncOnly):
         context.check()
         once = seconds == 0
         deadline = None if once else waiting.deadline_in(seconds)
-        stream = context.executor.way_to(self.key)
         with (
             context.waiting(self._waiters_key),
             Wait(context, self.kind, self._name) as wait,
         ):
-            if stream.full:
-                await stream.room(context.executor.limit(deadline))
+            if (room := context.executor.room(self.key, deadline)) is not None:
+                await room
             arrival = Arrival(context, self._commands, self._name, self._parties)
             arrival.fails_fast = once
             released = await waiting.acquire(arrival, context.bus, deadline, once=once, wait=wait)

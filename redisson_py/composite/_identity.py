@@ -49,7 +49,7 @@ class _Identity:
 _known: weakref.WeakKeyDictionary[Stream, _Identity] = weakref.WeakKeyDictionary()
 
 
-def _stream_of(member: TaskOwnership) -> Stream | None:
+def stream_of(member: TaskOwnership) -> Stream | None:
     """Return the stream to the server of a member; None if that is no Redis."""
     context = redis_of(member.context)
     return None if context is None else context.executor.way_to(member.commands.key)
@@ -60,7 +60,7 @@ def ask(member: TaskOwnership) -> None:
 
     Commands that are sent to it later are answered later. Other stores than Redis have none.
     """
-    context, stream = redis_of(member.context), _stream_of(member)
+    context, stream = redis_of(member.context), stream_of(member)
     if context is None or stream is None:
         return
     identity = _known.setdefault(stream, _Identity())
@@ -75,7 +75,7 @@ def ask(member: TaskOwnership) -> None:
         if reply.cancelled() or (error is not None and not isinstance(error, ReplyError)):
             return
         # When it was sent, the cluster node of the key may not have been known.
-        here = _stream_of(member)
+        here = stream_of(member)
         assert here is not None
         known = _known.setdefault(here, _Identity())
         known.connections = here.traffic.connections
@@ -96,7 +96,7 @@ async def learn(member: TaskOwnership) -> None:
 
 
 def _identity_of(member: TaskOwnership) -> _Identity | None:
-    stream = _stream_of(member)
+    stream = stream_of(member)
     return None if stream is None else _known.get(stream)
 
 

@@ -11,9 +11,9 @@ from redisson_py._answers import Busy, Granted
 from redisson_py._engine.hold import Hold, Lease
 from redisson_py._engine.releasing import Release, Releaser
 from redisson_py._engine.request import AcquireRequest
-from redisson_py._engine.server import Way
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._loop import Task, running_loop
+from redisson_py._stream.stream import Stream
 from redisson_py._time import now
 from redisson_py.composite._gather import Gather, Sent
 
@@ -31,7 +31,7 @@ class NotGrantedError(Exception):
 
 def ask(
     member: TaskOwnership,
-    way: Way,
+    stream: Stream | None,
     task: Task,
     lease_time: float | None,
     deadline: float | None,
@@ -47,7 +47,7 @@ def ask(
 
     Args:
         member: The member.
-        way: The way to its server.
+        stream: The stream to its server, if that is Redis.
         task: The task that wants it.
         lease_time: Seconds; None for the watchdog's.
         deadline: The end of the wait for the answer, in loop time.
@@ -64,7 +64,8 @@ def ask(
         # It may be read under a write hold, or refused to a reader.
         or member.writes
         or member.reads
-        or not way.has_room
+        or stream is None
+        or not stream.has_room
     ):
         return _grant(
             member, task, lease_time, deadline, pending, None, fails_fast=fails_fast, waits=waits
@@ -72,7 +73,7 @@ def ask(
     request = member.new_request(task, None, once=True, deadline=deadline)
     request.yields = _yields(member, waits)
     granted = _Grant(member, task, request, pending)
-    request.send(deadline, way, granted).fails_fast = fails_fast
+    request.send(deadline, stream, granted).fails_fast = fails_fast
     pending[member] = request
     return granted
 
@@ -154,9 +155,8 @@ async def _grant(
         held = member.holds.of(task)
         if held is not None and held.state == "held" and member.can_enter_again(held):
             return await member.reenter(held, deadline, fails_fast, lease_time)
-        way = way_of(member)
-        if way.full:
-            await way.room(context.executor.limit(deadline))
+        if (room := context.executor.room(member.commands.key, deadline)) is not None:
+            await room
     request = begun or member.new_request(task, lease_time, once=True, deadline=deadline)
     parent = request.parent
     if parent is not None:
@@ -294,11 +294,6 @@ def is_held_by(member: TaskOwnership, task: Task) -> bool:
     """Return whether a task holds a member."""
     hold = member.holds.of(task)
     return hold is not None and hold.state == "held"
-
-
-def way_of(member: TaskOwnership) -> Way:
-    """Return the way to the server of a member."""
-    return member.context.executor.way_to(member.commands.key)
 
 
 def extend_all(leases: Sequence[Lease], lease_time: float) -> Gather[None]:

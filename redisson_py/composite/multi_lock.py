@@ -16,7 +16,13 @@ from redisson_py._loop import Task, loop_time, sleep
 from redisson_py._time import PUNCTUAL
 from redisson_py.composite import _identity
 from redisson_py.composite._gather import Gather
-from redisson_py.composite._identity import Place, check_distinct, database_names, keys_of
+from redisson_py.composite._identity import (
+    Place,
+    check_distinct,
+    database_names,
+    keys_of,
+    stream_of,
+)
 from redisson_py.composite._member import (
     NotGrantedError,
     ask,
@@ -24,7 +30,6 @@ from redisson_py.composite._member import (
     is_ahead,
     is_occupied,
     release_all,
-    way_of,
 )
 from redisson_py.composite._ownership import (
     CompositeAttempt,
@@ -211,7 +216,7 @@ class MultiOwnership(CompositeOwnership):
         """Ask for all members in one round trip, without waiting for any to become free."""
         limit = None if once else deadline
         asked = Gather(
-            ask(owner, way_of(owner), task, lease_time, limit, {}, fails_fast=once)
+            ask(owner, stream_of(owner), task, lease_time, limit, {}, fails_fast=once)
             for owner in self.simple
         )
         try:

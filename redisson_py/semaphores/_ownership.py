@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from redisson_py._answers import Disagrees, Granted, RefusedError
-from redisson_py._commands.permit_expirable_semaphore import PermitExpirableSemaphoreCommands
+from redisson_py._commands.permits import PermitCommands
 from redisson_py._commands.plain import plain_calls
 from redisson_py._commands.semaphore import SemaphoreCommands
 from redisson_py._engine import acquiring, waiting
@@ -42,22 +42,20 @@ _MOST_LOST = 1000
 _Part = tuple[Call, Judge] | LeaseLostError | None
 """A release under way and what judges its answer, or the loss before it; None: it was passed on."""
 
-Commands = SemaphoreCommands | PermitExpirableSemaphoreCommands
-
 log: logging.Logger = logging.getLogger("redisson_py")
 
 
 class PermitOwnership(Ownership):
     """One client's units of one semaphore."""
 
-    commands: Commands  # type: ignore[mutable-override]
+    commands: PermitCommands  # type: ignore[mutable-override]
     context: RedisContext  # type: ignore[mutable-override]
 
     def __init__(
         self,
         context: RedisContext,
         name: Name,
-        commands: SemaphoreCommands | PermitExpirableSemaphoreCommands,
+        commands: PermitCommands,
     ) -> None:
         self.permit_queue = context.registry.queues[commands.kind].get(commands.key, PermitQueue)
         super().__init__(context, name, commands, self.permit_queue)
@@ -143,9 +141,9 @@ class PermitOwnership(Ownership):
         if begun is None:
             context = self.context
             context.check()
-            way = context.executor.way_to(self.commands.key)
-            if way.full:
-                await way.room(context.executor.limit(None if once else deadline))
+            room = context.executor.room(self.commands.key, None if once else deadline)
+            if room is not None:
+                await room
         attempt = _PermitAttempt(self, task, units, deadline, once, lease_time)
         attempt.begun = begun
         return await acquiring.acquire(attempt)
@@ -157,7 +155,7 @@ class PermitOwnership(Ownership):
         lease = options.lease_time if lease_time is None else lease_time
         owner = owners.new_owner()
         for _ in self.commands.fields(owner, units)[1:]:
-            # Reserve the numbers of the other owners, right after the first: see `batch_of`.
+            # Reserve the numbers of the other owners, right after the first: see `permit_ids`.
             owners.new_owner()
         return PermitRequest(self, owner, units, lease, once=once, deadline=deadline)
 

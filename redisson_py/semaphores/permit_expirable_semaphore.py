@@ -16,6 +16,7 @@ from redisson_py._commands.permit_expirable_semaphore import (
     PermitExpirableSemaphoreCommands,
     owner_of,
 )
+from redisson_py._commands.permits import PermitCommands
 from redisson_py._engine.awaiting import acquiring
 from redisson_py._engine.block import HoldBlock
 from redisson_py._engine.hold import Hold
@@ -28,7 +29,7 @@ from redisson_py._time import Duration, check_lease_time, check_timeout, millise
 from redisson_py.errors import LeaseLostError, NotHeldError
 from redisson_py.semaphores._ownership import PermitOwnership
 from redisson_py.semaphores.permit import Permit
-from redisson_py.semaphores.semaphore_like import Commands, SemaphoreLike, SemaphoreSnapshot
+from redisson_py.semaphores.semaphore_like import SemaphoreLike, SemaphoreSnapshot
 
 
 @final
@@ -61,7 +62,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
     their leases on the server's clock, and a message.
     """
 
-    _kind: ClassVar[type[Commands]] = PermitExpirableSemaphoreCommands
+    _kind: ClassVar[type[PermitCommands]] = PermitExpirableSemaphoreCommands
 
     @property
     def _commands(self) -> PermitExpirableSemaphoreCommands:

@@ -7,6 +7,7 @@ from typing import ClassVar, Self, final
 
 from redisson_py._arguments import explained
 from redisson_py._commands.client_queue import waits
+from redisson_py._commands.permits import PermitCommands
 from redisson_py._commands.replies import stored_number
 from redisson_py._commands.semaphore import AVAILABLE, INSPECT, SemaphoreCommands
 from redisson_py._engine.awaiting import acquiring
@@ -20,7 +21,7 @@ from redisson_py._owner import reference
 from redisson_py._time import Duration, check_lease_time, check_timeout, milliseconds, now
 from redisson_py.errors import LeaseLostError, NotHeldError
 from redisson_py.semaphores.permit import Permit
-from redisson_py.semaphores.semaphore_like import Commands, SemaphoreLike, SemaphoreSnapshot
+from redisson_py.semaphores.semaphore_like import SemaphoreLike, SemaphoreSnapshot
 
 
 @final
@@ -56,7 +57,7 @@ class Semaphore(SemaphoreLike):
     it record which owner has how many units until when. Passing in one process: see `RLock`.
     """
 
-    _kind: ClassVar[type[Commands]] = SemaphoreCommands
+    _kind: ClassVar[type[PermitCommands]] = SemaphoreCommands
 
     @property
     def _commands(self) -> SemaphoreCommands:

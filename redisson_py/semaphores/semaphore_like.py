@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from redisson_py._answers import Disagrees
 from redisson_py._arguments import explained
 from redisson_py._commands.client_queue import Waits
-from redisson_py._commands.permit_expirable_semaphore import PermitExpirableSemaphoreCommands
+from redisson_py._commands.permits import PermitCommands
 from redisson_py._commands.replies import other_number, stored_number
-from redisson_py._commands.semaphore import SemaphoreCommands
 from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.block import Block, BlockHalf, acquire
 from redisson_py._engine.decorating import Fill, P, R, decorate
@@ -34,8 +33,6 @@ from redisson_py.errors import AcquireTimeoutError
 from redisson_py.semaphores._ownership import PermitOwnership
 from redisson_py.semaphores._queue import PermitRequest
 from redisson_py.semaphores.permit import Permit
-
-Commands = SemaphoreCommands | PermitExpirableSemaphoreCommands
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +65,7 @@ class SemaphoreLike(AsyncOnly, ABC):
     """Base of the semaphores."""
 
     #: Makes the commands of this kind.
-    _kind: ClassVar[type[Commands]]
+    _kind: ClassVar[type[PermitCommands]]
 
     _half: Block | None = None
     _by_hand: tuple[Block, ...] = ()

@@ -55,13 +55,13 @@ async def test_lost_messages_cost_no_more_than_a_safety_poll(
     kind: str,
 ) -> None:
     set_safety_poll(monkeypatch, 1.0)
-    deliver = Table.message
+    deliver = Table.rang
 
-    def drop_half(table: Table, channel: bytes, payload: bytes) -> None:
+    def drop_half(table: Table, channel: bytes, message: int) -> None:
         if random.random() < 0.5:
-            deliver(table, channel, payload)
+            deliver(table, channel, message)
 
-    monkeypatch.setattr(Table, "message", drop_half)
+    monkeypatch.setattr(Table, "rang", drop_half)
     loop = asyncio.get_running_loop()
     granted = Counter[int]()
     moments = [loop.time()]

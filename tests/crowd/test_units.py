@@ -13,7 +13,13 @@ from redis.asyncio import Redis
 from redisson_py import PermitExpirableSemaphore, Redisson, Semaphore
 from tests.crowd.queue_look import QUEUE, members, until_in_queue, until_nobody_is_left
 from tests.fixtures.client import ClientFactory
-from tests.support.waiting import until, until_async, until_waiting
+from tests.support.waiting import (
+    set_safety_poll,
+    until,
+    until_async,
+    until_listening,
+    until_waiting,
+)
 
 pytestmark = [pytest.mark.heart, pytest.mark.timeout(120)]
 
@@ -141,6 +147,46 @@ async def test_a_client_waits_under_the_name_that_says_what_it_wants(
     await until_nobody_is_left(redis)
     for permit in held[1:]:
         await permit.release()
+
+
+@pytest.mark.parametrize("turns", range(6))
+@each_kind
+async def test_who_left_under_another_name_asks_again_to_come_back(
+    clients: ClientFactory,
+    client: Redisson,
+    redis: Redis,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: str,
+    turns: int,
+) -> None:
+    """A task for one unit leaves between two for two: what the first heard is not for the last."""
+    set_safety_poll(monkeypatch, SOON)
+    held = await all_taken(client, kind, 2)
+    ahead = await waiting([of(clients(), kind) for _ in range(2)], redis)
+    waiter = clients()
+    semaphore = of(waiter, kind)
+    many = getattr(semaphore, {"semaphore": "acquire", "permits": "acquire_many"}[kind])
+    wants = [many(2), semaphore.acquire(), many(2)]
+    first, between, last = [asyncio.create_task(each) for each in wants]
+    await until_waiting(waiter, 3)
+    await until_in_queue(redis, 3)
+    await until_listening(waiter)
+    first.cancel()
+    # In one of these turns its request is on its way.
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    between.cancel()
+    await asyncio.wait([first, between])
+    for each in ahead:
+        each.cancel()
+    await asyncio.wait(ahead)
+    for permit in held:
+        await permit.release()
+    async with asyncio.timeout(10):
+        got = await last
+    for permit in got if kind == "permits" else [got]:
+        await permit.release()
+    await until_nobody_is_left(redis)
 
 
 @each_kind

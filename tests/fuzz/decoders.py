@@ -17,6 +17,7 @@ from redisson_py._commands import (
 )
 from redisson_py._commands.replies import decode, stored_number
 from redisson_py._engine.wakeups import Table
+from redisson_py._on_redis.subscriptions import Subscriptions
 from redisson_py._scripts.source import Script, load_all
 from redisson_py._stream.handshake import dialect_of, is_master
 from redisson_py._topology import choice
@@ -27,6 +28,7 @@ from tests.fuzz.values import WORDS, parsed, value
 
 ASKED: Final = ("127.0.0.1", 7000)
 _WAITS = Table()
+_BELL = Subscriptions(_WAITS)
 _WAITS.join(b"k", lambda message: message)
 
 
@@ -37,7 +39,7 @@ def _text(found: Any) -> str:
 def _message(found: Any) -> None:
     """Wake as many seats as there are, and no more."""
     before = _WAITS.wakeups
-    _WAITS.message(b"k", found if isinstance(found, bytes) else _text(found).encode())
+    _BELL.message(b"k", found if isinstance(found, bytes) else _text(found).encode())
     assert _WAITS.wakeups - before <= 1
 
 

@@ -128,9 +128,9 @@ Side = JavaSide | OurSide
 
 def waits(client: Redisson, name: bytes) -> bool:
     """Return whether a task has asked for `name`, was refused, and waits for a message."""
-    stream = client._router.stream_for
+    stream, subscriptions = client._router.stream_for, client._subscriptions._channels
     return any(
-        channel.seats and channel.stream is stream(key) and is_quiet(stream(key))
+        channel.seats and subscriptions[key].stream is stream(key) and is_quiet(stream(key))
         for key, channel in client._table.channels.items()
         if name in key
     )

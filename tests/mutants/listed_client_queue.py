@@ -43,7 +43,7 @@ CLIENT_QUEUE = (
         "who stops waiting leaves the queue",
         _TASK_OWNERSHIP,
         "if request.has_queued and queue is not None:",
-        "if queue is not None and not once:",
+        "if queue is not None and not self.once:",
         (f"{_LEAVING}::test_who_asks_when_its_time_is_up_leaves_no_entry",),
     ),
     Mutant(

@@ -12,11 +12,11 @@ _REFUSED = "tests/lifecycle/test_refused.py"
 ENDS = (
     Mutant(
         "what was busy for two is busy for one",
-        "a waiter that wants less than the head that left gets it at once",
+        "a client that waits for units stands in the queue under the number that it wants",
         "redisson_py/semaphores/_queue.py",
         "            or self.joined_as != name\n",
         "",
-        (f"{_PARTIAL}::test_a_waiter_for_one_permit_gets_it_when_the_head_for_two_leaves",),
+        ("tests/crowd/test_units.py::test_who_left_under_another_name_asks_again_to_come_back",),
     ),
     Mutant(
         "a fair waiter says once a lease that it lives",

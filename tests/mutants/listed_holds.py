@@ -107,7 +107,7 @@ HOLDS = (
         "a partial release counts when it is answered only",
         "until the answer to a change the shorter end counts",
         _PARTIAL_RELEASE,
-        "    hold.lease_maybe_set(present, seconds)\n",
+        "        hold.lease_maybe_set(present, seconds)\n",
         "",
         (f"{_UNANSWERED}::test_the_outer_lease_ends_with_what_redis_may_have",),
     ),

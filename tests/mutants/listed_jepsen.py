@@ -124,8 +124,8 @@ JEPSEN = (
         "asked before it is subscribed",
         "a release after the request is heard",
         "redisson_py/_engine/bus.py",
-        "self._subscribe(seat.channel)",
-        "call_later(0.0, lambda: self._subscribe(seat.channel))",
+        "self._bell.listen(channel)",
+        "call_later(0.0, lambda: self._bell.listen(channel))",
         jepsen=Attack("no lost wake-up", "brief"),
     ),
     Mutant(

@@ -68,13 +68,10 @@ SIMULATION = (
     Mutant(
         "deaf after a refused SUBSCRIBE",
         "a SUBSCRIBE that a busy server refused is sent again",
-        "redisson_py/_engine/bus.py",
+        "redisson_py/_on_redis/subscriptions.py",
         "        assert call.channel is not None\n"
-        "        channel = self.table.channel(call.channel)\n"
-        "        if channel is None or channel.stream is not stream:",
-        "        return False\n"
-        "        channel = self.table.channel(call.channel)\n"
-        "        if channel is None or channel.stream is not stream:",
+        "        subscription = self._channels.get(call.channel)",
+        "        return False\n        subscription = self._channels.get(call.channel)",
         simulation=Seeds("lock"),
     ),
     Mutant(

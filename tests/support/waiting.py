@@ -44,7 +44,7 @@ def listens(table: Table, router: Router) -> bool:
     """Return whether there are seats, and the servers of all of them have answered."""
     channels = [each for each, channel in table.channels.items() if channel.seats]
     streams = {router.stream_for(each) for each in channels}
-    return bool(streams) and all(each.ready and each.idle for each in streams)
+    return bool(streams) and all(each.ready and each.idle for main in streams for each in main.pair)
 
 
 def set_safety_poll(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:

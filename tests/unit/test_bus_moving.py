@@ -1,9 +1,9 @@
-"""Seats follow their slot's master, whatever the schedule: the bus against a model of a cluster.
+"""Seats follow their slot's master, whatever the schedule: Redis' bell against a model cluster.
 
-The bus is the real one. Nothing happens alone, and no timer helps: who
+The bell and the bus are the real ones. Nothing happens alone, and no timer helps: who
 waits must be woken as soon as the lock is free, or waits for ever. What the client does here is
 what a router has to do: it learns of a move by MOVED, by the server's `sunsubscribe`, or when it
-asks for the map, and calls the bus before it sends anything to the new place.
+asks for the map, and calls the bell before it sends anything to the new place.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from contextlib import AbstractContextManager
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, Literal, cast
-from unittest.mock import Mock
+from unittest.mock import Mock, call
 
 import pytest
 
+from redisson_py._answers import CALLED
 from redisson_py._commands.wakes import lock_wakes
 from redisson_py._engine import bus as bus_module
 from redisson_py._engine.bus import LINGER, Bus, Sleeper
 from redisson_py._engine.wakeups import Table
+from redisson_py._on_redis.subscriptions import Subscriptions
 from tests.unit.fakes import FakeClock, random_schedule
 
 NODES = 3
@@ -82,6 +84,7 @@ class Stream:
     def __init__(self, world: World, number: int) -> None:
         self.world = world
         self.number = number
+        self.main = self.grants = self
         self.ready = False
         #: What the server has subscribed on this connection.
         self.subscribed: set[bytes] = set()
@@ -107,7 +110,7 @@ class Stream:
 
     def connect(self) -> None:
         self.ready = True
-        self.world.bus.resubscribe(lambda channel: self.world.stream_for(channel) is self)
+        self.world.bell.connected(cast("Any", self))
         self.requests += [("ask", waiter) for waiter in self.unanswered]
 
     def break_down(self) -> None:
@@ -117,7 +120,7 @@ class Stream:
                 each.is_over = True
         for what in (self.requests, self.replies, self.subscribed):
             what.clear()
-        self.world.bus.wake(lambda channel: self.world.stream_for(channel) is self)
+        self.world.bell.cut_off(cast("Any", self))
 
     def hand_over(self, slot: int) -> None:
         """Calls that wait for a connection go where their slot is now."""
@@ -151,14 +154,14 @@ class Stream:
         word, what, more = self.replies.popleft()
         world = self.world
         if word == "message":
-            world.bus.table.message(what, b"0")
+            world.bell.message(what, b"0")
         elif word == "subscribed":
             what.is_over = True
         elif word == "gone":
-            world.asks_for_map |= world.bus.gone(what, cast("Any", self))
+            world.asks_for_map |= world.bell.gone(cast("Any", self), what)
         elif word == "not subscribed":
             what.is_over = True
-            world.asks_for_map |= world.bus.gone(what.channel, cast("Any", self), what)
+            world.asks_for_map |= world.bell.gone(cast("Any", self), what.channel, what)
         else:
             self.unanswered.remove(what)
             if word == "moved":
@@ -177,8 +180,10 @@ class World:
     def __init__(self, sharded: bool, clock: FakeClock) -> None:
         self.sharded = sharded
         self.clock = clock
-        self.bus = Bus(Table())
-        self.bus.attach(cast("Any", self))
+        self.table = Table()
+        self.bell = Subscriptions(self.table)
+        self.bell.attach(cast("Any", self), Mock())
+        self.bus = Bus(self.table, self.bell)
         self.streams = [Stream(self, number) for number in range(NODES)]
         #: Where the slots are, and where the client believes them to be.
         self.owners = [0 for _ in CHANNELS]
@@ -218,14 +223,14 @@ class World:
     def learn(self, slot: int, node: int) -> None:
         if (before := self.map[slot]) != node:
             self.map[slot] = node
-            self.bus.resubscribe(lambda channel: channel == CHANNELS[slot])
+            self.bell.moved(lambda channel: channel == CHANNELS[slot])
             self.streams[before].hand_over(slot)
 
     def ask_for_map(self) -> None:
         self.asks_for_map = False
         for slot, node in enumerate(self.owners):
             self.learn(slot, node)
-        self.bus.recover()
+        self.bell.recover()
 
     def join(self, slot: int) -> None:
         self.waiters.append(Waiter(self, slot))
@@ -276,15 +281,17 @@ class World:
 
     def check_places(self) -> None:
         """Fail unless every channel is subscribed where the map says, or known to be nowhere."""
-        for name, channel in self.bus.table.channels.items():
-            assert channel.stream is None or channel.stream is cast("Any", self.stream_for(name))
+        assert self.table.channels.keys() == self.bell._channels.keys()
+        for name, subscription in self.bell._channels.items():
+            there = cast("Any", self.stream_for(name))
+            assert subscription.stream is None or subscription.stream is there
 
     def check_settled(self) -> None:
-        """Fail unless the servers have subscribed what the bus believes, and nothing else."""
-        channels = self.bus.table.channels.values()
+        """Fail unless the servers have subscribed what the bell believes, and nothing else."""
+        subscriptions = self.bell._channels.items()
         for stream in self.streams:
             if stream.ready:
-                here = {each.name for each in channels if each.stream is cast("Any", stream)}
+                here = {name for name, each in subscriptions if each.stream is cast("Any", stream)}
                 assert stream.subscribed == here
 
 
@@ -310,7 +317,7 @@ def play(sharded: bool, schedule: Iterable[int], patch: pytest.MonkeyPatch) -> N
     world.check_settled()
     clock.sleep(3 * LINGER)
     world.settle()
-    assert not world.bus.table.channels
+    assert not world.table.channels
     world.check_settled()
 
 
@@ -318,24 +325,48 @@ async def test_late_news_of_an_earlier_subscription_on_the_same_node() -> None:
     """The slot left and came back, while the first subscription there is refused, or ends."""
     channel = CHANNELS[0]
     here, there = Mock(subscribe=Mock(side_effect=Subscription)), Mock()
+    here.grants, there.grants = here, there
     places = SimpleNamespace(stream_for=lambda _: here)
-    bus = Bus(Table())
-    bus.attach(cast("Any", places))
+    table = Table()
+    bell = Subscriptions(table)
+    bell.attach(cast("Any", places), Mock())
+    bus = Bus(table, bell)
     with bus.listen(channel, lock_wakes):
         pass
-    first = bus.table.channels[channel].subscription
+    first = bell._channels[channel].last
     for node in (there, here):
         places.stream_for = lambda _, node=node: node
-        bus.resubscribe(lambda _: True)
-    second = bus.table.channels[channel].subscription
-    assert not bus.gone(channel, here, first)
+        bell.moved(lambda _: True)
+    second = bell._channels[channel].last
+    assert not bell.gone(here, channel, first)
     assert first is not None
-    assert not bus.put_off(here, first)
+    assert not bell.put_off(here, first)
     # The server ended the first one; the second is not answered yet.
-    assert not bus.gone(channel, here)
-    assert channel in bus.table.channels
+    assert not bell.gone(here, channel)
+    assert channel in table.channels
     assert second is not None
-    assert bus.put_off(here, second)
-    assert not bus.gone(channel, here, second), "nobody sits there"
-    assert channel not in bus.table.channels
+    assert bell.put_off(here, second)
+    assert not bell.gone(here, channel, second), "nobody sits there"
+    assert channel not in table.channels
     bus.close()
+
+
+@pytest.mark.parametrize(
+    ("payload", "message"),
+    [
+        (b"0", 0),
+        (b"-3", -3),
+        (b"2", 2),
+        (b"00", CALLED),
+        (b"01", CALLED),
+        (b"", None),
+        (b"x", None),
+    ],
+)
+def test_a_message_is_a_number_and_a_zero_before_it_says_that_some_were_called(
+    payload: bytes, message: int | None
+) -> None:
+    table, wakes = Table(), Mock(return_value=0)
+    table.join(CHANNELS[0], wakes)
+    Subscriptions(table).message(CHANNELS[0], payload)
+    assert wakes.mock_calls == ([] if message is None else [call(message)])

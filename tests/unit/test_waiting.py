@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from redisson_py._answers import Busy, Wakes
+from redisson_py._answers import CALLED, Busy, Wakes
 from redisson_py._commands.wakes import lock_wakes
 from redisson_py._engine import waiting
 from redisson_py._engine.bus import Bus
@@ -170,6 +170,23 @@ async def test_a_timer_that_is_a_little_early_leaves_no_time_for_another_request
     assert bus.clock.present == pytest.approx(deadline, abs=1e-6)
 
 
+async def test_a_wait_that_is_cancelled_just_before_its_deadline_is_undone(
+    bus: FakeBus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A semaphore's request may have been passed a permit meanwhile."""
+
+    async def cancelled(seconds: float) -> None:
+        assert request.undone == 0
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(waiting, "sleep", cancelled)
+    bus.early = PUNCTUAL * 0.9
+    request = FakeRequest(BUSY, BUSY, BUSY)
+    with pytest.raises(asyncio.CancelledError):
+        await acquire(request, bus, bus.clock.present + 0.3)
+    assert request.undone == 1
+
+
 @pytest.mark.parametrize("queued", [False, True])
 async def test_timeout_is_none_and_a_queue_is_left(bus: FakeBus, queued: bool) -> None:
     request = FakeRequest(*[Busy(retry_in=1.0, queued=queued)] * 10)
@@ -297,9 +314,9 @@ async def test_a_client_in_the_queue_looks_if_it_was_told_between_its_request_an
     sleeper.arm()
     if watches:
         # A client before this one was called.
-        table.message(b"channel", b"00")
+        table.rang(b"channel", CALLED)
     else:
-        table.message(b"channel:own", b"2")
+        table.rang(b"channel:own", 2)
     assert not sleeper.placed(Busy(None, place=1 if watches else 2, calls=True))
     before = loop_time()
     async with asyncio.timeout(10):

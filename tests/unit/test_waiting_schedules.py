@@ -13,7 +13,8 @@ from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol, cast
+from unittest.mock import Mock
 
 import pytest
 
@@ -25,6 +26,7 @@ from redisson_py._engine.bus import LINGER, Bus, Sleeper
 from redisson_py._engine.local_queue import YIELD_WAIT
 from redisson_py._engine.waiting import Request, Turn
 from redisson_py._engine.wakeups import Table
+from redisson_py._on_redis.subscriptions import Subscriptions
 from tests.unit.fakes import FakeClock, random_schedule
 
 CHANNEL = b"redisson_lock__channel:{k}"
@@ -64,7 +66,7 @@ class Link:
         """Let the next reply or message arrive."""
         word, asker, granted = self.replies.popleft()
         if word == "message":
-            self.table.message(CHANNEL, b"0")
+            self.table.rang(CHANNEL, 0)
             return
         self.unanswered.popleft()
         if word == "ask" and asker is not None:
@@ -116,15 +118,20 @@ class Server:
 class NotingBus(Bus):
     """Also knows who sits where."""
 
-    def __init__(self, table: Table) -> None:
-        super().__init__(table)
+    def __init__(self, table: Table, bell: Subscriptions) -> None:
+        super().__init__(table, bell)
         self.sitting: dict[asyncio.Task[object] | None, Sleeper] = {}
 
     @contextmanager
     def listen(
-        self, channel: bytes, wakes: Wakes, sleeper: Sleeper | None = None
+        self,
+        channel: bytes,
+        wakes: Wakes,
+        sleeper: Sleeper | None = None,
+        *,
+        beside: bytes | None = None,
     ) -> Generator[Sleeper]:
-        with super().listen(channel, wakes, sleeper) as seated:
+        with super().listen(channel, wakes, sleeper, beside=beside) as seated:
             self.sitting[asyncio.current_task()] = seated
             yield seated
 
@@ -134,12 +141,14 @@ class Client(Link):
 
     def __init__(self, server: Server, table: Table) -> None:
         super().__init__(server, table)
-        self.bus = NotingBus(table)
-        self.bus.attach(self)  # sources and stream in one
+        self.bell = Subscriptions(table)
+        self.grants = self
+        self.bell.attach(cast("Any", self), Mock())  # router and stream in one
+        self.bus = NotingBus(table, self.bell)
         self.askers: list[Task] = []
 
     def resubscribe(self) -> None:
-        self.bus.resubscribe(lambda channel: True)
+        self.bell.moved(lambda channel: True)
 
     def stream_for(self, channel: bytes) -> Client:
         return self

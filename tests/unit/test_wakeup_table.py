@@ -11,8 +11,10 @@ from redisson_py._commands.wakes import lock_wakes, read_write_wakes
 from redisson_py._engine.wakeups import Channel, Seat, Table
 
 
-def join(table: Table, count: int, channel: bytes = b"c") -> list[Seat]:
-    return [table.join(channel, lock_wakes)[0] for _ in range(count)]
+def join(
+    table: Table, count: int, channel: bytes = b"c", beside: bytes | None = None
+) -> list[Seat]:
+    return [table.join(channel, lock_wakes, beside=beside)[0] for _ in range(count)]
 
 
 def woken(seats: list[Seat]) -> list[bool]:
@@ -26,8 +28,8 @@ def test_a_lock_knows_two_messages(message: int, count: int) -> None:
 
 def test_an_early_end_wakes_all_that_wait_for_the_lock_in_its_queue_too_and_no_others() -> None:
     table = Table()
-    seats = join(table, 2) + join(table, 1, b"c:id:1") + join(table, 1, b"c:id:2")
-    others = join(table, 1, b"cd") + join(table, 1, b"cd:id:1")
+    seats = join(table, 2) + join(table, 1, b"c1", b"c") + join(table, 1, b"c2", b"c")
+    others = join(table, 1, b"cd") + join(table, 1, b"cd1", b"cd")
     table.ended_early(b"c")
     assert woken(seats) == [True, True, True, True]
     assert woken(others) == [False, False]
@@ -64,7 +66,7 @@ def test_who_sits_by_other_rules_does_not_use_up_a_message() -> None:
     table = Table()
     idle, _ = table.join(b"c", nobody)
     seats = [*join(table, 2), *[table.join(b"c", first_two)[0] for _ in range(3)]]
-    table.message(b"c", b"0")
+    table.rang(b"c", 0)
     assert woken([idle, *seats]) == [False, True, False, True, True, False]
 
 

@@ -76,7 +76,6 @@ class FakeExecutor:
         return self.renewals[-1]
 
     renew = Executor.renew
-    denied = staticmethod(Executor.denied)
 
     @property
     def unanswered(self) -> list[Renewal]:
