@@ -108,6 +108,16 @@ def _loading() -> Generator[None]:
         yield
 
 
+def context_of(client: Redisson) -> RedisContext:
+    """Return the parts of a client, for the command line, which asks its servers by itself."""
+    return client._context
+
+
+def where_of(client: Redisson) -> str:
+    """Return the addresses that the user gave a client, without any secret."""
+    return client._where
+
+
 def _keeping(make: F) -> F:
     """Have a method of the client return the lock that it made for the same name recently.
 
@@ -735,7 +745,7 @@ class Redisson(AsyncOnly):
         if self._closed:
             return False
         holds = list(self._watchdog.holds)
-        in_blocks = {hold for hold in holds if any(lease._left_to_block for lease in hold.live)}
+        in_blocks = {hold for hold in holds if hold.left_to_block}
         left = [hold for hold in holds if hold not in in_blocks]
         error = ClientClosedError("the event loop was shut down")
         sent = self._let_everything_go(error, left)

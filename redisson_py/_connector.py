@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -54,7 +55,8 @@ class BoundedParser(redis_py_parser._AsyncHiredisParser):
 
     def on_connect(self, connection: Any) -> None:
         """Read from a new connection."""
-        super().on_connect(connection)  # type: ignore[no-untyped-call]  # redis-py's
+        begin: Callable[[Any], object] = super().on_connect
+        begin(connection)
         self._reader: Any = BoundedReader(self._reader, _NOTHING)
 
 
@@ -168,7 +170,8 @@ class Connector:
         connection = self.connection_class(**self.settings)
         try:
             with first_tls(isinstance(connection, SSLConnection)):
-                await connection.connect()  # type: ignore[no-untyped-call]  # redis-py's
+                connect: Callable[[], Awaitable[object]] = connection.connect
+                await connect()
         except Exception as error:
             password = self.settings.get("password")
             problem = connect_error(error, self.where, password, self.announced)

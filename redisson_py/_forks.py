@@ -85,7 +85,7 @@ def _others_import() -> bool:
     """Return whether another thread imports a module of this package."""
     # A private name of Python: the locks of the modules that are being imported. There is none yet
     # in `sys.modules` of a module whose package is imported first.
-    found: dict[str, Any] = _bootstrap._module_locks  # type: ignore[attr-defined]
+    found: dict[str, Any] = vars(_bootstrap)["_module_locks"]
     locks = [
         lock() for name, lock in list(found.items()) if name.partition(".")[0] == "redisson_py"
     ]

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context, copy_context
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 Task = asyncio.Task[Any]
 Loop = asyncio.AbstractEventLoop
@@ -87,19 +87,26 @@ def is_closed(loop: object) -> bool:
     return isinstance(loop, Loop) and loop.is_closed()
 
 
+class _AsyncioTask(Protocol):
+    """What asyncio's tasks have beside their public names."""
+
+    _log_destroy_pending: bool
+    _fut_waiter: Future[Any] | None
+
+
 def hush(task: Task) -> None:
     """Have asyncio say nothing if a task is collected before it is done.
 
     Otherwise it warns users about a task that they never created.
     """
-    task._log_destroy_pending = False  # type: ignore[attr-defined]
+    cast("_AsyncioTask", task)._log_destroy_pending = False
 
 
 def discard(task: Task) -> None:
     """End a task whose event loop was closed before it was done; its cleanup must not await."""
     hush(task)
     # Nor about its future.
-    waited_for = task._fut_waiter  # type: ignore[attr-defined]
+    waited_for = cast("_AsyncioTask", task)._fut_waiter
     if waited_for is not None and waited_for.done() and not waited_for.cancelled():
         waited_for.exception()
     with suppress(Exception):
@@ -123,13 +130,12 @@ def tear_off_transport(transport: object) -> None:
     """
     # Not uvloop's, which have no base class in asyncio.
     while isinstance(transport, asyncio.BaseTransport):
-        # The finalizers of both transports check these flags, and warn.
-        for flag in ("_closing", "_closed"):
-            if hasattr(transport, flag):
-                setattr(transport, flag, True)
         sock = getattr(transport, "_sock", None)
+        # The finalizers of both transports check these, and warn.
+        for name, value in (("_closing", True), ("_closed", True), ("_sock", None)):
+            if hasattr(transport, name):
+                setattr(transport, name, value)
         if sock is not None:
-            transport._sock = None  # type: ignore[attr-defined]
             sock.close()
         # TLS has a transport of its own above that of the socket.
         transport = getattr(getattr(transport, "_ssl_protocol", None), "_transport", None)

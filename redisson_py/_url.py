@@ -144,7 +144,7 @@ def _scheme(text: str) -> tuple[Topology, Kind]:
 def _one_a_host(text: str) -> list[str]:
     """Return one URL for each host of a URL; the first has everything else."""
     start = text.index("//") + 2
-    end = start + re.match(r"[^/?#]*", text[start:]).end()  # type: ignore[union-attr]  # may be ""
+    end = start + len(re.split("[/?#]", text[start:], maxsplit=1)[0])
     user, at, hosts = text[start:end].rpartition("@")
     if "@" in user and "," in user:
         raise ValueError(

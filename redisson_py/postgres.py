@@ -31,33 +31,8 @@ __all__ = [
 ]
 
 
-async def _guard(lease: Lease, connection: Any) -> None:
-    _refuse_released(lease)
-    lease.check()
-    hold = lease._hold
-    context = cast("TaskOwnership", hold.ownership).context
-    assert isinstance(context.executor, StoreExecutor)
-    carrier = context.executor.carrier
-    line, store = carrier.lines.get(hold.owner), carrier.store
-    assert isinstance(store, PostgresStore)
-    name = hold.ownership.commands.key.decode()
-    # Inside this client it could be passed on without a question that the transaction stops.
-    hold.guard()
-    if line is None or not await store.guard(connection, name, hold.owner, line.token):
-        _refuse_released(lease)
-        context.watchdog.lose(hold, "taken")
-        raise lease._loss()
-
-
-def _refuse_released(lease: Lease) -> None:
-    if lease._state == "released":
-        # Its hold may be that of another task by now.
-        raise lease._over()
-
-
-@final
-class PostgresLease(Lease):
-    """The lease of a `PostgresLock`: a lease that can guard a transaction."""
+class _Guarding(Lease):
+    """A lease that can guard a transaction."""
 
     __slots__ = ()
 
@@ -78,25 +53,40 @@ class PostgresLease(Lease):
             RuntimeError: The connection is not inside a transaction.
             BackendError: The connection does not see the table of locks.
         """
-        await _guard(self, connection)
+        self._refuse_released()
+        self.check()
+        hold = self._hold
+        context = cast("TaskOwnership", hold.ownership).context
+        assert isinstance(context.executor, StoreExecutor)
+        carrier = context.executor.carrier
+        line, store = carrier.lines.get(hold.owner), carrier.store
+        assert isinstance(store, PostgresStore)
+        name = hold.ownership.commands.key.decode()
+        # Inside this client it could be passed on without a question that the transaction stops.
+        hold.guard()
+        if line is None or not await store.guard(connection, name, hold.owner, line.token):
+            self._refuse_released()
+            context.watchdog.lose(hold, "taken")
+            raise self._loss()
+
+    def _refuse_released(self) -> None:
+        if self._state == "released":
+            # Its hold may be that of another task by now.
+            raise self._over()
 
 
 @final
-class PostgresFencedLease(FencedLease):
-    """The lease of a `PostgresFencedLock`: with a fencing token, and a guard for transactions."""
+class PostgresLease(_Guarding):
+    """The lease of a `PostgresLock`: a lease that can guard a transaction."""
 
     __slots__ = ()
 
-    async def guard(self, connection: Any) -> None:
-        """Protect the rest of a transaction; see `PostgresLease.guard`.
 
-        Raises:
-            LeaseLostError: The lease is gone already; roll the transaction back.
-            NotHeldError: It was released already.
-            RuntimeError: The connection is not inside a transaction.
-            BackendError: The connection does not see the table of locks.
-        """
-        await _guard(self, connection)
+@final
+class PostgresFencedLease(_Guarding, FencedLease):
+    """The lease of a `PostgresFencedLock`: with a fencing token, and a guard for transactions."""
+
+    __slots__ = ()
 
 
 @final

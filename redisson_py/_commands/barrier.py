@@ -7,6 +7,7 @@ from typing import Any
 
 from redisson_py import _keys
 from redisson_py._commands.replies import stored_number
+from redisson_py._commands.request import Receipted
 from redisson_py._scripts import source
 from redisson_py._scripts.shapes import array, text, whole
 from redisson_py._scripts.source import Arg
@@ -161,8 +162,16 @@ class BarrierCommands:
         """Return the arguments of `INSPECT`, which lists at most `entries` parties."""
         return INSPECT.bind(barrier=self.barrier, arrivals=self.arrivals, entries=entries)
 
-    def change(self) -> dict[str, Arg]:
-        """Return the arguments of `ABORT` and `RESET`, without those of the receipt."""
+    def abort(self) -> Receipted:
+        """Return what breaks the barrier."""
+        return ABORT, self._change
+
+    def reset(self) -> Receipted:
+        """Return what makes the barrier fresh."""
+        return RESET, self._change
+
+    @property
+    def _change(self) -> dict[str, Arg]:
         return {"barrier": self.barrier, "arrivals": self.arrivals, "channel": self.channel}
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from redisson_py._commands.request import Receipted
 from redisson_py._scripts import source
-from redisson_py._scripts.source import Arg
 
 COUNT = source.load("latch.count")
 COUNT_DOWN = source.load("latch.count_down")
@@ -16,8 +16,6 @@ TRY_SET_COUNT = source.load("latch.try_set_count")
 @dataclass(frozen=True, slots=True)
 class LatchCommands:
     """The keys of one latch, and the arguments of its scripts.
-
-    `count_down`, `delete` and `try_set_count` return arguments without those of the receipt.
 
     Attributes:
         latch: The count.
@@ -39,9 +37,9 @@ class LatchCommands:
             receipt_ms=receipt_ms,
         )
 
-    def count_down(self, steps: int, first_count: int) -> dict[str, Arg]:
-        """Return the arguments of `COUNT_DOWN`; `first_count` as for `count`."""
-        return {
+    def count_down(self, steps: int, first_count: int) -> Receipted:
+        """Return what counts down; `first_count` as for `count`."""
+        return COUNT_DOWN, {
             "latch": self.latch,
             "start": self.start,
             "steps": steps,
@@ -49,13 +47,13 @@ class LatchCommands:
             "channel": self.channel,
         }
 
-    def try_set_count(self, count: int) -> dict[str, Arg]:
-        """Return the arguments of `TRY_SET_COUNT`."""
-        return {"latch": self.latch, "counts": count, "channel": self.channel}
+    def try_set_count(self, count: int) -> Receipted:
+        """Return what sets the count of an unset latch."""
+        return TRY_SET_COUNT, {"latch": self.latch, "counts": count, "channel": self.channel}
 
-    def delete(self) -> dict[str, Arg]:
-        """Return the arguments of `DELETE`."""
-        return {"latch": self.latch, "channel": self.channel}
+    def delete(self) -> Receipted:
+        """Return what unsets the latch."""
+        return DELETE, {"latch": self.latch, "channel": self.channel}
 
 
 def count_left(reply: int) -> int:

@@ -18,7 +18,14 @@ from redisson_py._answers import (
 from redisson_py._commands.client_queue import LEAVE, ClientQueue, Waits, look, waits
 from redisson_py._commands.needs import needs
 from redisson_py._commands.replies import ALONE, decode, in_queue, others, seconds_left
-from redisson_py._commands.request import RECEIPT_MS, REDISSON_WAIT_MS, Field, Wish, changed
+from redisson_py._commands.request import (
+    RECEIPT_MS,
+    REDISSON_WAIT_MS,
+    Command,
+    Field,
+    Wish,
+    changed,
+)
 from redisson_py._commands.wakes import lock_wakes
 from redisson_py._scripts import source
 from redisson_py._scripts.shapes import array, text, whole
@@ -228,9 +235,9 @@ class LockCommands:
             receipt_ms=RECEIPT_MS,
         )
 
-    def inspect(self) -> bytes:
-        """Return the arguments of the script that shows the holder and who waits."""
-        return self.inspect_script.bind(lock=self.key, **self._queue_keys)
+    def inspect(self) -> Command:
+        """Return what shows the holder and who waits."""
+        return self.inspect_script, self.inspect_script.bind(lock=self.key, **self._queue_keys)
 
     @staticmethod
     def waiters(reply: list[Any], suffix: bytes = b"") -> list[Waits]:

@@ -11,11 +11,10 @@ from redisson_py import _keys
 from redisson_py._answers import Change
 from redisson_py._commands.client_queue import look
 from redisson_py._commands.permits import RECLAIMS, UNITS_IN_QUEUE, PermitCommands
-from redisson_py._commands.request import RECEIPT_MS, Field, Wish
+from redisson_py._commands.request import RECEIPT_MS, Command, Field, Receipted, Wish
 from redisson_py._owner import client_id_of, numbered
 from redisson_py._scripts import source
 from redisson_py._scripts.shapes import array, text, whole
-from redisson_py._scripts.source import Arg, Script
 
 ACQUIRE = source.load("expirable_semaphore.acquire", UNITS_IN_QUEUE)
 ADD = source.load("expirable_semaphore.add")
@@ -112,7 +111,7 @@ class PermitExpirableSemaphoreCommands(PermitCommands):
 
     # Permits by id, whatever their owner.
 
-    def release_id(self, permit: bytes) -> tuple[Script, dict[str, Arg]]:
+    def release_id(self, permit: bytes) -> Receipted:
         """Return what gives back one permit."""
         return RELEASE, {
             **self.script_keys,
@@ -123,7 +122,7 @@ class PermitExpirableSemaphoreCommands(PermitCommands):
             "tombstone_ms": 0,
         }
 
-    def release_ids(self, permits: list[bytes]) -> tuple[Script, dict[str, Arg]]:
+    def release_ids(self, permits: list[bytes]) -> Receipted:
         """Return what gives back all of these permits, or none."""
         return RELEASE_ALL, {
             **self.script_keys,
@@ -133,9 +132,9 @@ class PermitExpirableSemaphoreCommands(PermitCommands):
             "channel": self.channel,
         }
 
-    def update_lease(self, permit: bytes, client_id: str, lease_ms: int, version: int) -> bytes:
-        """Return the arguments of the script that sets the lease of a permit of any owner."""
-        return UPDATE_LEASE.bind(
+    def update_lease(self, permit: bytes, client_id: str, lease_ms: int, version: int) -> Command:
+        """Return what sets the lease of a permit of any owner."""
+        return UPDATE_LEASE, UPDATE_LEASE.bind(
             **self.script_keys,
             version_key=_keys.version_key(self.key, f"{client_id}:{permit.hex()}"),
             id=permit,
@@ -147,8 +146,8 @@ class PermitExpirableSemaphoreCommands(PermitCommands):
             idle_ms=self.idle_ms,
         )
 
-    def lease_left(self, permit: bytes) -> bytes:
-        """Return the arguments of the script that returns what is left of a permit's lease."""
-        return LEASE_LEFT.bind(
+    def lease_left(self, permit: bytes) -> Command:
+        """Return what shows what is left of a permit's lease."""
+        return LEASE_LEFT, LEASE_LEFT.bind(
             **self.script_keys, id=permit, reclaims=RECLAIMS, channel=self.channel
         )

@@ -11,11 +11,11 @@ from redisson_py._answers import Answer, Change
 from redisson_py._commands.client_queue import UnitQueue
 from redisson_py._commands.needs import needs
 from redisson_py._commands.replies import ALONE, decode, others
-from redisson_py._commands.request import Field, Wish, changed
+from redisson_py._commands.request import Command, Field, Receipted, Wish, changed
 from redisson_py._commands.wakes import permit_wakes
 from redisson_py._scripts import source
 from redisson_py._scripts.shapes import array, whole
-from redisson_py._scripts.source import Arg, Script
+from redisson_py._scripts.source import Script
 
 if TYPE_CHECKING:
     from redisson_py._commands.plain import PlainCalls
@@ -199,19 +199,18 @@ class PermitCommands(ABC):
             channel=self.channel,
         )
 
-    # Counts: scripts and their values, for `Receipts` or the executor.
+    # Counts, for `Receipts` or the executor.
 
-    def available(self) -> bytes:
-        """Return the arguments of the script that counts what is free."""
-        return self.available_script.bind(
-            **self.script_keys, reclaims=RECLAIMS, channel=self.channel
-        )
+    def available(self) -> Command:
+        """Return what counts the free permits."""
+        script = self.available_script
+        return script, script.bind(**self.script_keys, reclaims=RECLAIMS, channel=self.channel)
 
-    def make(self, units: int, life_ms: int = 0) -> tuple[Script, dict[str, Arg]]:
+    def make(self, units: int, life_ms: int = 0) -> Receipted:
         """Return what creates the semaphore unless it exists."""
         return self.set(units, 0, life_ms)
 
-    def set(self, units: int, replaces: int, life_ms: int = 0) -> tuple[Script, dict[str, Arg]]:
+    def set(self, units: int, replaces: int, life_ms: int = 0) -> Receipted:
         """Return what creates the semaphore, or sets how many permits it has."""
         return self.set_script, {
             **self.number_keys,
@@ -222,10 +221,11 @@ class PermitCommands(ABC):
             "channel": self.channel,
         }
 
-    def add(self, units: int) -> tuple[Script, dict[str, Arg]]:
+    def add(self, units: int) -> Receipted:
         """Return what adds units; the number may be negative."""
         return self.add_script, {**self.number_keys, "units": units, "channel": self.channel}
 
-    def inspect(self) -> bytes:
-        """Return the arguments of the script that shows the first holders and who waits."""
-        return self.inspect_script.bind(**self.script_keys, holders=RECLAIMS)
+    def inspect(self) -> Command:
+        """Return what shows the first holders and who waits."""
+        script = self.inspect_script
+        return script, script.bind(**self.script_keys, holders=RECLAIMS)

@@ -114,8 +114,8 @@ class WriteLockCommands(_SideCommands):
     set_lease_script = SET_LEASE_WRITE
     force_release_script = FORCE_RELEASE_WRITE
 
-    field = staticmethod(_write_field)  # type: ignore[mutable-override]
-    owner = staticmethod(_writer)  # type: ignore[mutable-override]
+    field: staticmethod[[str], bytes] = staticmethod(_write_field)
+    owner: staticmethod[[bytes], str] = staticmethod(_writer)
 
     def _own_args(self, wish: Wish) -> dict[str, Arg]:
         return {**super()._own_args(wish), "alive_ms": 0}

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from redisson_py._answers import Change
 from redisson_py._options import TOMBSTONE
+from redisson_py._scripts.source import Arg, Script
 from redisson_py._time import milliseconds
 
 #: Milliseconds that Redisson assumes for the wait of a caller that gave no timeout.
@@ -13,6 +14,12 @@ REDISSON_WAIT_MS = 300_000
 
 #: How long Redis remembers a request that may be repeated: tombstones, versions, receipts.
 RECEIPT_MS = milliseconds(TOMBSTONE)
+
+Command = tuple[Script, bytes]
+"""A script, and its arguments."""
+
+Receipted = tuple[Script, dict[str, Arg]]
+"""A script that leaves a receipt, and its arguments without those of the receipt."""
 
 _NEW = {"version": 0, "version_ms": 0}
 

@@ -8,10 +8,9 @@ from redisson_py import _keys
 from redisson_py._answers import Change
 from redisson_py._commands.client_queue import look
 from redisson_py._commands.permits import RECLAIMS, UNITS_IN_QUEUE, PermitCommands
-from redisson_py._commands.request import RECEIPT_MS, Field, Wish, changed
+from redisson_py._commands.request import RECEIPT_MS, Field, Receipted, Wish, changed
 from redisson_py._scripts import source
 from redisson_py._scripts.shapes import text, whole
-from redisson_py._scripts.source import Arg, Script
 
 ACQUIRE = source.load("semaphore.acquire", UNITS_IN_QUEUE)
 ADD = source.load("semaphore.add")
@@ -105,16 +104,16 @@ class SemaphoreCommands(PermitCommands):
         """Return whether a final release did not find its hold in force."""
         return reply is None
 
-    def add(self, units: int) -> tuple[Script, dict[str, Arg]]:
+    def add(self, units: int) -> Receipted:
         """Return what adds units, to a new semaphore if there is none."""
         script, values = super().add(units)
         return script, {**values, "creates": 1}
 
-    def delete(self) -> tuple[Script, dict[str, Arg]]:
+    def delete(self) -> Receipted:
         """Return what removes the semaphore."""
         return DELETE, {**self.number_keys, "channel": self.channel}
 
-    def drain(self) -> tuple[Script, dict[str, Arg]]:
+    def drain(self) -> Receipted:
         """Return what takes all free units away."""
         return DRAIN, {
             "counter": self.key,

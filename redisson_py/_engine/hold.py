@@ -31,9 +31,9 @@ from __future__ import annotations
 
 import logging
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self, TypeVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar, final
 
 from redisson_py._answers import Change
 from redisson_py._arguments import explained
@@ -99,7 +99,107 @@ def lease_for(ends_at: float, present: float) -> float:
     return max(0.001, (ends_at - present + DRIFT_FLOOR) / (1 - DRIFT))
 
 
-class Hold:
+class TaskHold(Generic[L]):
+    """A hold and its leases, whether a server records it or it is made of other holds.
+
+    Attributes:
+        ownership: Whose it is.
+        task: The task that has it.
+        granted_at: When it was granted, for turns; passing does not change it.
+        leases: Its leases, oldest first; none once only the user's references keep them alive.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_forgotten",
+        "granted_at",
+        "leases",
+        "ownership",
+        "state",
+        "task",
+    )
+
+    ownership: Any
+    task: TaskRef
+    granted_at: float
+    state: State
+    leases: tuple[L, ...]
+    _forgotten: list[LeaseRef[L]] | None
+
+    def __repr__(self) -> str:
+        return (
+            f"<hold of {self.ownership.kind} {self.ownership.name!r} by {self.owner}: {self.state}>"
+        )
+
+    @property
+    def owner(self) -> str:
+        """Its owner: a client's id and a number."""
+        raise NotImplementedError
+
+    @property
+    def live(self) -> list[L]:
+        """Its leases that are held and still referenced, oldest first."""
+        return [lease for lease in self.known_leases() if lease._state == "held"]
+
+    @property
+    def left_to_block(self) -> bool:
+        """Whether a block will release one of its leases."""
+        return any(lease._left_to_block for lease in self.live)
+
+    def known_leases(self) -> Sequence[L]:
+        """Return its leases that are still referenced: held, or lost and not reported yet."""
+        if self._forgotten is None:
+            return self.leases
+        return [lease for each in self._forgotten if (lease := each()) is not None]
+
+    def taken_by(self, task: TaskRef) -> None:
+        """Make this task its holder."""
+        self.task = task
+
+    def give_back(self) -> None:
+        """Pass on or release a hold that no task took, without waiting."""
+        self.ownership.give_back(self)
+
+    @property
+    def _has_task(self) -> bool:
+        task = self.task()
+        return task is not None and not task.done()
+
+    def _ref(self, lease: L) -> LeaseRef[L]:
+        return LeaseRef(lease)
+
+    def _let_go(self) -> None:
+        """From now on let only the user's references keep its leases alive."""
+        if self._forgotten is None:
+            self._forgotten = [self._ref(lease) for lease in self.live]
+            self.leases = ()
+
+    def _add(self, lease: L) -> None:
+        if self._forgotten is None:
+            self.leases = (*self.leases, lease)
+        else:
+            self._forgotten.append(self._ref(lease))
+
+    def _remove(self, lease: L) -> None:
+        if self._forgotten is None:
+            self.leases = tuple(each for each in self.leases if each is not lease)
+        else:
+            self._forgotten = [each for each in self._forgotten if each() is not lease]
+
+    def _lose_all(self, reason: Reason) -> list[L]:
+        """Lose its leases; return those that were held."""
+        # A composite that loses one of these releases the others, which changes the list.
+        return [lease for lease in list(self.known_leases()) if lease._lose(reason)]
+
+    def check(self) -> None:
+        """Raise `AssertionError` if an invariant does not hold; for tests."""
+        known = self.known_leases()
+        assert all(lease._hold is self for lease in known), self
+        assert not any(lease._told for lease in known), self
+        assert self.state == "held" or not self.live, f"{self} has leases that hold"
+
+
+class Hold(TaskHold["Lease"]):
     """One owner's hold on one name.
 
     Args:
@@ -137,9 +237,7 @@ class Hold:
     """
 
     __slots__ = (
-        "__weakref__",
         "_changes",
-        "_forgotten",
         "_last_change",
         "_units_there",
         "asked_at",
@@ -148,24 +246,19 @@ class Hold:
         "ends_at",
         "ends_row",
         "field",
-        "granted_at",
         "guards",
         "id_known",
         "last_token",
         "lease_until",
-        "leases",
         "max_held",
         "may_last_until",
         "next_token",
-        "ownership",
         "parent",
         "reads",
         "reason",
         "reentries",
         "renewed",
-        "state",
         "suspended",
-        "task",
         "uncertain",
         "units",
     )
@@ -189,7 +282,7 @@ class Hold:
         self.ownership: Keeper = ownership
         self.batch: str | None = batch
         self.field: bytes = field
-        self.task: TaskRef = task
+        self.task = task
         self.asked_at: float | None = sent_at if asked_at is None else asked_at
         self.max_held: bool = False
         self.ends_at: float = sent_at + lease_time * (1 - DRIFT) - DRIFT_FLOOR
@@ -199,9 +292,9 @@ class Hold:
         self.units: int = units
         self.uncertain: bool = uncertain
         self.parent: Hold | None = parent
-        self.granted_at: float = now() if granted_at is None else granted_at
-        self.state: State = "held"
-        self.leases: tuple[Lease, ...] = ()
+        self.granted_at = now() if granted_at is None else granted_at
+        self.state = "held"
+        self.leases = ()
         self.reads: int = 0
         self.next_token: int | None = None
         self.last_token: int = 0
@@ -215,7 +308,7 @@ class Hold:
         self._changes = 0
         self._last_change = 0
         self._units_there = units
-        self._forgotten: list[LeaseRef] | None = None
+        self._forgotten = None
         if uncertain and parent is not None:
             parent.became_uncertain()
         if units:
@@ -223,11 +316,6 @@ class Hold:
         else:
             # A hold without units has nothing on the server that could end.
             self.ends_at = float("inf")
-
-    def __repr__(self) -> str:
-        return (
-            f"<hold of {self.ownership.kind} {self.ownership.name!r} by {self.owner}: {self.state}>"
-        )
 
     @property
     def owner(self) -> str:
@@ -249,17 +337,6 @@ class Hold:
         return len(self.live) + self.reentries
 
     @property
-    def live(self) -> list[Lease]:
-        """Its leases that are held and still referenced, oldest first."""
-        return [lease for lease in self.known_leases() if lease._state == "held"]
-
-    def known_leases(self) -> Sequence[Lease]:
-        """Return its leases that are still referenced: held, or lost and not reported yet."""
-        if self._forgotten is None:
-            return self.leases
-        return [lease for each in self._forgotten if (lease := each()) is not None]
-
-    @property
     def asked_after(self) -> bool:
         """Whether the server is asked about it regularly: to renew it, or to look after it."""
         return not self.suspended and (self.renewed or self.ownership.commands.shares_lease)
@@ -274,6 +351,14 @@ class Hold:
         """Whether it reads under a write hold that ends by itself, which then limits its lease."""
         parent = self.parent
         return parent is not None and parent.state == "held" and not parent.renewed
+
+    @property
+    def keeps_parent(self) -> bool:
+        """Whether the server may keep the write hold that it reads under longer than needed."""
+        parent = self.parent
+        if parent is None or not self.capped:
+            return False
+        return parent.is_changing or self.lease_until > parent.lease_until + KEPT_LESS
 
     @property
     def earliest_end(self) -> float:
@@ -293,14 +378,10 @@ class Hold:
 
     def is_abandoned(self) -> bool:
         """Return whether it can no longer be released: its task ended, its leases are garbage."""
-        task = self.task()
-        if (task is not None and not task.done()) or self.reentries or self.id_known:
+        if self._has_task or self.reentries or self.id_known:
             return False
-        if self._forgotten is None:
-            # From here on only the user's references keep a lease alive.
-            self._forgotten = [LeaseRef(lease) for lease in self.live]
-            self.leases = ()
-        for each in self._forgotten:
+        self._let_go()
+        for each in self._forgotten or ():
             lease = each()
             if lease is None:
                 continue
@@ -334,16 +415,12 @@ class Hold:
         """Record that a transaction may be bound to it: its next holder is the server's choice."""
         self.guards = True
 
-    def give_back(self) -> None:
-        """Pass on or release a hold that no task took, without waiting."""
-        self.ownership.give_back(self)
-
     def add_lease(self, lease: Lease) -> None:
         """Add the lease of one more acquisition by its task."""
-        if self._forgotten is None:
-            self.leases = (*self.leases, lease) if self.leases else (lease,)
+        if self._forgotten is None and not self.leases:
+            self.leases = (lease,)
         else:
-            self._forgotten.append(LeaseRef(lease))
+            self._add(lease)
         if lease._limit is None:
             if not self.renewed:
                 self._set_renewed(True)
@@ -362,10 +439,6 @@ class Hold:
         self.id_known = False
         self.asked_at = None
         self.max_held = False
-
-    def taken_by(self, task: TaskRef) -> None:
-        """Make this task its holder."""
-        self.task = task
 
     def begin_reentry(self, lease_time: float) -> tuple[int, Change]:
         """Begin a re-entry; return the hold count that it asks for."""
@@ -414,14 +487,11 @@ class Hold:
 
     def drop(self, lease: Lease) -> int:
         """Remove a released lease, or one reported as lost; return the count left."""
-        if self._forgotten is not None:
-            self._forgotten = [each for each in self._forgotten if each() is not lease]
-            self._review()
-        elif lease in self.leases:
-            self.leases = tuple(each for each in self.leases if each is not lease)
-            if not self.leases:
-                return self.reentries
-            self._review()
+        if self.leases == (lease,):
+            self.leases = ()
+            return self.reentries
+        self._remove(lease)
+        self._review()
         return self.count
 
     def release_refused(self, lease: Lease) -> None:
@@ -626,8 +696,7 @@ class Hold:
         self._tell_garbage(reason)
         self.end("lost")
         self.reason = reason
-        # A composite that loses one of these releases the others, which changes the list.
-        gone = [lease for lease in list(self.known_leases()) if lease._lose(reason)]
+        gone = self._lose_all(reason)
         # The holder itself set the end of an "ended" lease.
         log.log(
             logging.DEBUG if reason == "ended" else logging.WARNING,
@@ -683,14 +752,10 @@ class Hold:
 
     def check(self) -> None:
         """Raise `AssertionError` if an invariant does not hold; for tests."""
-        watchdog = self.ownership.context.watchdog
-        known = self.known_leases()
-        held = [lease for lease in known if lease._state == "held"]
+        super().check()
+        watchdog, held = self.ownership.context.watchdog, self.live
         assert (self.state == "held" and self.units > 0) == (self in watchdog.holds), self
-        assert all(lease._hold is self for lease in known), self
-        assert not any(lease._told for lease in known), self
         if self.state != "held":
-            assert not held, f"{self} has leases that hold"
             assert self.bucket is None, self
             assert self.ends_row is None, self
             return
@@ -718,16 +783,16 @@ def without_oldest_ended(leases: tuple[L, ...]) -> tuple[L, ...]:
 
 
 @final
-class LeaseRef(weakref.ref["Lease"]):
+class LeaseRef(weakref.ref[L]):
     """A weak reference to a lease, with the lease's acquisition number for listeners."""
 
     __slots__ = ("acquisition",)
 
     acquisition: int
 
-    def __new__(cls, lease: Lease) -> Self:
+    def __new__(cls, lease: L, collected: Callable[[object], None] | None = None) -> Self:
         """Create the reference; number the acquisition if it has no number yet."""
-        self = super().__new__(cls, lease)
+        self = super().__new__(cls, lease, collected)
         self.acquisition = lease._number()
         return self
 

@@ -8,7 +8,7 @@ cache miss.
 
 Passing would starve other processes, so it ends with the turn: a fixed time after the server
 granted the hold, the next release goes to the server. The releasing process is awake and would win
-again, so its next request yields: it waits for one release message per other subscriber, or until
+again, so its next request yields: it waits for one release message per other listener, or until
 `YIELD_WAIT` has passed, after its own release and after each of theirs.
 
 Invariants: while a task waits in the queue, the head is asking the server, or a local hold or a
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 #: Longest wait in seconds for the turn of other processes if no message comes.
 YIELD_WAIT = 0.003
 
-#: Seconds without an offer after a turn that no process took: a subscription outlives its last
-#: waiter for a moment, so a subscriber need not be a waiter.
+#: Seconds without an offer after a turn that no process took: a client still listens for a moment
+#: after its last waiter left, so a listener need not be a waiter.
 YIELD_BACK_OFF = 0.05
 
 _ASK = object()
@@ -364,7 +364,7 @@ class LocalQueue(Generic[H]):
         return None
 
     def offer_turn(self, others: int, own_message: int) -> Turn | None:
-        """Return a turn for `others` subscribers, unless the last turn was not taken."""
+        """Return a turn for `others` listeners, unless the last turn was not taken."""
         present = loop_time()
         if others <= 0 or present < self.no_turn_until:
             return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from redisson_py._answers import Change, Disagrees, RefusedError
 from redisson_py._engine.client_queue import Together
@@ -35,7 +35,6 @@ from redisson_py.errors import (
     ClientClosedError,
     ConnectionLostError,
     ReleaseFailedError,
-    ReplicationError,
 )
 
 log = logging.getLogger("redisson_py")
@@ -47,7 +46,13 @@ Begun = AcquireRequest | Waiter
 """An acquisition under way: its request, or its place in the queue."""
 
 
-class Ownership:
+C = TypeVar("C", bound=Commands, covariant=True)
+"""The commands of a kind."""
+X = TypeVar("X", bound=Context, covariant=True)
+"""The parts of a client."""
+
+
+class Ownership(Generic[C, X]):
     """The holds of one client on one name.
 
     Args:
@@ -62,12 +67,10 @@ class Ownership:
 
     __slots__ = ("commands", "compares", "context", "name", "queue")
 
-    def __init__(
-        self, context: Context, name: Name, commands: Commands, queue: LocalQueue[Hold] | None
-    ) -> None:
-        self.context: Context = context
+    def __init__(self, context: X, name: Name, commands: C, queue: LocalQueue[Hold] | None) -> None:
+        self.context: X = context
         self.name: Name = name
-        self.commands: Commands = commands
+        self.commands: C = commands
         self.queue: LocalQueue[Hold] | None = queue
         self.compares: bool = False
 
@@ -335,12 +338,15 @@ class Ownership:
         """Send the release of a whole hold, whatever its count."""
         options, parent = self.context.options, hold.parent
         keep = max(options.lease_time, hold.may_last_until - now())
+        keeps_parent = hold.keeps_parent
         # Under a write hold the owner remains in use: its next read must not be refused as late.
         change = None if parent is None else parent.begin_read_change()
         late = parent is None and hold.uncertain
         call = self.context.executor.give_back(self.commands, hold, keep, late=late, change=change)
         if parent is not None:
             call.future.add_done_callback(lambda _: parent.end_change(call))
+            if keeps_parent:
+                parent.ownership.set_needed_lease(parent)
         return call
 
     def may_have_joined(self, name: bytes, clients: ClientQueue) -> None:
@@ -517,7 +523,9 @@ class LeaseExtension:
     Until the answer the holder can rely only on the shorter of the old and the new lease.
     """
 
-    def __init__(self, ownership: Ownership, hold: Hold, lease: Lease, lease_time: float) -> None:
+    def __init__(
+        self, ownership: Ownership[Commands, Context], hold: Hold, lease: Lease, lease_time: float
+    ) -> None:
         self._ownership = ownership
         self._hold = hold
         self._lease = lease
@@ -564,18 +572,13 @@ class LeaseExtension:
                 hold.lease_maybe_set(self._sent_at, self._needed)
             if isinstance(error, RefusedError):
                 error = self._ownership.refusal(hold, lease, call, error)
-            if isinstance(error, ReplicationError):
-                # The text of the error is about a grant; this lease is still held.
-                text = f"only {error.got} of {error.asked} replicas confirmed the new lease; rely"
-                text += " on the old or the new lease, whichever ends first"
-                error = ReplicationError(text, error.asked, error.got)
             fail(self.answer, error)
             return
         if not call.future.result():
             self._ownership.context.watchdog.lose(hold, "taken")
         elif hold.state == "held":
             if hold.is_last_change(self._change):
-                hold.lease_set(self._sent_at, self._needed)
+                hold.lease_set(lease_from(call, self._sent_at), self._needed)
             if counts:
                 lease._set_limit(self._ends_at)
                 hold.reviewed()

@@ -28,9 +28,10 @@ from redisson_py._time import milliseconds, now
 from redisson_py.errors import BackendError, ClientClosedError
 
 if TYPE_CHECKING:
+    from redisson_py._engine.context import Context
     from redisson_py._engine.hold import Hold
     from redisson_py._engine.ownership import Ownership
-    from redisson_py._engine.server import Call, ClientQueue, Way
+    from redisson_py._engine.server import Call, ClientQueue, Commands, Way
 
 #: Longest wait in seconds that is sent to a queue on the server; the caller may wait longer.
 _LONGEST_WAIT = 366 * 24 * 3600.0
@@ -104,7 +105,7 @@ class AcquireRequest:
 
     def __init__(
         self,
-        ownership: Ownership,
+        ownership: Ownership[Commands, Context],
         owner: str,
         target: int,
         lease_time: float,
@@ -115,7 +116,7 @@ class AcquireRequest:
         reentry: Hold | None = None,
         parent: Hold | None = None,
     ) -> None:
-        self.ownership: Ownership = ownership
+        self.ownership: Ownership[Commands, Context] = ownership
         self.owner: str = owner
         self.field: bytes = ownership.commands.field(owner)
         self.target: int = target
@@ -248,7 +249,7 @@ class AcquireRequest:
             reply = await call.future
         except RefusedError as error:
             # This copy was granted nothing. An earlier copy without an answer may be granted, a
-            # script that fails halfway may have left an entry in a queue, and an entry that an
+            # request that fails halfway may have left an entry in a queue, and an entry that an
             # earlier answer told of is still there.
             queues = self.ownership.commands.queues and not self.once
             self._queued = self._queued or queues or self.maybe_repeated

@@ -38,7 +38,7 @@ from redisson_py.errors import ClientClosedError, ConnectionLostError, LeaseLost
 log: logging.Logger = logging.getLogger("redisson_py")
 
 
-class TaskOwnership(Ownership):
+class TaskOwnership(Ownership[LockCommands, Context]):
     """The holds of one client's tasks on one lock.
 
     Args:
@@ -59,7 +59,6 @@ class TaskOwnership(Ownership):
         "writes",
     )
 
-    commands: LockCommands  # type: ignore[mutable-override]
     holds: TaskHolds[Hold]
     #: Makes a view of it: not kept, because there may be very many names.
     make_view: Callable[[Context, Any], View]

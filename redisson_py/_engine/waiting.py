@@ -7,8 +7,8 @@ Each sleep ends at the moment that the server named, at the caller's deadline, o
 poll: messages arrive at most once, so no task relies on one forever. A wait ends as "busy" only
 if the server said so shortly before the deadline, so the loop asks once more before its end; if the
 server does not answer then, `ConnectionLostError` is raised. On every other way out the request
-undoes what it may have left on the server. The undo uses the same ordered stream, so it cannot
-overtake the request.
+undoes what it may have left on the server, which serves the undo after the request, or refuses
+the request then.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ async def acquire(
     """Return the answer to `request`, or None if it was busy until `deadline` (loop time).
 
     With `once`, ask a single time and wait for nothing but the answer. `wait` is started when the
-    caller has to wait. Uncontended this is one round trip and no subscription. However it ends,
+    caller has to wait. Uncontended this is one round trip, and nothing listens. However it ends,
     also by cancellation, only what is returned remains on the server.
     """
     outcome: T | Busy = _NOT_ASKED
@@ -136,9 +136,8 @@ async def acquire(
                     left = turn.until - loop_time()
                     turn.taken = await sleeper.wait_for_messages(turn.messages, left)
                 outcome = await _keep_asking(request, sleeper, deadline, wait)
-        if type(outcome) is not Busy:
-            # Busy is final, but type checkers do not conclude from `type()` that this is no Busy.
-            return outcome  # type: ignore[return-value]
+        if not isinstance(outcome, Busy):
+            return outcome
         if outcome.queued:
             request.undo()
         if deadline is not None and not once and (left := deadline - loop_time()) > 0:
@@ -183,7 +182,7 @@ async def _keep_asking(
             late, deadline = True, present + grace(present - deadline)
             continue
         if request.turn is not None:
-            # Otherwise the order of subscriptions would decide which process gets it.
+            # Otherwise who listened first would decide which process gets it.
             turn = request.turn
             turn.taken = await sleeper.wait_for_messages(turn.messages, turn.patience)
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("redisson_py")
 
-#: Holds renewed by one script.
+#: Holds renewed by one request.
 BATCH = 100
 
 #: Holds that are all due at one moment are renewed over this share of the period.

@@ -12,6 +12,7 @@ from typing import Any
 from redisson_py._answers import Change, Granted, RefusedError
 from redisson_py._commands.client_queue import ClientQueue
 from redisson_py._commands.contract import Commands
+from redisson_py._commands.request import Command
 from redisson_py._engine.server import RELEASE_LEAST, Asked, Held
 from redisson_py._loop import Future, Loop, clock_of, monotonic
 from redisson_py._options import TOMBSTONE
@@ -20,7 +21,7 @@ from redisson_py._scripts.wrong_type import explained
 from redisson_py._stream.call import Call, ReplyError, shortened
 from redisson_py._stream.router import Router
 from redisson_py._stream.stream import Stream
-from redisson_py._stream.unconfirmed import Unconfirmed
+from redisson_py._stream.unconfirmed import NEW_LEASE, NOTHING_HELD, Unconfirmed
 from redisson_py._time import milliseconds
 from redisson_py.errors import BackendError, ScriptError, UnsupportedServerError
 
@@ -228,7 +229,8 @@ class Executor:
         """Send a new lease of a hold, in order with all grants."""
         args = commands.set_lease(hold, milliseconds(lease_time), change)
         script = commands.set_lease_script
-        return self._start(script, commands.key, script.head + args, must=True, gives=bool)
+        packed = script.head + args
+        return self._start(script, commands.key, packed, must=True, gives=bool, short=NEW_LEASE)
 
     def leave(self, clients: ClientQueue, client_id: str, *, closing: bool) -> None:
         """Take a client out of a queue of clients, without waiting.
@@ -254,12 +256,13 @@ class Executor:
         must: bool = False,
         until: float = 0.0,
         gives: Callable[[Any], bool] | None = None,
+        short: str = NOTHING_HELD,
     ) -> Call:
         """Send a packed call; with `gives` in order with grants: what it gives needs replicas."""
         call = Call(packed, self.limit(deadline), script, must, key, until)
         stream = self._stream_for(key)
         if gives is not None and self.confirms:
-            call.future = Unconfirmed(gives)
+            call.future = Unconfirmed(gives, short=short)
             stream = stream.grants
         return stream.send(call)
 
@@ -326,6 +329,11 @@ class Executor:
             **first.renewal_values,
         )
 
+    async def run(self, key: bytes, command: Command) -> Any:
+        """Run a script and return its raw reply; errors as for `query`."""
+        script, args = command
+        return await self.answer(self.start(script, key, args))
+
     async def query(self, key: bytes, *args: Arg) -> Any:
         """Run a plain command and return its raw reply.
 
@@ -364,11 +372,9 @@ class Executor:
         except ReplyError as error:
             raise await self.explain(call, error) from error
 
-    async def explain(
-        self, call: Call, error: RefusedError
-    ) -> ScriptError | UnsupportedServerError:
+    async def explain(self, call: Any, error: RefusedError) -> ScriptError | UnsupportedServerError:
         """Return the error for the caller of a refused call; it says what a wrong key is."""
-        refusal = call.refusal(error)
+        refusal: ScriptError | UnsupportedServerError = call.refusal(error)
         if isinstance(refusal, UnsupportedServerError) or not error.means_gone:
             return refusal
         return await explained(call, refusal, self._type_of)

@@ -11,16 +11,29 @@ count as served. So there are as many callers as there are calls at one time.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from redisson_py import _keys
+from redisson_py._commands.request import RECEIPT_MS, Receipted
+from redisson_py._loop import loop_time
 from redisson_py._on_redis.context import RedisContext
 from redisson_py._options import TOMBSTONE
-from redisson_py._scripts.source import Arg, Script
 from redisson_py._stream.call import Call
-from redisson_py._time import milliseconds
+from redisson_py._time import LONGEST_LEASE
 
-RECEIPT_MS = milliseconds(TOMBSTONE)
+
+def receipt_time(deadline: float | None) -> float:
+    """Return the seconds for which Redis must remember a request that has this deadline.
+
+    After an outage it can be repeated until then. If Redis had forgotten it, it would be carried
+    out a second time.
+    """
+    if deadline is None:
+        return TOMBSTONE
+    left = max(0.0, deadline - loop_time())
+    # Whole seconds: the conversion to milliseconds is cached.
+    return math.ceil(min(left, LONGEST_LEASE)) + TOMBSTONE
 
 
 def receipt_key(key: bytes, owner: str) -> bytes:
@@ -56,12 +69,12 @@ class Receipts:
         self._free: list[_Caller] = []
         self._prefix = context.owners.prefix
 
-    def start(self, script: Script, **values: Arg) -> Started:
-        """Send a script that takes `receipt`, `calls` and `receipt_ms`; `answer` may follow.
+    def start(self, change: Receipted) -> Started:
+        """Send a change; `answer` may follow.
 
         It is carried out whether or not the answer is awaited.
         """
-        context = self._context
+        context, (script, values) = self._context, change
         context.check()
         if self._prefix is not context.owners.prefix:
             # Two children of a fork must not share a caller.
@@ -83,6 +96,6 @@ class Receipts:
         self._free.append(caller)
         return reply
 
-    async def run(self, script: Script, **values: Arg) -> Any:
-        """Send a script and return its raw reply. If cancelled, it is carried out all the same."""
-        return await self.answer(self.start(script, **values))
+    async def run(self, change: Receipted) -> Any:
+        """Send a change and return its raw reply. If cancelled, it is carried out all the same."""
+        return await self.answer(self.start(change))

@@ -12,6 +12,7 @@ its owner can be left in the store.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -31,7 +32,6 @@ from redisson_py._loop import (
 )
 from redisson_py._options import SHORTEST_WAIT
 from redisson_py._stores.contract import Granted, Renewal, Store
-from redisson_py._stores.line import Line
 from redisson_py._stores.reaching import Reaching
 from redisson_py._stores.requests import (
     Ask,
@@ -57,6 +57,35 @@ log = logging.getLogger("redisson_py")
 #: An answer "busy" counts again for as long as this, in seconds, unless the store rang meanwhile:
 #: the waiting loop asks twice, as some servers hear of a waiter only with its second request.
 _STILL_BUSY = 0.05
+
+
+class Line:
+    """The requests of one owner, and what is known of it.
+
+    Attributes:
+        name: The name that it asks for.
+        calls: Those that wait, in order.
+        working: A task sends them.
+        token: The first fencing token of its hold; 0: it had none yet.
+        kept: The store may have something of it: a hold, or a waiter.
+        unsure: A request for a hold had no answer.
+        renewing: The renewal under way that its hold is part of.
+        rings: How often the store has rung for its name.
+        busy: The last answer, if that was "busy", and the loop time at which it came.
+    """
+
+    __slots__ = ("busy", "calls", "kept", "name", "renewing", "rings", "token", "unsure", "working")
+
+    def __init__(self, name: str) -> None:
+        self.name: str = name
+        self.calls: deque[StoreCall] = deque()
+        self.working: bool = False
+        self.token: int = 0
+        self.kept: bool = False
+        self.unsure: bool = False
+        self.rings: int = 0
+        self.renewing: Future[Any] | None = None
+        self.busy: tuple[_answers.Busy, float] | None = None
 
 
 class Carrier:

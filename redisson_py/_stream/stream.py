@@ -207,6 +207,11 @@ class Stream:
         return self.grants is self and self.can_begin
 
     @property
+    def peer(self) -> object:
+        """What it is connected to now, as the transport names it; None: nothing."""
+        return None if self._wire is None else self._wire.peer
+
+    @property
     def waiting(self) -> bool:
         """Whether an answer is due."""
         return self._wire is not None and bool(self._wire.in_flight)

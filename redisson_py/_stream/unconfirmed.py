@@ -6,8 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from redisson_py._loop import Future, InvalidState
+from redisson_py.errors import ReplicationError
 
 _NOTHING = object()
+
+#: The text for the caller if too few replicas confirm what a call gives: a grant, or a new lease.
+NOTHING_HELD = "{got} of {asked} replicas confirmed in time: nothing is held"
+NEW_LEASE = (
+    "only {got} of {asked} replicas confirmed the new lease; rely on the old or the new lease,"
+    " whichever ends first"
+)
 
 
 class Unconfirmed(Future[Any]):
@@ -20,6 +28,7 @@ class Unconfirmed(Future[Any]):
         gives: Returns whether a reply grants or keeps something, which replicas must confirm.
         partial: The reply is a list, and what grants nothing in it counts also if the rest is not
             confirmed: that is None then.
+        short: The text of the error if too few confirm it.
 
     Attributes:
         gated: Replicas have to confirm a grant.
@@ -27,10 +36,13 @@ class Unconfirmed(Future[Any]):
         since: When the time of the replicas began, in loop time; 0 before that.
     """
 
-    def __init__(self, gives: Callable[[Any], bool], *, partial: bool = False) -> None:
+    def __init__(
+        self, gives: Callable[[Any], bool], *, partial: bool = False, short: str = NOTHING_HELD
+    ) -> None:
         super().__init__()
         self._gives = gives
         self._partial = partial
+        self._short = short
         self.gated: bool = False
         self.reply: Any = _NOTHING
         self.since: float = 0.0
@@ -64,11 +76,15 @@ class Unconfirmed(Future[Any]):
 
     def again(self) -> Unconfirmed:
         """Return another one for the same answer, whose caller was cancelled."""
-        other = Unconfirmed(self._gives, partial=self._partial)
+        other = Unconfirmed(self._gives, partial=self._partial, short=self._short)
         other.gated, other.since = self.gated, self.since
         if self.reply is not _NOTHING:
             other.set_result(self.reply)
         return other
+
+    def shortfall(self, asked: int, got: int) -> ReplicationError:
+        """Return the error for the caller if too few replicas confirmed in time."""
+        return ReplicationError(self._short.format(asked=asked, got=got), asked, got)
 
     def begin(self, gated: bool, present: float) -> None:
         """Note that the call is written; the time of the replicas may have begun before that."""

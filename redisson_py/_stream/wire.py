@@ -136,6 +136,11 @@ class Wire(asyncio.Protocol):
         self._transport = transport
         self._traffic.connections += 1
 
+    @property
+    def peer(self) -> object:
+        """What it is connected to, as the transport names it; None: nothing, or not known."""
+        return None if self._transport is None else self._transport.get_extra_info("peername")
+
     def put(self, call: Call, packed: bytes) -> None:
         """Write a command; in general those of one turn of the event loop leave together."""
         self.in_flight.append(call)

@@ -234,7 +234,7 @@ class ConfirmingStream(Stream):
         self._batch = {call: None for call in held if self._future(call).since > began}
         for call in held:
             if call not in self._batch:
-                call.fail(self._short(self._got))
+                self._fail_short(call, self._got)
         for call in [call for call in self._backlog if self._is_unsent(call)]:
             if self._future(call).since <= began:
                 del self._backlog[call]
@@ -259,10 +259,9 @@ class ConfirmingStream(Stream):
             if call.wanted:
                 self.send(call)
 
-    def _short(self, got: int) -> ReplicationError:
+    def _fail_short(self, call: Call, got: int) -> None:
         # `sync_timeout` has passed, or a shorter timeout of the caller.
-        text = f"{got} of {self._number} replicas confirmed in time: nothing is held"
-        return ReplicationError(text, self._number, got)
+        call.fail(self._future(call).shortfall(self._number, got))
 
     def _behind(self) -> ReplicationError:
         # The master answers; the replicas do not.
@@ -378,7 +377,7 @@ class ConfirmingStream(Stream):
         """Give up a call whose deadline passed; only the confirmation may be missing."""
         future = call.future
         if isinstance(future, Unconfirmed) and future.is_held:
-            call.fail(self._short(0))
+            self._fail_short(call, 0)
         elif (
             self._gate is not None
             and self._gate.args[0] == "WAIT"

@@ -155,9 +155,7 @@ class Sentinel:
     @property
     def peer(self) -> Address | None:
         """The IP address and the port it is connected to."""
-        wire = self.stream._wire
-        transport = None if wire is None else wire._transport
-        name = None if transport is None else transport.get_extra_info("peername")
+        name = self.stream.peer
         return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
 
     def start(self) -> Task:

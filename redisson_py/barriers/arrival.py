@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from redisson_py._answers import Busy, Wakes, wakes_everybody
+from redisson_py._answers import Busy, RefusedError, Wakes, wakes_everybody
 from redisson_py._commands import barrier as commands
 from redisson_py._commands.barrier import (
     BarrierCommands,
@@ -12,13 +12,13 @@ from redisson_py._commands.barrier import (
     Void,
     Waiting,
 )
+from redisson_py._engine.server import Call
 from redisson_py._keys import Name
 from redisson_py._loop import current_task, loop_time, wait_until
 from redisson_py._on_redis.context import RedisContext
+from redisson_py._on_redis.receipts import receipt_time
 from redisson_py._process_bound import ProcessBound
-from redisson_py._stream.call import Call, ReplyError
 from redisson_py._time import milliseconds, now
-from redisson_py.barriers.common import receipt_time
 from redisson_py.errors import (
     BackendError,
     BrokenBarrierError,
@@ -85,7 +85,7 @@ class Arrival(ProcessBound):
         self._context.pending[self] = None
         try:
             reply = commands.wait_reply(await call.future)
-        except ReplyError as error:
+        except RefusedError as error:
             # A refused request changed nothing, unless an earlier one did.
             self._counted_on = call.uncertain or not first
             raise await self._context.executor.explain(call, error) from error
@@ -187,7 +187,7 @@ class Arrival(ProcessBound):
             )
         try:
             released = commands.leave_reply(answer.result())
-        except ReplyError as error:
+        except RefusedError as error:
             executor = self._context.executor
             raise await executor.explain(self._leaving, error) from error
         return None if released is None else released.position

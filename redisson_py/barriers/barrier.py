@@ -17,7 +17,6 @@ from redisson_py._numbers import check_whole
 from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.inspecting import descriptions, texts
 from redisson_py._on_redis.receipts import Receipts
-from redisson_py._scripts.source import Script
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration, check_timeout, within
 from redisson_py.barriers.arrival import Arrival
@@ -223,7 +222,7 @@ class CyclicBarrier(AsyncOnly):
                 permission.
             ClientClosedError: The client was closed.
         """
-        await self._change(commands.ABORT)
+        await self._receipts.run(self._commands.abort())
 
     async def reset(self) -> None:
         """Make the barrier fresh: not broken, and nobody waits. Waiters get `BrokenBarrierError`.
@@ -232,7 +231,7 @@ class CyclicBarrier(AsyncOnly):
         parties that already wait for the next round. A cancelled call is carried out. Errors are
         those of `abort`.
         """
-        await self._change(commands.RESET)
+        await self._receipts.run(self._commands.reset())
 
     async def n_waiting(self) -> int:
         """Return how many parties wait now."""
@@ -261,9 +260,6 @@ class CyclicBarrier(AsyncOnly):
     def statistics(self) -> PrimitiveStatistics:
         """Return local counters for this name. No I/O. Decide nothing from them."""
         return PrimitiveStatistics(self._context.waiters[self._waiters_key], held_leases=0)
-
-    async def _change(self, script: Script) -> None:
-        await self._receipts.run(script, **self._commands.change())
 
     async def _inspect(self, entries: int) -> InspectReply:
         context = self._context

@@ -12,19 +12,18 @@ from redisson_py._commands import latch as commands
 from redisson_py._commands.latch import LatchCommands
 from redisson_py._engine import waiting
 from redisson_py._engine.local_queue import LEAVE, LocalQueue, Waiter
+from redisson_py._engine.server import Way
 from redisson_py._engine.wait import Wait
 from redisson_py._keys import Name, latch_channel
 from redisson_py._loop import call_later, current_task, fail, wake
 from redisson_py._numbers import check_whole
 from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.inspecting import texts
-from redisson_py._on_redis.receipts import Receipts, receipt_key
+from redisson_py._on_redis.receipts import Receipts, receipt_key, receipt_time
 from redisson_py._owner import TaskRef, reference
 from redisson_py._process_bound import ProcessBound
 from redisson_py._statistics import PrimitiveStatistics
-from redisson_py._stream.stream import Stream
 from redisson_py._time import Duration, check_timeout, milliseconds, within
-from redisson_py.barriers.common import receipt_time
 from redisson_py.errors import AcquireTimeoutError, ConnectionLostError, RedissonError
 
 log: logging.Logger = logging.getLogger("redisson_py")
@@ -153,11 +152,11 @@ class CountDownLatch(ProcessBound):
         if not queue.go_first():
             waiter = _Waiter(reference(current_task()), passable=False)
             wait.start()
-            if not await queue.wait(queue.join(waiter), deadline, self._stream.probe):
+            if not await queue.wait(queue.join(waiter), deadline, self._way.probe):
                 if waiter.let_go:
                     return True
                 if deadline is None or not (
-                    queue.is_busy(waiter) and await self._stream.answered_at(deadline)
+                    queue.is_busy(waiter) and await self._way.answered_at(deadline)
                 ):
                     raise self._no_answer()
                 return False
@@ -168,11 +167,11 @@ class CountDownLatch(ProcessBound):
             queue.asked()
 
     @property
-    def _stream(self) -> Stream:
+    def _way(self) -> Way:
         return self._context.executor.way_to(self._key)
 
     def _no_answer(self) -> ConnectionLostError:
-        return self._stream.no_answer(maybe_held=False)
+        return self._way.no_answer(maybe_held=False)
 
     async def try_set_count(self, n: int) -> bool:
         """Set the count if the latch is unset; return whether this call set it.
@@ -189,8 +188,7 @@ class CountDownLatch(ProcessBound):
             TypeError: `n` is not an int.
             ValueError: `n` is below 1, or too large to be exact; nothing was sent.
         """
-        args = self._commands.try_set_count(check_whole(n))
-        reply = await self._receipts.run(commands.TRY_SET_COUNT, **args)
+        reply = await self._receipts.run(self._commands.try_set_count(check_whole(n)))
         self._first_count = 0
         return commands.is_done(reply)
 
@@ -210,8 +208,8 @@ class CountDownLatch(ProcessBound):
             TypeError: `n` is not an int.
             ValueError: `n` is below 1, or too large to be exact; nothing was sent.
         """
-        args = self._starting.count_down(check_whole(n), self._first_count)
-        reply = await self._receipts.run(commands.COUNT_DOWN, **args)
+        change = self._starting.count_down(check_whole(n), self._first_count)
+        reply = await self._receipts.run(change)
         left = commands.count_left(reply)
         # Where it is open now, it is not known what was left before.
         self._heard(left + n if left else 0)
@@ -230,7 +228,7 @@ class CountDownLatch(ProcessBound):
         Waiters of this library ask again and find zero; those of Redisson keep waiting. A cancelled
         call is carried out. Errors are those of `try_set_count`.
         """
-        reply = await self._receipts.run(commands.DELETE, **self._commands.delete())
+        reply = await self._receipts.run(self._commands.delete())
         return commands.is_done(reply)
 
     async def inspect(self) -> LatchSnapshot:

@@ -25,8 +25,10 @@ from redisson_py._engine.hold import (
     Composed,
     Hold,
     Lease,
+    LeaseRef,
     Reason,
     State,
+    TaskHold,
     max_hold_end,
     tell_acquired,
     without_oldest_ended,
@@ -165,7 +167,7 @@ class CompositeLease(Lease):
             release_all(self._members)
 
 
-class CompositeHold:
+class CompositeHold(TaskHold[CompositeLease]):
     """A task's hold on a composite lock.
 
     It refers to the leases of its members through its own leases only, so that it does not keep a
@@ -180,54 +182,32 @@ class CompositeHold:
     Attributes:
         pending: Its unanswered requests.
         late: The round of these requests, until all servers have answered.
-        granted_at: The time of the grant; passing does not change it.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_forgotten",
-        "_needed",
-        "granted_at",
-        "late",
-        "leases",
-        "owner",
-        "ownership",
-        "pending",
-        "state",
-        "task",
-    )
+    __slots__ = ("_needed", "_owner", "late", "pending")
     units = 1
 
     def __init__(
         self, ownership: CompositeOwnership, members: list[Lease], needed: int, task: TaskRef
     ) -> None:
         self.ownership: CompositeOwnership = ownership
-        self.owner: str = members[0].owner
-        self.task: TaskRef = task
-        self.granted_at: float = now()
-        self.state: State = "held"
-        self.leases: list[CompositeLease] = []
+        self._owner = members[0].owner
+        self.task = task
+        self.granted_at = now()
+        self.state = "held"
+        self.leases = ()
         self.pending: Pending = {}
         self.late: Gather[Lease] | None = None
         self._needed = needed
-        self._forgotten: list[weakref.ref[CompositeLease]] | None = None
+        self._forgotten = None
         self.add_lease(members)
-
-    def __repr__(self) -> str:
-        return f"<hold of {self.ownership!r} by {self.owner}: {self.state}>"
 
     # What it is now.
 
-    def known_leases(self) -> list[CompositeLease]:
-        """Return its leases that are still referenced: held, or lost and not reported yet."""
-        if self._forgotten is None:
-            return self.leases
-        return [lease for each in self._forgotten if (lease := each()) is not None]
-
     @property
-    def live(self) -> list[CompositeLease]:
-        """Its leases that are held, oldest first."""
-        return [lease for lease in self.known_leases() if lease._state == "held"]
+    def owner(self) -> str:
+        """The owner of its first member."""
+        return self._owner
 
     @property
     def ends_at(self) -> float:
@@ -243,14 +223,13 @@ class CompositeHold:
 
     def is_abandoned(self) -> bool:
         """Return whether it can no longer be released: its task ended, its leases are garbage."""
-        task = self.task()
-        if task is not None and not task.done():
+        if self._has_task:
             return False
-        if self._forgotten is None:
-            # From here on only the user's references keep a lease alive.
-            self._forgotten = [weakref.ref(lease, self._collected) for lease in self.leases]
-            self.leases = []
+        self._let_go()
         return not self.known_leases()
+
+    def _ref(self, lease: CompositeLease) -> LeaseRef[CompositeLease]:
+        return LeaseRef(lease, self._collected)
 
     def _collected(self, _: object) -> None:
         """Handle the garbage collection of a lease, and with it of its members' leases."""
@@ -263,27 +242,16 @@ class CompositeHold:
     def add_lease(self, members: list[Lease]) -> CompositeLease:
         """Return the lease of one more acquisition by its task."""
         lease = CompositeLease(self, members, self._needed)
-        if self._forgotten is None:
-            self.leases.append(lease)
-        else:
-            self._forgotten.append(weakref.ref(lease, self._collected))
+        self._add(lease)
         return lease
 
     def lease_ended(self) -> None:
         """Note that one of several leases is over."""
-        self.leases = list(without_oldest_ended(tuple(self.leases)))
-
-    def taken_by(self, task: TaskRef) -> None:
-        """Make this task its holder."""
-        self.task = task
+        self.leases = without_oldest_ended(self.leases)
 
     def drop(self, lease: CompositeLease) -> None:
         """Remove a lease that was released or reported as lost."""
-        if self._forgotten is None:
-            if lease in self.leases:
-                self.leases.remove(lease)
-        else:
-            self._forgotten = [each for each in self._forgotten if each() not in (lease, None)]
+        self._remove(lease)
 
     def may_pass(self, turn: float, least_left: float) -> bool:
         """Return whether it may pass to another task of this client without asking a server."""
@@ -305,7 +273,7 @@ class CompositeHold:
         (passed,) = self.known_leases()
         passed._settle()
         release_all([member for member in passed._members if member._state == "lost"])
-        self.leases, self._forgotten, self.task = [], None, task
+        self.leases, self._forgotten, self.task = (), None, task
         taker = cast("Task", task())
         self.add_lease([hand_over(member, taker) for member in passed.held_members])
 
@@ -339,7 +307,7 @@ class CompositeHold:
         if self.state != "held":
             return []
         self._end("lost")
-        gone = [lease for lease in list(self.known_leases()) if lease._lose(reason)]
+        gone = self._lose_all(reason)
         if gone and self._needed < len(gone[0]._members):
             # Otherwise the log has it: the loss of any member is that of the composite.
             log.log(
@@ -359,21 +327,14 @@ class CompositeHold:
     def _end(self, state: State) -> None:
         self.state = state
 
-    def give_back(self) -> None:
-        """Pass on or release a hold that no task wants, without waiting."""
-        self.ownership.give_back(self)
-
     def check(self) -> None:
         """Raise `AssertionError` if an invariant does not hold; for tests."""
+        super().check()
         for lease in self.known_leases():
-            assert cast("CompositeHold", lease._hold) is self, self
             for member in lease._members:
                 composite: object = member._composite and member._composite()
                 assert composite is lease, self
-        if self.state != "held":
-            assert not self.live, f"{self} has leases that hold"
-        else:
-            assert all(len(each.held_members) >= self._needed for each in self.live), self
+        assert all(len(each.held_members) >= self._needed for each in self.live), self
 
 
 def end_of(members: Sequence[Lease], needed: int) -> float:

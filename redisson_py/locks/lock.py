@@ -11,7 +11,7 @@ from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
 from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.inspecting import Describer, texts
-from redisson_py.locks._view import ownership_of
+from redisson_py._on_redis.view import ownership_of
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.lock_of import LockOf
 
@@ -37,9 +37,7 @@ class ServerLock(LockLike):
         """
         context, commands = self._context, self._commands
         context.check()
-        left, words, *rest = await context.executor.answer(
-            context.executor.start(commands.inspect_script, self.key, commands.inspect())
-        )
+        left, words, *rest = await context.executor.run(self.key, commands.inspect())
         describer = Describer(context, self._ownership.all_holds())
         holders = await describer.holders_of(rest[:words], left)
         waits = commands.waiters(rest[words:])

@@ -11,7 +11,6 @@ from typing import Literal, Self, final
 
 from redisson_py._answers import Disagrees
 from redisson_py._commands.read_write_lock import (
-    INSPECT,
     WRITE_SUFFIX,
     PreferredWriteLockCommands,
     ReadLockCommands,
@@ -23,7 +22,7 @@ from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot, ReadWrit
 from redisson_py._keys import Name, read_write_channel
 from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.inspecting import Describer, seconds, texts
-from redisson_py.locks._view import ownership_of
+from redisson_py._on_redis.view import ownership_of
 from redisson_py.locks.lock import ServerLock
 from redisson_py.locks.two_sides import TwoSides
 
@@ -31,8 +30,45 @@ Prefer = Literal["readers", "writers"]
 """Who goes first where a writer waits for readers."""
 
 
+class _Side(ServerLock):
+    """One side of a read-write lock; the hash shows both."""
+
+    async def _mode(self) -> bytes | None:
+        """Return the mode in which it is held: `b"read"`, `b"write"`, or None if it is free."""
+        context, key = self._context, self.key
+        context.check()
+        mode: bytes | None = await context.executor.query(key, "HGET", key, "mode")
+        return mode
+
+    async def _inspect_both(self, waits_for: bytes | None = b"") -> ReadWriteSnapshot:
+        """Return a snapshot of both sides; who waits: those whose names in the queue end so."""
+        context, commands, key = self._context, self._commands, self.key
+        context.check()
+        lock_left, _, count, *words = await context.executor.run(key, commands.inspect())
+        words, rows = words[:count], words[count:]
+        waits = commands.waiters(rows, waits_for or b"")
+        describer = Describer(context, context.watchdog.holds.on(key))
+        writer = None
+        readers: list[HolderSnapshot] = []
+        for name, holds, left in zip(texts(words[::3]), words[1::3], words[2::3], strict=True):
+            owner = name.removesuffix(WRITE_SUFFIX)
+            if owner != name:
+                writer = await describer.holder(owner, holds, seconds(lock_left))
+            elif left != -2:
+                readers.append(await describer.holder(owner, holds, seconds(left)))
+        holders = (*(() if writer is None else (writer,)), *readers)
+        return ReadWriteSnapshot(
+            holders,
+            tuple(each.owner for each in waits),
+            texts(commands.keys),
+            writer,
+            tuple(readers),
+            waiting=await describer.waiting(waits),
+        )
+
+
 @final
-class ReadLock(ServerLock):
+class ReadLock(_Side):
     """The read side of a read-write lock, which any number of tasks hold together.
 
     Returned by `client.get_read_write_lock(name).read_lock()`; see `ReadWriteLock` for when to
@@ -68,9 +104,13 @@ class ReadLock(ServerLock):
     def _named(self, name: Name) -> Self:
         return type(self)(self._context, name, prefer=self._prefer)
 
+    def _warn_of_two_values(self) -> None:
+        """Warn that this client uses both values of `prefer` for its name."""
+        self._ownership.disagrees(Disagrees())
+
     async def locked(self) -> bool:
         """Return whether anybody reads now."""
-        mode = await _mode(self)
+        mode = await self._mode()
         if mode == b"write":
             # The mode, the writer, and perhaps the same task as a reader.
             return await self._context.executor.query_number(self.key, "HLEN", self.key) > 2
@@ -78,12 +118,12 @@ class ReadLock(ServerLock):
 
     async def inspect(self) -> LockSnapshot:
         """Return a snapshot of the readers, for people. Decide nothing from it."""
-        found = await _inspect(self, self._commands.client_suffix)
+        found = await self._inspect_both(self._commands.client_suffix)
         return LockSnapshot(found.readers, found.waiters, found.keys, waiting=found.waiting)
 
 
 @final
-class WriteLock(ServerLock):
+class WriteLock(_Side):
     """The write side of a read-write lock: one task holds it at a time, while nobody reads.
 
     Returned by `client.get_read_write_lock(name).write_lock()`; see `ReadWriteLock` for when to
@@ -114,11 +154,11 @@ class WriteLock(ServerLock):
 
     async def locked(self) -> bool:
         """Return whether anybody writes now."""
-        return await _mode(self) == b"write"
+        return await self._mode() == b"write"
 
     async def inspect(self) -> LockSnapshot:
         """Return a snapshot of the writer, for people. Decide nothing from it."""
-        found = await _inspect(self, self._commands.client_suffix)
+        found = await self._inspect_both(self._commands.client_suffix)
         holders = () if found.writer is None else (found.writer,)
         return LockSnapshot(holders, found.waiters, found.keys, waiting=found.waiting)
 
@@ -173,7 +213,7 @@ class ReadWriteLock(TwoSides[ReadLock, WriteLock]):
             ReadLock(context, name, prefer=prefer), WriteLock(context, name, prefer=prefer)
         )
         if context.said.made(("prefer", self.key), lambda: prefer) != prefer:
-            self._read_lock._ownership.disagrees(Disagrees())
+            self._read_lock._warn_of_two_values()
 
     async def inspect(self) -> ReadWriteSnapshot:
         """Return a snapshot of the readers and the writer, for people. Decide nothing from it.
@@ -183,42 +223,4 @@ class ReadWriteLock(TwoSides[ReadLock, WriteLock]):
             ScriptError: The key is not a read-write lock.
             ClientClosedError: The client was closed.
         """
-        return await _inspect(self._write_lock)
-
-
-async def _mode(side: ServerLock) -> bytes | None:
-    """Return the mode in which it is held: `b"read"`, `b"write"`, or None if it is free."""
-    context = side._context
-    context.check()
-    mode: bytes | None = await context.executor.query(side.key, "HGET", side.key, "mode")
-    return mode
-
-
-async def _inspect(side: ReadLock | WriteLock, waits_for: bytes | None = b"") -> ReadWriteSnapshot:
-    """Return a snapshot of both sides; who waits: those whose names in the queue end so."""
-    context, key = side._context, side.key
-    context.check()
-    commands = side._commands
-    lock_left, _, count, *words = await context.executor.answer(
-        context.executor.start(INSPECT, key, commands.inspect())
-    )
-    words, rows = words[:count], words[count:]
-    waits = commands.waiters(rows, waits_for or b"")
-    describer = Describer(context, context.watchdog.holds.on(key))
-    writer = None
-    readers: list[HolderSnapshot] = []
-    for name, holds, left in zip(texts(words[::3]), words[1::3], words[2::3], strict=True):
-        owner = name.removesuffix(WRITE_SUFFIX)
-        if owner != name:
-            writer = await describer.holder(owner, holds, seconds(lock_left))
-        elif left != -2:
-            readers.append(await describer.holder(owner, holds, seconds(left)))
-    holders = (*(() if writer is None else (writer,)), *readers)
-    return ReadWriteSnapshot(
-        holders,
-        tuple(each.owner for each in waits),
-        texts(commands.keys),
-        writer,
-        tuple(readers),
-        waiting=await describer.waiting(waits),
-    )
+        return await self._write_lock._inspect_both()

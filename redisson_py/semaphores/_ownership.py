@@ -45,11 +45,8 @@ _Part = tuple[Call, Judge] | LeaseLostError | None
 log: logging.Logger = logging.getLogger("redisson_py")
 
 
-class PermitOwnership(Ownership):
+class PermitOwnership(Ownership[PermitCommands, RedisContext]):
     """One client's units of one semaphore."""
-
-    commands: PermitCommands  # type: ignore[mutable-override]
-    context: RedisContext  # type: ignore[mutable-override]
 
     def __init__(
         self,

@@ -8,11 +8,7 @@ from typing import ClassVar, Self, final
 from redisson_py._arguments import explained
 from redisson_py._commands.client_queue import waits
 from redisson_py._commands.permit_expirable_semaphore import (
-    AVAILABLE,
-    INSPECT,
-    LEASE_LEFT,
     MOST_AT_ONCE,
-    UPDATE_LEASE,
     PermitExpirableSemaphoreCommands,
     owner_of,
 )
@@ -195,8 +191,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
 
     async def _change_foreign(self, permit: bytes) -> bool:
         """Give back a permit that this client did not take; return whether it was in force."""
-        script, values = self._commands.release_id(permit)
-        return bool(await self._receipts.run(script, **values))
+        return bool(await self._receipts.run(self._commands.release_id(permit)))
 
     async def try_release(self, permit: Permit | str) -> bool:
         """Release a permit as `release` does; return False if it does not exist or was lost.
@@ -250,10 +245,10 @@ class PermitExpirableSemaphore(SemaphoreLike):
                 return False
             return True
         owners = self._context.owners
-        args = self._commands.update_lease(
+        command = self._commands.update_lease(
             bytes.fromhex(permit_id), owners.client_id, milliseconds(lease), owners.new_number()
         )
-        return bool(await self._answer(UPDATE_LEASE, args))
+        return bool(await self._answer(command))
 
     async def lease_time(self, permit: Permit | str) -> float:
         """Return the seconds left of a permit, whoever took it; infinity if it never ends.
@@ -262,7 +257,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
             NotHeldError: It does not exist, or its lease is over.
         """
         permit_id = check_id(permit)
-        left = await self._answer(LEASE_LEFT, self._commands.lease_left(bytes.fromhex(permit_id)))
+        left = await self._answer(self._commands.lease_left(bytes.fromhex(permit_id)))
         if left == -2:
             raise NotHeldError(f"{self.kind} {self.name!r}: permit {permit_id} does not exist")
         return seconds(left)
@@ -291,8 +286,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
             TypeError: `n` is not an int.
             ValueError: `n` is negative; nothing was sent.
         """
-        script, values = self._commands.make(check_whole(n, "n", 0))
-        made = self._made(await self._receipts.run(script, **values))
+        made = self._made(await self._receipts.run(self._commands.make(check_whole(n, "n", 0))))
         self._ownership.permit_queue.number_known |= made
         return made
 
@@ -302,9 +296,9 @@ class PermitExpirableSemaphore(SemaphoreLike):
         If more are taken, the number of free ones is below zero, and releases first bring it back
         to zero. Errors are those of `try_set_permits`.
         """
-        script, values = self._commands.set(check_whole(n, "n", 0), replaces=1)
+        change = self._commands.set(check_whole(n, "n", 0), replaces=1)
         self._ownership.permit_queue.number_known = True
-        await self._receipts.run(script, **values)
+        await self._receipts.run(change)
         self._created = True
 
     async def add_permits(self, n: int) -> None:
@@ -318,12 +312,12 @@ class PermitExpirableSemaphore(SemaphoreLike):
     async def _counts(self) -> tuple[int, int]:
         """Return how many permits are free, and how many taken."""
         await self._create()
-        free, taken = await self._answer(AVAILABLE, self._commands.available())
+        free, taken = await self._answer(self._commands.available())
         return int(free), int(taken)
 
     async def inspect(self) -> SemaphoreSnapshot:
         """Return a snapshot of holders and waiters, for people. Decide nothing from it."""
-        free, total, words, *rest = await self._answer(INSPECT, self._commands.inspect())
+        free, total, words, *rest = await self._answer(self._commands.inspect())
         rows, waiting = rest[:words], waits(rest[words:])
         ids = rows[::2]
         found = [
@@ -352,8 +346,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
         """Give back all of these, or none; return how many."""
         raw = [bytes.fromhex(permit_id) for permit_id in ids]
         own = [hold for each in raw if (hold := self._ownership.hold_of(each)) is not None]
-        script, values = self._commands.release_ids(raw)
-        started = self._receipts.start(script, **values)
+        started = self._receipts.start(self._commands.release_ids(raw))
         # A renewal after the release would find nothing and report a loss.
         for hold in own:
             hold.suspend()

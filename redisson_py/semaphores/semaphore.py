@@ -9,7 +9,7 @@ from redisson_py._arguments import explained
 from redisson_py._commands.client_queue import waits
 from redisson_py._commands.permits import PermitCommands
 from redisson_py._commands.replies import stored_number
-from redisson_py._commands.semaphore import AVAILABLE, INSPECT, SemaphoreCommands
+from redisson_py._commands.semaphore import SemaphoreCommands
 from redisson_py._engine.awaiting import acquiring
 from redisson_py._engine.block import HoldBlock
 from redisson_py._engine.hold import Hold
@@ -175,7 +175,7 @@ class Semaphore(SemaphoreLike):
         The permits of dead holders are returned first.
         """
         await self._create()
-        return int(await self._answer(AVAILABLE, self._commands.available()))
+        return int(await self._answer(self._commands.available()))
 
     async def try_set_permits(self, n: int, *, lifetime: Duration | None = None) -> bool:
         """Create the semaphore with `n` permits if there is none; return whether it was created.
@@ -202,8 +202,7 @@ class Semaphore(SemaphoreLike):
             life_ms = milliseconds(check_lease_time(lifetime, "lifetime"))
             if self._commands.idle_ms:
                 raise ValueError("give lifetime or the client's idle_lifetime, not both")
-        script, values = self._commands.make(units, life_ms)
-        made = self._made(await self._receipts.run(script, **values))
+        made = self._made(await self._receipts.run(self._commands.make(units, life_ms)))
         self._ownership.permit_queue.number_known |= made
         return made
 
@@ -219,9 +218,9 @@ class Semaphore(SemaphoreLike):
         the server grows with the number of holders: a millisecond for a few thousand. Errors are
         those of `try_set_permits`.
         """
-        script, values = self._commands.set(check_whole(n, "n", 0), replaces=1)
+        change = self._commands.set(check_whole(n, "n", 0), replaces=1)
         self._ownership.permit_queue.number_known = True
-        await self._receipts.run(script, **values)
+        await self._receipts.run(change)
         self._created = True
 
     async def add_permits(self, n: int) -> None:
@@ -248,14 +247,13 @@ class Semaphore(SemaphoreLike):
         ask again: those with `permits` create a new one, others wait until a client does. Errors
         are those of `try_set_permits`.
         """
-        script, values = self._commands.delete()
-        deleted = bool(await self._receipts.run(script, **values))
+        deleted = bool(await self._receipts.run(self._commands.delete()))
         self._forget_creation()
         return deleted
 
     async def inspect(self) -> SemaphoreSnapshot:
         """Return a snapshot of holders and waiters, for people. Decide nothing from it."""
-        free, total, words, *rest = await self._answer(INSPECT, self._commands.inspect())
+        free, total, words, *rest = await self._answer(self._commands.inspect())
         rows = rest[:words]
         found = [
             (owner, stored_number(units), seconds(left))

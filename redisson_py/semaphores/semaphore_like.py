@@ -13,6 +13,7 @@ from redisson_py._arguments import explained
 from redisson_py._commands.client_queue import Waits
 from redisson_py._commands.permits import PermitCommands
 from redisson_py._commands.replies import other_number, stored_number
+from redisson_py._commands.request import Command, Receipted
 from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.block import Block, BlockHalf, acquire
 from redisson_py._engine.decorating import Fill, P, R, decorate
@@ -26,7 +27,6 @@ from redisson_py._numbers import check_whole
 from redisson_py._on_redis.context import RedisContext
 from redisson_py._on_redis.inspecting import Describer, texts
 from redisson_py._on_redis.receipts import Receipts, Started
-from redisson_py._scripts.source import Arg, Script
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration, busy_for, check_lease_time, check_timeout, within
 from redisson_py.errors import AcquireTimeoutError
@@ -225,12 +225,11 @@ class SemaphoreLike(AsyncOnly, ABC):
 
     # Changing the count: each leaves a receipt, and creates the semaphore first if need be.
 
-    async def _change(self, change: tuple[Script, dict[str, Arg]]) -> Any:
+    async def _change(self, change: Receipted) -> Any:
         """Carry out a change of the count, also if cancelled; return its raw reply."""
         first = self._begin_creating()
         self._ownership.permit_queue.number_known = True
-        script, values = change
-        started = self._receipts.start(script, **values)
+        started = self._receipts.start(change)
         await self._finish_creating(first)
         return await self._receipts.answer(started)
 
@@ -244,8 +243,7 @@ class SemaphoreLike(AsyncOnly, ABC):
         if self._ownership.grants > self._grants_before:
             # It needs no creation, or exists already.
             return None
-        script, values = self._ownership.commands.make(self._permits)
-        return self._receipts.start(script, **values)
+        return self._receipts.start(self._ownership.commands.make(self._permits))
 
     def _forget_creation(self) -> None:
         """Note that it was deleted: the next use creates it again, if `permits` was given."""
@@ -265,11 +263,10 @@ class SemaphoreLike(AsyncOnly, ABC):
             self._ownership.disagrees(Disagrees(found))
         return reply == 1
 
-    async def _answer(self, script: Script, args: bytes) -> Any:
-        """Run a script that changes nothing."""
+    async def _answer(self, command: Command) -> Any:
+        """Return the raw reply to what leaves no receipt."""
         self._context.check()
-        executor = self._context.executor
-        return await executor.answer(executor.start(script, self.key, args))
+        return await self._context.executor.run(self.key, command)
 
     async def _snapshot(
         self,

@@ -37,6 +37,7 @@ from ._topologies.cluster import (
     running_cluster,
 )
 from ._topologies.migration import SlotMigration
+from ._topologies.nodes import TopologyError
 from ._topologies.replicas import (
     EmbeddedReplicas,
     ReplicasOptions,
@@ -49,7 +50,6 @@ from ._topologies.sentinel import (
     embedded_sentinel,
     running_sentinel,
 )
-from ._topologies.topology import TopologyError
 from ._until_waiting import until_waiting
 
 __all__ = [

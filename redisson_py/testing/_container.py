@@ -91,7 +91,7 @@ async def container_server(image: str = "valkey/valkey:9") -> AsyncGenerator[Con
 def _started(image: str) -> DockerContainer:
     if importlib.util.find_spec("testcontainers") is None:
         raise ServerNotFoundError("containers need testcontainers: pip install testcontainers")
-    from docker.errors import DockerException  # type: ignore[import-untyped]  # has no types
+    from docker.errors import DockerException
     from testcontainers.core.container import DockerContainer
 
     try:

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
         Semaphore,
         WriteLock,
     )
+    from redisson_py._engine.context import Context
     from redisson_py._engine.hold import Hold
     from redisson_py._engine.ownership import Ownership
+    from redisson_py._engine.server import Commands
 
     Held = (
         Lease
@@ -91,7 +93,7 @@ async def lose(held: Held) -> None:
 async def _take_away(hold: Hold) -> None:
     from redisson_py._answers import RefusedError
 
-    ownership = cast("Ownership", hold.ownership)
+    ownership = cast("Ownership[Commands, Context]", hold.ownership)
     ownership.context.check()
     if hold.state == "held":
         # The script of a release, but the hold here is not marked as released.

@@ -321,10 +321,17 @@ class EmbeddedServer:
         return self.log.read_text(errors="replace") if self.log.exists() else ""
 
     def _start_error(self, what: str) -> ServerStartError:
-        return ServerStartError(f"{self.binary.name} did not start: {what}; {self._log_end()}")
+        return ServerStartError(f"{self.binary.name} did not start: {what}; {end_of_log(self)}")
 
-    def _log_end(self) -> str:
-        return f"its log ends:\n{self._log_text()[-_TAIL:]}"
+
+def end_of_log(server: EmbeddedServer) -> str:
+    """Return the end of a server's log, for errors."""
+    return f"its log ends:\n{server._log_text()[-_TAIL:]}"
+
+
+def login_of(server: EmbeddedServer) -> tuple[str, ...]:
+    """Return what servers of its topology authenticate with; empty for the server's password."""
+    return server._part.login
 
 
 def part_of(

@@ -135,4 +135,4 @@ async def hand_over(cluster: EmbeddedCluster, source: EmbeddedServer) -> Embedde
 
 async def order(cluster: EmbeddedCluster, node: EmbeddedServer, slot: int, *state: str) -> None:
     """Say whose slot it is."""
-    await cluster._order(node, "CLUSTER", "SETSLOT", slot, *state)
+    await cluster._nodes.order(node, "CLUSTER", "SETSLOT", slot, *state)

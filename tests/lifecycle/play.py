@@ -318,7 +318,9 @@ class Play(World):
     async def _sever(self, grips: list[Grip]) -> AsyncIterator[None]:
         """Excuse what is held now, and what is granted meanwhile."""
         self.severing += 1
-        for grip in grips:
+        # A release that is still under way finds nothing, although its caller was cancelled.
+        released = [grip for grip in self.grips if grip.over and not grip.lost]
+        for grip in [*grips, *released]:
             grip.severed = True
         yield
         for client in self.clients:

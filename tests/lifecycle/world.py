@@ -173,7 +173,7 @@ class World:
             assert not isinstance(error, AcquireTimeoutError), "timed out without a timeout"
             assert isinstance(error, RedissonError), f"an acquisition ended with {error!r}"
             short = wait.lease_time is not None and wait.lease_time < 1
-            gone = any(grip.lost or grip.severed for grip in mine)
+            gone = any(grip.lost or (grip.severed and not grip.over) for grip in mine)
             once = wait.once and isinstance(error, ConnectionLostError)
             refused = wait.refused and isinstance(error, ScriptError)
             assert short or gone or once or refused or wait.raced, (

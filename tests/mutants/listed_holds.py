@@ -75,8 +75,8 @@ HOLDS = (
         "a released lease is not reviewed",
         "a hold is renewed exactly if a lease without an end holds",
         _HOLD,
-        "                return self.reentries\n            self._review()",
-        "                return self.reentries",
+        "        self._remove(lease)\n        self._review()",
+        "        self._remove(lease)",
         ("tests/unit/test_watchdog_ends.py",),
     ),
     Mutant(

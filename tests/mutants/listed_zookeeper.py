@@ -28,7 +28,7 @@ ZOOKEEPER = (
         "ZooKeeper's thread pings for an event loop that is blocked",
         "a session does not outlive its event loop by more than a lease",
         _SESSION,
-        "        self._client._connection._send_ping = self._wait_for_loop\n",
+        "        self._connection._send_ping = self._wait_for_loop\n",
         "",
         (f"{_BLOCKED}::test_a_session_does_not_outlive_a_blocked_loop_by_more_than_a_lease",),
     ),

@@ -323,3 +323,22 @@ class TestLeases:
         assert await redis.pttl("k") > 10_000
         assert read.remaining > 10
         await read.release()
+
+    @pytest.mark.parametrize("answered", [True, False])
+    async def test_a_read_that_is_over_keeps_no_write_whose_lease_was_cut(
+        self, clients: ClientFactory, redis: Redis, answered: bool
+    ) -> None:
+        lock = read_write_lock(clients())
+        write = await lock.write_lock().acquire()
+        read = await lock.read_lock().acquire()
+        cut = asyncio.create_task(write.extend(5))
+        if answered:
+            await cut
+        else:
+            await asyncio.sleep(0)
+        await read.release()
+        await cut
+        # On the same connection, after whatever the release has sent.
+        assert await lock.write_lock().hold_count() == 1
+        assert 0 < await redis.pttl("k") <= 5000
+        await write.release()

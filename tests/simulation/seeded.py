@@ -4,7 +4,7 @@ This is the whole list. Time comes from the event loop, and the package takes ne
 there; what reads another clock, or draws random numbers, is replaced here for the time of a run:
 
 - `_time.now`, wherever it was imported, and `_stream.wire.monotonic`: the time of the loop;
-- `uuid4` in `_owner`: client ids; `secrets` in `locks._view`: ids of receipts;
+- `uuid4` in `_owner`: client ids; `secrets` in `_on_redis.view`: ids of receipts;
 - the global `random` (retries, spreads, polls, and redis-py's): seeded, and put back afterwards;
 - the name of the host and the number of the process in `_on_redis.inspecting`;
 - the first message of TLS in `_connector`, which is random;
@@ -30,9 +30,8 @@ from typing import Any
 import redis.utils
 
 from redisson_py import _connector, _owner, _time
-from redisson_py._on_redis import inspecting
+from redisson_py._on_redis import inspecting, view
 from redisson_py._stream import wire
-from redisson_py.locks import _view
 
 _real_now = _time.now
 
@@ -55,7 +54,7 @@ def seeded(now: Callable[[], float], chance: random.Random) -> Iterator[None]:
     changes += [
         (wire, "monotonic", now),
         (_owner, "uuid", SimpleNamespace(UUID=uuid.UUID, uuid4=lambda: _uuid(chance))),
-        (_view, "secrets", SimpleNamespace(token_hex=lambda n: chance.randbytes(n).hex())),
+        (view, "secrets", SimpleNamespace(token_hex=lambda n: chance.randbytes(n).hex())),
         (inspecting, "socket", SimpleNamespace(gethostname=lambda: "simulated")),
         (inspecting, "os", SimpleNamespace(getpid=lambda: 1)),
         (redis.utils, "get_lib_version", _version_of_redis_py),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 import pytest_asyncio
 
 from redisson_py import AcquireTimeoutError, LeaseLostError
+from redisson_py._stores.contract import Renewal
 from redisson_py.errors import NotHeldError
-from tests.stores.in_a_dict import Dict, DictClient
+from tests.stores.in_a_dict import Dict, DictClient, DictStore
 from tests.support.leases import renew_now
 from tests.support.waiting import until
 
@@ -90,3 +92,20 @@ async def test_a_cancelled_waiter_leaves_nothing(shared: Dict, two: list[DictCli
         with pytest.raises(asyncio.CancelledError):
             await waiting
         await until(lambda: not shared.waiters["k"])
+
+
+async def test_an_extended_lease_is_relied_on_for_as_long_as_the_store_keeps_it(
+    two: list[DictClient], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renew = DictStore.renew
+
+    async def short(
+        store: DictStore, batch: Sequence[Renewal], deadline: float
+    ) -> Sequence[float | None]:
+        return await renew(store, [replace(each, lease=1.0) for each in batch], deadline)
+
+    monkeypatch.setattr(DictStore, "renew", short)
+    lease = await two[0].get_lock("k").acquire()
+    await lease.extend(60)
+    assert lease.remaining <= 1
+    await lease.release()

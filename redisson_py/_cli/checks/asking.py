@@ -7,10 +7,11 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import anyio
 
-from redisson_py import Redisson
 from redisson_py._addresses import Address
 from redisson_py._cli.servers import Servers as NamedServers
+from redisson_py._client import context_of
 from redisson_py._config.read import read_config
+from redisson_py._options import Options
 from redisson_py._redis import Connector, Servers, ask_once, servers_from_target, servers_from_url
 from redisson_py.errors import BackendError
 
@@ -27,12 +28,12 @@ class Target(NamedTuple):
 
     Attributes:
         servers: How to connect.
-        client: A client of them, for its options; it is not used.
+        options: The options of its clients.
         limit: Seconds that a server has for a few answers, connecting included.
     """
 
     servers: Servers
-    client: Redisson
+    options: Options
     limit: float
 
     def mapped(self, host: str, port: int) -> Address:
@@ -41,13 +42,13 @@ class Target(NamedTuple):
         Raises:
             AddressMapError: The user's map failed.
         """
-        function = self.client._options.address_map
+        function = self.options.address_map
         return (host, port) if function is None else function(host, port)
 
     @property
     def confirms(self) -> Literal["auto"] | int:
         """How many replicas must confirm a grant."""
-        return self.client._options.replicas_where(self.servers.topology)
+        return self.options.replicas_where(self.servers.topology)
 
 
 def target_of(named: NamedServers, limit: float) -> Target:
@@ -56,13 +57,12 @@ def target_of(named: NamedServers, limit: float) -> Target:
     Raises:
         click.UsageError: They name no servers, or what names them is not usable.
     """
-    client = named.client()
-    name = client._options.client_name
+    options = context_of(named.client()).options
     if named.url is not None:
-        return Target(servers_from_url(named.url, name), client, limit)
+        return Target(servers_from_url(named.url, options.client_name), options, limit)
     assert named.config is not None
     servers, _ = read_config(named.config, ())
-    return Target(servers_from_target(servers, name), client, limit)
+    return Target(servers_from_target(servers, options.client_name), options, limit)
 
 
 async def ask_all(connector: Connector, limit: float, questions: Sequence[Words]) -> list[Any]:

@@ -82,7 +82,7 @@ async def read_cluster(target: Target) -> tuple[Cluster, list[Connector]]:
             errors.append(f"{write_address(*address)}: {error}")
             continue
         try:
-            slots = SlotMap.parse(error, address, target.client._options.address_map)
+            slots = SlotMap.parse(error, address, target.options.address_map)
         except BackendError as problem:
             errors.append(f"{write_address(*address)}: {problem}")
             continue

@@ -61,7 +61,7 @@ async def read(target: Target) -> Facts:
         tuple(found),
         sentinels,
         cluster,
-        lease_time=target.client._options.lease_time,
+        lease_time=target.options.lease_time,
         confirms=target.confirms,
     )
     return replace(facts, acl_options=_acl_options(facts, target))
@@ -143,7 +143,7 @@ async def _read_server(connector: Connector, target: Target) -> Server:
 async def _with_permissions(
     server: Server, connector: Connector, target: Target, script: str, database: int
 ) -> Server:
-    names = target.client._options.names
+    names = target.options.names
     asked = probes.commands(
         _needed(server, target, database),
         names.key(f"redisson-py:doctor:{uuid.uuid4().hex}"),
@@ -174,7 +174,7 @@ def _needed(server: Server, target: Target, database: int) -> list[str]:
     )
     needed = [rule[1:] for rule in rules if rule[0] == "+"]
     unused = {
-        *(() if target.client._options.client_name else ("client|setname",)),
+        *(() if target.options.client_name else ("client|setname",)),
         *(() if database else ("select",)),
     }
     return [name for name in needed if name not in unused]
@@ -183,7 +183,7 @@ def _needed(server: Server, target: Target, database: int) -> list[str]:
 def _is_sharded(server: Server, target: Target) -> bool:
     return (
         target.servers.topology == "cluster"
-        and target.client._options.sharded_pubsub != "off"
+        and target.options.sharded_pubsub != "off"
         and server.version[:1] >= (FIRST_MODERN,)
     )
 

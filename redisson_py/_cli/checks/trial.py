@@ -11,6 +11,7 @@ import anyio
 
 from redisson_py import Listener, Redisson, RedissonError, ScriptError, WaitStartedEvent
 from redisson_py._cli.checks.facts import Trial
+from redisson_py._client import context_of
 from redisson_py._time import now
 
 _PINGS = 5
@@ -100,7 +101,7 @@ async def _use(
 async def _hand_over(
     holder: Redisson, waiter: Redisson, name: str, waiting: _Waiting, progress: _Progress
 ) -> None:
-    lock, key = waiter.get_lock(name), waiter._options.names.key(name)
+    lock, context = waiter.get_lock(name), context_of(waiter)
     waiting.started = anyio.Event()
     before = waiter.statistics().wake_ups
 
@@ -117,13 +118,13 @@ async def _hand_over(
     progress.step = "acquire a lock"
     lease = await holder.get_lock(name).acquire()
     progress.step = "extend a lease"
-    await lease.extend(waiter._options.lease_time)
+    await lease.extend(context.options.lease_time)
     progress.step = "wait for a lock"
     async with anyio.create_task_group() as group:
         group.start_soon(wait)
         await waiting.started.wait()
         # SUBSCRIBE was sent before this, on the same connection.
-        await waiter._executor.query(key, "PING")
+        await context.executor.query(lock.key, "PING")
         progress.step = "release a lock"
         await lease.release()
 

@@ -89,7 +89,7 @@ def checked_key(asker: Asker, name: str) -> bytes:
         click.UsageError: No resource can have this name.
     """
     try:
-        return asker.client._context.options.names.key(given(name))
+        return asker.key(given(name))
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 

@@ -9,7 +9,8 @@ from typing import Any
 import anyio
 
 from redisson_py import BackendError, ConnectionLostError, Redisson, ScriptError
-from redisson_py._keys import SLOTS, key_slot
+from redisson_py._client import context_of, where_of
+from redisson_py._keys import SLOTS, Name, key_slot
 from redisson_py._stream.router import SingleRouter
 from redisson_py._time import now
 
@@ -31,23 +32,32 @@ class Asker:
 
     def __init__(self, client: Redisson, rate: float | None = None) -> None:
         self.client = client
+        self._context = context_of(client)
         self.rate = rate
         self._free_at = 0.0
 
     @property
     def prefix(self) -> str:
         """What the client puts before every name."""
-        return self.client._context.options.names.prefix
+        return self._context.options.names.prefix
 
     @property
     def where(self) -> str:
         """The address that the user gave, without any secret."""
-        return self.client._where
+        return where_of(self.client)
 
     @property
     def in_cluster(self) -> bool:
         """Whether the servers are a cluster."""
-        return self.client._context.options.names.in_cluster
+        return self._context.options.names.in_cluster
+
+    def key(self, name: Name) -> bytes:
+        """Return the key of a name.
+
+        Raises:
+            ValueError: No resource can have this name.
+        """
+        return self._context.options.names.key(name)
 
     async def ask(self, key: bytes, *words: Argument) -> Any:
         """Return the reply to one command.
@@ -82,7 +92,7 @@ class Asker:
 
     async def _try_batch(self, commands: Sequence[Command]) -> list[Any]:
         await self._pace(len(commands))
-        executor = self.client._executor
+        executor = self._context.executor
         calls = [executor.command(_bytes(key), *words) for key, *words in commands]
         replies: list[Any] = []
         try:
@@ -112,7 +122,7 @@ class Asker:
         Raises:
             ConnectionLostError: The map of a cluster is not known, or the one server is away.
         """
-        router = self.client._router
+        router = self._context.executor.router
         try:
             await self.client.ping()
         except ConnectionLostError:
@@ -125,7 +135,7 @@ class Asker:
 
     def server_of(self, key: bytes) -> str:
         """Return the address of the server that serves a key, as far as is known."""
-        return self.client._router.stream_for(key).where
+        return self._context.executor.router.stream_for(key).where
 
 
 def _bytes(key: Argument) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
-from redisson_py._stores.etcd.abandoning import abandon
+from redisson_py._loop import end_task, hush, is_closed
 from redisson_py.errors import BackendError
 
 _OPTIONS = (
@@ -66,7 +67,7 @@ class Connection:
     def leave_behind(self) -> None:
         """Close it without waiting: its event loop was closed, or ends now."""
         self.retired = True
-        abandon(self.channel)
+        _abandon(self.channel)
 
 
 def check_not_forked() -> None:
@@ -92,3 +93,36 @@ def connect(endpoint: str, credentials: grpc.ChannelCredentials | None) -> Conne
     else:
         channel = grpc.aio.secure_channel(where, credentials, options=_OPTIONS)
     return Connection(endpoint, channel)
+
+
+def _abandon(of_grpc: grpc.aio.Channel) -> None:
+    """Close a channel without waiting, also if its event loop was closed.
+
+    gRPC itself cannot. This uses private names of it: what its own `close` does, without its loop.
+    """
+    channel: Any = of_grpc
+    loop = channel._loop
+    if is_closed(loop):
+        # gRPC still tells the loop of the end of each call. An error there would keep the call and
+        # its socket open, and hold up calls of other loops.
+        loop.call_soon, loop.call_soon_threadsafe = _ignore, _carry_out
+        for task in asyncio.all_tasks(loop):
+            if getattr(task.get_coro(), "__qualname__", "").startswith("_AioCall."):
+                hush(task)
+    for call in list(channel._active_calls):
+        for task in vars(call).values():
+            if isinstance(task, asyncio.Task):
+                end_task(task)
+        call.cancel()
+    # What `close` does once there are no calls.
+    channel._active_calls.clear()
+    channel._channel.close()
+
+
+def _ignore(*_: object, **__: object) -> None:
+    """Do nothing: the loop runs nothing any more."""
+
+
+def _carry_out(call: Callable[..., object], *arguments: object, **_: object) -> None:
+    """Do at once what the loop does not do any more."""
+    call(*arguments)

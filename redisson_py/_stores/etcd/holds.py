@@ -26,13 +26,12 @@ from redisson_py._stores.etcd.queue import (
 )
 from redisson_py._stores.etcd.session import Session, Sessions
 from redisson_py._stores.etcd.watches import Waiter
+from redisson_py._stores.remembered import Remembered
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError
 
 #: Seconds in which a lease is ended that no key needs any more.
 _PARTING = 1.0
-#: How many owners are remembered that were given back later.
-_REMEMBERED = 10_000
 #: Seconds for which an undo is noted. A request that comes later than that, from a member that hung
 #: for so long, would leave a key until the session ends.
 _NOTED = 3600.0
@@ -96,7 +95,7 @@ class Holds:
         # Those that the engine gives back at this moment.
         self._leaving: set[Waiter] = set()
         # Whether those that were given back later had the hold: the engine may ask again.
-        self._given: dict[Waiter, bool | None] = {}
+        self._given: Remembered[Waiter, bool | None] = Remembered()
         # When undos of which owners were noted in etcd, the oldest first.
         self._noted: deque[tuple[float, str]] = deque()
         # What was asked for, where it is no lock.
@@ -367,9 +366,6 @@ class Holds:
             self._repeated.discard(waiter)
             if self._owed.pop(waiter, None) is not None and not debt.refused:
                 self._given[waiter] = held
-                if len(self._given) > _REMEMBERED:
-                    # The engine asked for the last time before that.
-                    del self._given[next(iter(self._given))]
         await self._delete_notes(deadline)
         if refused is not None:
             raise refused

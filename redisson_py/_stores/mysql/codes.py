@@ -1,10 +1,6 @@
 """What each error number of MySQL and MariaDB means for a query of ours, as data.
 
-- "wrong": this call is wrong, now and later. Nothing was changed. So is each number that is not
-  here: most of them are about SQL.
-- "later": the server says no for now. Nothing was changed, and the same query may pass soon.
-- "elsewhere": this server is the wrong one, and another may be at its address soon.
-- "lost": the connection, or the query in its middle, is over. It may have been carried out.
+Each number that is not here is "wrong": most of them are about SQL.
 
 Sources. "M": the text of that number in MariaDB's errmsg-utf8.txt, with its name behind `ER_`.
 "8": the same in messages_to_clients.txt of MySQL 8, which alone has it. "C": errmsg.h of the client
@@ -13,22 +9,9 @@ libraries, and what asyncmy raises by itself.
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
-Verdict = Literal["wrong", "later", "elsewhere", "lost"]
-
-
-class Entry(NamedTuple):
-    """What a number means.
-
-    Attributes:
-        verdict: The meaning.
-        source: Where that is from.
-    """
-
-    verdict: Verdict
-    source: str
-
+from redisson_py._stores.verdicts import Entry, Verdict
 
 CODES: Final = {
     # Undone by the server, which will take it again.

@@ -70,9 +70,13 @@ class _Connection:
         self._driver = driver
 
     @property
+    def _transport(self) -> Any:
+        return self._driver._transport
+
+    @property
     def usable(self) -> bool:
         """Whether the server has neither closed it nor said a last word."""
-        transport, received = self._driver._transport, self._driver._proto
+        transport, received = self._transport, self._driver._proto
         if transport is None or transport.is_closing() or received is None:
             return False
         return not received.eof and received.length == received.pos
@@ -90,7 +94,7 @@ class _Connection:
 
     def abort(self) -> None:
         """Break the connection off: what was not sent yet is not sent any more."""
-        transport = self._driver._transport
+        transport = self._transport
         if transport is not None:
             connection = transport.get_extra_info("socket")
             with contextlib.suppress(OSError, AttributeError):
@@ -103,7 +107,7 @@ class _Connection:
         if not is_closed(self._driver.loop):
             self.abort()
             return
-        tear_off_transport(self._driver._transport)
+        tear_off_transport(self._transport)
         self._driver._transport = None
         self._driver.close()
 

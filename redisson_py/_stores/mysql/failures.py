@@ -10,8 +10,8 @@ from typing import final
 from asyncmy.errors import InterfaceError, MySQLError
 
 from redisson_py._stores.mysql import codes
-from redisson_py._stores.mysql.codes import Verdict
 from redisson_py._stores.mysql.sql import TABLE
+from redisson_py._stores.verdicts import Verdict
 
 #: The login was refused. The server's text tells the user's name.
 _LOGIN = (1044, 1045, 1049, 1130, 1251, 1698, 1820, 1862, 2059, 3118, 4151)
@@ -50,7 +50,7 @@ class Failure:
 
     Attributes:
         error: The driver's error, or `TimeoutError`.
-        verdict: What it means: see `codes`.
+        verdict: What it means: see `verdicts`.
         maybe_done: Whether some of it may have been carried out, now or later.
         unreached: No connection could be made.
     """

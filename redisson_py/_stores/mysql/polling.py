@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, final
 
+from redisson_py._stores.remembered import Remembered
 from redisson_py._time import now
 
 #: Seconds between two polls of the first of a queue, or fewer if hand-offs are faster than that.
@@ -32,8 +32,6 @@ _SETTLED: Final = 0.3
 #: The waiting loop sleeps for at least and at most that many seconds.
 _SHORTEST_SLEEP: Final = 0.05
 _LONGEST_SLEEP: Final = 7.5
-#: How many names are remembered with their pace.
-_REMEMBERED: Final = 10_000
 
 
 @final
@@ -77,7 +75,7 @@ class Polls:
         self._ring = ring
         self._waiters: dict[str, _Waiter] = {}
         #: Seconds from one hand-off to the next, when a name was waited for the last time.
-        self._paces: OrderedDict[str, float] = OrderedDict()
+        self._paces: Remembered[str, float] = Remembered()
 
     def __contains__(self, owner: str) -> bool:
         return owner in self._waiters
@@ -141,8 +139,6 @@ class Polls:
         if waiter is not None:
             self._paces[name] = (now() - waiter.since) / (waiter.joined + 1)
             self._paces.move_to_end(name)
-            if len(self._paces) > _REMEMBERED:
-                self._paces.popitem(last=False)
             self.forget(owner)
 
     def forget(self, owner: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final, Self, final
 
@@ -20,13 +19,12 @@ from redisson_py._stores.mysql import queue, sql
 from redisson_py._stores.mysql.address import Target, read_url
 from redisson_py._stores.mysql.connections import Answer, Connections
 from redisson_py._stores.mysql.polling import Polls
+from redisson_py._stores.remembered import Remembered
 from redisson_py._stores.trouble import Trouble
 from redisson_py.errors import BackendError, ConnectionLostError
 
 #: The most holds that one query renews.
 _MOST_RENEWALS: Final = 200
-#: How many owners are remembered whose requests had no answer, and how many crowded names.
-_REMEMBERED: Final = 10_000
 _MICRO: Final = 1_000_000
 #: Seconds after which one that does not wait may ask again.
 _RETRY: Final = 0.01
@@ -61,10 +59,10 @@ class MySQLStore:
         self._polls: Final = Polls(target.poll_interval, self._ring)
         #: Names of which the row has a queue or tombstones, as far as we know. Right or wrong, what
         #: is granted is the same.
-        self._crowded: OrderedDict[str, None] = OrderedDict()
+        self._crowded: Remembered[str, None] = Remembered()
         #: Owners one of whose requests had no answer, and may still be carried out: the oldest
         #: first. Some never give back, as their leases ended in an outage.
-        self._uncertain: OrderedDict[str, None] = OrderedDict()
+        self._uncertain: Remembered[str, None] = Remembered()
 
     @classmethod
     def from_url(cls, url: str) -> Self:
@@ -167,7 +165,7 @@ class MySQLStore:
                 return Busy(self._polls.again(wish.name, wish.owner, place, remaining or 0.0))
             resent = resent or answer.resent
             if answer.rows and answer.rows[0][4]:
-                _remember(self._crowded, wish.name)
+                self._crowded[wish.name] = None
             else:
                 self._crowded.pop(wish.name, None)
             place = answer.rows[0][5] if answer.rows else None
@@ -197,13 +195,13 @@ class MySQLStore:
         except BackendError as error:
             if isinstance(error, ConnectionLostError):
                 if error.maybe_held:
-                    _remember(self._uncertain, wish.owner)
+                    self._uncertain[wish.owner] = None
             elif wish.owner in self._uncertain:
                 # Not this query, but the one before it may still arrive.
                 raise self.trouble.no_answer(maybe_held=True) from error
             raise
         if answer.resent:
-            _remember(self._uncertain, wish.owner)
+            self._uncertain[wish.owner] = None
         return answer
 
     async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> int | None:
@@ -354,12 +352,6 @@ def _needs_queue(answer: Answer, wish: Wish) -> bool:
     if left > 0 and (mine or not wish.waits):
         return False
     return bool(wish.waits or crowded)
-
-
-def _remember(known: OrderedDict[str, None], new: str) -> None:
-    known[new] = None
-    if len(known) > _REMEMBERED:
-        known.popitem(last=False)
 
 
 def schema_sql() -> str:

@@ -1,10 +1,5 @@
 """What each SQLSTATE of PostgreSQL means for a request of ours, as data.
 
-- "wrong": this call is wrong, now and later. Nothing was changed.
-- "later": the server says no for now. Nothing was changed, and the same request may pass soon.
-- "elsewhere": this server is the wrong one, and another may be at its address soon.
-- "lost": the connection is over. What was sent may have been carried out.
-
 Sources. "A": Appendix A of PostgreSQL's manual, which says that a code that is not known has the
 meaning of its class: so the classes here decide for all codes that are not named. A file name is
 one of PostgreSQL's own source: what raises the code there.
@@ -12,22 +7,9 @@ one of PostgreSQL's own source: what raises the code there.
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
-Verdict = Literal["wrong", "later", "elsewhere", "lost"]
-
-
-class Entry(NamedTuple):
-    """What a code or a class of codes means.
-
-    Attributes:
-        verdict: The meaning.
-        source: Where that is from.
-    """
-
-    verdict: Verdict
-    source: str
-
+from redisson_py._stores.verdicts import Entry, Verdict
 
 CLASSES: Final = {
     "03": Entry("wrong", "A: SQL Statement Not Yet Complete"),

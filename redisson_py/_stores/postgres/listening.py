@@ -15,7 +15,6 @@ none: the next release may be one that cannot ring.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import random
 import secrets
 from collections.abc import Awaitable, Callable
@@ -29,6 +28,7 @@ from redisson_py._loop import end_task
 from redisson_py._stores.contract import Bell
 from redisson_py._stores.postgres import queue, sql
 from redisson_py._stores.postgres.connections import Target, abandon
+from redisson_py._stores.postgres.table import id_of
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError
 
@@ -59,11 +59,7 @@ Notify = Callable[[str, str], Awaitable[None]]
 
 def channel_of(name: str) -> str:
     """Return the channel of a name, for clients of older versions: 128 bits of its digest."""
-    return f"{queue.CHANNEL}{_digest(name)[:32]}"
-
-
-def _digest(name: str) -> str:
-    return hashlib.sha256(name.encode()).hexdigest()
+    return f"{queue.CHANNEL}{id_of(name).hex()[:32]}"
 
 
 @final
@@ -115,7 +111,7 @@ class Listening:
 
     def add(self, name: str, owner: str) -> None:
         """Note that an owner waits for a name."""
-        digest = _digest(name)
+        digest = id_of(name).hex()
         waited = self._waited.get(digest)
         if waited is None:
             waited = self._waited[digest] = _Waited(name)
@@ -123,7 +119,7 @@ class Listening:
 
     def discard(self, name: str, owner: str) -> None:
         """Note that an owner does not wait any more."""
-        digest = _digest(name)
+        digest = id_of(name).hex()
         waited = self._waited.get(digest)
         if waited is not None:
             waited.owners.discard(owner)

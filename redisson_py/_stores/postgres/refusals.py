@@ -8,8 +8,8 @@ from typing import Final
 from asyncpg import exceptions
 
 from redisson_py._stores.postgres import codes
-from redisson_py._stores.postgres.codes import Verdict
 from redisson_py._stores.postgres.sql import TABLE
+from redisson_py._stores.verdicts import Verdict
 from redisson_py.errors import BackendError, UnsupportedServerError
 
 #: No answer, or asyncpg's own words for a connection that is closed or out of step.

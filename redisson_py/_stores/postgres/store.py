@@ -15,7 +15,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -36,11 +35,11 @@ from redisson_py._stores.contract import (
 from redisson_py._stores.postgres import queue, sql
 from redisson_py._stores.postgres.connections import Answer, Connections, Target
 from redisson_py._stores.postgres.freeing import Freeing
-from redisson_py._stores.postgres.guard import guard
 from redisson_py._stores.postgres.listening import WATCH_TIME, Listening, channel_of
 from redisson_py._stores.postgres.renewing import renew
 from redisson_py._stores.postgres.table import id_of, prepare_table
 from redisson_py._stores.postgres.url import check_url, database_of, search_path_of
+from redisson_py._stores.remembered import Remembered
 from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
@@ -57,8 +56,6 @@ _WATCHERS: Final = 2
 _TRIES: Final = 3
 #: A request for a hold does not wait for a row that somebody has locked: it is busy.
 _LOCKED_ROW: Final = (asyncpg.LockNotAvailableError,)
-#: How many owners are remembered whose requests had no answer, and how many crowded names.
-_REMEMBERED: Final = 10_000
 
 
 @final
@@ -92,10 +89,10 @@ class PostgresStore:
         self._listening: Listening | None = None
         self._bell: Bell | None = None
         #: Owners of which a copy of a request may still arrive, the oldest first.
-        self._repeated: OrderedDict[str, None] = OrderedDict()
+        self._repeated: Remembered[str, None] = Remembered()
         #: Names of which the row has a queue or tombstones, as far as we know: there the plain
         #: statements decide nothing. Right or wrong, what is granted is the same.
-        self._crowded: OrderedDict[str, None] = OrderedDict()
+        self._crowded: Remembered[str, None] = Remembered()
 
     @classmethod
     def from_url(cls, url: str, **options: int) -> Self:
@@ -143,8 +140,43 @@ class PostgresStore:
         await self._fetch(sql.PING, (), deadline)
 
     async def guard(self, connection: Any, name: str, owner: str, token: int) -> bool:
-        """Bind a transaction of the user's to a hold; see `guard.guard`."""
-        return await guard(connection, sql.in_schema(sql.GUARD, self._schema), name, owner, token)
+        """Keep others from being granted a hold until a transaction of the user's ends.
+
+        It locks the row of the hold FOR KEY SHARE: renewals and the release pass, a grant to
+        another owner does not, even if the lease runs out meanwhile. So what the transaction writes
+        is written under the hold, without a look at fencing tokens.
+
+        Errors of the driver are the user's, as the transaction is: in one with REPEATABLE READ or
+        SERIALIZABLE it may be a serialization failure, after which the transaction must be
+        repeated.
+
+        Args:
+            connection: An asyncpg connection inside a transaction, to the database of the locks.
+            name: The name.
+            owner: The owner of the hold.
+            token: The first of its fencing tokens.
+
+        Returns:
+            Whether the hold is still there. If not, nothing is locked.
+
+        Raises:
+            RuntimeError: The connection is not inside a transaction.
+            BackendError: The database of the connection has no table of these locks.
+        """
+        if not connection.is_in_transaction():
+            raise RuntimeError(
+                "guard needs a transaction: call it inside `async with connection.transaction():`,"
+                " before anything that it must protect"
+            )
+        statement = sql.in_schema(sql.GUARD, self._schema)
+        try:
+            row = await connection.fetchrow(statement, id_of(name), owner, token)
+        except asyncpg.UndefinedTableError as error:
+            raise BackendError(
+                f"the database of this transaction has no table {sql.TABLE}: guard works only in"
+                " the database that keeps the locks"
+            ) from error
+        return row is not None
 
     def keys(self, name: str, kind: Kind = "lock") -> tuple[str]:
         """Return where a lock is kept: each name on its own, in its database."""
@@ -236,7 +268,7 @@ class PostgresStore:
             repeated = answer.repeated
         answer = await self._free(sql.GIVE_BACK, (key, channel_of(name), owner), deadline)
         if answer.value and answer.value[0]["crowded"]:
-            _remember(self._crowded, name)
+            self._crowded[name] = None
         else:
             self._crowded.pop(name, None)
         return replace(answer, repeated=answer.repeated or repeated)
@@ -277,10 +309,10 @@ class PostgresStore:
                 if not isinstance(error.__cause__, asyncpg.LockNotAvailableError):
                     raise
                 if isinstance(error, ConnectionLostError):
-                    _remember(self._repeated, wish.owner)
+                    self._repeated[wish.owner] = None
                 break
             if answer.repeated:
-                _remember(self._repeated, wish.owner)
+                self._repeated[wish.owner] = None
             # No row: it is made or deleted at this moment, or the plain statement cannot decide.
             for row in answer.value:
                 if row["granted"] or (row["owner"] == wish.owner and row["remaining"] > 0):
@@ -302,7 +334,7 @@ class PostgresStore:
                 if row["reserved"]:
                     return Busy(WATCH_TIME)
             if plain:
-                _remember(self._crowded, wish.name)
+                self._crowded[wish.name] = None
         return Busy(LOCKED)
 
     async def _fetch(
@@ -340,12 +372,6 @@ class PostgresStore:
             self._listening.suspect()
         if self._bell is not None:
             asyncio.get_running_loop().call_soon(self._bell.ring_all)
-
-
-def _remember(known: OrderedDict[str, None], new: str) -> None:
-    known[new] = None
-    if len(known) > _REMEMBERED:
-        known.popitem(last=False)
 
 
 def _check_count(what: str, count: object, least: int) -> None:

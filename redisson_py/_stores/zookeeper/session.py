@@ -147,13 +147,13 @@ class Session:
             **tls,
         )
         self._client.add_listener(self._listen)
-        self._connect: Final[Callable[..., tuple[float, float]]] = self._client._connection._connect
-        self._client._connection._connect = self._observed_connect
-        self._client._connection._send_ping = self._wait_for_loop
-        self._expand: Final[Callable[[], list[object]]] = (
-            self._client._connection._expand_client_hosts
-        )
-        self._client._connection._expand_client_hosts = self._observed_hosts
+        self._connection: Final[Any] = self._client._connection
+        self._connect: Final[Callable[..., tuple[float, float]]] = self._connection._connect
+        self._connection._connect = self._observed_connect
+        self._connection._send_ping = self._wait_for_loop
+        self._expand: Final[Callable[[], list[object]]] = self._connection._expand_client_hosts
+        self._connection._expand_client_hosts = self._observed_hosts
+        self._closing: Final = threading.Event()
         #: When the connection was lost, if there is none. For kazoo's thread only.
         self._down_since: float | None = None
         # kazoo would wait for as long as a session lasts, for a server that accepts and is silent.
@@ -234,6 +234,7 @@ class Session:
         return thread
 
     def _close(self, closed: asyncio.Future[None] | None) -> None:
+        self._closing.set()
         # It raises if its thread hangs in a system call: then there is nothing to free yet.
         with contextlib.suppress(Exception):
             self._client.stop()
@@ -249,7 +250,7 @@ class Session:
         lives = threading.Event()
         self._post(lives.set)
         while not lives.wait(_GLANCE):
-            if self._client._stopped.is_set():
+            if self._closing.is_set():
                 return False
             if now() - self._alive > self._lease:
                 self._start_closing(None)
@@ -310,7 +311,7 @@ class Session:
         self._alive = now()
         self._timer = self._loop.call_later(self.timeout * _BEAT, self._beat)
         if not self.connected:
-            trying, attempt = self._trying, self._client._connection._socket
+            trying, attempt = self._trying, self._connection._socket
             if trying is not None and now() - trying > _LONGEST_ATTEMPT and attempt is not None:
                 with contextlib.suppress(OSError):
                     # kazoo's thread reads the end of the connection, and makes another.

@@ -43,6 +43,7 @@ from redisson_py._stores.contract import (
     State,
     Wish,
 )
+from redisson_py._stores.remembered import Remembered
 from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError
@@ -56,8 +57,6 @@ from .url import Target, read_url
 
 log = logging.getLogger("redisson_py")
 
-#: How many owners that gave back are remembered.
-_REMEMBERED: Final = 10_000
 #: Part of the session timeout after which what was refused is given back again.
 _REFUSED_PAUSE: Final = 1 / 12
 
@@ -79,7 +78,7 @@ class ZooKeeperStore:
         self._least: Final = lease or 0.0
         #: Those that gave back last, and the answer to those of them that ask again. They are
         #: granted nothing.
-        self._left: Final[dict[tuple[str, str], bool | None]] = {}
+        self._left: Final[Remembered[tuple[str, str], bool | None]] = Remembered()
         #: What could not be given back, and whether a request of its owner had no answer.
         self._owed: Final[dict[tuple[str, str], bool]] = {}
         self._paying: asyncio.Task[None] | None = None
@@ -223,8 +222,6 @@ class ZooKeeperStore:
     def _leave(self, key: tuple[str, str], held: bool | None) -> None:
         """Note that an owner gave back, and the answer if it asks to give back again."""
         self._left[key] = held
-        if len(self._left) > _REMEMBERED:
-            del self._left[next(iter(self._left))]
 
     def _has(self, key: tuple[str, str]) -> bool:
         """Return whether an owner may have a contender, or a place in a semaphore mutex."""

@@ -14,7 +14,8 @@ from redisson_py.testing._configuration import BUS_OFFSET
 from redisson_py.testing._server import EmbeddedServer
 
 from .migration import SlotMigration, end_all
-from .topology import Topology, TopologyError, TopologyOptions
+from .nodes import TopologyError, blame
+from .topology import Topology, TopologyOptions
 from .views import SLOTS, ClusterMap, Place, slot_of
 
 How = Literal["graceful", "force", "takeover"]
@@ -93,7 +94,7 @@ class EmbeddedCluster(Topology):
         self._masters: Final = masters
         self._replicas: Final = replicas
         self._node_timeout: Final = node_timeout
-        self._map: Final = ClusterMap(self)
+        self._map: Final = ClusterMap(self._nodes)
         self._founders: Final[list[EmbeddedServer]] = []
 
     @property
@@ -119,15 +120,15 @@ class EmbeddedCluster(Topology):
     async def replicas_of(self, master: EmbeddedServer) -> list[EmbeddedServer]:
         """Return the replicas of a master, according to the nodes that answer."""
         wanted = self.node_id(master)
-        for node in self._awake():
-            if node is not master or len(self._awake()) == 1:
+        for node in self._nodes.awake():
+            if node is not master or len(self._nodes.awake()) == 1:
                 view = await self._map.view(node)
                 return [self._map.ids[seen.id] for seen in view.values() if seen.master == wanted]
         return []
 
     async def masters(self) -> list[EmbeddedServer]:
         """Return the masters that can answer, by their own account."""
-        mine = [await self._map.myself(node) for node in self._awake()]
+        mine = [await self._map.myself(node) for node in self._nodes.awake()]
         return [self._map.ids[seen.id] for seen in mine if seen.is_master]
 
     async def failover(
@@ -149,7 +150,7 @@ class EmbeddedCluster(Topology):
         """
         slot = slot_of(place)
         old = await self._map.last_owner(slot)
-        standing = [each for each in await self.replicas_of(old) if each in self._awake()]
+        standing = [each for each in await self.replicas_of(old) if each in self._nodes.awake()]
         if to is None:
             if not standing:
                 raise TopologyError(f"{old.address} has no running replica")
@@ -157,7 +158,7 @@ class EmbeddedCluster(Topology):
         command = ["CLUSTER", "FAILOVER", *([] if how == "graceful" else [how.upper()])]
         deadline = asyncio.get_running_loop().time() + _FAILOVER_PATIENCE
         while True:
-            await self._order(to, *command)
+            await self._nodes.order(to, *command)
             try:
                 await self.wait_master(slot, other_than=old, timeout=_ASK_AGAIN)
                 break
@@ -191,7 +192,7 @@ class EmbeddedCluster(Topology):
             found[:] = [owner]
             return await self._map.disagreement()
 
-        await self._until(f"slot {slot} has no master that all agree on", check, timeout)
+        await self._nodes.until(f"slot {slot} has no master that all agree on", check, timeout)
         return found[0]
 
     async def wait_healthy(self, timeout: float = 30.0) -> None:
@@ -202,12 +203,12 @@ class EmbeddedCluster(Topology):
         """
 
         async def check() -> str:
-            for node in self._awake():
-                if gap := await self._replication_gap(node):
+            for node in self._nodes.awake():
+                if gap := await self._nodes.replication_gap(node):
                     return gap
             return await self._map.disagreement()
 
-        await self._until("the cluster is not healthy", check, timeout)
+        await self._nodes.until("the cluster is not healthy", check, timeout)
 
     async def migrate(
         self, place: Place, to: EmbeddedServer | None = None, *, atomic: bool = False
@@ -242,7 +243,7 @@ class EmbeddedCluster(Topology):
         target = to
         if target is None:
             target = next(each for each in await self.masters() if each is not source)
-        move = SlotMigration(self, slot, source, target, atomic=atomic)
+        move = SlotMigration(self, slot, source, target, self._nodes, atomic=atomic)
         await move.begin()
         return move
 
@@ -254,7 +255,7 @@ class EmbeddedCluster(Topology):
         await self._learn_id(node)
         await self._meet([node])
         if replica_of is not None:
-            await self._order(node, "CLUSTER", "REPLICATE", self.node_id(replica_of))
+            await self._nodes.order(node, "CLUSTER", "REPLICATE", self.node_id(replica_of))
         await self.wait_healthy()
         return node
 
@@ -265,7 +266,7 @@ class EmbeddedCluster(Topology):
             TopologyError: The node still has slots or replicas.
         """
         wanted = self.node_id(node)
-        others = [each for each in self._awake() if each is not node]
+        others = [each for each in self._nodes.awake() if each is not node]
         seen = (await self._map.view(others[0]))[wanted]
         if seen.slots or await self.replicas_of(node):
             raise TopologyError(f"{node.address} still has slots or replicas")
@@ -273,7 +274,9 @@ class EmbeddedCluster(Topology):
         # Before the others forget it, or it would introduce itself again.
         if node.running:
             await node.kill()
-        await asyncio.gather(*(self._order(each, "CLUSTER", "FORGET", wanted) for each in others))
+        await asyncio.gather(
+            *(self._nodes.order(each, "CLUSTER", "FORGET", wanted) for each in others)
+        )
         del self._map.ids[wanted]
         await node.close()
         await self.wait_healthy()
@@ -291,7 +294,7 @@ class EmbeddedCluster(Topology):
             elif node.paused:
                 await node.resume()
         await self.wait_healthy()
-        await end_all(self)
+        await end_all(self, self._nodes, self._map)
         for founder, slots in zip(self._founders, self._homes(), strict=True):
             view = await self._map.view(founder)
             myself = next(seen for seen in view.values() if "myself" in seen.flags)
@@ -310,7 +313,7 @@ class EmbeddedCluster(Topology):
         await asyncio.gather(*(self._learn_id(node) for node in self.nodes))
         await asyncio.gather(
             *(
-                self._order(node, "CLUSTER", "SET-CONFIG-EPOCH", epoch)
+                self._nodes.order(node, "CLUSTER", "SET-CONFIG-EPOCH", epoch)
                 for epoch, node in enumerate(self.nodes, 1)
             ),
         )
@@ -321,7 +324,7 @@ class EmbeddedCluster(Topology):
         await self._meet(self.nodes[1:])
         for index, node in enumerate(replicas):
             master = self.node_id(masters[index % self._masters])
-            await self._order(node, "CLUSTER", "REPLICATE", master)
+            await self._nodes.order(node, "CLUSTER", "REPLICATE", master)
 
     async def _cluster_node(self) -> EmbeddedServer:
         config = {
@@ -333,28 +336,28 @@ class EmbeddedCluster(Topology):
         return await self._maker.data_server(config, bus=True)
 
     async def _learn_id(self, node: EmbeddedServer) -> None:
-        self._map.ids[str(await self._order(node, "CLUSTER", "MYID"))] = node
+        self._map.ids[str(await self._nodes.order(node, "CLUSTER", "MYID"))] = node
 
     async def _give_slots(self, node: EmbeddedServer, slots: range) -> None:
         if self.version >= (7, 0, 0):
-            await self._order(node, "CLUSTER", "ADDSLOTSRANGE", slots[0], slots[-1])
+            await self._nodes.order(node, "CLUSTER", "ADDSLOTSRANGE", slots[0], slots[-1])
         else:
-            await self._order(node, "CLUSTER", "ADDSLOTS", *slots)
+            await self._nodes.order(node, "CLUSTER", "ADDSLOTS", *slots)
 
     async def _meet(self, newcomers: list[EmbeddedServer]) -> None:
         """Introduce nodes to the first, and return when everybody knows everybody."""
-        first = next(node for node in self._awake() if node not in newcomers)
+        first = next(node for node in self._nodes.awake() if node not in newcomers)
         for node in newcomers:
             bus = node.port + BUS_OFFSET
-            await self._order(first, "CLUSTER", "MEET", node.host, node.port, bus)
+            await self._nodes.order(first, "CLUSTER", "MEET", node.host, node.port, bus)
 
         async def check() -> str:
-            for node in self._awake():
+            for node in self._nodes.awake():
                 if not (await self._map.view(node)).keys() >= self._map.ids.keys():
-                    return self._blame(node, "it does not know all nodes")
+                    return blame(node, "it does not know all nodes")
             return ""
 
-        await self._until("not all nodes know each other", check)
+        await self._nodes.until("not all nodes know each other", check)
 
     def _homes(self) -> list[range]:
         """Return the slots that each master has in the beginning."""

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, final
 
-from redisson_py.testing._server import EmbeddedServer
+from redisson_py.testing._server import EmbeddedServer, login_of
 
-from .topology import TopologyError
+from .nodes import Nodes, TopologyError, blame
 
 if TYPE_CHECKING:
     from .cluster import EmbeddedCluster
+    from .views import ClusterMap
 
 _BATCH: Final = 100
 _MOVE_TIME_MS: Final = 5000
@@ -34,6 +35,7 @@ class SlotMigration:
         slot: int,
         source: EmbeddedServer,
         target: EmbeddedServer,
+        nodes: Nodes,
         *,
         atomic: bool,
     ) -> None:
@@ -44,6 +46,7 @@ class SlotMigration:
         self.source: Final = source
         self.target: Final = target
         self._cluster: Final = cluster
+        self._nodes: Final = nodes
         self._atomic: Final = atomic
 
     async def begin(self) -> None:
@@ -105,25 +108,25 @@ class SlotMigration:
     async def _move(
         self, source: EmbeddedServer, target: EmbeddedServer, keys: list[str] | tuple[str, ...]
     ) -> None:
-        login = target._part.login
+        login = login_of(target)
         where = ("MIGRATE", target.host, target.port, "", 0, _MOVE_TIME_MS)
         auth = ("AUTH2", *login) if login else ()
         names = (key.encode(errors="surrogateescape") for key in keys)
-        await self._cluster._order(source, *where, *auth, "KEYS", *names)
+        await self._nodes.order(source, *where, *auth, "KEYS", *names)
 
     async def _keys_at(self, node: EmbeddedServer) -> list[str]:
         command = ("CLUSTER", "GETKEYSINSLOT", self.slot, _BATCH)
-        return [str(key) for key in await self._cluster._order(node, *command)]
+        return [str(key) for key in await self._nodes.order(node, *command)]
 
     async def _move_atomically(self) -> None:
         source, target = self._ids()
-        await self._cluster._order(
+        await self._nodes.order(
             self.source,
             *("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", self.slot, self.slot, "NODE", target),
         )
 
         async def check() -> str:
-            for job in await self._cluster._ask(self.source, "CLUSTER", "GETSLOTMIGRATIONS"):
+            for job in await self._nodes.ask(self.source, "CLUSTER", "GETSLOTMIGRATIONS"):
                 facts = dict(zip(job[::2], job[1::2], strict=True))
                 if facts["slot_ranges"] != f"{self.slot}-{self.slot}" or (
                     facts["target_node"] != target or facts["source_node"] != source
@@ -131,23 +134,23 @@ class SlotMigration:
                     continue
                 if facts["state"] in {"failed", "cancelled", "canceled"}:
                     text = f"slot {self.slot} was not moved: {facts['message']}"
-                    raise TopologyError(self._cluster._blame(self.source, text))
+                    raise TopologyError(blame(self.source, text))
                 return "" if facts["state"] == "success" else f"it is {facts['state']}"
             return "it has not begun"
 
-        await self._cluster._until(f"slot {self.slot} did not move", check)
+        await self._nodes.until(f"slot {self.slot} did not move", check)
 
     async def _set_slot(self, node: EmbeddedServer, *state: str) -> None:
-        await self._cluster._order(node, "CLUSTER", "SETSLOT", self.slot, *state)
+        await self._nodes.order(node, "CLUSTER", "SETSLOT", self.slot, *state)
 
     def _ids(self) -> tuple[str, str]:
         return self._cluster.node_id(self.source), self._cluster.node_id(self.target)
 
 
-async def end_all(cluster: EmbeddedCluster) -> None:
+async def end_all(cluster: EmbeddedCluster, nodes: Nodes, known: ClusterMap) -> None:
     """End every move that has been left half-way, and leave the slots where they are."""
     for node in await cluster.masters():
-        for slot, other in (await cluster._map.myself(node)).open:
+        for slot, other in (await known.myself(node)).open:
             owner = await cluster.master_of(slot)
-            peer = cluster._map.ids[other] if node is owner else node
-            await SlotMigration(cluster, slot, owner, peer, atomic=False).stable()
+            peer = known.ids[other] if node is owner else node
+            await SlotMigration(cluster, slot, owner, peer, nodes, atomic=False).stable()

@@ -11,7 +11,8 @@ from typing import Final, Unpack, final
 from redisson_py.testing._blocks import running, url_of
 from redisson_py.testing._server import EmbeddedServer
 
-from .topology import Topology, TopologyError, TopologyOptions
+from .nodes import TopologyError, blame
+from .topology import Topology, TopologyOptions
 
 
 class ReplicasOptions(TopologyOptions, total=False):
@@ -36,23 +37,23 @@ class Replicated(Topology):
 
     async def masters(self) -> list[EmbeddedServer]:
         """Return the servers that answer and say that they are the master."""
-        awake = self._awake()
-        found = await asyncio.gather(*(self._info(node, "replication") for node in awake))
+        awake = self._nodes.awake()
+        found = await asyncio.gather(*(self._nodes.info(node, "replication") for node in awake))
         return [node for node, info in zip(awake, found, strict=True) if info["role"] == "master"]
 
     async def _disunion(self, master: EmbeddedServer) -> str:
         """Return which server that answers does not replicate this master."""
-        awake = self._awake()
+        awake = self._nodes.awake()
         for node in awake:
-            info = await self._info(node, "replication")
+            info = await self._nodes.info(node, "replication")
             if node is master:
                 if info["role"] != "master":
-                    return self._blame(node, "it is not the master yet")
+                    return blame(node, "it is not the master yet")
                 if int(info["connected_slaves"]) != len(awake) - 1:
-                    return self._blame(node, "it does not have all replicas")
+                    return blame(node, "it does not have all replicas")
             elif info["role"] == "master" or int(info["master_port"]) != master.port:
-                return self._blame(node, f"it is not a replica of {master.address}")
-            if gap := await self._replication_gap(node):
+                return blame(node, f"it is not a replica of {master.address}")
+            if gap := await self._nodes.replication_gap(node):
                 return gap
         return ""
 
@@ -130,7 +131,7 @@ class EmbeddedReplicas(Replicated):
     async def replicas(self) -> list[EmbeddedServer]:
         """Return the running servers that are not masters."""
         masters = await self.masters()
-        return [node for node in self._awake() if node not in masters]
+        return [node for node in self._nodes.awake() if node not in masters]
 
     async def promote(self, replica: EmbeddedServer) -> None:
         """Make a replica the master, whatever the state of the old one.
@@ -138,7 +139,7 @@ class EmbeddedReplicas(Replicated):
         Writes that the replica has not received are lost. The other running servers become its
         replicas.
         """
-        await self._order(replica, "REPLICAOF", "NO", "ONE")
+        await self._nodes.order(replica, "REPLICAOF", "NO", "ONE")
         await self._follow(replica)
 
     async def failover(self, to: EmbeddedServer | None = None) -> EmbeddedServer:
@@ -152,17 +153,17 @@ class EmbeddedReplicas(Replicated):
         """
         old = await self.master()
         new = to or (await self.replicas())[0]
-        await self._order(old, "FAILOVER", "TO", new.host, new.port)
+        await self._nodes.order(old, "FAILOVER", "TO", new.host, new.port)
 
         async def check() -> str:
-            info = await self._info(old, "replication")
+            info = await self._nodes.info(old, "replication")
             if info["role"] != "slave":
-                return self._blame(old, "it is still the master")
+                return blame(old, "it is still the master")
             # Until its new master has accepted it, it takes no other order.
             state = info["master_failover_state"]
-            return "" if state == "no-failover" else self._blame(old, state)
+            return "" if state == "no-failover" else blame(old, state)
 
-        await self._until(f"{old.address} did not hand over to {new.address}", check)
+        await self._nodes.until(f"{old.address} did not hand over to {new.address}", check)
         await self._follow(new)
         return new
 
@@ -179,17 +180,17 @@ class EmbeddedReplicas(Replicated):
                 return f"{len(masters)} servers are masters"
             return await self._disunion(masters[0])
 
-        await self._until("the replicas are not healthy", check, timeout)
+        await self._nodes.until("the replicas are not healthy", check, timeout)
 
     async def _set_up(self) -> None:
         await self._start_data(self._count)
 
     async def _follow(self, master: EmbeddedServer) -> None:
         """Have all others replicate this master, also when they are started again."""
-        for node in self._awake():
+        for node in self._nodes.awake():
             if node is not master:
-                await self._order(node, "REPLICAOF", master.host, master.port)
-            await self._order(node, "CONFIG", "REWRITE")
+                await self._nodes.order(node, "REPLICAOF", master.host, master.port)
+            await self._nodes.order(node, "CONFIG", "REWRITE")
         await self.wait_healthy()
 
 

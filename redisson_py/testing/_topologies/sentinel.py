@@ -15,8 +15,9 @@ from redisson_py.testing._configuration import quoted
 from redisson_py.testing._server import EmbeddedServer
 
 from .making import ADMIN, WATCHER
+from .nodes import TopologyError, blame
 from .replicas import Replicated
-from .topology import TopologyError, TopologyOptions
+from .topology import TopologyOptions
 
 #: How often to ask a Sentinel to fail over, and seconds between.
 _ELECTIONS: Final = 3
@@ -154,23 +155,23 @@ class EmbeddedSentinel(Replicated):
         async def up_to_date() -> str:
             for sentinel in self._awake_sentinels():
                 known = await self._replicas_known_to(sentinel)
-                for port in {node.port for node in self._awake() if node is not old}:
+                for port in {node.port for node in self._nodes.awake() if node is not old}:
                     if port not in known:
-                        return self._blame(sentinel, f"it does not know {port}")
+                        return blame(sentinel, f"it does not know {port}")
                     if known[port]["role-reported"] != "slave":
-                        return self._blame(sentinel, f"it considers {port} a master")
+                        return blame(sentinel, f"it considers {port} a master")
             return ""
 
         # Sentinels ask for roles every ten seconds. One that last saw the promoted server as a
         # master takes it for a stray one and demotes it, and the sentinels never recover from that.
-        await self._until("the Sentinels do not know who is a replica", up_to_date)
+        await self._nodes.until("the Sentinels do not know who is a replica", up_to_date)
         command = ["SENTINEL", "FAILOVER", self.service, *(["COORDINATED"] if coordinated else [])]
 
         async def accepted() -> str:
             return await self._refusal(self._awake_sentinels()[0], command)
 
         for _ in range(_ELECTIONS):
-            await self._until("no Sentinel began a failover", accepted)
+            await self._nodes.until("no Sentinel began a failover", accepted)
             try:
                 return await self.wait_master(other_than=old, timeout=_ELECTION)
             except TopologyError:
@@ -199,17 +200,17 @@ class EmbeddedSentinel(Replicated):
                 _, port, watched = await self._named(sentinel)
                 named = self._at(port)
                 if watched != port:
-                    return self._blame(sentinel, "its failover has not ended")
+                    return blame(sentinel, "its failover has not ended")
                 if named is other_than or (found and named is not found[0]):
                     found.clear()
-                    return self._blame(sentinel, f"it names {named.address}")
+                    return blame(sentinel, f"it names {named.address}")
                 found[:] = [named]
             masters = await self.masters()
             if found[0] not in masters:
-                return self._blame(found[0], "it is not the master yet")
+                return blame(found[0], "it is not the master yet")
             return ""
 
-        await self._until("the Sentinels do not agree on a master", check, timeout)
+        await self._nodes.until("the Sentinels do not agree on a master", check, timeout)
         return found[0]
 
     async def wait_healthy(self, timeout: float = 30.0) -> None:
@@ -228,7 +229,7 @@ class EmbeddedSentinel(Replicated):
                     return gap
             return ""
 
-        await self._until("the Sentinels are not healthy", check, timeout)
+        await self._nodes.until("the Sentinels are not healthy", check, timeout)
 
     # Setting it up
 
@@ -239,7 +240,7 @@ class EmbeddedSentinel(Replicated):
             return await self._disunion(self.nodes[0])
 
         # Sentinels that find the replicas at the first look need not wait for the next.
-        await self._until("the replicas do not follow the master", replicated)
+        await self._nodes.until("the replicas do not follow the master", replicated)
         self.sentinels.extend(
             await asyncio.gather(*(self._new_sentinel() for _ in range(self._count)))
         )
@@ -249,11 +250,11 @@ class EmbeddedSentinel(Replicated):
             for sentinel in self.sentinels:
                 for replica in (await self._replicas_known_to(sentinel)).values():
                     if replica["master-link-status"] != "ok":
-                        return self._blame(sentinel, "it knows of a replica without a link")
+                        return blame(sentinel, "it knows of a replica without a link")
             return ""
 
         # Needed for a failover; they learn it from the replicas, which they ask rarely.
-        await self._until("the Sentinels do not know the replicas", informed)
+        await self._nodes.until("the Sentinels do not know the replicas", informed)
 
     async def _new_sentinel(self) -> EmbeddedServer:
         master = self.nodes[0]
@@ -290,35 +291,37 @@ class EmbeddedSentinel(Replicated):
     # Looking at it
 
     def _awake_sentinels(self) -> list[EmbeddedServer]:
-        return [each for each in self.sentinels if self._is_awake(each)]
+        return [each for each in self.sentinels if self._nodes.is_awake(each)]
 
     async def _named(self, sentinel: EmbeddedServer) -> tuple[int, int, int]:
         """Return the epoch and the port of the master that a sentinel names, and of the last one.
 
         The one that leads a failover names the new master before it watches it.
         """
-        _, port = await self._ask(sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.service)
-        facts = _facts(await self._ask(sentinel, "SENTINEL", "MASTER", self.service))
+        _, port = await self._nodes.ask(
+            sentinel, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", self.service
+        )
+        facts = _facts(await self._nodes.ask(sentinel, "SENTINEL", "MASTER", self.service))
         return int(facts["config-epoch"]), int(port), int(facts["port"])
 
     async def _ignorance(self, sentinel: EmbeddedServer, master: EmbeddedServer) -> str:
         """Return what a sentinel does not know yet."""
-        facts = _facts(await self._ask(sentinel, "SENTINEL", "MASTER", self.service))
+        facts = _facts(await self._nodes.ask(sentinel, "SENTINEL", "MASTER", self.service))
         if int(facts["port"]) != master.port or facts["flags"] != "master":
-            return self._blame(sentinel, f"its master is {facts['port']}, {facts['flags']}")
+            return blame(sentinel, f"its master is {facts['port']}, {facts['flags']}")
         if int(facts["num-other-sentinels"]) != self._count - 1:
-            return self._blame(sentinel, "it does not know all Sentinels")
+            return blame(sentinel, "it does not know all Sentinels")
         known = await self._replicas_known_to(sentinel)
-        for node in self._awake():
+        for node in self._nodes.awake():
             if node is not master:
                 flags = known.get(node.port, {"flags": "unknown"})["flags"]
                 if flags != "slave":
-                    return self._blame(sentinel, f"{node.address} is {flags} to it")
+                    return blame(sentinel, f"{node.address} is {flags} to it")
         return ""
 
     async def _replicas_known_to(self, sentinel: EmbeddedServer) -> dict[int, dict[str, str]]:
         """Return what a sentinel knows of each replica, by its port."""
-        reply = await self._ask(sentinel, "SENTINEL", "REPLICAS", self.service)
+        reply = await self._nodes.ask(sentinel, "SENTINEL", "REPLICAS", self.service)
         return {int(each["port"]): each for each in map(_facts, reply)}
 
     async def _refusal(self, sentinel: EmbeddedServer, command: list[str]) -> str:
@@ -326,7 +329,7 @@ class EmbeddedSentinel(Replicated):
         try:
             await sentinel.execute(*command)
         except CommandError as error:
-            text = self._blame(sentinel, f"SENTINEL FAILOVER: {error}")
+            text = blame(sentinel, f"SENTINEL FAILOVER: {error}")
             if "INPROG" in str(error) or "NOGOODSLAVE" in str(error):
                 return text
             raise TopologyError(text) from error

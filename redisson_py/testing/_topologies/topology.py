@@ -1,27 +1,21 @@
-"""What all topologies share: their servers, and waiting until these agree."""
+"""What all topologies share: servers that are started, broken and closed together."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Self, TypedDict
 from urllib.parse import quote
 
-from redisson_py.testing._asking import CommandError
 from redisson_py.testing._binaries import find_server, server_version
 from redisson_py.testing._network import Cuts, NetworkNotFoundError, in_own_network
 from redisson_py.testing._server import EmbeddedServer
 
 from .making import ServerMaker
-
-#: Answers "" if a condition holds, else what is missing.
-Check = Callable[[], Awaitable[str]]
-_LOOK_AGAIN: Final = 0.01
-#: Seconds a server has for one answer: a busy machine may take a while.
-_ANSWER_TIME: Final = 5.0
+from .nodes import Nodes
 
 
 class TopologyOptions(TypedDict, total=False):
@@ -33,14 +27,6 @@ class TopologyOptions(TypedDict, total=False):
     tls: tuple[Path, Path, Path] | None
     own_addresses: bool
     start_timeout: float
-
-
-class TopologyError(RuntimeError):
-    """Raised when servers did not agree in time; the message has the log of the one to blame."""
-
-
-class Blame(TopologyError):
-    """Raised when a server could not say what it was asked; while waiting, it is asked again."""
 
 
 class Topology(ABC):
@@ -73,7 +59,8 @@ class Topology(ABC):
             start_timeout: Seconds that starting everything may take.
         """
         self.binary: Final = find_server(kind)
-        self.nodes: Final[list[EmbeddedServer]] = []
+        self._nodes: Final = Nodes(start_timeout)
+        self.nodes: Final[list[EmbeddedServer]] = self._nodes.all
         self.password: Final = password
         self._start_timeout: Final = start_timeout
         self._own_addresses: Final = own_addresses
@@ -87,7 +74,6 @@ class Topology(ABC):
             start_timeout,
         )
         self._cuts: Final = Cuts()
-        self._apart: Final[set[EmbeddedServer]] = set()
 
     @property
     @abstractmethod
@@ -188,13 +174,15 @@ class Topology(ABC):
             [each if isinstance(each, str) else each.host for each in group] for group in groups
         ]
         nodes = [server.host for server in self._servers()]
-        self._apart.update(each for group in groups for each in group if not isinstance(each, str))
+        self._nodes.apart.update(
+            each for group in groups for each in group if not isinstance(each, str)
+        )
         rest = [node for node in nodes if not any(node in group for group in named)]
         await self._cuts.cut([*named, rest], nodes)
 
     async def heal(self) -> None:
         """End every `partition`."""
-        self._apart.clear()
+        self._nodes.apart.clear()
         await self._cuts.heal()
 
     def _servers(self) -> list[EmbeddedServer]:
@@ -207,84 +195,12 @@ class Topology(ABC):
             if isinstance(result, BaseException):
                 raise result
 
-    def _awake(self) -> list[EmbeddedServer]:
-        """Return the data servers that can answer and are not cut off."""
-        return [node for node in self.nodes if self._is_awake(node)]
-
-    def _is_awake(self, server: EmbeddedServer) -> bool:
-        return server.running and not server.paused and server not in self._apart
-
     def _url(self, scheme: str, servers: list[EmbeddedServer], rest: str = "") -> str:
         letter = "s" if self._maker.tls else ""
         kind, plus, word = scheme.partition("+")
         user = "" if self.password is None else f":{quote(self.password, safe='')}@"
         hosts = ",".join(server.address for server in servers)
         return f"{kind}{letter}{plus}{word}://{user}{hosts}{rest}"
-
-    # Waiting
-
-    async def _until(self, what: str, check: Check, timeout: float | None = None) -> None:
-        """Return once `check` finds nothing missing.
-
-        Args:
-            what: The state until then, for the error.
-            check: Returns what is still missing; errors of a server count as an answer.
-            timeout: Seconds it may take; None for the timeout of a start.
-        """
-        seconds = self._start_timeout if timeout is None else timeout
-        missing = ""
-        try:
-            async with asyncio.timeout(seconds):
-                while True:
-                    missing = await self._missing(check)
-                    if not missing:
-                        return
-                    await asyncio.sleep(_LOOK_AGAIN)
-        except TimeoutError:
-            raise TopologyError(f"after {seconds} seconds, {what}; {missing}") from None
-
-    @staticmethod
-    async def _missing(check: Check) -> str:
-        try:
-            return await check()
-        except Blame as blame:
-            return str(blame)
-
-    def _blame(self, node: EmbeddedServer, text: str) -> str:
-        """Return what is wrong with a server, and the end of its log."""
-        state = "" if node.running else " (has ended)"
-        return f"{node.address}{state}: {text}; {node._log_end()}"
-
-    async def _ask(self, node: EmbeddedServer, *command: str | int) -> Any:
-        """Ask a server something, inside a `check`."""
-        try:
-            return await node.execute(*command, timeout=_ANSWER_TIME)
-        except (CommandError, OSError, TimeoutError) as error:
-            text = str(error) or type(error).__name__
-            raise Blame(self._blame(node, f"{command[0]}: {text}")) from error
-
-    async def _order(self, node: EmbeddedServer, *command: str | bytes | int) -> Any:
-        """Have a server do something; errors are raised as they are."""
-        try:
-            return await node.execute(*command, timeout=self._start_timeout)
-        except (CommandError, OSError, TimeoutError) as error:
-            words = " ".join(each for each in command[:2] if isinstance(each, str))
-            text = str(error) or type(error).__name__
-            raise TopologyError(self._blame(node, f"{words}: {text}")) from error
-
-    async def _info(self, node: EmbeddedServer, section: str) -> dict[str, str]:
-        lines = str(await self._ask(node, "INFO", section)).splitlines()
-        return dict(line.split(":", 1) for line in lines if ":" in line)
-
-    async def _replication_gap(self, node: EmbeddedServer) -> str:
-        """Return what the replication of this server still misses, as INFO tells it."""
-        info = await self._info(node, "replication")
-        if info["role"] == "slave" and info["master_link_status"] != "up":
-            return self._blame(node, "its link to the master is down")
-        lasting = [each for each in info if each.startswith("slave") and each[5:].isdigit()]
-        if any("state=online" not in info[each] for each in lasting):
-            return self._blame(node, "a replica is not online yet")
-        return ""
 
 
 def _run_in_thread(work: Coroutine[Any, Any, None]) -> None:

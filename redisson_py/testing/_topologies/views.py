@@ -6,14 +6,11 @@ import asyncio
 import binascii
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 from redisson_py.testing._server import EmbeddedServer
 
-from .topology import TopologyError
-
-if TYPE_CHECKING:
-    from .cluster import EmbeddedCluster
+from .nodes import Nodes, TopologyError, blame
 
 SLOTS: Final = 16384
 _OPEN: Final = re.compile(r"\[(\d+)-[<>]-(\w+)\]")
@@ -100,10 +97,10 @@ class ClusterMap:
         ids: Every node that belongs to it.
     """
 
-    def __init__(self, cluster: EmbeddedCluster) -> None:
+    def __init__(self, nodes: Nodes) -> None:
         """Begin with no nodes."""
         self.ids: Final[dict[str, EmbeddedServer]] = {}
-        self._cluster: Final = cluster
+        self._nodes: Final = nodes
 
     def id_of(self, node: EmbeddedServer) -> str:
         """Return the id of a node."""
@@ -111,7 +108,7 @@ class ClusterMap:
 
     async def view(self, node: EmbeddedServer) -> dict[str, Seen]:
         """Return all nodes as one of them sees them."""
-        return read_view(str(await self._cluster._ask(node, "CLUSTER", "NODES")))
+        return read_view(str(await self._nodes.ask(node, "CLUSTER", "NODES")))
 
     async def myself(self, node: EmbeddedServer) -> Seen:
         """Return a node as it sees itself."""
@@ -120,7 +117,7 @@ class ClusterMap:
 
     async def owner(self, slot: int) -> EmbeddedServer | None:
         """Return the node that says the slot is its own; if two do, the one that will win."""
-        mine = await asyncio.gather(*(self.myself(node) for node in self._cluster._awake()))
+        mine = await asyncio.gather(*(self.myself(node) for node in self._nodes.awake()))
         owners = [seen for seen in mine if seen.is_master and seen.has(slot)]
         return self.ids[max(owners, key=lambda seen: seen.epoch).id] if owners else None
 
@@ -128,7 +125,7 @@ class ClusterMap:
         """Return the master of a slot, even if it does not answer."""
         if owner := await self.owner(slot):
             return owner
-        for node in self._cluster._awake():
+        for node in self._nodes.awake():
             for seen in (await self.view(node)).values():
                 if seen.has(slot):
                     return self.ids[seen.id]
@@ -136,23 +133,23 @@ class ClusterMap:
 
     async def disagreement(self) -> str:
         """Return what the nodes that answer see differently, or what they miss."""
-        awake = self._cluster._awake()
+        awake = self._nodes.awake()
         first: object = None
         for node in awake:
-            info = str(await self._cluster._ask(node, "CLUSTER", "INFO"))
+            info = str(await self._nodes.ask(node, "CLUSTER", "INFO"))
             if "cluster_state:ok" not in info:
-                return self._cluster._blame(node, "its cluster_state is not ok")
+                return blame(node, "its cluster_state is not ok")
             view = await self.view(node)
             if any("handshake" in seen.flags for seen in view.values()):
-                return self._cluster._blame(node, "its handshake is not complete")
+                return blame(node, "its handshake is not complete")
             if sum(seen.count for seen in view.values()) != SLOTS:
-                return self._cluster._blame(node, "it misses slots")
+                return blame(node, "it misses slots")
             shown = {
                 (seen.master, seen.slots, "fail" in seen.flags)
                 for each, seen in view.items()
                 if self.ids.get(each) in awake
             }
             if first is not None and shown != first:
-                return self._cluster._blame(node, f"it disagrees with {awake[0].address}")
+                return blame(node, f"it disagrees with {awake[0].address}")
             first = shown
         return ""

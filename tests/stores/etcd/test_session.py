@@ -122,7 +122,7 @@ async def test_what_nobody_asks_for_again_is_not_kept_for_ever(
     one: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The engine gives up when the lease is over; the session goes on with other holds."""
-    monkeypatch.setattr("redisson_py._stores.etcd.holds._REMEMBERED", 2)
+    monkeypatch.setattr("redisson_py._stores.remembered.MOST", 2)
     waiters = [(f"left {number}", f"a:{number}") for number in range(5)]
     for name, owner in waiters:
         await one.granted(name, owner)

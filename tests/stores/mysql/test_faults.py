@@ -22,7 +22,7 @@ async def test_owners_that_never_give_back_are_not_kept_for_ever(
     store: MySQLStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Their leases ended in an outage, and the engine sends no more releases."""
-    monkeypatch.setattr("redisson_py._stores.mysql.store._REMEMBERED", 2)
+    monkeypatch.setattr("redisson_py._stores.remembered.MOST", 2)
     name, owners = new_name(), [owner() for _ in range(5)]
 
     async def lose(*_: object, **__: object) -> object:

@@ -120,7 +120,7 @@ async def test_a_fast_pace_rings_before_the_waiting_loop_would_ask(clock: Clock)
 
 
 async def test_paces_are_bounded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(polling, "_REMEMBERED", 2)
+    monkeypatch.setattr("redisson_py._stores.remembered.MOST", 2)
     store = polls()
     for name in "abcab":
         store.again(name, "o", 0, 30.0)
