@@ -202,11 +202,6 @@ class Stream:
         )
 
     @property
-    def has_room(self) -> bool:
-        """Whether what is sent now is written at once: not where grants may have to gather."""
-        return self.grants is self and self.can_begin
-
-    @property
     def peer(self) -> object:
         """What it is connected to now, as the transport names it; None: nothing."""
         return None if self._wire is None else self._wire.peer

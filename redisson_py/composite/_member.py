@@ -65,7 +65,9 @@ def ask(
         or member.writes
         or member.reads
         or stream is None
-        or not stream.has_room
+        # Where replicas confirm grants, a request may have to gather.
+        or stream.grants is not stream
+        or not stream.can_begin
     ):
         return _grant(
             member, task, lease_time, deadline, pending, None, fails_fast=fails_fast, waits=waits
