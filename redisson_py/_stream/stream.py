@@ -202,11 +202,6 @@ class Stream:
         )
 
     @property
-    def has_room(self) -> bool:
-        """Whether what is sent now is written at once: not where grants may have to gather."""
-        return self.grants is self and self.can_begin
-
-    @property
     def peer(self) -> object:
         """What it is connected to now, as the transport names it; None: nothing."""
         return None if self._wire is None else self._wire.peer
@@ -671,12 +666,7 @@ class Stream:
     def break_down(self, cause: BaseException) -> None:
         """The background task has failed: fail all calls; those that must arrive go out later."""
         text = f"the background task of {self._opener.where} failed: {cause!r}"
-        calls, present = self._under_way(), loop_time()
-        for timer, _ in self._delayed.values():
-            timer.cancel()
-        self._backlog.clear()
-        self._delayed.clear()
-        self._refused_calls.clear()
+        calls, present = self._take_all(), loop_time()
         for call in calls:
             error = ConnectionLostError(text, maybe_held=call.maybe_executed)
             error.__cause__ = cause
@@ -703,13 +693,7 @@ class Stream:
             tear_off(connection)
 
     def _fail_all(self, error: BackendError | ClientClosedError) -> None:
-        calls = self._under_way()
-        for timer, _ in self._delayed.values():
-            timer.cancel()
-        self._backlog.clear()
-        self._delayed.clear()
-        self._refused_calls.clear()
-        for call in calls:
+        for call in self._take_all():
             # Each gets its own: raising an error changes it, which other tasks must not see.
             call.fail(told_again(error))
         self._give_room()
@@ -892,6 +876,16 @@ class Stream:
     def _under_way(self) -> list[Call]:
         in_flight = self._wire.in_flight if self._wire else ()
         return [*in_flight, *self._backlog, *self._delayed, *self._refused_calls]
+
+    def _take_all(self) -> list[Call]:
+        """Return the calls under way; nothing sends them any more."""
+        calls = self._under_way()
+        for timer, _ in self._delayed.values():
+            timer.cancel()
+        self._backlog.clear()
+        self._delayed.clear()
+        self._refused_calls.clear()
+        return calls
 
     def _sent_since(self) -> Iterable[Call]:
         """Yield the calls in flight that were written since the last call of this, newest first."""

@@ -65,7 +65,9 @@ def ask(
         or member.writes
         or member.reads
         or stream is None
-        or not stream.has_room
+        # Where replicas confirm grants, a request may have to gather.
+        or stream.grants is not stream
+        or not stream.can_begin
     ):
         return _grant(
             member, task, lease_time, deadline, pending, None, fails_fast=fails_fast, waits=waits
@@ -79,7 +81,7 @@ def ask(
 
 
 def _yields(member: TaskOwnership, waits: bool) -> int:
-    """See `Wish.yields`."""
+    """See `AcquireValues.yields`."""
     queue = member.queue
     if waits or queue is None or not queue.yields_until:
         return -1 if waits else 0
