@@ -70,7 +70,8 @@ def ask(
             member, task, lease_time, deadline, pending, None, fails_fast=fails_fast, waits=waits
         )
     request = member.new_request(task, None, once=True, deadline=deadline)
-    request.yields = _yields(member, waits)
+    if waits or (member.queue is not None and member.queue.yields_until):
+        request.yields = _yields(member, waits)
     granted = _Grant(member, task, request, pending)
     request.send(deadline, way, granted).fails_fast = fails_fast
     pending[member] = request

@@ -68,6 +68,11 @@ class CompositeOwnership:
         self.owners: tuple[TaskOwnership, ...] = tuple(owners)
         self.needed = needed
         self.context: Context = owners[0].context
+        #: The timeout of an acquire that names none: the shortest that a member's client has.
+        timeouts = [owner.acquire_timeout for owner in owners]
+        self.acquire_timeout: float | None = min(
+            [each for each in timeouts if each is not None], default=None
+        )
         self.name: Name = ", ".join(dict.fromkeys(_text(member.name) for member in members))
         # Not a key on a server: it tells of what names the composite is made.
         self.key: bytes = b"\0".join(
@@ -89,12 +94,6 @@ class CompositeOwnership:
     def on_lost(self) -> OnLost:
         """What a loss does to a block."""
         return self.context.options.on_lost
-
-    @property
-    def acquire_timeout(self) -> float | None:
-        """The timeout of an acquire that names none: the shortest that a member's client has."""
-        timeouts = [owner.acquire_timeout for owner in self.owners]
-        return min([each for each in timeouts if each is not None], default=None)
 
     @property
     def on_release_error(self) -> OnReleaseError:
