@@ -11,7 +11,7 @@ from redisson_py._engine import acquiring
 from redisson_py._engine.acquiring import Attempt
 from redisson_py._engine.context import Context, TaskHolds
 from redisson_py._engine.decorating import Fill
-from redisson_py._engine.hold import Lease
+from redisson_py._engine.hold import Lease, lost_error
 from redisson_py._engine.local_queue import LocalQueue
 from redisson_py._engine.ownership import Begun
 from redisson_py._engine.releasing import report
@@ -31,7 +31,6 @@ from redisson_py.errors import (
     BackendError,
     ConnectionLostError,
     LeaseLostError,
-    NotHeldError,
     RedissonError,
 )
 from redisson_py.locks.lock_like import LockLike
@@ -170,7 +169,9 @@ class CompositeOwnership:
         if hold.state == "lost":
             release_all(leases)
             known = hold.known_leases()
-            raise known[-1]._loss() if known else NotHeldError(f"{self!r} was lost in the meantime")
+            # Perhaps another task has released the outer one, and was told of the loss.
+            held_for = now() - hold.granted_at
+            raise known[-1]._loss() if known else lost_error(self, hold.owner, held_for, "taken")
         lease = hold.add_lease(leases)
         if lease.lost:
             # Granted, but over before it could be used.

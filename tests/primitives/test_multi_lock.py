@@ -11,11 +11,11 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py import LeaseLostError, Redisson
+from redisson_py import Lease, LeaseLostError, Redisson
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._time import now
 from redisson_py.composite import _identity, multi_lock
-from redisson_py.composite.multi_lock import MultiLock
+from redisson_py.composite.multi_lock import MultiLock, MultiOwnership
 from redisson_py.composite.red_lock import RedLock
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.testing import EmbeddedServer
@@ -411,3 +411,27 @@ async def test_server_that_forbids_info_is_identified_by_its_address(
             await client.aclose()
         for redis in fleet.redis[:2]:
             await redis.acl_deluser("poor")
+
+
+async def test_what_another_task_has_released_as_lost_cannot_be_entered_again(
+    clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = clients()
+    lock = client.get_multi_lock(client.get_lock("a"), client.get_lock("b"))
+    outer = await lock.acquire()
+    take_all = MultiOwnership.all
+
+    async def lose_beside() -> None:
+        client._watchdog.lose(client.get_lock("a")._ownership.all_holds()[0], "taken")
+        with pytest.raises(LeaseLostError):
+            await outer.release()
+
+    async def slow(multi: MultiOwnership, *arguments: Any) -> list[Lease] | None:
+        leases = await take_all(multi, *arguments)
+        await asyncio.create_task(lose_beside())
+        return leases
+
+    monkeypatch.setattr(MultiOwnership, "all", slow)
+    with pytest.raises(LeaseLostError, match="taken"):
+        await lock.acquire()
+    assert client.statistics().held_leases == 0
