@@ -273,17 +273,21 @@ def take_over(
 
 def let_go(connection: AbstractConnection) -> None:
     """Close a connection where nothing can be awaited; its transport ends a turn later."""
-    # What redis-py's own finalizer does, since 5.0.2.
-    writer, connection._writer, connection._reader = connection._writer, None, None
+    writer = _taken_from(connection)
     if writer is not None:
         writer.close()
 
 
 def tear_off(connection: AbstractConnection) -> None:
     """Close the socket of a connection whose event loop was closed before it."""
+    tear_off_transport(getattr(_taken_from(connection), "transport", None))
+
+
+def _taken_from(connection: AbstractConnection) -> Any:
+    """Return the writer of a connection, which forgets it, as in redis-py's own finalizer."""
     writer = getattr(connection, "_writer", None)
     connection._writer = connection._reader = None
-    tear_off_transport(getattr(writer, "transport", None))
+    return writer
 
 
 async def ask_once(connector: Connector, limit: float, *commands: tuple[str, ...]) -> list[Any]:

@@ -4,8 +4,7 @@ Without it a release would wake a task of every client, and all but one would as
 that has to wait joins the queue, and a release calls the first of it, on a channel of that client
 alone; of a semaphore as many as units came back. The client, not its task, stands in the queue: of
 its tasks the head of the `LocalQueue` waits here, or all readers `Together`. The server decides who
-may take it (`lua/lib/may_take.lua`, of a read-write lock `may_enter.lua`, of a semaphore
-`call_units.lua`); messages are hints.
+may take it; messages are hints.
 
 Invariants:
 

@@ -181,7 +181,9 @@ class TaskHold(Generic[L]):
             self._forgotten.append(self._ref(lease))
 
     def _remove(self, lease: L) -> None:
-        if self._forgotten is None:
+        if self.leases == (lease,):
+            self.leases = ()
+        elif self._forgotten is None:
             self.leases = tuple(each for each in self.leases if each is not lease)
         else:
             self._forgotten = [each for each in self._forgotten if each() is not lease]
@@ -909,7 +911,7 @@ class Composed(Protocol):
     def _hold(self) -> Abandonable: ...
     @property
     def _block(self) -> Block | None: ...
-    def _member_lost(self) -> None: ...
+    def _member_lost(self, reason: Reason) -> None: ...
 
 
 class Abandonable(Protocol):
@@ -1149,8 +1151,8 @@ class Lease(AsyncOnly):
                 tell_lost(context.teller, self._hold, self.token, held_for, reason, number)
         for waiter in self._lost_waiters or ():
             wake(waiter)
-        if self._composite is not None and (composite := self._composite()) is not None:
-            composite._member_lost()
+        if (composite := composite_of(self)) is not None:
+            composite._member_lost(reason)
 
     def _settle(self) -> None:
         """Mark it released, or its loss reported; a lost lease stays lost."""
@@ -1221,7 +1223,7 @@ class Lease(AsyncOnly):
     @property
     def _left_to_block(self) -> bool:
         """Whether a block will release it: its own, or that of its composite."""
-        composite = None if self._composite is None else self._composite()
+        composite = composite_of(self)
         return self._block is not None or (composite is not None and composite._block is not None)
 
     @property
@@ -1250,6 +1252,41 @@ class FencedLease(Lease):
         """The fencing token: greater than that of every earlier holder. No I/O."""
         assert self._token is not None
         return self._token
+
+
+# Users have a `Lease`, so what only the library asks it is no method of it.
+
+
+def hold_of(lease: Lease) -> Hold:
+    """Return the hold of a lease."""
+    return lease._hold
+
+
+def held_of(leases: Iterable[L]) -> list[L]:
+    """Return those of these leases that were neither released nor lost, whatever the clock says."""
+    return [lease for lease in leases if lease._state == "held"]
+
+
+def lost_of(leases: Iterable[L]) -> list[L]:
+    """Return those of these leases that were lost."""
+    return [lease for lease in leases if lease._state == "lost"]
+
+
+def reason_of(lease: Lease) -> Reason:
+    """Return why a lease was lost."""
+    return lease._reason
+
+
+def composite_of(lease: Lease) -> Composed | None:
+    """Return the lease of a composite that relies on this one."""
+    return None if lease._composite is None else lease._composite()
+
+
+def rely_on(leases: Iterable[Lease], composite: Composed) -> None:
+    """Make leases the members of a composite, which then learns of the loss of one at once."""
+    reference = weakref.ref(composite)
+    for lease in leases:
+        lease._composite = reference
 
 
 def tell_acquired(teller: Teller, lease: Lease, waited: float) -> None:

@@ -22,14 +22,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from redisson_py._engine.hold import (
-    Composed,
     Hold,
     Lease,
     LeaseRef,
     Reason,
-    State,
     TaskHold,
+    composite_of,
+    held_of,
+    hold_of,
+    lost_of,
     max_hold_end,
+    reason_of,
+    rely_on,
     tell_acquired,
     without_oldest_ended,
 )
@@ -68,20 +72,20 @@ class CompositeLease(Lease):
         self._garbage: weakref.finalize[..., CompositeLease] | None = None
         #: The end of renewals for a member that joins later; None: as long as it is needed.
         self._renewed_until: float | None = None
-        composite = weakref.ref(cast("Composed", self))
-        for member in members:
-            member._composite = composite
+        rely_on(members, self)
 
     def add(self, member: Lease) -> None:
         """Rely on one more lease."""
-        member._composite = weakref.ref(cast("Composed", self))
+        rely_on([member], self)
         self._members.append(member)
         if self._renewed_until is not None:
             member._keep_until(self._renewed_until)
 
     def _keep_for(self, max_hold: float) -> None:
         """Have all members renewed for no longer than this, from when enough were granted."""
-        lease_time = min(each._hold.ownership.context.options.lease_time for each in self._members)
+        lease_time = min(
+            hold_of(each).ownership.context.options.lease_time for each in self._members
+        )
         self._keep_until(max_hold_end(self._granted_at, max_hold, lease_time))
 
     def _keep_until(self, moment: float) -> None:
@@ -97,7 +101,7 @@ class CompositeLease(Lease):
     @property
     def held_members(self) -> list[Lease]:
         """The leases of members that are held."""
-        return [member for member in self._members if member._state == "held"]
+        return held_of(self._members)
 
     @property
     def _ends_at(self) -> float:
@@ -108,16 +112,13 @@ class CompositeLease(Lease):
         end, members = self._ends_at, self.held_members
         over = [member for member in members if member._ends_at <= end] or members
         reasons = {member._overdue_reason for member in over} or {
-            each._reason for each in self._members
+            reason_of(each) for each in self._members
         }
         return "ended" if "ended" in reasons else "expired"
 
-    def _member_lost(self) -> None:
+    def _member_lost(self, reason: Reason) -> None:
         if self._state != "held" or len(self.held_members) >= self._needed:
             return
-        lost = [member for member in self._members if member._state == "lost"]
-        # The last one is the one that broke it.
-        reason = max(lost, key=lambda member: member._ended_at or 0.0)._reason
         hold = cast("CompositeHold", self._hold)
         if all(other is self for other in hold.live):
             hold.lose(reason)
@@ -234,7 +235,7 @@ class CompositeHold(TaskHold[CompositeLease]):
     def _collected(self, _: object) -> None:
         """Handle the garbage collection of a lease, and with it of its members' leases."""
         if self.state == "held" and not self.known_leases():
-            self._end("lost")
+            self.state = "lost"
             self.ownership.over(self)
 
     # Leases.
@@ -258,7 +259,7 @@ class CompositeHold(TaskHold[CompositeLease]):
         leases = self.known_leases()
         if self.state != "held" or not self.ownership.passable or len(leases) != 1:
             return False
-        holds = [member._hold for member in leases[0].held_members]
+        holds = [hold_of(member) for member in leases[0].held_members]
         present = now()
         return (
             # Not if its task has entered a member by itself as well.
@@ -272,7 +273,7 @@ class CompositeHold(TaskHold[CompositeLease]):
         self.ownership.forget(self)
         (passed,) = self.known_leases()
         passed._settle()
-        release_all([member for member in passed._members if member._state == "lost"])
+        release_all(lost_of(passed._members))
         self.leases, self._forgotten, self.task = (), None, task
         taker = cast("Task", task())
         self.add_lease([hand_over(member, taker) for member in passed.held_members])
@@ -288,7 +289,7 @@ class CompositeHold(TaskHold[CompositeLease]):
 
     def join(self, member: Lease) -> None:
         """Add the lease of a member that granted it late."""
-        hold, task = member._hold, self.task()
+        hold, task = hold_of(member), self.task()
         ownership = cast("TaskOwnership", hold.ownership)
         if not self.valid or task is None or is_waited_for(ownership):
             # Also if the task itself waits for the member, unaware that it holds it.
@@ -300,13 +301,13 @@ class CompositeHold(TaskHold[CompositeLease]):
 
     def release(self) -> None:
         """End it just before its release is sent."""
-        self._end("released")
+        self.state = "released"
 
     def lose(self, reason: Reason) -> list[CompositeLease]:
         """End it without its holder's release; return the leases that went with it."""
         if self.state != "held":
             return []
-        self._end("lost")
+        self.state = "lost"
         gone = self._lose_all(reason)
         if gone and self._needed < len(gone[0]._members):
             # Otherwise the log has it: the loss of any member is that of the composite.
@@ -324,22 +325,18 @@ class CompositeHold(TaskHold[CompositeLease]):
         self.ownership.over(self)
         return gone
 
-    def _end(self, state: State) -> None:
-        self.state = state
-
     def check(self) -> None:
         """Raise `AssertionError` if an invariant does not hold; for tests."""
         super().check()
         for lease in self.known_leases():
             for member in lease._members:
-                composite: object = member._composite and member._composite()
-                assert composite is lease, self
+                assert cast("object", composite_of(member)) is lease, self
         assert all(len(each.held_members) >= self._needed for each in self.live), self
 
 
 def end_of(members: Sequence[Lease], needed: int) -> float:
     """Return the moment until which at least `needed` of these leases are reliable."""
-    ends = [member._ends_at for member in members if member._state == "held"]
+    ends = [member._ends_at for member in held_of(members)]
     if len(ends) < needed:
         return -math.inf
     ends.sort()
@@ -353,12 +350,11 @@ def live_leases(owners: Sequence[TaskOwnership], hold_key: bytes) -> set[Composi
     while leases:
         made.update(each for each in leases if isinstance(each, CompositeLease))
         # A composite may be a member too.
-        above = [each._composite() for each in leases if each._composite is not None]
+        above = map(composite_of, leases)
         leases = [cast("Lease", each) for each in above if each is not None]
     return {
         lease
-        for lease in made
-        if lease._state == "held"
+        for lease in held_of(made)
         # A lock may be a member of several composites.
-        and cast("CompositeHold", lease._hold).ownership.hold_key == hold_key
+        if cast("CompositeHold", hold_of(lease)).ownership.hold_key == hold_key
     }

@@ -191,16 +191,16 @@ class Servers:
 
 
 class Place(NamedTuple):
-    """A lock of a single server, and which member it is, or is part of."""
+    """A lock of a single server, and which member it is, or is part of.
+
+    Attributes:
+        is_shared: The member is made of several such locks.
+    """
 
     number: int
     member: LockLike
     owner: TaskOwnership
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether the member is made of several such locks."""
-        return self.member._ownership is not self.owner
+    is_shared: bool
 
 
 def database_names(owner: TaskOwnership) -> list[str]:

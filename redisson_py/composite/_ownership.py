@@ -33,7 +33,7 @@ from redisson_py.errors import (
     LeaseLostError,
     RedissonError,
 )
-from redisson_py.locks.lock_like import LockLike
+from redisson_py.locks.lock_like import LockLike, ownership_of
 
 #: Seconds to wait for the other servers after enough have answered a query.
 LOOK_GRACE = 0.1
@@ -412,7 +412,7 @@ class CompositeOwnership:
 
 def _hold_key(member: LockLike) -> bytes:
     """Return what tells the holds of a member from all others on its client."""
-    ownership = member._ownership
+    ownership = ownership_of(member)
     if isinstance(ownership, CompositeOwnership):
         return ownership.hold_key
     assert isinstance(ownership, TaskOwnership)
@@ -516,9 +516,16 @@ def database_of(owner: TaskOwnership) -> str:
 
 def server_of(member: LockLike) -> str:
     """Return the address and database of a member, or of the first that it is made of."""
-    ownership = member._ownership
-    assert isinstance(ownership, TaskOwnership | CompositeOwnership)
-    return ownership.context.database
+    return database_of(owners_of(member)[0])
+
+
+def owners_of(member: LockLike) -> Sequence[TaskOwnership]:
+    """Return the locks of single servers that a member is made of, or itself."""
+    ownership = ownership_of(member)
+    if isinstance(ownership, CompositeOwnership):
+        return ownership.owners
+    assert isinstance(ownership, TaskOwnership)
+    return [ownership]
 
 
 def _text(name: Name) -> str:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import final
 
-from redisson_py._engine.hold import Lease
+from redisson_py._engine.hold import Lease, held_of
 from redisson_py._engine.local_queue import Waiter
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._engine.wait import Wait
@@ -37,13 +37,14 @@ from redisson_py.composite._ownership import (
     CompositeLock,
     CompositeOwnership,
     database_of,
+    owners_of,
 )
 from redisson_py.errors import (
     ConnectionLostError,
     LeaseLostError,
     QuorumError,
 )
-from redisson_py.locks.lock_like import LockLike
+from redisson_py.locks.lock_like import LockLike, ownership_of
 
 #: Seconds after a refusal in which the members are only asked one after another. Asking all at
 #: once then would cost other callers more than it saves this one.
@@ -111,17 +112,17 @@ class MultiOwnership(CompositeOwnership):
     """The holds of this process's tasks on one MultiLock."""
 
     def __init__(self, members: Sequence[LockLike]) -> None:
-        owners = [owner for member in members for owner in _owners(member)]
+        owners = [owner for member in members for owner in owners_of(member)]
         super().__init__("multi lock", members, owners, len(members))
         #: The members, if each is a lock of a single server.
-        simple = all(isinstance(member._ownership, TaskOwnership) for member in members)
+        simple = not any(isinstance(member, CompositeLock) for member in members)
         self.simple: list[TaskOwnership] = owners if simple else []
         self.one_by_one_until: float = 0.0
         #: Members with a key in common: the same lock perhaps, even at different addresses.
         places = [
-            Place(number, member, owner)
+            Place(number, member, owner, isinstance(member, CompositeLock))
             for number, member in enumerate(members)
-            for owner in _owners(member)
+            for owner in owners_of(member)
         ]
         count = Counter(key for _, key in keys_of(places))
         shared = [place for place, key in keys_of(places) if count[key] > 1]
@@ -159,7 +160,7 @@ class MultiOwnership(CompositeOwnership):
             sorted(self.members, key=lambda member: _sort_key(member, databases))
         )
         if self.simple:
-            self.simple = [_owners(member)[0] for member in self.members]
+            self.simple = [owners_of(member)[0] for member in self.members]
 
     async def all(
         self, task: Task, deadline: float | None, once: bool, lease_time: float | None, wait: Wait
@@ -323,7 +324,7 @@ class _Walk:
             limited = deadline is None or limit < deadline
             deadline = limit if limited else deadline
         try:
-            lease = await member._ownership.acquire(
+            lease = await ownership_of(member).acquire(
                 self._task, deadline, self._once, lease_time, outer=self._wait
             )
         except QuorumError as error:
@@ -343,7 +344,7 @@ class _Walk:
 
     async def _set_all(self, leases: Sequence[Lease], lease_time: float) -> None:
         """Have the same lease on all, from now; one that is lost by now is found later."""
-        settings = extend_all([each for each in leases if each._state == "held"], lease_time)
+        settings = extend_all(held_of(leases), lease_time)
         limit = None if self._deadline is None else self._deadline - loop_time()
         await settings.wait(limit=limit)
         for _, error in sorted(settings.errors.items()):
@@ -365,20 +366,11 @@ def _flat(locks: Sequence[object]) -> Iterator[LockLike]:
             raise TypeError(f"a multi lock is made of locks, not of {type(lock).__name__}{hint}")
 
 
-def _owners(member: LockLike) -> Sequence[TaskOwnership]:
-    """Return the locks of single servers that a member is made of, or itself."""
-    ownership = member._ownership
-    if isinstance(ownership, CompositeOwnership):
-        return ownership.owners
-    assert isinstance(ownership, TaskOwnership)
-    return [ownership]
-
-
 def _sort_key(
     member: LockLike, databases: Mapping[TaskOwnership, Sequence[str]] | None = None
 ) -> tuple[bytes, str, str, bytes]:
     """Return by what to sort a member: name, database as far as it is known, and kind."""
-    owners = _owners(member)
+    owners = owners_of(member)
     first = owners[0]
     known = (databases or {}).get(first)
     database = database_of(first) if known is None else known[0]

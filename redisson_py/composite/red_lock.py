@@ -26,6 +26,8 @@ from redisson_py.composite._ownership import (
     CompositeLock,
     CompositeOwnership,
     database_of,
+    owners_of,
+    server_of,
 )
 from redisson_py.composite._quorum_rounds import QuorumRounds, answer_time
 from redisson_py.errors import ConnectionLostError, QuorumError
@@ -96,7 +98,7 @@ class RedLock(CompositeLock):
                 raise TypeError("a red lock cannot keep the order of a fair lock: use an RLock")
         if not locks:
             raise ValueError("a red lock needs at least one lock")
-        members = sorted(locks, key=lambda lock: database_of(lock._ownership))
+        members = sorted(locks, key=server_of)
         for one, other in itertools.pairwise(members):
             if _address(one) == _address(other):
                 where = "in one cluster" if _in_cluster(one) else "on one server"
@@ -132,7 +134,7 @@ class QuorumOwnership(CompositeOwnership):
     """The holds of this process's tasks on one RedLock."""
 
     def __init__(self, members: Sequence[ServerLock]) -> None:
-        owners = [member._ownership for member in members]
+        owners = [owner for member in members for owner in owners_of(member)]
         super().__init__("red lock", members, owners, len(members) // 2 + 1)
         self.queue: LocalQueue[CompositeHold] = self.context.registry.queues[self.kind].get(
             self.hold_key, LocalQueue
@@ -337,9 +339,10 @@ class _Attempt(CompositeAttempt[QuorumOwnership]):
 
 
 def _in_cluster(lock: ServerLock) -> bool:
-    return lock._ownership.context.options.names.in_cluster
+    (owner,) = owners_of(lock)
+    return owner.context.options.names.in_cluster
 
 
 def _address(lock: ServerLock) -> str:
     """Return the address of the server of a lock, whatever its database."""
-    return database_of(lock._ownership).rpartition("/")[0]
+    return server_of(lock).rpartition("/")[0]

@@ -375,3 +375,8 @@ class LockLike(AsyncOnly, ABC):
     def statistics(self) -> PrimitiveStatistics:
         """Return local counters for this name. No I/O. Decide nothing from them."""
         return self._ownership.statistics()
+
+
+def ownership_of(lock: LockLike) -> Locking:
+    """Return what acquires and releases a lock, for what is made of locks."""
+    return lock._ownership

@@ -111,8 +111,8 @@ def connecting_from(address: str) -> Generator[None]:
     the block stays there. Any address of 127.0.0.0/8 will do.
     """
     loop: Any = asyncio.get_running_loop()
-    if not hasattr(loop, "_redisson_py_connects"):
-        connect = loop._redisson_py_connects = loop.create_connection
+    if not hasattr(loop, "redisson_py_connects"):
+        connect = loop.redisson_py_connects = loop.create_connection
 
         async def create_connection(*args: Any, **options: Any) -> Any:
             source = _source.get()

@@ -1,15 +1,17 @@
 """One word per thing, and plain words in every text that a user sees.
 
 Identifiers that have a better name here are refused (design vocabulary), and so are phrases that a
-native engineer would not write.
+native engineer would not write. What holds for every server is not written in the words of one.
 """
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+import pytest
 
 from tests.house import prose
 from tests.support import repository
@@ -125,3 +127,71 @@ def test_texts_for_users_are_plain() -> None:
 def test_the_words_are_found() -> None:
     assert [refused(name) for name in ("lock_ttl", "refreshTicket", "throttle")] == [1, 1, 0]
     assert [bool(unplain(text)) for text in ("waits for\n  ever", "recommend")] == [1, 0]
+
+
+#: How Redis is asked. `channel` is not here: semaphores, latches and barriers show theirs.
+_HOW_REDIS_IS_ASKED = re.compile(
+    r"tombstones?|versions?|(?:un)?pack(?:s|ed|ing)?|scripts?|lua|evalsha|noscript|moved"
+    r"|[a-z]*subscri(?:bes?|bed|bing|bers?|ptions?)|publish(?:es|ed|ing)?|pubsub|pipelines?"
+    r"|replica(?:s|tion)?|routers?|streams?|hiredis"
+)
+
+#: What is the same for every server, and what users of Redis meet first.
+_SHARED_ROOMS = ("_engine", "barriers", "composite", "locks", "semaphores")
+
+#: Composites ask servers which they are.
+_YET = {"composite": {"router", "stream", "streams"}}
+
+#: The version of Python is nobody's hold.
+_PYTHONS = "version_info"
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text; an identifier has several."""
+    return re.findall("[a-z]+", _CAMEL.sub("_", text.replace(_PYTHONS, "")).lower())
+
+
+def code_words(source: str) -> Iterator[str]:
+    """Yield every word of the names and literals of a Python text: no docstring, no comment."""
+    tree = ast.parse(source)
+    docstrings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        for _, value in ast.iter_fields(node):
+            if isinstance(value, str | bytes) and node not in docstrings:
+                yield from words(value if isinstance(value, str) else value.decode("latin-1"))
+
+
+def how_redis_is_asked(words: Iterable[str]) -> set[str]:
+    return {word for word in words if _HOW_REDIS_IS_ASKED.fullmatch(word)}
+
+
+@pytest.mark.parametrize("room", _SHARED_ROOMS)
+def test_no_shared_code_says_how_redis_is_asked(room: str) -> None:
+    found = {
+        repository.name(path): names
+        for path in repository.of_kind(".py", f"redisson_py/{room}")
+        if (
+            names := how_redis_is_asked(code_words(path.read_text("utf-8"))) - _YET.get(room, set())
+        )
+    }
+    assert not found
+
+
+def test_nor_do_the_comments_of_the_engine() -> None:
+    found = {
+        repository.name(path): names
+        for path in repository.of_kind(".py", "redisson_py/_engine")
+        # In prose, things move.
+        if (names := how_redis_is_asked(words(path.read_text("utf-8"))) - {"moved"})
+    }
+    assert not found
+
+
+def test_what_is_code_is_known() -> None:
+    source = '"""A stream."""\nfoo = router.SubscribeTo(b"MOVED", script_of=f"{bar}")  # replica\n'
+    assert set(code_words(source)) == {
+        "foo",
+        "router",
+        *("subscribe", "to", "moved"),
+        *("script", "of", "bar"),
+    }

@@ -8,6 +8,7 @@ _BLOCKED = "tests/stores/zookeeper/test_blocked_loop.py"
 _CONTENDERS = "redisson_py/_stores/zookeeper/contenders.py"
 _ENSEMBLE = "redisson_py/_stores/zookeeper/ensemble.py"
 _NAMES = "redisson_py/_stores/zookeeper/names.py"
+_NODES = "redisson_py/_stores/zookeeper/nodes.py"
 _SEMAPHORES = "redisson_py/_stores/zookeeper/semaphore_mutex.py"
 _SESSION = "redisson_py/_stores/zookeeper/session.py"
 _STORE = "redisson_py/_stores/zookeeper/store.py"
@@ -141,7 +142,7 @@ ZOOKEEPER = (
     Mutant(
         "ZooKeeper's unanswered contenders stay",
         "what had no answer is looked for and given back",
-        _CONTENDERS,
+        _NODES,
         "if unsure or not ours:",
         "if False:",
         (f"{_FAULTS}::test_an_unsure_creation_is_taken_back",),
@@ -149,7 +150,7 @@ ZOOKEEPER = (
     Mutant(
         "ZooKeeper's repeated deletion says that nothing was held",
         "a release whose answer was lost is no loss",
-        _CONTENDERS,
+        _NODES,
         "if held and again and not any(there):",
         "if False:",
         (f"{_FAULTS}::test_a_deletion_that_stays_unanswered_may_have_been_made",),
@@ -265,7 +266,7 @@ ZOOKEEPER = (
         "two owners never wait for each other",
         _SEMAPHORES,
         "            if place is not None:\n"
-        "                await self._delete_lease(session, key, False, deadline)\n"
+        "                await self.remove(session, key, path, False, deadline)\n"
         "            return answer",
         "            return answer",
         (f"{_SEMAPHORE_TESTS}::test_one_that_lost_the_gate_leaves_its_place_to_the_next",),
@@ -274,7 +275,7 @@ ZOOKEEPER = (
         "ZooKeeper's semaphore mutex misses a release",
         "no release falls between the question and the watch",
         _SEMAPHORES,
-        "return Busy(None) if len(self._contenders.children(listed, path)) > 1 else None",
+        "return Busy(None) if len(self.children(listed, path)) > 1 else None",
         "return Busy(None)",
         (f"{_FAULTS}::test_a_release_before_the_watch_is_not_missed",),
     ),
@@ -283,7 +284,7 @@ ZOOKEEPER = (
         "what had no answer is looked for",
         _SEMAPHORES,
         "        if place.node is None:\n"
-        "            await self._find(session, path, prefix, place, nodes, deadline)\n",
+        "            await self.find(session, place, wish.owner, path, nodes, deadline)\n",
         "",
         (f"{_SEMAPHORE_TESTS}::test_a_request_without_an_answer_leaves_nothing",),
     ),

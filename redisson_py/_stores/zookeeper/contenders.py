@@ -16,41 +16,28 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final, final
 
-from kazoo.exceptions import NodeExistsError, NoNodeError
-from kazoo.protocol.serialization import Delete, Exists, GetChildren, GetData, Sync
+from kazoo.protocol.serialization import GetData
 from kazoo.protocol.states import WatchedEvent
 
-from redisson_py._stores.contract import Bell, Busy, Granted, HolderState, Kind, Wish
+from redisson_py._stores.contract import Bell, Busy, Granted, HolderState, Wish
 from redisson_py._time import now
 from redisson_py.errors import BackendError
 
 from .ensemble import Ensemble
-from .names import blocker, directory_of, has_order, in_order, levels_of, number_of, prefix_of
-from .nodes import CreateContainer, create_contender
+from .names import blocker, directory_of, has_order, in_order, number_of, prefix_of
+from .nodes import OwnNode, OwnNodes, create_contender
 from .session import Session
 
 
 @final
 @dataclass(slots=True)
-class Contender:
-    """The node of an owner.
+class Contender(OwnNode):
+    """The node of an owner in the directory of a name.
 
     Attributes:
-        kind: What it asks for.
-        under: The node of the write hold under which it reads.
-        node: Its name; None while no answer has told it.
-        token: Its czxid.
-        held: Whether it was granted the hold.
-        deleting: Whether a deletion was sent.
         before: The path of the node that it waits for.
     """
 
-    kind: Kind
-    under: str | None = None
-    node: str | None = None
-    token: int = 0
-    held: bool = False
-    deleting: bool = False
     before: str = ""
 
 
@@ -74,19 +61,17 @@ class _Watch:
 
 
 @final
-class Contenders:
+class Contenders(OwnNodes[Contender]):
     """The contenders that one client has.
 
     Attributes:
-        own: Them, by name and owner.
         bell: Rung when a contender has gone for which another waits.
     """
 
     def __init__(self, ensemble: Ensemble, root: str) -> None:
         """Prepare; `root` comes before every path."""
-        self.own: Final[dict[tuple[str, str], Contender]] = {}
+        super().__init__(ensemble)
         self.bell: Bell | None = None
-        self._ensemble: Final = ensemble
         self._root: Final = root
         #: By path, on the connection of that number.
         self._watches: Final[dict[str, _Watch]] = {}
@@ -94,7 +79,7 @@ class Contenders:
 
     def clear(self) -> None:
         """Forget all: they end with their session."""
-        self.own.clear()
+        super().clear()
         self._watches.clear()
 
     async def ask(
@@ -116,34 +101,23 @@ class Contenders:
                 nodes = await self.nodes(session, path, kind, deadline)
                 if blocker([*nodes, ""], "", kind) is not None:
                     return Busy(None)
-        began = now()
+        began, create = now(), None
         if contender is None:
-            contender = self.own[key] = Contender(kind, under)
+            contender = Contender(kind, under)
             number = None if under is None else number_of(under)
             create = create_contender(
                 f"{path}/{prefix_of(wish.owner, kind)}", wish.owner.encode(), number
             )
-            # The server answers in order: these are the children after the creation.
-            made, listed = await self._ensemble.exchange(
-                session, deadline, create, GetChildren(path, None)
-            )
-            if isinstance(made, Exception):
-                del self.own[key]
-                self._ensemble.check(made, path, NoNodeError)
-                await self.make_directory(session, path, deadline)
-                return None
-            contender.node, contender.token = made[0].rpartition("/")[2], made[1].czxid
-        else:
-            _, listed = await self._ensemble.exchange(
-                session, deadline, Sync(path), GetChildren(path, None)
-            )
+        listed = await self.enter(session, key, contender, create, path, deadline)
+        if listed is None:
+            return None
         try:
             nodes = in_order(self.children(listed, path), kind)
         except BackendError:
             await self.delete(session, key, False, deadline)
             raise
         if contender.node is None:
-            await self._find(session, wish, contender, nodes, deadline)
+            await self.find(session, contender, wish.owner, path, nodes, deadline)
         if contender.node is not None and not has_order(contender.node, kind):
             await self.delete(session, key, False, deadline)
             raise self._ensemble.refusal(
@@ -194,24 +168,6 @@ class Contenders:
         if write is not None:
             write.held = False
 
-    async def _find(
-        self,
-        session: Session,
-        wish: Wish,
-        contender: Contender,
-        nodes: list[str],
-        deadline: float,
-    ) -> None:
-        """Look for the node of a creation that had no answer."""
-        path, prefix = self.path(wish.name), prefix_of(wish.owner, wish.kind)
-        for node in nodes:
-            if node.startswith(prefix):
-                exists = Exists(f"{path}/{node}", None)
-                _, stat = await self._ensemble.exchange(session, deadline, Sync(path), exists)
-                if self._ensemble.check(stat, path) is not None:
-                    contender.node, contender.token = node, stat.czxid
-                    return
-
     def _watch_of(self, session: Session, path: str) -> _Watch:
         """Return the watch of a node on the present connection, which may not be set yet."""
         if self._watches_on != session.connections:
@@ -239,55 +195,10 @@ class Contenders:
     ) -> bool | None:
         """Delete the contender of an owner; see `Store.give_back`."""
         contender = self.own.get(key)
-        if contender is None:
-            return False
-        path, kind = self.path(key[0]), contender.kind
-        prefix, held = prefix_of(key[1], kind), contender.held
-        ours = [] if contender.node is None else [contender.node]
-        if unsure or not ours:
-            nodes = await self.nodes(session, path, kind, deadline)
-            ours = [node for node in nodes if node.startswith(prefix)]
-            free = bool(ours) and blocker(nodes, ours[0], kind, contender.under) is None
-            held = held or free
-        again, contender.deleting = contender.deleting, True
-        replies = await self._ensemble.exchange(
-            session, deadline, *(Delete(f"{path}/{node}", -1) for node in ours)
-        )
-        there = [self.is_there(reply, path) for reply in replies]
-        self.own.pop(key, None)
-        self._stop_waiting(contender, key[1])
-        if held and again and not any(there):
-            return None
-        return held and any(there)
-
-    async def nodes(self, session: Session, path: str, kind: Kind, deadline: float) -> list[str]:
-        """Return the contenders as the leader has them, in their order."""
-        _, listed = await self._ensemble.exchange(
-            session, deadline, Sync(path), GetChildren(path, None)
-        )
-        return in_order(self.children(listed, path), kind)
-
-    async def make_directory(self, session: Session, path: str, deadline: float) -> None:
-        """Make a node, and those above it, if they are missing."""
-        levels = levels_of(path)
-        stats = await self._ensemble.exchange(
-            session, deadline, *(Exists(level, None) for level in levels)
-        )
-        missing = [level for level, stat in zip(levels, stats, strict=True) if stat is None]
-        for reply in await self._ensemble.exchange(
-            session, deadline, *map(CreateContainer, missing)
-        ):
-            # NoNode: one above was deleted meanwhile, as it was empty.
-            self._ensemble.check(reply, path, NodeExistsError, NoNodeError)
-
-    def children(self, reply: Any, path: str) -> list[str]:
-        """Return the names that a reply lists; none if there is no such node."""
-        children: list[str] = reply if self.is_there(reply, path) else []
-        return children
-
-    def is_there(self, reply: Any, path: str) -> bool:
-        """Return whether a reply says that its node is there."""
-        return not isinstance(self._ensemble.check(reply, path, NoNodeError), NoNodeError)
+        held = await self.remove(session, key, self.path(key[0]), unsure, deadline)
+        if contender is not None:
+            self._stop_waiting(contender, key[1])
+        return held
 
     def path(self, name: str) -> str:
         """Return the directory of a name."""

@@ -17,7 +17,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, final
 
-from kazoo.exceptions import NoNodeError
 from kazoo.protocol.serialization import Delete, Exists, GetChildren, GetData, Sync
 
 from redisson_py._stores.contract import Busy, Granted, State, Wish
@@ -27,74 +26,61 @@ from redisson_py.errors import BackendError
 from .contenders import Contenders, holder_of
 from .ensemble import Ensemble
 from .names import directory_of, in_order, prefix_of
-from .nodes import create_contender
+from .nodes import OwnNode, OwnNodes, create_contender
 from .session import Session
 
 
 @final
 @dataclass(slots=True)
-class _Place:
+class _Lease(OwnNode):
     """The node of an owner in `leases`.
 
     Attributes:
-        node: Its name; None while no answer has told it.
-        token: Its czxid.
-        held: Whether it was seen as the only one.
-        deleting: Whether a deletion was sent.
         watched: The number of the connection on which the directory is watched.
     """
 
-    node: str | None = None
-    token: int = 0
-    held: bool = False
-    deleting: bool = False
     watched: int | None = None
 
 
 @final
-class SemaphoreMutexes:
+class SemaphoreMutexes(OwnNodes[_Lease]):
     """The semaphore mutexes that one client has, or waits for."""
 
     def __init__(self, ensemble: Ensemble, contenders: Contenders) -> None:
         """Prepare; `contenders` has those at the gates."""
-        self._own: Final[dict[tuple[str, str], _Place]] = {}
-        self._ensemble: Final = ensemble
+        super().__init__(ensemble)
         self._contenders: Final = contenders
 
     def directories(self, name: str) -> tuple[str, str]:
         """Return the two directories of a name."""
         return self._leases(name), self._contenders.path(_gate(name))
 
-    def clear(self) -> None:
-        """Forget all: they end with their session."""
-        self._own.clear()
-
     def node(self, name: str, owner: str) -> str | None:
         """Return the path of the node of an owner, if it has one."""
-        place = self._own.get((name, owner))
+        place = self.own.get((name, owner))
         return None if place is None else f"{self._leases(name)}/{place.node}"
 
     def knows(self, name: str, owner: str) -> bool:
         """Return whether an owner may have anything here."""
-        return (name, owner) in self._own or (_gate(name), owner) in self._contenders.own
+        return (name, owner) in self.own or (_gate(name), owner) in self._contenders.own
 
     async def ask(self, session: Session, wish: Wish, deadline: float) -> Granted | Busy | None:
         """Answer a wish; None if something has changed meanwhile, and it must be asked again."""
         key, path = (wish.name, wish.owner), self._leases(wish.name)
-        place = self._own.get(key)
+        place = self.own.get(key)
         if place is not None and place.held:
             return await self._granted_already(session, wish, place, deadline)
         if not wish.waits and not self.knows(*key):
             _, listed = await self._ensemble.exchange(
                 session, deadline, Sync(path), GetChildren(path, None)
             )
-            if self._contenders.children(listed, path):
+            if self.children(listed, path):
                 return Busy(None)
         gate = replace(wish, name=_gate(wish.name), kind="lock")
         answer = await self._contenders.ask(session, gate, deadline, wish.name)
         if not isinstance(answer, Granted):
             if place is not None:
-                await self._delete_lease(session, key, False, deadline)
+                await self.remove(session, key, path, False, deadline)
             return answer
         try:
             return await self._take(session, wish, place, deadline)
@@ -103,33 +89,22 @@ class SemaphoreMutexes:
             raise
 
     async def _take(
-        self, session: Session, wish: Wish, place: _Place | None, deadline: float
+        self, session: Session, wish: Wish, place: _Lease | None, deadline: float
     ) -> Granted | Busy | None:
         """Take the lease for an owner that has the gate; see `ask`."""
         key, path = (wish.name, wish.owner), self._leases(wish.name)
-        prefix = prefix_of(wish.owner, "semaphore")
-        began = now()
+        began, create = now(), None
         if place is None:
-            place = self._own[key] = _Place()
+            place, prefix = _Lease("semaphore"), prefix_of(wish.owner, "semaphore")
             create = create_contender(f"{path}/{prefix}", wish.owner.encode())
-            made, listed = await self._ensemble.exchange(
-                session, deadline, create, GetChildren(path, None)
-            )
-            if isinstance(made, Exception):
-                del self._own[key]
-                self._ensemble.check(made, path, NoNodeError)
-                await self._contenders.make_directory(session, path, deadline)
-                return None
-            place.node, place.token = made[0].rpartition("/")[2], made[1].czxid
-        else:
-            _, listed = await self._ensemble.exchange(
-                session, deadline, Sync(path), GetChildren(path, None)
-            )
-        nodes = self._contenders.children(listed, path)
+        listed = await self.enter(session, key, place, create, path, deadline)
+        if listed is None:
+            return None
+        nodes = self.children(listed, path)
         if place.node is None:
-            await self._find(session, path, prefix, place, nodes, deadline)
+            await self.find(session, place, wish.owner, path, nodes, deadline)
         if place.node not in nodes:
-            self._own.pop(key, None)
+            self.own.pop(key, None)
             return None
         if len(nodes) == 1:
             place.held = True
@@ -142,7 +117,7 @@ class SemaphoreMutexes:
         return await self._watch(session, key, place, deadline)
 
     async def _granted_already(
-        self, session: Session, wish: Wish, place: _Place, deadline: float
+        self, session: Session, wish: Wish, place: _Lease, deadline: float
     ) -> Granted | None:
         """Answer the wish of an owner that has the hold; None if that is gone."""
         path, began = f"{self._leases(wish.name)}/{place.node}", now()
@@ -151,32 +126,15 @@ class SemaphoreMutexes:
         until = self._until(session, wish, began)
         await self._leave_gate(session, wish, deadline)
         if not there:
-            self._own.pop((wish.name, wish.owner), None)
+            self.own.pop((wish.name, wish.owner), None)
             return None
         return Granted(until, place.token)
 
     async def _leave_gate(self, session: Session, wish: Wish, deadline: float) -> None:
         await self._contenders.delete(session, (_gate(wish.name), wish.owner), False, deadline)
 
-    async def _find(
-        self,
-        session: Session,
-        path: str,
-        prefix: str,
-        place: _Place,
-        nodes: list[str],
-        deadline: float,
-    ) -> None:
-        """Look for the node of a creation that had no answer."""
-        for node in nodes:
-            if node.startswith(prefix):
-                exists = Exists(f"{path}/{node}", None)
-                _, stat = await self._ensemble.exchange(session, deadline, Sync(path), exists)
-                if self._ensemble.check(stat, path) is not None:
-                    place.node, place.token = node, stat.czxid
-
     async def _watch(
-        self, session: Session, key: tuple[str, str], place: _Place, deadline: float
+        self, session: Session, key: tuple[str, str], place: _Lease, deadline: float
     ) -> Busy | None:
         """Have the bell rung when `leases` changes; None if it is free already."""
         if place.watched == session.connections:
@@ -197,37 +155,15 @@ class SemaphoreMutexes:
         except BaseException:
             place.watched = None
             raise
-        return Busy(None) if len(self._contenders.children(listed, path)) > 1 else None
+        return Busy(None) if len(self.children(listed, path)) > 1 else None
 
     async def delete(
         self, session: Session, key: tuple[str, str], unsure: bool, deadline: float
     ) -> bool | None:
         """Delete all that an owner has; see `Store.give_back`."""
-        held = await self._delete_lease(session, key, unsure, deadline)
+        held = await self.remove(session, key, self._leases(key[0]), unsure, deadline)
         await self._contenders.delete(session, (_gate(key[0]), key[1]), unsure, deadline)
         return held
-
-    async def _delete_lease(
-        self, session: Session, key: tuple[str, str], unsure: bool, deadline: float
-    ) -> bool | None:
-        place = self._own.get(key)
-        if place is None:
-            return False
-        path, prefix, held = self._leases(key[0]), prefix_of(key[1], "semaphore"), place.held
-        ours = [] if place.node is None else [place.node]
-        if unsure or not ours:
-            nodes = await self._contenders.nodes(session, path, "semaphore", deadline)
-            ours = [node for node in nodes if node.startswith(prefix)]
-            held = held or (bool(ours) and ours[0] == nodes[0])
-        again, place.deleting = place.deleting, True
-        replies = await self._ensemble.exchange(
-            session, deadline, *(Delete(f"{path}/{node}", -1) for node in ours)
-        )
-        there = [self._contenders.is_there(reply, path) for reply in replies]
-        self._own.pop(key, None)
-        if held and again and not any(there):
-            return None
-        return held and any(there)
 
     async def look(self, session: Session, name: str, deadline: float) -> State:
         """Return the holder, and those that wait at the gate."""
@@ -235,8 +171,8 @@ class SemaphoreMutexes:
         _, *listed = await self._ensemble.exchange(
             session, deadline, Sync(leases), GetChildren(leases, None), GetChildren(gate, None)
         )
-        holders = in_order(self._contenders.children(listed[0], leases), "semaphore")[:1]
-        waiting = in_order(self._contenders.children(listed[1], gate))
+        holders = in_order(self.children(listed[0], leases), "semaphore")[:1]
+        waiting = in_order(self.children(listed[1], gate))
         paths = [f"{leases}/{node}" for node in holders] + [f"{gate}/{node}" for node in waiting]
         replies = await self._ensemble.exchange(
             session, deadline, *(GetData(path, None) for path in paths)
@@ -244,7 +180,7 @@ class SemaphoreMutexes:
         found = {
             path: holder_of(reply, session.timeout)
             for path, reply in zip(paths, replies, strict=True)
-            if self._contenders.is_there(reply, path)
+            if self.is_there(reply, path)
         }
         base = self._contenders.path(name)
         holder = found.pop(paths[0], None) if holders else None
@@ -257,11 +193,11 @@ class SemaphoreMutexes:
     async def force_release(self, session: Session, name: str, deadline: float) -> bool:
         """Delete the node of the holder. Its watch wakes the next one."""
         path = self._leases(name)
-        nodes = await self._contenders.nodes(session, path, "semaphore", deadline)
+        nodes = await self.nodes(session, path, "semaphore", deadline)
         replies = await self._ensemble.exchange(
             session, deadline, *(Delete(f"{path}/{node}", -1) for node in nodes[:1])
         )
-        return any(self._contenders.is_there(reply, path) for reply in replies)
+        return any(self.is_there(reply, path) for reply in replies)
 
     def _leases(self, name: str) -> str:
         return self._contenders.path(name) + "/leases"
