@@ -2,65 +2,37 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import weakref
 from collections import defaultdict
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
-from contextvars import copy_context
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
 from importlib import import_module
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack, cast, final
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast, final
 
-from redisson_py import _keys
 from redisson_py._arguments import F, explained
 from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.bus import Bus
-from redisson_py._engine.closing import let_go, statistics_of
+from redisson_py._engine.client_life import ClientLife
 from redisson_py._engine.context import Recent
-from redisson_py._engine.hold import Hold
-from redisson_py._engine.waiting import SAFETY_POLL
 from redisson_py._engine.wakeups import Table
 from redisson_py._engine.watchdog import Watchdog
 from redisson_py._forks import no_fork
 from redisson_py._keys import Name
 from redisson_py._listener import Teller
-from redisson_py._loop import (
-    Future,
-    Task,
-    discard,
-    here,
-    is_closed,
-    new_future,
-    sleep,
-    start_task,
-    stop_task,
-    wait_for_all,
-    wake,
-)
+from redisson_py._on_redis.connections import RedisConnections
 from redisson_py._on_redis.context import RedisContext
-from redisson_py._on_redis.executor import Executor
-from redisson_py._on_redis.inspecting import own_description
-from redisson_py._on_redis.subscriptions import Subscriptions
 from redisson_py._options import Options, RedissonOptions, check_command_timeout, check_options
 from redisson_py._owner import Owners
 from redisson_py._scripts.source import script_root
 from redisson_py._statistics import ClientStatistics, Counts
-from redisson_py._stream.outage import Outages
-from redisson_py._stream.router import Router, SingleRouter
-from redisson_py._stream.settings import Callbacks, Opener, StreamSettings, Topology
-from redisson_py._stream.stream import Stream
-from redisson_py._time import Duration, check_timeout, milliseconds
-from redisson_py._topology.routers import new_router
-from redisson_py._topology.synced import SyncedStream
+from redisson_py._time import Duration, check_timeout
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.composite.multi_lock import MultiLock
 from redisson_py.composite.red_lock import RedLock
-from redisson_py.errors import ClientClosedError
 from redisson_py.locks.lock import FairLock, FencedLock, RLock, ServerLock
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.read_write_lock import Prefer, ReadWriteLock
@@ -71,28 +43,6 @@ if TYPE_CHECKING:
     from redis.asyncio import Redis, RedisCluster
 
     from redisson_py._redis import Servers
-
-log = logging.getLogger("redisson_py")
-
-#: Most turns of the event loop to wait until the waiters that `aclose` failed have left.
-_LAST_TURNS = 100
-
-_forks = 0
-_executors: weakref.WeakSet[Executor] = weakref.WeakSet()
-#: Tasks of the parent process after a fork. Kept for ever: their cleanup would change the selector
-#: that the parent still uses.
-_of_parents: list[object] = []
-
-
-def _count_fork() -> None:
-    global _forks
-    _forks += 1
-    for executor in _executors:
-        # It has no loop any more, so its next use calls `_check`.
-        executor.loop = None
-
-
-os.register_at_fork(after_in_child=_count_fork)
 
 
 @contextmanager
@@ -300,110 +250,42 @@ class Redisson(AsyncOnly):
         options.check_for(servers.topology)
         options.names.in_cluster = servers.topology == "cluster"
         self._where = servers.where
-        self._options = options
-        self._owners = Owners()
-        counts = self._counts = Counts()
         teller = None if options.listener is None else Teller(options.listener)
-        self._teller = teller
-        self._table = Table()
-        self._subscriptions = Subscriptions(self._table)
-        self._replicas: Literal["auto"] | int = options.replicas_where(servers.topology)
-        self._router: Router = new_router(servers, options, self._new_stream, self._subscriptions)
-        self._executor = Executor(
-            self._router, self._begin, options.command_timeout, options.lease_time
-        )
-        self._executor.confirms = self._replicas != 0
-        _executors.add(self._executor)
-        self._watchdog = Watchdog(self._executor, options.lease_time, self._describe, counts)
-        self._subscriptions.attach(self._router, self._watchdog)
+        owners, counts, table, life = Owners(), Counts(), Table(), ClientLife()
+        self._life = life
+        connections = RedisConnections(servers, options, life, table, owners, counts, teller)
+        self._router, self._executor = connections.router, connections.executor
+        self._watchdog = Watchdog(self._executor, options.lease_time, connections.describe, counts)
+        connections.subscriptions.attach(self._router, self._watchdog)
         self._context = RedisContext(
             options,
             self._executor,
-            Bus(self._table, self._subscriptions),
+            Bus(table, connections.subscriptions),
             self._watchdog,
-            self._owners,
-            self._check,
-            self._describe,
+            owners,
+            life.check,
+            connections.describe,
             servers.database,
             counts,
             teller,
         )
+        life.attach(self._context, connections)
         #: The types of the names whose locks are kept.
         self._kept_names = options.names.fixed
         #: By the method that makes them, the locks used recently.
         self._kept: defaultdict[object, Recent[Name, Any]] = defaultdict(Recent)
-        #: The event loop of the last use; never asked for anything once it was closed.
-        self._loop: object = None
-        self._root: Task | None = None
-        #: Context variables of the background: no caller's, but those of where the client is made.
-        self._made_in = copy_context()
-        #: It ended with its event loop, and not by `aclose`: another loop may go on with it.
-        self._ended_with_loop = False
-        #: What has begun when an event loop ended every task: whether blocks are not left yet.
-        self._ending: Future[bool] | None = None
-        #: The background task has ended with the loop, but blocks of generators are not left yet.
-        self._outlives = False
-        self._closing: Future[None] | None = None
-        self._forks = _forks
-        self._closed = False
-        self._why_closed = ""
-        self._described_until = 0.0
-
-    def _new_stream(
-        self,
-        opener: Opener,
-        topology: Topology | None = None,
-        *,
-        sharded: bool = False,
-        fails_over: bool = False,
-    ) -> Stream:
-        options = self._options
-        settings = StreamSettings(
-            opener=opener,
-            reply_timeout=options.reply_timeout_where(fails_over),
-            tell=Callbacks(
-                on_message=self._subscriptions.message,
-                on_connected=lambda stream: self._subscriptions.moved(self._served_by(stream)),
-                on_down=lambda stream: self._subscriptions.cut_off(self._served_by(stream)),
-                needed=self._needs,
-                on_end=self._end_with_loop,
-                on_outlived=self._outlived,
-                on_put_off=self._subscriptions.put_off,
-                is_known=self._subscriptions.is_known,
-                count_replicas=lambda stream, then: self._router.count_replicas(stream, then),
-            ),
-            outages=Outages(opener.where, self._counts, self._teller),
-            sharded=sharded,
-            fails_over=fails_over,
-            topology=topology,
-        )
-        if self._replicas == 0:
-            return Stream(settings)
-        return SyncedStream(settings, replicas=self._replicas, sync_timeout=options.sync_timeout)
-
-    def _served_by(self, stream: Stream) -> Callable[[bytes], bool]:
-        """Return the test for the keys that a stream serves."""
-        return lambda key: self._router.stream_for(key) is stream
-
-    def _needs(self, stream: Stream) -> bool:
-        """Return whether tasks hold or wait for keys that a stream serves."""
-        if isinstance(self._router, SingleRouter):
-            return self._subscriptions.any
-        return self._subscriptions.rely_on(stream)
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else f"{len(self._watchdog.holds)} held"
+        state = "closed" if self._life.closed else f"{len(self._watchdog.holds)} held"
         return f"<Redisson {self._where}: {state}>"
 
     @property
     def id(self) -> str:
         """The client's id. It is the first part of every owner of this client."""
-        return self._owners.client_id
+        return self._context.owners.client_id
 
     async def __aenter__(self) -> Self:
-        if self._closed:
-            await self._reopen()
-        self._check()
+        await self._life.open()
         return self
 
     async def __aexit__(
@@ -430,7 +312,7 @@ class Redisson(AsyncOnly):
             ValueError: The timeout is negative or NaN; nothing was sent.
         """
         seconds = check_timeout(timeout)
-        self._check()
+        self._life.check()
         call = self._executor.command(b"", "PING", seconds=seconds or None)
         call.fails_fast = seconds == 0
         await self._executor.answer(call)
@@ -539,8 +421,7 @@ class Redisson(AsyncOnly):
     def statistics(self) -> ClientStatistics:
         """Return local counters. No I/O."""
         traffic = self._router.traffic
-        return statistics_of(
-            self._context,
+        return self._context.statistics(
             commands_sent=traffic.commands,
             connections=traffic.connections,
             evictions=traffic.evicted,
@@ -551,261 +432,6 @@ class Redisson(AsyncOnly):
 
         Waiters get `ClientClosedError`. What is still held is released, and one warning names it; a
         block that is still running loses its lease. A second call returns when the first has
-        finished. A cancelled call still closes the client, but Redis may keep what was held until
-        the leases end.
+        finished. If cancelled, the client is closed all the same, in the background.
         """
-        if self._forks != _forks:
-            # The open connections are the parent's.
-            self._refuse_after_fork()
-        elif self._closing is not None and not self._closing.done() and self._loop is here():
-            await wait_for_all([self._closing])
-        elif not self._closed and self._root is not None:
-            here()
-            if is_closed(self._loop):
-                # Nothing can release what it left there: the leases run out.
-                self._let_go_of(self._root)
-            else:
-                self._check()
-        self._ended_with_loop = False
-        if self._closed or self._root is None or self._forks != _forks:
-            self._closed = True
-            return
-        self._closing = new_future()
-        error = ClientClosedError("the client was closed")
-        releases = self._let_everything_go(error, list(self._watchdog.holds))
-        self._closed = True
-        self._executor.close()
-        self._watchdog.close()
-        self._table.wake_all()
-        try:
-            await wait_for_all(releases, self._context.options.reply_timeout)
-        finally:
-            self._context.bus.close()
-            try:
-                await self._router.close(error)
-            finally:
-                try:
-                    await stop_task(self._root)
-                finally:
-                    wake(self._closing)
-
-    def _let_everything_go(
-        self, error: ClientClosedError, holds: list[Hold]
-    ) -> list[Future[object]]:
-        """Send what must be sent before closing, without waiting; return what to wait for."""
-        let_go(self._context, error, holds)
-        if self._described_until:
-            key = self._description_key
-            self._executor.command(key, "DEL", key, must=True)
-        # The PING is answered after all releases, unless the connection breaks.
-        return [stream.ping().future for stream in self._router.streams() if stream.ready]
-
-    def _check(self) -> None:
-        """Raise unless the client may be used now and here; it may have to move here first."""
-        if self._closed and not self._ended_with_loop:
-            raise ClientClosedError(f"the client is closed{self._why_closed}")
-        if self._forks != _forks:
-            self._refuse_after_fork()
-        loop = here()
-        if self._forks != _forks:
-            self._start_over(new_id=True)
-        elif self._loop is loop:
-            if self._closed:
-                raise ClientClosedError(f"the client is closed{self._why_closed}")
-            return
-        elif self._loop is not None:
-            self._refuse_to_move()
-            self._start_over(new_id=False)
-        self._loop = loop
-        self._executor.use(loop)
-
-    def _refuse_after_fork(self) -> None:
-        """Raise if the connection of the parent is open: a child must not touch it."""
-        ended = self._root is None or self._root.done()
-        connected = self._router.traffic.connections > 0
-        if connected and (not ended or self._connection_outlives):
-            raise ClientClosedError(
-                "the client was connected before a fork; create a client in the child, or connect"
-                " only there"
-            )
-
-    def _refuse_to_move(self) -> None:
-        """Raise if the last event loop may go on, or has left what cannot be moved to another."""
-        if not is_closed(self._loop):
-            raise ClientClosedError(
-                "the client belongs to another event loop, which is not closed; create a client for"
-                " each event loop"
-            )
-        held = next((hold for hold in self._watchdog.holds if hold.valid), None)
-        if held is not None:
-            raise ClientClosedError(
-                f"the client's event loop was closed while it held {held.ownership!r}, and a lease"
-                " cannot move to another event loop; create a client for each"
-            )
-        if not self._ended_with_loop and self._context.waits:
-            raise ClientClosedError(
-                "the client's event loop was closed while tasks waited, and they cannot move to"
-                " another event loop; create a client for each"
-            )
-
-    async def _reopen(self) -> None:
-        """Begin again after `aclose`, or after the end of an event loop, as another client."""
-        if self._forks != _forks:
-            self._refuse_after_fork()
-        loop = here()
-        if self._forks == _forks and self._closing is not None and not self._closing.done():
-            if self._loop is not loop and not is_closed(self._loop):
-                raise ClientClosedError("the client is being closed in another event loop")
-            if self._loop is loop:
-                await wait_for_all([self._closing])
-        for _ in range(_LAST_TURNS):
-            # The waiters that `aclose` failed have not left yet.
-            if not self._context.waits:
-                break
-            await sleep(0)
-        # Another task may have been faster.
-        if self._closed:
-            self._start_over(new_id=True)
-
-    def _start_over(self, *, new_id: bool) -> None:
-        """Reset everything for another event loop or process; nothing is held or waits."""
-        root, forked = self._root, self._forks != _forks
-        if not forked:
-            self._let_go_of(root)
-        if new_id:
-            self._owners.renew()
-        self._context.bus.start_over()
-        self._subscriptions.start_over()
-        before = self._router.start_over()
-        if forked:
-            _of_parents.append((root, before, self._loop))
-        self._watchdog.start_over()
-        self._context.start_over()
-        self._executor.reopen()
-        self._root = self._closing = self._loop = self._ending = None
-        self._outlives = self._closed = self._ended_with_loop = False
-        self._why_closed, self._described_until = "", 0.0
-        self._forks = _forks
-
-    def _let_go_of(self, root: Task | None) -> None:
-        """Close what is left open by an event loop that was closed before its tasks ended."""
-        self._closed, self._ended_with_loop = True, False
-        self._executor.close()
-        for hold in list(self._watchdog.holds):
-            # A task that waits for the loss belongs to the closed loop.
-            with suppress(RuntimeError):
-                self._watchdog.lose(hold, "expired")
-        if is_closed(self._loop):
-            self._router.leave_behind()
-            if root is not None and not root.done():
-                discard(root)
-
-    def _begin(self) -> None:
-        """Before the first command: start the background task."""
-        self._check()
-        if self._root is None:
-            name = f"redisson_py {self.id[:8]}"
-            self._root = start_task(self._router.run(), name, self._made_in)
-            self._root.add_done_callback(self._root_done)
-
-    async def _end_with_loop(self, stream: Stream) -> bool:
-        """The event loop shuts down, unless we are closing; return whether we are still needed.
-
-        It has cancelled every task, those of all streams at once: the first one does the work.
-        """
-        if stream not in self._router.streams():
-            # The client was opened again meanwhile and does not use this connection.
-            return False
-        if self._root is None or not self._root.cancelling():
-            # Another stream's task has failed.
-            return False
-        if self._ending is not None:
-            await wait_for_all([self._ending])
-            return self._ending.result()
-        ending = self._ending = new_future()
-        try:
-            wake(ending, await self._leave_loop())
-        finally:
-            wake(ending, False)
-        return self._outlives
-
-    async def _leave_loop(self) -> bool:
-        """Keep holds while their tasks clean up under their protection, then release them.
-
-        After these tasks have ended, holds that can no longer be released are released here. What
-        the block of an async generator holds is left to the generator.
-        """
-        # The other tasks that were cancelled undo their requests in this turn of the loop.
-        await sleep(0)
-        while not self._closed:
-            tasks = {hold.task() for hold in self._watchdog.holds}
-            running = [task for task in tasks if task is not None and not task.done()]
-            if not running:
-                break
-            await wait_for_all(running)
-        if self._closed:
-            return False
-        holds = list(self._watchdog.holds)
-        in_blocks = {hold for hold in holds if hold.left_to_block}
-        left = [hold for hold in holds if hold not in in_blocks]
-        error = ClientClosedError("the event loop was shut down")
-        sent = self._let_everything_go(error, left)
-        self._outlives = bool(in_blocks)
-        # A server whose answers find the connection closed reads no more from it.
-        await wait_for_all(sent, self._context.options.reply_timeout)
-        return self._outlives
-
-    @property
-    def _connection_outlives(self) -> bool:
-        """Whether a connection has outlived the background task, for blocks that rely on it."""
-        return any(stream.outlives is not None for stream in self._router.streams())
-
-    def _outlived(self, _: Stream) -> None:
-        """A connection that had outlived the background task is closed."""
-        if not self._connection_outlives:
-            self._close_for_good()
-
-    def _root_done(self, root: Task) -> None:
-        """The background task has ended: with its event loop, or by a failure."""
-        if self._closed or root is not self._root:
-            return
-        if root.cancelled():
-            self._why_closed = ": its event loop was shut down"
-            if not self._outlives:
-                self._close_for_good()
-            return
-        # Log the failure. The next use starts the task again.
-        failure = root.exception() or RuntimeError("it ended unexpectedly")
-        log.critical("background task of %r failed", self, exc_info=failure)
-        self._root = None
-        self._router.break_down(failure)
-
-    def _close_for_good(self) -> None:
-        """The background task has ended with its event loop, and nothing is needed any more."""
-        self._ended_with_loop = True
-        error = ClientClosedError(f"the client is closed{self._why_closed}")
-        self._closed = True
-        for hold in list(self._watchdog.holds):
-            self._watchdog.lose(hold, "expired")
-        self._executor.close()
-        self._watchdog.close()
-        self._context.bus.close()
-        self._context.registry.close(error)
-        self._router.fail(error)
-        self._table.wake_all()
-
-    @property
-    def _description_key(self) -> bytes:
-        return _keys.client_description(self._context.options.names.prefix, self.id)
-
-    def _describe(self, present: float) -> None:
-        """Send this client's description, for `inspect`, together with the caller's commands."""
-        if present < self._described_until:
-            return
-        lease_time = self._context.options.lease_time
-        self._described_until = present + lease_time
-        text = own_description(self._context.options.client_name)
-        key = self._description_key
-        # Who waits says it again with its next look, which is at most 7.5 s away.
-        lives = milliseconds(3 * max(lease_time, SAFETY_POLL))
-        self._executor.command(key, "SET", key, text, "PX", lives, must=True)
+        await self._life.close()

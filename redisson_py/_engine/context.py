@@ -18,7 +18,7 @@ from redisson_py._listener import Teller
 from redisson_py._loop import Task, loop_time
 from redisson_py._options import Options
 from redisson_py._owner import Owners, TaskKey, TaskRef, reference
-from redisson_py._statistics import Counts
+from redisson_py._statistics import ClientStatistics, Counts, FrozenCounts
 
 if TYPE_CHECKING:
     from redisson_py._engine.hold import Lease
@@ -342,6 +342,30 @@ class Context:
     def waits(self) -> bool:
         """Whether tasks wait, in queues or outside, or requests are unanswered."""
         return bool(self.registry.waiting or self.waiters or self.pending)
+
+    def statistics(
+        self, *, commands_sent: int, connections: int, evictions: int = 0
+    ) -> ClientStatistics:
+        """Return the counters of the client."""
+        counts, watchdog = self.counts, self.watchdog
+        return ClientStatistics(
+            waiters=self.registry.waiting + self.waiters.total(),
+            held_leases=sum(len(hold.live) for hold in watchdog.holds),
+            renewals=watchdog.renewals,
+            losses=sum(counts.losses.values()),
+            wake_ups=self.bus.table.wakeups,
+            commands_sent=commands_sent,
+            connections=connections,
+            acquires=counts.acquires,
+            waits=counts.waits,
+            waited=counts.waited,
+            longest_wait=counts.longest_wait,
+            timeouts=counts.timeouts,
+            losses_by_reason=FrozenCounts(counts.losses),
+            reconnects=counts.reconnects,
+            late_renewals=counts.late_renewals,
+            evictions=evictions,
+        )
 
     def start_over(self) -> None:
         """Reset everything after the event loop was closed: no task waits, and nothing is held."""

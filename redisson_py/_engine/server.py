@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any, Protocol
 
 from redisson_py._answers import Answer, Change, RefusedError
-from redisson_py._loop import Future
+from redisson_py._loop import Future, Loop
 from redisson_py.errors import BackendError, ConnectionLostError
 
 #: Shortest time in seconds for which a release is repeated, however short its lease is.
@@ -181,7 +181,7 @@ class Server(Protocol):
 
     Attributes:
         command_timeout: Seconds to wait for the server while it does not answer.
-        loop: The event loop to which the client belongs, or None.
+        loop: The event loop to which the client belongs, or None: then each call asks it.
         time: The clock of that loop.
         way_to: Returns the way to the server of a key.
     """
@@ -192,6 +192,9 @@ class Server(Protocol):
 
     @property
     def way_to(self) -> Callable[[bytes], Way]: ...
+    def use(self, loop: Loop, /) -> None:
+        """Belong to an event loop."""
+
     def room(self, key: bytes, deadline: float | None, /) -> Awaitable[None] | None:
         """Return what a caller waits for before it asks for more; None: it may ask now.
 

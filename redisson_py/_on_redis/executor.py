@@ -42,6 +42,7 @@ class Executor:
         begin: Called before the first command, and whenever there is no connection.
         command_timeout: Seconds to wait for Redis while it does not answer.
         lease_time: Seconds of the client's lease.
+        confirms: Grants count only when replicas have confirmed them.
     """
 
     def __init__(
@@ -50,6 +51,8 @@ class Executor:
         begin: Callable[[], None],
         command_timeout: float,
         lease_time: float,
+        *,
+        confirms: bool,
     ) -> None:
         self.router = router
         #: Returns the stream to the node of a key.
@@ -58,27 +61,16 @@ class Executor:
         self._lease_time = lease_time
         #: Whether grants count only when replicas have confirmed them: an answer may come later
         #: than what it tells of, and a release may overtake a request.
-        self.confirms = False
+        self.confirms = confirms
         self._begin = begin
         #: The event loop that the client belongs to, from its first use to its end, and its clock.
         self.loop: object = None
         self.time: Callable[[], float] = monotonic
-        self._closing = False
 
     def use(self, loop: Loop) -> None:
         """Belong to an event loop."""
         self.loop = loop
         self.time = clock_of(loop)
-
-    def close(self) -> None:
-        """Refuse all calls from now on; the stream still sends the last releases."""
-        self._closing = True
-        self.loop = None
-
-    def reopen(self) -> None:
-        """Belong to no event loop, and accept calls again."""
-        self._closing = False
-        self.loop = None
 
     def start(
         self,
@@ -265,7 +257,7 @@ class Executor:
     def _stream_for(self, key: bytes) -> Stream:
         """Return the stream to the node of a key; begin to connect it if it is not connected."""
         stream = self.router.stream_for(key)
-        if self._closing or not stream.ready:
+        if self.loop is None or not stream.ready:
             self._begin()
         return stream
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from redisson_py import _answers
 from redisson_py._answers import LOST, Answer
+from redisson_py._engine.client_life import ClientLife
 from redisson_py._loop import (
     Cancelled,
     Future,
@@ -58,6 +59,8 @@ log = logging.getLogger("redisson_py")
 #: the waiting loop asks twice, as some servers hear of a waiter only with its second request.
 _STILL_BUSY = 0.05
 
+_ONE_SLEEP = 3600.0
+
 
 class Line:
     """The requests of one owner, and what is known of it.
@@ -93,6 +96,7 @@ class Carrier:
 
     Args:
         store: The store.
+        life: The client's, which learns of the end of the event loop.
         command_timeout: Seconds to wait for it while it does not answer.
         wake: Called with a name that may be free, and the owner that waits for it, or None for all;
             without a name all that wait must ask again, and all holds are looked after.
@@ -112,12 +116,14 @@ class Carrier:
     def __init__(
         self,
         store: Store,
+        life: ClientLife,
         command_timeout: float,
         wake: Callable[[str | None, str | None], None],
         outages: Outages | None = None,
         silence: float = 5.0,
     ) -> None:
         self.store: Store = store
+        self._life = life
         self.command_timeout: float = command_timeout
         self.lines: dict[str, Line] = {}
         self.time: Callable[[], float] = monotonic
@@ -387,6 +393,34 @@ class Carrier:
                 fail(started, error)
                 # Perhaps nobody waits for it any more.
                 started.exception()
+
+    # Its life: see `ClientLife`.
+
+    @property
+    def connected(self) -> bool:
+        """Whether the store is started, or anything is under way."""
+        return self._started or self._starting is not None or len(self.tasks) > 0
+
+    async def run(self) -> None:
+        """Stay until the event loop ends every task; then disconnect, after blocks were left."""
+        try:
+            while True:
+                # Its timer has the loop refer to this task, and so to the client.
+                await sleep(_ONE_SLEEP)
+        except GeneratorExit:
+            # The event loop was closed, and this coroutine was collected.
+            self.leave_behind()
+            raise
+        except Cancelled:
+            if await self._life.end_with_loop():
+                self.tasks.when_idle = self._when_idle
+            else:
+                await self.close()
+            raise
+
+    def _when_idle(self) -> None:
+        if not self._life.holding:
+            self._life.outlived()
 
     async def finish(self, seconds: float) -> None:
         """Wait until everything under way was answered, for at most some seconds."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from redisson_py._answers import Change, RefusedError
+from redisson_py._engine.client_life import ClientLife
 from redisson_py._engine.server import RELEASE_LEAST, Asked, Held
 from redisson_py._loop import Future, Loop, call_later, clock_of, running_loop, wait_until, wake
 from redisson_py._options import LAST_LOOK, SHORTEST_WAIT, Options, grace
@@ -21,7 +22,7 @@ from redisson_py._stores.requests import (
     StoreRefusedError,
 )
 from redisson_py._stream.outage import Outages
-from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
+from redisson_py.errors import BackendError, ConnectionLostError
 
 if TYPE_CHECKING:
     from redisson_py._stores.commands import StoreLockCommands
@@ -32,7 +33,7 @@ class StoreExecutor:
 
     Args:
         store: The store.
-        check: Raises `ClientClosedError` if the client must not be used now or here.
+        life: The client's.
         options: The client's.
         wake: Called with a name that may be free, or None for all, and the owner that waits for it.
         outages: Where to report them.
@@ -46,18 +47,17 @@ class StoreExecutor:
     def __init__(
         self,
         store: Store,
-        check: Callable[[], None],
+        life: ClientLife,
         options: Options,
         wake: Callable[[str | None, str | None], None],
         outages: Outages,
     ) -> None:
         timeout, silence = options.command_timeout, options.reply_timeout
         self.command_timeout: float = timeout
-        self.carrier: Carrier = Carrier(store, timeout, wake, outages, silence)
+        self.carrier: Carrier = Carrier(store, life, timeout, wake, outages, silence)
         self.loop: object = None
         self.time: Callable[[], float] = self.carrier.time
-        self._check = check
-        self._closing = False
+        self._begin = life.begin
         self._probe: Future[Any] | None = None
 
     def way_to(self, key: bytes) -> StoreExecutor:
@@ -77,7 +77,7 @@ class StoreExecutor:
     @property
     def can_begin(self) -> bool:
         """Whether a hold may be asked for without waiting for anything first."""
-        return self.carrier.ready and not self._closing
+        return self.carrier.ready and self.loop is not None
 
     @staticmethod
     def room(key: bytes, deadline: float | None) -> None:
@@ -213,9 +213,7 @@ class StoreExecutor:
         """
         if deadline is None:
             deadline = self.time() + self.command_timeout
-        self._check()
-        if self._closing:
-            raise ClientClosedError("the client is closed")
+        self._begin()
         call = StoreCall(request, deadline, must, until, future)
         timer = call_later(max(0.0, call.deadline - self.time()), lambda: self._time_up(call))
         call.future.add_done_callback(lambda _: timer.cancel())
@@ -240,14 +238,5 @@ class StoreExecutor:
 
     def use(self, loop: Loop) -> None:
         """Belong to an event loop."""
-        self.loop = loop
+        self.loop, self._probe = loop, None
         self.time = self.carrier.time = clock_of(loop)
-
-    def close(self) -> None:
-        """Refuse all calls from now on; what is under way goes on."""
-        self._closing, self.loop = True, None
-
-    def start_over(self) -> None:
-        """Forget everything, for another event loop or another life of the client."""
-        self.carrier.start_over()
-        self._closing, self.loop, self._probe = False, None, None

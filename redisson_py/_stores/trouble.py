@@ -63,6 +63,13 @@ class Trouble:
         self.why = ""
         self.refused = False
 
+    def lost_answer(self) -> ConnectionLostError:
+        """Return the error of a caller that is told "busy", after a copy that may still arrive."""
+        text = (
+            f"the answer of {self._server} to an acquire request was lost, and the name is busy now"
+        )
+        return ConnectionLostError(text, maybe_held=True)
+
     def no_answer(self, *, maybe_held: bool) -> ConnectionLostError:
         """Return the error of a caller that has no answer in time, or none but "not now"."""
         why = f": {self.why}" if self.why else ""

@@ -11,9 +11,9 @@ from redisson_py._answers import Busy, Granted
 from redisson_py._engine.hold import Hold, Lease
 from redisson_py._engine.releasing import Release, Releaser
 from redisson_py._engine.request import AcquireRequest
+from redisson_py._engine.server import Way
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._loop import Task, running_loop
-from redisson_py._stream.stream import Stream
 from redisson_py._time import now
 from redisson_py.composite._gather import Gather, Sent
 
@@ -31,7 +31,7 @@ class NotGrantedError(Exception):
 
 def ask(
     member: TaskOwnership,
-    stream: Stream | None,
+    way: Way | None,
     task: Task,
     lease_time: float | None,
     deadline: float | None,
@@ -47,7 +47,7 @@ def ask(
 
     Args:
         member: The member.
-        stream: The stream to its server, if that is Redis.
+        way: The way to its server, if what is sent now is written at once.
         task: The task that wants it.
         lease_time: Seconds; None for the watchdog's.
         deadline: The end of the wait for the answer, in loop time.
@@ -64,8 +64,7 @@ def ask(
         # It may be read under a write hold, or refused to a reader.
         or member.writes
         or member.reads
-        or stream is None
-        or not stream.has_room
+        or way is None
     ):
         return _grant(
             member, task, lease_time, deadline, pending, None, fails_fast=fails_fast, waits=waits
@@ -73,7 +72,7 @@ def ask(
     request = member.new_request(task, None, once=True, deadline=deadline)
     request.yields = _yields(member, waits)
     granted = _Grant(member, task, request, pending)
-    request.send(deadline, stream, granted).fails_fast = fails_fast
+    request.send(deadline, way, granted).fails_fast = fails_fast
     pending[member] = request
     return granted
 

@@ -27,6 +27,7 @@ from redisson_py._engine.hold import Lease
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._engine.waiting import Turn, is_fresh
 from redisson_py._loop import Future, Task, call_later, loop_time, new_future, wake
+from redisson_py._on_redis.identity import open_way
 from redisson_py.composite._gather import Gather
 from redisson_py.composite._hold import CompositeHold
 from redisson_py.composite._member import (
@@ -35,7 +36,6 @@ from redisson_py.composite._member import (
     ask,
     release_all,
 )
-from redisson_py.composite._unresponsive import probe, unresponsive
 from redisson_py.errors import (
     AcquireTimeoutError,
     BackendError,
@@ -45,7 +45,6 @@ from redisson_py.errors import (
 )
 
 if TYPE_CHECKING:
-    from redisson_py._stream.stream import Stream
     from redisson_py.composite.red_lock import QuorumOwnership
 
 log = logging.getLogger("redisson_py")
@@ -164,14 +163,13 @@ class QuorumRounds:
         if deadline is not None:
             limit = min(limit, deadline)
         self._pending = {}
-        streams = self._servers.streams
-        self._asked = self._choose(streams)
+        self._asked = self._choose()
         # One server may have several addresses, so wait for those that were never heard of.
         wait_for_all = not self._servers.ask(self._asked) or self._inner
         answered = self._round = Gather(
             [
                 ask(
-                    *(self._members[number], streams[number], self._task),
+                    *(self._members[number], open_way(self._members[number]), self._task),
                     *(self._lease_time, limit, self._pending),
                     waits=bool(self._sleepers),
                 )
@@ -227,22 +225,14 @@ class QuorumRounds:
     def _probe(self, number: int) -> None:
         """Probe a server that gave no answer, if it had enough time."""
         if not self._hurried:
-            probe(self._servers.streams[number])
+            self._servers.gave_no_answer(number)
 
-    def _choose(self, streams: Sequence[Stream]) -> list[int]:
-        """Return the servers to ask: not the unresponsive ones, nor those with full streams."""
-        chosen = []
-        silent = unresponsive(streams)
-        for number, stream in enumerate(streams):
-            if stream in silent:
-                why = "no answer, not even to an earlier request"
-            elif stream.full:
-                why = "not asked: too many requests are unanswered"
-            else:
-                chosen.append(number)
-                continue
+    def _choose(self) -> list[int]:
+        """Return the servers to ask."""
+        unfit = self._servers.unfit()
+        for number, why in unfit.items():
             self.answers[self._server(number)] = why
-        return chosen
+        return [number for number in range(len(self._members)) if number not in unfit]
 
     def _look(self, answered: Gather[Lease]) -> Busy:
         """Return when to ask again after a failed round; raise an error that prevents that."""

@@ -13,16 +13,10 @@ from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import is_fresh
 from redisson_py._loop import Task, loop_time, sleep
+from redisson_py._on_redis import identity
 from redisson_py._time import PUNCTUAL
-from redisson_py.composite import _identity
+from redisson_py.composite._distinct import Place, check_distinct, database_names, keys_of
 from redisson_py.composite._gather import Gather
-from redisson_py.composite._identity import (
-    Place,
-    check_distinct,
-    database_names,
-    keys_of,
-    stream_of,
-)
 from redisson_py.composite._member import (
     NotGrantedError,
     ask,
@@ -145,13 +139,13 @@ class MultiOwnership(CompositeOwnership):
             ValueError: Two members are one lock.
         """
         strangers = [
-            _identity.learn(place.owner)
+            identity.learn(place.owner)
             for place in self._doubtful
             # The servers of a red lock need not all answer.
-            if not place.is_shared and _identity.is_stranger(place.owner)
+            if not place.is_shared and identity.is_stranger(place.owner)
         ]
         for place in self._doubtful:
-            _identity.ask(place.owner)
+            identity.ask(place.owner)
         limit = None if once or deadline is None else deadline - loop_time()
         await Gather(strangers).wait(limit=limit)
         databases = {place.owner: database_names(place.owner) for place in self._doubtful}
@@ -217,7 +211,7 @@ class MultiOwnership(CompositeOwnership):
         """Ask for all members in one round trip, without waiting for any to become free."""
         limit = None if once else deadline
         asked = Gather(
-            ask(owner, stream_of(owner), task, lease_time, limit, {}, fails_fast=once)
+            ask(owner, identity.open_way(owner), task, lease_time, limit, {}, fails_fast=once)
             for owner in self.simple
         )
         try:

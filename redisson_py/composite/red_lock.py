@@ -12,12 +12,12 @@ from redisson_py._engine.hold import Lease
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.wait import Wait
 from redisson_py._loop import Task, loop_time
+from redisson_py._on_redis.identity import Servers
 from redisson_py._owner import reference
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration
 from redisson_py.composite._gather import Gather
 from redisson_py.composite._hold import CompositeHold, CompositeLease
-from redisson_py.composite._identity import Servers
 from redisson_py.composite._member import is_ahead
 from redisson_py.composite._ownership import (
     LOOK_GRACE,
@@ -251,8 +251,7 @@ class QuorumOwnership(CompositeOwnership):
         """Wait until a quorum of the members has done what it was asked to do."""
         # An event loop that shuts down ends with this block. Then for all: a connection is closed
         # when it is answered, or given up.
-        last = [stream for stream in self.servers.streams if stream.outlives is not None]
-        await operations.wait(None if last else self.needed)
+        await operations.wait(None if self.servers.any_outlives else self.needed)
 
     async def settle_look(self, looks: Gather[Any]) -> None:
         """Wait for the answers of a quorum, and a moment for the others; not long for any."""
@@ -289,16 +288,15 @@ class _Attempt(CompositeAttempt[QuorumOwnership]):
 
     def probe(self) -> None:
         """Make the servers answer something soon."""
-        for stream in self._composite.servers.streams:
-            stream.probe()
+        self._composite.servers.probe()
 
     async def was_busy(self, waiter: Waiter) -> bool:
         """Raise: its time is up in the queue."""
         red, deadline = self._composite, self.deadline
         assert deadline is not None
         first = "not asked: other tasks of this client are ahead"
-        answering = [each for each in red.servers.streams if each.answers_at(deadline)]
-        busy = red.queue.is_busy(waiter) and len(answering) >= red.needed
+        answering = red.servers.answer_at(deadline)
+        busy = red.queue.is_busy(waiter) and answering >= red.needed
         raise red.no_quorum(dict.fromkeys(red.addresses, first), busy)
 
     def passed(self, hold: CompositeHold) -> CompositeGrant:

@@ -302,8 +302,7 @@ class Redisson(ClientLike):
 
         Waiters get `ClientClosedError`. What is still held is released, and one warning names it; a
         block that is still running loses its lease. A second call returns when the first has
-        finished. An interrupted call still closes the client, but Redis may keep what was held
-        until the leases end.
+        finished. If interrupted, the client is closed all the same, in the background.
         """
         self._close()
 

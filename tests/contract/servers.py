@@ -148,7 +148,7 @@ class RedisServers(Servers):
         if self._fleet is None:
             return [client]
         if client not in self._beside:
-            options = client._options
+            options = client._context.options
             self._beside[client] = self._fleet.clients(
                 self.kind.servers - 1,
                 lease_time=options.lease_time,
@@ -217,7 +217,7 @@ class Site:
 
     async def assert_idle(self) -> None:
         """Fail unless each client that is open keeps nothing."""
-        for client in [each for each in self._made if not each._closed]:
+        for client in [each for each in self._made if not each._life.closed]:
             lines = client._executor.carrier.lines
             await until(lambda lines=lines: not lines)  # type: ignore[misc]
             assert_idle(client)

@@ -276,4 +276,4 @@ async def test_the_channel_is_let_go_of_after_a_wait(
         return not await redis.pubsub_channels()
 
     await until_async(nobody_listens)
-    assert not waiter._table.channels
+    assert not waiter._context.bus.table.channels

@@ -109,7 +109,7 @@ async def test_timeout_of_a_wait(get: Get) -> None:
     for timeout, error in TIMEOUTS:
         with pytest.raises(error, match="timeout"):
             await get(client, "k").wait(timeout)
-    assert client._root is None
+    assert client._life._root is None
 
 
 @waits
@@ -141,7 +141,7 @@ async def test_extend(lock: LockLike) -> None:
 
 async def test_longest_name_and_longest_timeout_work(make_lock: MakeLock, client: Redisson) -> None:
     # Clients of other stores have a prefix.
-    prefix = client._options.names.key("x")[:-1]
+    prefix = client._context.options.names.key("x")[:-1]
     async with make_lock(client, "x" * (4096 - len(prefix))).hold(timeout=float("inf")):
         pass
 

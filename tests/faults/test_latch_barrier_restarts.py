@@ -157,7 +157,7 @@ async def test_opening_while_somebody_begins_to_wait_is_not_missed(
         link.hold()
         await link.wait_until(lambda link: link.held > 0)
     opening = asyncio.create_task(let_go(near))
-    await until(lambda: opening.done() or near._table.seats)
+    await until(lambda: opening.done() or near._context.bus.table.seats)
     assert not waiting.done()
     link.release_held()
     async with asyncio.timeout(PROMPTLY):

@@ -128,7 +128,7 @@ async def test_release_in_another_database_calls_nobody_and_grants_nothing(
     async with holder.get_lock("k") as lease:
         waiting = asyncio.create_task(waiter.get_lock("k").acquire(timeout=30))
         # It watches the channel of all releases too, and channels know no databases: it looks.
-        await until(lambda: waiter._table.seats == 2)
+        await until(lambda: waiter._context.bus.table.seats == 2)
         await until_listening(waiter)
         asked = waiter.statistics().commands_sent
         async with elsewhere.get_lock("k"):

@@ -77,7 +77,7 @@ async def test_thousand_waiters_of_a_server_that_is_away_make_no_storm(
     waiting = [asyncio.create_task(client.get_lock(name).acquire(timeout=60)) for name in names]
     await until_waiting(client, 1000)
     # Each is the first of its queue, and its holder calls nobody: it hears all releases too.
-    await until(lambda: client._table.seats == 2000 and not stream_of(client).waiting)
+    await until(lambda: client._context.bus.table.seats == 2000 and not stream_of(client).waiting)
     link.refuse()
     link.cut()
     clock = asyncio.get_running_loop().time

@@ -173,7 +173,7 @@ async def test_busy_a_while_ago_and_silent_since_is_no_answer(
     waiting = await begun_in_time(
         lambda: outcomes([thing.acquire(timeout=2.5) for thing in things]),
         2.5,
-        lambda: was_told_busy(far, len(things)) and far._table.seats >= len(things),
+        lambda: was_told_busy(far, len(things)) and far._context.bus.table.seats >= len(things),
     )
     fail(link, fault)
     assert await waiting == [ConnectionLostError] * len(things)
@@ -315,7 +315,7 @@ async def test_a_quorum_that_said_busy_and_is_silent_since_is_no_answer(fleet: F
     held = await holder.acquire()
     waiting = asyncio.create_task(asker.try_acquire(timeout=3.5))
     await until(lambda: asker.statistics().waiters)
-    await until(lambda: all(client._table.seats for client in fleet.made[3:]))
+    await until(lambda: all(client._context.bus.table.seats for client in fleet.made[3:]))
     for server in fleet.servers[:2]:
         await server.pause()
     with pytest.raises(QuorumError) as raised:
@@ -403,7 +403,7 @@ async def test_waits_for_another_client_have_the_true_answer(
     waiting = await begun_in_time(
         lambda: outcomes([each.try_acquire(timeout=TIMEOUT) for each in waited_for]),
         TIMEOUT,
-        lambda: was_told_busy(far, len(leases)) and far._table.seats == len(leases),
+        lambda: was_told_busy(far, len(leases)) and far._context.bus.table.seats == len(leases),
     )
     if silent:
         link.black_hole()
@@ -443,4 +443,4 @@ async def outcomes(calls: list[Coroutine[Any, Any, Any]]) -> list[type]:
 
 def was_told_busy(client: Redisson, waiters: int = 1) -> bool:
     """Whether so many tasks of a client wait, and what was asked for them is answered."""
-    return client.statistics().waiters == waiters and listens(client._table, client._router)
+    return client.statistics().waiters == waiters and listens(client._context)

@@ -139,9 +139,6 @@ _HOW_REDIS_IS_ASKED = re.compile(
 #: What is the same for every server, and what users of Redis meet first.
 _SHARED_ROOMS = ("_engine", "barriers", "composite", "locks", "semaphores")
 
-#: Composites ask servers which they are.
-_YET = {"composite": {"router", "stream", "streams"}}
-
 #: The version of Python is nobody's hold.
 _PYTHONS = "version_info"
 
@@ -170,9 +167,7 @@ def test_no_shared_code_says_how_redis_is_asked(room: str) -> None:
     found = {
         repository.name(path): names
         for path in repository.of_kind(".py", f"redisson_py/{room}")
-        if (
-            names := how_redis_is_asked(code_words(path.read_text("utf-8"))) - _YET.get(room, set())
-        )
+        if (names := how_redis_is_asked(code_words(path.read_text("utf-8"))))
     }
     assert not found
 

@@ -310,7 +310,7 @@ def clients_of(lock: Waitable) -> list[Any]:
 async def until_ours_waits(lock: Waitable) -> None:
     """Return when a task has asked for it, was refused, and waits for a message."""
     contexts = clients_of(lock)
-    await until(lambda: all(listens(each.bus.table, each.executor.router) for each in contexts))
+    await until(lambda: all(listens(each) for each in contexts))
 
 
 def that_look_again(scenes: Sequence[Scene]) -> list[Scene]:

@@ -142,7 +142,7 @@ def test_trio_is_named(use: Callable[[Redisson], Any]) -> None:
             await use(client)
 
     trio.run(main)
-    assert client._root is None
+    assert client._life._root is None
 
 
 #: What one task at a time can have: one kind for each way to wait.

@@ -81,7 +81,7 @@ ENDS = (
     Mutant(
         "the client's description lives for one lease",
         "a holder that cannot describe itself for a lease or two is still known",
-        "redisson_py/_client.py",
+        "redisson_py/_on_redis/connections.py",
         "milliseconds(3 * max(lease_time, SAFETY_POLL))",
         "milliseconds(lease_time)",
         (f"{_EDGES}::test_what_a_client_says_of_itself_lives_for_three_leases",),

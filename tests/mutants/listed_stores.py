@@ -59,8 +59,8 @@ STORES = (
         "all that wait for a name are rung for",
         "a waiter is rung for alone",
         "redisson_py/_stores/client.py",
-        'self._table.wake_first(own_channel(owner or ""), name.encode())',
-        "self._table.wake_all()",
+        'self._context.bus.table.wake_first(own_channel(owner or ""), name.encode())',
+        "self._context.bus.table.wake_all()",
         ("tests/stores/test_ringing.py",),
     ),
     Mutant(

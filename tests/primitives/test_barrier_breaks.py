@@ -122,7 +122,7 @@ class TestLeaving:
         for _ in range(20):
             started = now()
             waiting = asyncio.create_task(get_barrier(far, parties=2).wait(0.15))
-            await until(lambda: waiting.done() or listens(far._table, far._router))  # noqa: B023
+            await until(lambda: waiting.done() or listens(far._context))  # noqa: B023
             # The message does not come before its time is up.
             link.delay(0.25, direction="down")
             if await came(get_barrier(client, parties=2), waiting, link):

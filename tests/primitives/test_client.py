@@ -9,6 +9,7 @@ from redis.asyncio import Redis
 from redis.credentials import CredentialProvider
 
 from redisson_py import BackendError, ClientClosedError, ConnectionLostError, Redisson
+from redisson_py._engine.client_life import let_go
 from redisson_py._stream.call import Call
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
@@ -129,7 +130,9 @@ async def test_close_in_the_middle_of_a_thousand_waiters(
     await until_waiting(client, 1000)
     if settled:
         # The first of a queue of clients is called on its own channel, and watches that of all.
-        await until(lambda: client._table.seats == 2 * names and not stream_of(client).waiting)
+        await until(
+            lambda: client._context.bus.table.seats == 2 * names and not stream_of(client).waiting
+        )
     await client.aclose()
     async with asyncio.timeout(20):  # sooner than the safety poll: they were woken
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
@@ -174,7 +177,7 @@ async def test_close_after_the_answer_but_before_its_task_leaves_nothing(
     send, error = stream_of(client).send, ClientClosedError("the client was closed")
 
     def close() -> None:
-        client._let_everything_go(error, list(client._watchdog.holds))
+        let_go(client._context, error, list(client._watchdog.holds))
 
     def send_and_close_when_answered(call: Call) -> Call:
         monkeypatch.undo()
@@ -275,12 +278,14 @@ async def test_end_of_the_task_itself_is_loud_and_not_the_end(
 ) -> None:
     client = clients()
 
+    class Unforeseen(BaseException):
+        """Not an Exception: the task ends, however careful it is."""
+
     async def run() -> None:
-        # Not an Exception: the task ends, however careful it is.
-        raise GeneratorExit
+        raise Unforeseen
 
     client._router.run = run  # type: ignore[method-assign]
-    with pytest.raises(ConnectionLostError, match="GeneratorExit"):
+    with pytest.raises(ConnectionLostError, match="Unforeseen"):
         await client.ping()
     assert "background task" in caplog.text
     del client._router.run

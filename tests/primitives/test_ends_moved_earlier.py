@@ -117,9 +117,7 @@ async def waiting(client: Redisson, what: Any) -> asyncio.Task[None]:
     task = asyncio.create_task(use(what))
     await until_waiting(client, count + 1)
     queues = client._context.registry.all_queues()
-    await until(
-        lambda: any(queue.waiters for queue in queues) or listens(client._table, client._router)
-    )
+    await until(lambda: any(queue.waiters for queue in queues) or listens(client._context))
     return task
 
 

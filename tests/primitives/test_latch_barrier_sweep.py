@@ -36,7 +36,7 @@ class Scene:
     def asleep(self) -> bool:
         """Whether whoever waits does so for a message, and not for an answer."""
         stream = stream_of(self.client)
-        return self.client._table.seats > 0 and stream.ready and not stream.waiting
+        return self.client._context.bus.table.seats > 0 and stream.ready and not stream.waiting
 
     def when_asleep(self, cut: Probe, act: Callable[[], object]) -> Callable[[], object]:
         """Act when the operation waits for a message, unless it is cancelled there and then."""

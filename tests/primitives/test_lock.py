@@ -201,7 +201,7 @@ async def test_thousands_of_jobs_on_a_few_names_leave_no_channel(
         return await redis.pubsub_channels() == []
 
     await until_async(nobody_listens)
-    assert not any(client._table.channels for client in both)
+    assert not any(client._context.bus.table.channels for client in both)
 
 
 async def test_a_waiter_that_gives_up_while_subscribing_does_not_harm_the_next(

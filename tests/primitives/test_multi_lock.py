@@ -13,8 +13,9 @@ from redis.asyncio import Redis
 
 from redisson_py import Lease, LeaseLostError, Redisson
 from redisson_py._engine.task_ownership import TaskOwnership
+from redisson_py._on_redis import identity
 from redisson_py._time import now
-from redisson_py.composite import _identity, multi_lock
+from redisson_py.composite import multi_lock
 from redisson_py.composite.multi_lock import MultiLock, MultiOwnership
 from redisson_py.composite.red_lock import RedLock
 from redisson_py.locks.lock_like import LockLike
@@ -404,8 +405,8 @@ async def test_server_that_forbids_info_is_identified_by_its_address(
                 async with lock.hold(timeout=10):
                     pass
         owners: list[TaskOwnership] = [lock._ownership for lock in locks]
-        assert [_identity.run_id(owner) for owner in owners] == [None, None]
-        assert not any(_identity.is_stranger(owner) for owner in owners)
+        assert [identity.run_id(owner) for owner in owners] == [None, None]
+        assert not any(identity.is_stranger(owner) for owner in owners)
     finally:
         for client in made:
             await client.aclose()

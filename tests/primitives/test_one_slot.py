@@ -194,7 +194,7 @@ async def test_every_script_works_on_keys_of_one_slot(name: str, node: EmbeddedS
         async with Redis.from_url(node.url) as admin, Monitor(admin) as monitor:
             await admin.flushall()
             client = Redisson.from_url(node.url, idle_lifetime=60)
-            client._options.names.in_cluster = True
+            client._context.options.names.in_cluster = True
             async with client:
                 await tour(client, name)
             commands = [words(line) for line in await monitor.lines()]
@@ -214,7 +214,7 @@ async def test_a_refused_name_would_not_work(name: str, node: EmbeddedServer) ->
         with pytest.raises(Exception, match=r"CROSSSLOT|same slot|non local key"):
             await client.get_lock(name).acquire(timeout=30)
         sent = client.statistics().commands_sent
-        client._options.names.in_cluster = True
+        client._context.options.names.in_cluster = True
         for make in (
             client.get_fair_lock,
             client.get_fenced_lock,

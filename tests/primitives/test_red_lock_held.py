@@ -201,7 +201,7 @@ async def test_waiters_hear_that_one_of_the_clients_is_closed(
     async with rival:
         await until_executed(rival)
         waiting = asyncio.create_task(lock.acquire())
-        await until(lambda: all(each._table.seats for each in fleet.made[:3]))
+        await until(lambda: all(each._context.bus.table.seats for each in fleet.made[:3]))
         await fleet.made[closed].aclose()
         with pytest.raises(ClientClosedError):
             async with asyncio.timeout(20):

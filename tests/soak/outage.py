@@ -133,7 +133,7 @@ def _innards(client: Redisson) -> dict[str, int]:
         "deadlines": len(stream._deadlines),
         "waiting for room": len(stream._room.waiting),
         "pending requests": len(client._context.pending),
-        "seats": client._table.seats,
+        "seats": client._context.bus.table.seats,
         "waiters": client.statistics().waiters,
     }
 

@@ -58,7 +58,7 @@ def swept(client: Redisson) -> bool:
 async def settle(clients: list[Redisson]) -> None:
     """Wait until the clients let go of the channels, which they do a moment after the last use."""
     for client in clients:
-        await until(lambda each=client: not each._table.channels)  # type: ignore[misc]
+        await until(lambda each=client: not each._context.bus.table.channels)  # type: ignore[misc]
         assert_idle(client)
         # Queues nobody needs are forgotten when there are more; now, so that counts compare.
         assert len(client._context.registry.all_queues()) <= 3 * MOST_QUEUES
@@ -122,7 +122,7 @@ async def test_a_hundred_thousand_names_and_tasks_leave_nothing(
         channel = lock_channel(name.encode())
         async with client.get_lock(name):
             waiting = asyncio.create_task(once(other, name))
-            await until(lambda: other._table.channel(channel))
+            await until(lambda: other._context.bus.table.channel(channel))
         await waiting
 
     async def work(acquisitions: int) -> None:

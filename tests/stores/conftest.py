@@ -71,7 +71,7 @@ async def new_client(backend: Backend) -> AsyncIterator[NewClient]:
     yield make
     try:
         for client in made:
-            if not client._closed:
+            if not client._life.closed:
                 await assert_idle(client)
     finally:
         # What one keeps must not disturb the tests that follow.
@@ -106,7 +106,7 @@ async def assert_idle(client: Client) -> None:
     assert not context.watchdog.holds
     assert not context.pending
     assert context.registry.waiting == 0
-    assert client._table.seats == 0
+    assert client._context.bus.table.seats == 0
     if not isinstance(client, Redisson):
         lines = client._executor.carrier.lines
         await until(lambda: not lines)

@@ -141,7 +141,7 @@ async def next_look_of_an_observer(scene: Scene, cut: Probe) -> None:
     states = client.get_election(scene.name).observe()
     assert await anext(states) is None
     elect = once(scene.others_lock.acquire)
-    watched = scene.when_asleep(lambda: client._table.seats and elect())
+    watched = scene.when_asleep(lambda: client._context.bus.table.seats and elect())
     seen = await cut(anext(states), watched)
     assert seen is None or seen.text == "value"
     await states.aclose()

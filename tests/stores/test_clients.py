@@ -330,7 +330,7 @@ async def test_it_says_that_its_loop_was_shut_down(backend: Backend) -> None:
     await use(client)
     for task in asyncio.all_tasks() - {asyncio.current_task()}:
         task.cancel()
-    await until(lambda: client._closed)
+    await until(lambda: client._life.closed)
     with pytest.raises(ClientClosedError, match="its event loop was shut down"):
         await use(client)
     await client.aclose()

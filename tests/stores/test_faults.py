@@ -60,8 +60,8 @@ async def is_free(client: Client, name: str, kind: str) -> bool:
 def sleeps(client: Client) -> bool:
     """Return whether the head of the waiters has heard "busy", and sleeps."""
     if isinstance(client, Redisson):
-        return listens(client._table, client._router)
-    seats = any(channel.seats for channel in client._table.channels.values())
+        return listens(client._context)
+    seats = any(channel.seats for channel in client._context.bus.table.channels.values())
     return seats and not client._executor.carrier.tasks
 
 

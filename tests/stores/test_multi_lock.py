@@ -96,7 +96,7 @@ async def mix(backends: list[Backend]) -> AsyncIterator[Mix]:
     yield mix
     try:
         for client in mix.clients + mix.others:
-            if not client._closed:
+            if not client._life.closed:
                 await assert_idle(client)
                 check_client(client)
     finally:

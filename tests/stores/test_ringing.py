@@ -61,7 +61,7 @@ async def started(waiting: Any, work: Awaitable[None], seats: int) -> asyncio.Ta
     """Start to wait; return when that has been asked for."""
     task = asyncio.ensure_future(work)
     lines = waiting._executor.carrier.lines
-    await until(lambda: waiting._table.seats == seats)
+    await until(lambda: waiting._context.bus.table.seats == seats)
     await until(lambda: not any(line.working for line in lines.values()))
     return task
 
@@ -74,7 +74,7 @@ def costs(waiting: Any, before: tuple[int, int] = (0, 0)) -> tuple[int, int]:
 
 async def settled(waiting: Any, other: Any, name: str) -> None:
     """Return when all watches of the waiting client are set: one that comes after them has rung."""
-    last, seats = f"{name} last", waiting._table.seats
+    last, seats = f"{name} last", waiting._context.bus.table.seats
 
     async def wait() -> None:
         async with waiting.get_lock(last):
@@ -162,12 +162,12 @@ async def test_observers_of_an_election(
     async with other.get_election(name).campaign("1") as leadership:
         tasks = [asyncio.create_task(observe(each)) for each in range(count)]
         await until(lambda: seen == ["1"] * count)
-        await until(lambda: waiting._table.seats == count)
+        await until(lambda: waiting._context.bus.table.seats == count)
         await settled(waiting, other, name)
         before = costs(waiting)
         await leadership.proclaim("2")
         await until(lambda: seen == ["2"] * count)
-        await until(lambda: waiting._table.seats == count)
+        await until(lambda: waiting._context.bus.table.seats == count)
         assert costs(waiting, before) == (count, count)
         for task in tasks:
             task.cancel()

@@ -79,7 +79,7 @@ class RedisSide:
         await until_listening(client)
 
     def ending(self, client: Redisson) -> Callable[[], bool]:
-        root = client._root
+        root = client._life._root
         assert root is not None
         return root.done
 
@@ -128,7 +128,7 @@ class StoreSide:
         lines = client._executor.carrier.lines
         await until(
             lambda: (
-                client._table.seats
+                client._context.bus.table.seats
                 and is_asleep(client)
                 and not any(line.working for line in lines.values())
             )

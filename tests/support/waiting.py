@@ -9,8 +9,7 @@ import pytest
 
 from redisson_py import Redisson
 from redisson_py._engine import waiting
-from redisson_py._engine.wakeups import Table
-from redisson_py._stream.router import Router
+from redisson_py._on_redis.context import RedisContext
 from redisson_py.semaphores import _queue
 from tests.support.any_client import Client
 
@@ -37,13 +36,13 @@ async def until_waiting(client: Client, count: int) -> None:
 async def until_listening(client: Redisson) -> None:
     """Return when the head of a queue of this client has asked, heard "busy", and sleeps."""
 
-    await until(lambda: listens(client._table, client._router))
+    await until(lambda: listens(client._context))
 
 
-def listens(table: Table, router: Router) -> bool:
+def listens(context: RedisContext) -> bool:
     """Return whether there are seats, and the servers of all of them have answered."""
-    channels = [each for each, channel in table.channels.items() if channel.seats]
-    streams = {router.stream_for(each) for each in channels}
+    channels = [each for each, channel in context.bus.table.channels.items() if channel.seats]
+    streams = {context.executor.router.stream_for(each) for each in channels}
     return bool(streams) and all(each.ready and each.idle for each in streams)
 
 

@@ -34,7 +34,7 @@ def clients(server_url: str, client_options: dict[str, Any]) -> Iterator[ClientF
     yield make
     try:
         for client in made:
-            if not client._working._closed:
+            if not client._working._life.closed:
                 statistics = client.statistics()
                 assert (statistics.waiters, statistics.held_leases) == (0, 0)
     finally:

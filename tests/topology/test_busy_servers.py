@@ -44,7 +44,7 @@ async def come_and_go(
             await lease.release()
             await sleeper.wait(None)
     async with busy_with_a_script(server):
-        await until(lambda: not client._table.channels)
+        await until(lambda: not client._context.bus.table.channels)
     await until_async(lambda: are(0))
     # No answer is out of step.
     async with client.get_lock("k"):

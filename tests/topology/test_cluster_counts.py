@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from redisson_py import Lease, Redisson
+from redisson_py import Lease, Redisson, _keys
 from redisson_py._engine.watchdog import Watchdog
 from redisson_py._stream import health
 from redisson_py.testing import EmbeddedCluster
@@ -70,7 +70,7 @@ async def test_idle_clients_say_nothing_and_rest(
         await warm(client, held, other)
         # What a client says of itself has a slot of its own, and no replica has to confirm it.
         in_use = {
-            await cluster.master_of(client._description_key): 1,
+            await cluster.master_of(_keys.client_description("", client.id)): 1,
             **dict.fromkeys(masters[:2], 1 + sync),
         }
         wanted = [in_use.get(node, 0) for node in cluster.nodes]

@@ -154,7 +154,9 @@ async def test_a_failed_background_task_is_started_again(
 
     monkeypatch.setattr(Discovery, "ask", fail)
     router_of(client).ask()
-    await until(lambda: client._root is None)
+    root = client._life._root
+    assert root is not None
+    await until(root.done)
     assert "not foreseen" in caplog.text
     await pair(client)
     await lease.release()

@@ -120,7 +120,7 @@ async def hand_over(client: Redisson, other: Redisson) -> None:
     """Wait for a lock that another client has, until that one releases it."""
     async with other.get_lock(KEY):
         waiting = asyncio.create_task(client.get_lock(KEY).acquire(timeout=20))
-        await until(lambda: client._table.seats > 0, 30)
+        await until(lambda: client._context.bus.table.seats > 0, 30)
         await until(lambda: heard(client), 30)
     await (await waiting).release()
 

@@ -260,7 +260,7 @@ async def test_latches_and_barriers_are_not_confirmed(pair: Pair, clients: Clien
     await pair.freeze()
     latch = client.get_latch("latch", 1)
     waiting = asyncio.create_task(latch.wait(timeout=20))
-    await until(lambda: client._table.seats)
+    await until(lambda: client._context.bus.table.seats)
     await latch.count_down()
     await waiting
     barrier = client.get_barrier("barrier", 2)

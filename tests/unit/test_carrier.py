@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from redisson_py._answers import Busy as Told
+from redisson_py._engine.client_life import ClientLife
 from redisson_py._stores.carrier import Carrier
 from redisson_py._stores.contract import Bell, Busy, Wish
 from redisson_py._stores.requests import Ask, GiveBack, StoreCall
@@ -41,7 +42,7 @@ class Occupied:
 
 
 def carrier_to(store: Any, woken: list[str | None]) -> Carrier:
-    return Carrier(store, 3.0, lambda name, owner: woken.append(name))
+    return Carrier(store, ClientLife(), 3.0, lambda name, owner: woken.append(name))
 
 
 async def ask(carrier: Carrier) -> None:

@@ -9,6 +9,8 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
+from redisson_py._url_arguments import attempt
+
 _URL = re.compile(r"(?P<scheme>[A-Za-z]+)://(?:(?P<user>[^/?#]*)@)?(?P<hosts>[^/?#@]*)/?")
 _HOST = re.compile(
     r"(?P<host>[\w.-]+|\[[0-9a-fA-F:.]+(?:%[\w.-]+)?\])(?::(?P<port>\d{1,5}))?", re.ASCII
@@ -70,8 +72,7 @@ def _endpoint(text: str) -> str:
 
 
 def _plain(text: str) -> str:
-    try:
-        return unquote(text, errors="strict")
-    except UnicodeDecodeError:
-        pass
-    raise ValueError("the URL has percent-encoded bytes that are not UTF-8")
+    plain = attempt(lambda: unquote(text, errors="strict"))
+    if plain is None:
+        raise ValueError("the URL has percent-encoded bytes that are not UTF-8")
+    return plain

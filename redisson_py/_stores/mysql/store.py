@@ -180,11 +180,7 @@ class MySQLStore:
             return Busy(self._polls.again(wish.name, wish.owner, place, remaining))
         if resent:
             # The caller would leave without giving back, and the first sending may still arrive.
-            raise ConnectionLostError(
-                f"the answer of {self.title} at {self.where} to an acquire request was lost, and"
-                " the name is busy now",
-                maybe_held=True,
-            )
+            raise self.trouble.lost_answer()
         return Busy(min(remaining, _RETRY) or _RETRY)
 
     async def _ask(

@@ -285,11 +285,7 @@ class PostgresStore:
             raise
         if isinstance(answer, Busy) and not wish.waits and wish.owner in self._repeated:
             # The caller would leave without giving back, and the first copy may still arrive.
-            raise ConnectionLostError(
-                f"the answer of {self.title} at {self.where} to an acquire request was lost, and"
-                " the name is busy now",
-                maybe_held=True,
-            )
+            raise self.trouble.lost_answer()
         return answer
 
     async def _ask_once_or_again(

@@ -11,6 +11,8 @@ import re
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from redisson_py._url_arguments import attempt
+
 _PORT: Final = 5432
 _NAME: Final = re.compile(r"[A-Za-z_][\w.]*")
 _HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.%]+\]|[\w.%/-]*)(?::(\d*))?")
@@ -74,23 +76,14 @@ def search_path_of(url: str) -> str | None:
 def _split(text: str) -> SplitResult:
     if any(ord(letter) < 32 or ord(letter) == 127 for letter in text):
         raise ValueError("the URL has a tab, a line break or another control character in it")
-    parts = _attempt(text)
-    if parts is None:
+    parts = attempt(lambda: urlsplit(text))
+    if parts is None or attempt(text.encode) is None:
         raise ValueError(f"the URL cannot be split: {_ESCAPE}")
     if "@" in parts.path + parts.query or "#" in text or parts.netloc.count("@") > 1:
         raise ValueError(f"the URL has an @ or a # after its host, or two of them: {_ESCAPE}")
     if "/" in parts.path[1:]:
         raise ValueError(f"the URL has a second / after its host: {_ESCAPE}")
     return parts
-
-
-def _attempt(text: str) -> SplitResult | None:
-    """Return the parts of a URL. An error of urlsplit would quote it."""
-    try:
-        text.encode()
-        return urlsplit(text)
-    except ValueError:
-        return None
 
 
 def _options(query: str) -> dict[str, str]:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from redisson_py._url_arguments import attempt
+
 from .names import is_path
 
 _PORT: Final = 2181
@@ -52,7 +54,9 @@ def read_url(url: object) -> Target:
     """
     if not isinstance(url, str):
         raise TypeError(f"the URL must be a str, not {type(url).__name__}")
-    parts = _split(url.strip())
+    text = url.strip()
+    # urlsplit leaves out some control characters, which would be missing in the password.
+    parts = None if _CONTROL.search(text) else attempt(lambda: urlsplit(text))
     if parts is None or parts.scheme not in {"zookeeper", "zookeepers"}:
         raise ValueError("the URL of ZooKeeper must begin with zookeeper:// or zookeepers://")
     credentials, at, hosts = parts.netloc.rpartition("@")
@@ -77,30 +81,9 @@ def read_url(url: object) -> Target:
     )
 
 
-def _split(url: str) -> SplitResult | None:
-    # urlsplit leaves out some control characters, which would be missing in the password.
-    if _CONTROL.search(url):
-        return None
-    try:
-        return urlsplit(url)
-    except ValueError:
-        return None
-
-
-def _is_encodable(text: str, encoding: str) -> bool:
-    try:
-        text.encode(encoding)
-    except UnicodeError:
-        return False
-    return True
-
-
 def _credentials(text: str) -> str:
-    try:
-        plain = unquote(text, errors="strict")
-    except UnicodeDecodeError:
-        plain = ""
-    if not (plain and _is_encodable(plain, "utf-8")):
+    plain = attempt(lambda: unquote(text, errors="strict"))
+    if not plain or attempt(plain.encode) is None:
         raise ValueError("the URL of ZooKeeper has a user or a password that is not UTF-8")
     return plain
 
@@ -111,7 +94,7 @@ def _address(host: str) -> str:
         found is None
         or int(found["port"] or _PORT) not in range(1, 65536)
         # kazoo's thread would end with it: a label that is empty or too long.
-        or not _is_encodable(found["host"], "idna")
+        or attempt(lambda: found["host"].encode("idna")) is None
     ):
         raise ValueError("the URL of ZooKeeper must name its servers: h1:2181,h2:2181")
     return f"{found['host']}:{int(found['port'] or _PORT)}"

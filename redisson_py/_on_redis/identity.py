@@ -5,14 +5,16 @@ does not answer (the user has no permission for INFO), only its address identifi
 
 A cluster is one server here, whatever node has a key and whatever nodes the user named: its nodes
 fail together. The ids of its nodes in the slot map identify it.
+
+A server that did not answer in time is not asked until it answers a PING.
 """
 
 from __future__ import annotations
 
 import re
 import weakref
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from contextlib import suppress
 
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._loop import Future
@@ -20,7 +22,7 @@ from redisson_py._on_redis.context import redis_of
 from redisson_py._stream.call import ReplyError
 from redisson_py._stream.stream import Stream
 from redisson_py._stream.wire import Traffic
-from redisson_py.locks.lock_like import LockLike
+from redisson_py.errors import ClientClosedError
 
 _RUN_ID = re.compile(r"run_id:(\w+)")
 
@@ -49,10 +51,26 @@ class _Identity:
 _known: weakref.WeakKeyDictionary[Stream, _Identity] = weakref.WeakKeyDictionary()
 
 
-def stream_of(member: TaskOwnership) -> Stream | None:
+def _stream_of(member: TaskOwnership) -> Stream | None:
     """Return the stream to the server of a member; None if that is no Redis."""
     context = redis_of(member.context)
     return None if context is None else context.executor.way_to(member.commands.key)
+
+
+def open_way(member: TaskOwnership) -> Stream | None:
+    """Return the way to the server of a member if what is sent now is written at once."""
+    stream = _stream_of(member)
+    return stream if stream is not None and stream.has_room else None
+
+
+#: The PING to a server that did not answer in time.
+_pings: weakref.WeakKeyDictionary[Stream, Future[object]] = weakref.WeakKeyDictionary()
+
+
+def is_unresponsive(stream: Stream) -> bool:
+    """Return whether that PING is still unanswered, on the connection it was sent on."""
+    sent = _pings.get(stream)
+    return sent is not None and not sent.done()
 
 
 def ask(member: TaskOwnership) -> None:
@@ -60,7 +78,7 @@ def ask(member: TaskOwnership) -> None:
 
     Commands that are sent to it later are answered later. Other stores than Redis have none.
     """
-    context, stream = redis_of(member.context), stream_of(member)
+    context, stream = redis_of(member.context), _stream_of(member)
     if context is None or stream is None:
         return
     identity = _known.setdefault(stream, _Identity())
@@ -75,7 +93,7 @@ def ask(member: TaskOwnership) -> None:
         if reply.cancelled() or (error is not None and not isinstance(error, ReplyError)):
             return
         # When it was sent, the cluster node of the key may not have been known.
-        here = stream_of(member)
+        here = _stream_of(member)
         assert here is not None
         known = _known.setdefault(here, _Identity())
         known.connections = here.traffic.connections
@@ -96,7 +114,7 @@ async def learn(member: TaskOwnership) -> None:
 
 
 def _identity_of(member: TaskOwnership) -> _Identity | None:
-    stream = stream_of(member)
+    stream = _stream_of(member)
     return None if stream is None else _known.get(stream)
 
 
@@ -114,7 +132,7 @@ def run_id(member: TaskOwnership) -> str | None:
     return None if identity is None else identity.run_id
 
 
-def _names_of(member: TaskOwnership) -> list[str]:
+def names_of(member: TaskOwnership) -> list[str]:
     """Return the known names of a member's server: the node ids of its cluster, and its run id."""
     run = run_id(member)
     return [*sorted(cluster_of(member)), *([] if run is None else [run])]
@@ -147,9 +165,40 @@ class Servers:
         self._distinct_at: list[int] | None = None
 
     @property
-    def streams(self) -> list[Stream]:
+    def _streams(self) -> list[Stream]:
         """The streams to the servers. A client has a new one after a move to another event loop."""
         return [router.stream_for(key) for router, key in self._places]
+
+    def unfit(self) -> dict[int, str]:
+        """Return why some servers cannot be asked now; one that is silent is not asked again."""
+        reasons: dict[int, str] = {}
+        for number, stream in enumerate(self._streams):
+            if _pings and is_unresponsive(stream):
+                reasons[number] = "no answer, not even to an earlier request"
+            elif stream.full:
+                reasons[number] = "not asked: too many requests are unanswered"
+        return reasons
+
+    def gave_no_answer(self, number: int) -> None:
+        """Note that a server did not answer in time: it is not asked until it answers a PING."""
+        stream = self._streams[number]
+        if not is_unresponsive(stream):
+            with suppress(ClientClosedError):
+                _pings[stream] = stream.ping().future
+
+    def probe(self) -> None:
+        """Make all of them answer something soon, unless an answer is due anyway."""
+        for stream in self._streams:
+            stream.probe()
+
+    def answer_at(self, moment: float) -> int:
+        """Return how many of them answer at a moment that has come, in loop time."""
+        return sum(stream.answers_at(moment) for stream in self._streams)
+
+    @property
+    def any_outlives(self) -> bool:
+        """Whether a connection outlives its task: the event loop shuts down, and blocks release."""
+        return any(stream.outlives is not None for stream in self._streams)
 
     def ask(self, numbers: Sequence[int]) -> bool:
         """Ask some servers for unknown run ids; return whether all answered at some time."""
@@ -169,7 +218,7 @@ class Servers:
         """
         if [traffic.connections for traffic in self._traffic] == self._distinct_at:
             return
-        streams = self.streams
+        streams = self._streams
         connections = [stream.traffic.connections for stream in streams]
         known: dict[str, TaskOwnership] = {}
         settled = True
@@ -177,7 +226,7 @@ class Servers:
             identity = _known.get(stream)
             nodes = cluster_of(member)
             settled = settled and (bool(nodes) or (identity is not None and identity.is_of(stream)))
-            for name in _names_of(member):
+            for name in names_of(member):
                 other = known.setdefault(name, member)
                 if other is not member:
                     where = "in one cluster" if nodes else "on one server"
@@ -188,64 +237,3 @@ class Servers:
         if settled:
             self._traffic = [stream.traffic for stream in streams]
             self._distinct_at = connections
-
-
-class Place(NamedTuple):
-    """A lock of a single server, and which member it is, or is part of.
-
-    Attributes:
-        is_shared: The member is made of several such locks.
-    """
-
-    number: int
-    member: LockLike
-    owner: TaskOwnership
-    is_shared: bool
-
-
-def database_names(owner: TaskOwnership) -> list[str]:
-    """Return the names of the database of a member, at least one: two that share one are one.
-
-    Two clients may know different nodes of a cluster, so no node names it for both.
-    """
-    address = owner.context.database
-    number = address.rpartition("/")[2]
-    return [f"{name}/{number}" for name in _names_of(owner)] or [address]
-
-
-def keys_of(places: Sequence[Place]) -> list[tuple[Place, bytes]]:
-    """Return where members are kept: each with each of its keys."""
-    return [(place, key) for place in places for key in place.owner.view.keys]
-
-
-def check_distinct(
-    places: Sequence[Place], databases: Mapping[TaskOwnership, Sequence[str]]
-) -> None:
-    """Raise if two members are one lock, so that one would wait for the other.
-
-    Args:
-        places: The locks of single servers that are members, or part of them.
-        databases: The names of the database of each, if known; else it has its address.
-
-    Raises:
-        ValueError: They are.
-    """
-    known: dict[tuple[bytes, str], Place] = {}
-    for place, key in keys_of(places):
-        owner = place.owner
-        for database in databases.get(owner, [owner.context.database]):
-            other = known.setdefault((key, database), place)
-            # The task that holds a member of a red lock can enter it again by itself.
-            reentered = other.owner.holds is owner.holds and (other.is_shared or place.is_shared)
-            if other.number == place.number or reentered:
-                continue
-            raise ValueError(
-                f"{other.member!r} and {place.member!r} are the same lock in {_store_of(owner)}"
-                f" ({other.owner.context.database}, {owner.context.database})"
-            )
-
-
-def _store_of(owner: TaskOwnership) -> str:
-    """Return the title of the store that keeps a member."""
-    context = owner.context
-    return "Redis" if redis_of(context) is not None else context.database.partition(" at ")[0]
