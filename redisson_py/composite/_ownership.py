@@ -11,7 +11,7 @@ from redisson_py._engine import acquiring
 from redisson_py._engine.acquiring import Attempt
 from redisson_py._engine.context import Context, TaskHolds
 from redisson_py._engine.decorating import Fill
-from redisson_py._engine.hold import Lease
+from redisson_py._engine.hold import Lease, lost_error
 from redisson_py._engine.local_queue import LocalQueue
 from redisson_py._engine.ownership import Begun
 from redisson_py._engine.releasing import report
@@ -31,7 +31,6 @@ from redisson_py.errors import (
     BackendError,
     ConnectionLostError,
     LeaseLostError,
-    NotHeldError,
     RedissonError,
 )
 from redisson_py.locks.lock_like import LockLike, ownership_of
@@ -165,11 +164,18 @@ class CompositeOwnership:
         """Return the lease of an acquisition inside another of the same task."""
         if hold.state == "released":
             # Another task has released the outer one meanwhile: make a hold of its own.
-            return self.take(self.new_hold(leases, task), task, waited)
+            made = self.new_hold(leases, task)
+            if made.valid:
+                return self.take(made, task, waited)
+            loss = made.leases[-1]._loss()
+            self.give_back(made)
+            raise loss
         if hold.state == "lost":
             release_all(leases)
             known = hold.known_leases()
-            raise known[-1]._loss() if known else NotHeldError(f"{self!r} was lost in the meantime")
+            # Perhaps another task has released the outer one, and was told of the loss.
+            held_for = now() - hold.granted_at
+            raise known[-1]._loss() if known else lost_error(self, hold.owner, held_for, "taken")
         lease = hold.add_lease(leases)
         if lease.lost:
             # Granted, but over before it could be used.
