@@ -41,7 +41,6 @@ from redisson_py.errors import (
     BackendError,
     ConnectionLostError,
     LeaseLostError,
-    NotHeldError,
     RedissonError,
 )
 from redisson_py.locks.lock_like import LockLike, ownership_of
@@ -172,7 +171,12 @@ class CompositeOwnership:
         """Return the lease of an acquisition inside another of the same task."""
         if hold.state == "released":
             # Another task has released the outer one meanwhile: make a hold of its own.
-            return self.take(self.new_hold(leases, task), task, waited)
+            made = self.new_hold(leases, task)
+            if made.valid:
+                return self.take(made, task, waited)
+            loss = made.leases[-1]._loss()
+            self.give_back(made)
+            raise loss
         if hold.state == "lost":
             release_all(leases)
             known = hold.known_leases()
