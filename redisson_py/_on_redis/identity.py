@@ -178,7 +178,7 @@ class Servers:
         for number, stream in enumerate(self._streams):
             if _pings and is_unresponsive(stream):
                 reasons[number] = "no answer, not even to an earlier request"
-            elif not stream.has_room and stream.full:
+            elif not stream.can_begin and stream.full:
                 reasons[number] = "not asked: too many requests are unanswered"
         return reasons
 

@@ -17,6 +17,7 @@ from redisson_py._engine.hold import (
     is_lost,
     lose_late,
     loss_of,
+    lost_error,
     lost_of,
     reason_of,
     release_failed,
@@ -174,15 +175,15 @@ class CompositeOwnership:
             made = self.new_hold(leases, task)
             if made.valid:
                 return self.take(made, task, waited)
-            loss = made.leases[-1]._loss()
+            loss = loss_of(made.leases[-1])
             self.give_back(made)
             raise loss
         if hold.state == "lost":
             release_all(leases)
             known = hold.known_leases()
-            if known:
-                raise loss_of(known[-1])
-            raise NotHeldError(f"{self!r} was lost in the meantime")
+            # Perhaps another task has released the outer one, and was told of the loss.
+            held_for = now() - hold.granted_at
+            raise (loss_of(known[-1]) if known else lost_error(self, hold.owner, held_for, "taken"))
         lease = hold.add_lease(leases)
         if lease.lost:
             # Granted, but over before it could be used.
