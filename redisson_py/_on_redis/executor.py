@@ -161,7 +161,7 @@ class Executor:
         # As `_release`, without the cost of calls.
         key, present = commands.key, self.time() if at is None else at
         stream = self.way_to(key)
-        if self._closing or not stream.ready:
+        if self.loop is None or not stream.ready:
             self._begin()
         if keep < RELEASE_LEAST:
             keep = RELEASE_LEAST

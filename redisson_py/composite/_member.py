@@ -222,7 +222,7 @@ def _release(loop: object, lease: Lease) -> Sent[object] | Coroutine[Any, Any, o
         return _failed(error)
     if begun is None:
         return _passed_on()
-    if type(begun) is Release and begun.call.future is sent is not None:
+    if sent is not None and type(begun) is Release and begun.call.future is sent:
         sent.release = begun
         return sent
     return begun.wait()
