@@ -89,11 +89,6 @@ class Way(Protocol):
     """The way to the server of a key."""
 
     @property
-    def ready(self) -> bool:
-        """Whether there is a connection."""
-        ...
-
-    @property
     def can_begin(self) -> bool:
         """Whether a grant may be asked for without waiting for anything first."""
         ...

@@ -225,7 +225,7 @@ def _release(
         return _failed(error)
     if begun is None:
         return _passed_on()
-    if type(begun) is Release and begun.call.future is sent is not None:
+    if sent is not None and type(begun) is Release and begun.call.future is sent:
         sent.release = begun
         return sent
     return begun.wait()
