@@ -280,7 +280,9 @@ def let_go(connection: AbstractConnection) -> None:
 
 def tear_off(connection: AbstractConnection) -> None:
     """Close the socket of a connection whose event loop was closed before it."""
-    tear_off_transport(getattr(_taken_from(connection), "transport", None))
+    # Kept until its transport is closed: its finalizer warns before that.
+    writer = _taken_from(connection)
+    tear_off_transport(getattr(writer, "transport", None))
 
 
 def _taken_from(connection: AbstractConnection) -> Any:

@@ -338,6 +338,15 @@ async def sleep(seconds: float) -> None:
         await wait_until(new_future(), seconds)
 
 
+async def end_tasks(tasks: Collection[Task]) -> None:
+    """Cancel tasks, and wait until they have ended."""
+    for task in tasks:
+        # An event loop that shuts down has cancelled them already; not a second time.
+        if not task.cancelling():
+            task.cancel()
+    await wait_for_all(tasks)
+
+
 async def stop_task(task: Task) -> None:
     """Cancel a task and wait until it has ended; ignore its outcome."""
     task.cancel()

@@ -21,9 +21,9 @@ from redisson_py._commands.replies import ALONE, decode, in_queue, others, secon
 from redisson_py._commands.request import (
     RECEIPT_MS,
     REDISSON_WAIT_MS,
+    AcquireValues,
     Command,
     Field,
-    Wish,
     changed,
 )
 from redisson_py._commands.wakes import lock_wakes
@@ -144,28 +144,28 @@ class LockCommands:
         """Return the channel on which a request of this owner hears of a release."""
         return self.channel
 
-    def acquire(self, wish: Wish) -> bytes:
+    def acquire(self, request: AcquireValues) -> bytes:
         """Return the arguments of the script that asks for a hold."""
-        field = wish.field
+        field = request.field
         return self.acquire_script.bind(
             lock=self.key,
             tombstone=_keys.tombstone(self.key, field),
             version_key=_keys.version_key(self.key, field),
             **self._queue_keys,
             owner=field,
-            holds=wish.target,
-            lease_ms=wish.lease_ms,
-            **changed(wish.change),
-            needs=needs(self, wish),
+            holds=request.target,
+            lease_ms=request.lease_ms,
+            **changed(request.change),
+            needs=needs(self, request),
             channel=self.channel,
-            **self._own_args(wish),
+            **self._own_args(request),
         )
 
-    def _own_args(self, wish: Wish) -> dict[str, Arg]:
+    def _own_args(self, request: AcquireValues) -> dict[str, Arg]:
         """Return the arguments of `acquire` that not all kinds have."""
-        return {"client": wish.client, "yields": wish.yields}
+        return {"client": request.client, "yields": request.yields}
 
-    def answer(self, reply: Any, wish: Wish) -> Answer:
+    def answer(self, reply: Any, request: AcquireValues) -> Answer:
         """Return what the reply to `acquire` means."""
         return GRANTED if reply is None else decode(reply)
 
@@ -179,9 +179,9 @@ class LockCommands:
         """Return whether a final release did not find its hold in force."""
         return reply is None
 
-    def undo(self, wish: Wish, late: bool, change: Change | None) -> bytes:
+    def undo(self, request: AcquireValues, late: bool, change: Change | None) -> bytes:
         """Return the arguments of the script that gives back what a request may have acquired."""
-        return self._release(wish.field, 0, wish.lease_ms, late, change)
+        return self._release(request.field, 0, request.lease_ms, late, change)
 
     def _release(
         self,
@@ -286,9 +286,9 @@ class FencedLockCommands(LockCommands):
         """Every key of this lock: the counter of its tokens too."""
         return (self.key, self._token_key)
 
-    def _own_args(self, wish: Wish) -> dict[str, Arg]:
+    def _own_args(self, request: AcquireValues) -> dict[str, Arg]:
         return {
-            **super()._own_args(wish),
+            **super()._own_args(request),
             "token": self._token_key,
             "tokens": TOKENS,
             "idle_ms": self.idle_ms,
@@ -298,7 +298,7 @@ class FencedLockCommands(LockCommands):
     def _kept_beside(self) -> dict[str, Arg]:
         return {"token": self._token_key, "idle_ms": self.idle_ms} if self.idle_ms else {}
 
-    def answer(self, reply: Any, wish: Wish) -> Answer:
+    def answer(self, reply: Any, request: AcquireValues) -> Answer:
         """Return what the reply to `acquire` means."""
         code, value = reply[:2]
         if code == 1:
@@ -351,17 +351,17 @@ class FairLockCommands(LockCommands):
         """Return the channel on which this waiter alone hears that it is next."""
         return self.channel + b":" + owner.encode()
 
-    def _own_args(self, wish: Wish) -> dict[str, Arg]:
+    def _own_args(self, request: AcquireValues) -> dict[str, Arg]:
         return {
-            "wait_ms": wish.wait_ms or REDISSON_WAIT_MS,
+            "wait_ms": request.wait_ms or REDISSON_WAIT_MS,
             "alive_ms": milliseconds(self.alive),
-            "place": b"0" if wish.once else wish.client or b"1",
+            "place": b"0" if request.once else request.client or b"1",
         }
 
-    def answer(self, reply: Any, wish: Wish) -> Answer:
+    def answer(self, reply: Any, request: AcquireValues) -> Answer:
         """Return what the reply to `acquire` means; a waiter repeats it in time to stay alive."""
         answer = decode(reply)
-        if wish.once or not isinstance(answer, Busy):
+        if request.once or not isinstance(answer, Busy):
             return answer
         stay_alive = self.alive / 3
         retry_in = answer.retry_in
@@ -378,12 +378,12 @@ class FairLockCommands(LockCommands):
             place=b"0" if entry is None else entry.encode(),
         )
 
-    def undo(self, wish: Wish, late: bool, change: Change | None) -> bytes:
+    def undo(self, request: AcquireValues, late: bool, change: Change | None) -> bytes:
         """Return the arguments of the script that gives back a hold, or a place in the queue."""
         return self._release(
-            *(wish.field, 0, wish.lease_ms, late, change),
-            wait_ms=wish.wait_ms or REDISSON_WAIT_MS,
-            place=wish.client or b"1",
+            *(request.field, 0, request.lease_ms, late, change),
+            wait_ms=request.wait_ms or REDISSON_WAIT_MS,
+            place=request.client or b"1",
         )
 
     @staticmethod

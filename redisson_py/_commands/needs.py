@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from redisson_py._commands.contract import Commands
-from redisson_py._commands.request import Wish
+from redisson_py._commands.contract import RedisCommands
+from redisson_py._commands.request import AcquireValues
 from redisson_py._scripts.source import CALL, Script
 
 
-def needs(commands: Commands, wish: Wish) -> bytes:
+def needs(commands: RedisCommands, request: AcquireValues) -> bytes:
     """Return what an acquire asks for beside the grant; nothing, unless the request says so.
 
     It is the commands that a release, a renewal and a new lease use, and behind a colon the channel
     on which releases are announced.
     """
-    if not wish.checks:
+    if not request.checks:
         return b""
     scripts = commands.release_script, commands.renew_script, commands.set_lease_script
     return b"%s:%s" % (_used(scripts), commands.channel)

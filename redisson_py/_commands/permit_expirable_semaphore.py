@@ -11,7 +11,7 @@ from redisson_py import _keys
 from redisson_py._answers import Change
 from redisson_py._commands.client_queue import look
 from redisson_py._commands.permits import RECLAIMS, UNITS_IN_QUEUE, PermitCommands
-from redisson_py._commands.request import RECEIPT_MS, Command, Field, Receipted, Wish
+from redisson_py._commands.request import RECEIPT_MS, AcquireValues, Command, Field, Receipted
 from redisson_py._owner import client_id_of, numbered
 from redisson_py._scripts import source
 from redisson_py._scripts.shapes import array, text, whole
@@ -76,9 +76,9 @@ class PermitExpirableSemaphoreCommands(PermitCommands):
         """Return field and units of each hold that a request of `units` gets."""
         return [(permit, 1) for permit in permit_ids(owner, units)]
 
-    def names(self, wish: Wish) -> dict[str, bytes]:
+    def names(self, request: AcquireValues) -> dict[str, bytes]:
         """Return the argument of `acquire` that names the holders of what is granted."""
-        return {"ids": b"".join(permit_ids(wish.owner, wish.target))}
+        return {"ids": b"".join(permit_ids(request.owner, request.target))}
 
     def release(
         self, hold: Field, target: int, lease_ms: int, late: bool, change: Change | None
@@ -86,9 +86,9 @@ class PermitExpirableSemaphoreCommands(PermitCommands):
         """Return the arguments of the script that gives a permit back."""
         return self._release([hold.field], hold.batch or hold.owner, late)
 
-    def undo(self, wish: Wish, late: bool, change: Change | None) -> bytes:
+    def undo(self, request: AcquireValues, late: bool, change: Change | None) -> bytes:
         """Return the arguments of the script that gives back what a request may have acquired."""
-        return self._release(permit_ids(wish.owner, wish.target), wish.owner, late)
+        return self._release(permit_ids(request.owner, request.target), request.owner, late)
 
     def _release(self, permits: list[bytes], batch: str, late: bool) -> bytes:
         tombstone = _keys.tombstone(self.key, batch)

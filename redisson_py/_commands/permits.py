@@ -11,7 +11,7 @@ from redisson_py._answers import Answer, Change
 from redisson_py._commands.client_queue import UnitQueue
 from redisson_py._commands.needs import needs
 from redisson_py._commands.replies import ALONE, decode, others
-from redisson_py._commands.request import Command, Field, Receipted, Wish, changed
+from redisson_py._commands.request import AcquireValues, Command, Field, Receipted, changed
 from redisson_py._commands.wakes import permit_wakes
 from redisson_py._scripts import source
 from redisson_py._scripts.shapes import array, whole
@@ -145,28 +145,28 @@ class PermitCommands(ABC):
         """Return field and units of each hold that a request of `units` gets."""
 
     @abstractmethod
-    def names(self, wish: Wish) -> dict[str, bytes]:
+    def names(self, request: AcquireValues) -> dict[str, bytes]:
         """Return the argument of `acquire` that names the holder of what is granted."""
 
-    def acquire(self, wish: Wish) -> bytes:
+    def acquire(self, request: AcquireValues) -> bytes:
         """Return the arguments of the script that asks for units."""
         return self.acquire_script.bind(
             **self.number_keys,
-            **self.names(wish),
-            tombstone=_keys.tombstone(self.key, wish.owner),
-            units=wish.target,
-            lease_ms=wish.lease_ms,
+            **self.names(request),
+            tombstone=_keys.tombstone(self.key, request.owner),
+            units=request.target,
+            lease_ms=request.lease_ms,
             start_units=self.start_units,
             reclaims=RECLAIMS,
             channel=self.channel,
             idle_ms=self.idle_ms,
-            needs=needs(self, wish),
-            compares=wish.compares,
-            client=wish.client,
-            yields=wish.yields,
+            needs=needs(self, request),
+            compares=request.compares,
+            client=request.client,
+            yields=request.yields,
         )
 
-    def answer(self, reply: Any, wish: Wish) -> Answer:
+    def answer(self, reply: Any, request: AcquireValues) -> Answer:
         """Return what the reply to `acquire` means."""
         return decode(reply)
 
@@ -177,7 +177,7 @@ class PermitCommands(ABC):
         """Return the arguments of the script that lowers the units of a holder to `target`."""
 
     @abstractmethod
-    def undo(self, wish: Wish, late: bool, change: Change | None) -> bytes:
+    def undo(self, request: AcquireValues, late: bool, change: Change | None) -> bytes:
         """Return the arguments of the script that gives back what a request may have acquired."""
 
     @abstractmethod

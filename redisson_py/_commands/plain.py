@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from redisson_py._commands.contract import Commands
+from redisson_py._commands.contract import RedisCommands
 from redisson_py._scripts.packing import CallForm
 from redisson_py._time import milliseconds
 
@@ -32,7 +32,7 @@ class PlainCalls:
 
 
 @dataclass(frozen=True, slots=True)
-class _PlainWish:
+class _PlainRequest:
     """The request, and later the hold, of a new owner."""
 
     field: bytes
@@ -54,7 +54,7 @@ class _PlainWish:
     batch = owner
 
 
-def plain_calls(commands: Commands, lease_time: float) -> PlainCalls:
+def plain_calls(commands: RedisCommands, lease_time: float) -> PlainCalls:
     """Return the patterns for commands and a client's lease."""
     key = commands.key
     return _plain_calls(type(commands), commands.options, len(key), b"{" in key, lease_time)
@@ -62,7 +62,7 @@ def plain_calls(commands: Commands, lease_time: float) -> PlainCalls:
 
 @lru_cache(maxsize=1024)
 def _plain_calls(
-    kind: Callable[..., Commands],
+    kind: Callable[..., RedisCommands],
     options: tuple[float, ...],
     key_length: int,
     tagged: bool,
@@ -72,10 +72,10 @@ def _plain_calls(
 
     def acquire(key: bytes, field: bytes) -> bytes:
         commands = kind(key, *options)
-        return commands.acquire_script.head + commands.acquire(_PlainWish(field, lease_ms))
+        return commands.acquire_script.head + commands.acquire(_PlainRequest(field, lease_ms))
 
     def release(key: bytes, field: bytes) -> bytes:
-        commands, hold = kind(key, *options), _PlainWish(field, lease_ms)
+        commands, hold = kind(key, *options), _PlainRequest(field, lease_ms)
         return commands.release_script.head + commands.release(hold, 0, lease_ms, False, None)
 
     return PlainCalls(

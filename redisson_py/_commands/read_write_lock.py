@@ -9,7 +9,7 @@ from redisson_py import _keys
 from redisson_py._answers import Answer, Busy, Change
 from redisson_py._commands.client_queue import look
 from redisson_py._commands.lock import IN_QUEUE, LockCommands
-from redisson_py._commands.request import Wish
+from redisson_py._commands.request import AcquireValues
 from redisson_py._commands.wakes import read_write_wakes, yielding_reader_wakes
 from redisson_py._scripts import source
 from redisson_py._scripts.shapes import array, text, whole
@@ -60,8 +60,8 @@ class _SideCommands(LockCommands):
 
     wakes: staticmethod[[int], int] = staticmethod(read_write_wakes)
 
-    def _own_args(self, wish: Wish) -> dict[str, Arg]:
-        return {**super()._own_args(wish), "writers": _keys.waiting_writers(self.key)}
+    def _own_args(self, request: AcquireValues) -> dict[str, Arg]:
+        return {**super()._own_args(request), "writers": _keys.waiting_writers(self.key)}
 
 
 class ReadLockCommands(_SideCommands):
@@ -83,9 +83,9 @@ class ReadLockCommands(_SideCommands):
     #: Whether it lets waiting writers go first.
     yields = False
 
-    def _own_args(self, wish: Wish) -> dict[str, Arg]:
-        yields = 1 if self.yields else 2 if wish.compares else 0
-        return {**super()._own_args(wish), "yields": yields, "defers": wish.yields}
+    def _own_args(self, request: AcquireValues) -> dict[str, Arg]:
+        yields = 1 if self.yields else 2 if request.compares else 0
+        return {**super()._own_args(request), "yields": yields, "defers": request.yields}
 
 
 class YieldingReadLockCommands(ReadLockCommands):
@@ -117,8 +117,8 @@ class WriteLockCommands(_SideCommands):
     field: staticmethod[[str], bytes] = staticmethod(_write_field)
     owner: staticmethod[[bytes], str] = staticmethod(_writer)
 
-    def _own_args(self, wish: Wish) -> dict[str, Arg]:
-        return {**super()._own_args(wish), "alive_ms": 0}
+    def _own_args(self, request: AcquireValues) -> dict[str, Arg]:
+        return {**super()._own_args(request), "alive_ms": 0}
 
     def _release(
         self,
@@ -145,20 +145,20 @@ class PreferredWriteLockCommands(WriteLockCommands):
         """Every key of this lock: that of the waiting writers too."""
         return (self.key, _keys.waiting_writers(self.key))
 
-    def _own_args(self, wish: Wish) -> dict[str, Arg]:
+    def _own_args(self, request: AcquireValues) -> dict[str, Arg]:
         """Return the arguments of `acquire` that not all kinds have; it waits unless `once`."""
-        alive_ms = 0 if wish.once else milliseconds(WRITER_ALIVE)
-        return {**super()._own_args(wish), "alive_ms": alive_ms}
+        alive_ms = 0 if request.once else milliseconds(WRITER_ALIVE)
+        return {**super()._own_args(request), "alive_ms": alive_ms}
 
-    def answer(self, reply: Any, wish: Wish) -> Answer:
+    def answer(self, reply: Any, request: AcquireValues) -> Answer:
         """Return what the reply to `acquire` means; a waiter repeats it in time to stay alive."""
-        answer = super().answer(reply, wish)
-        if wish.once or not isinstance(answer, Busy):
+        answer = super().answer(reply, request)
+        if request.once or not isinstance(answer, Busy):
             return answer
         stay_alive, retry_in = WRITER_ALIVE / 3, answer.retry_in
         soon = stay_alive if retry_in is None else min(stay_alive, retry_in)
         return replace(answer, retry_in=soon, queued=True)
 
-    def undo(self, wish: Wish, late: bool, change: Change | None) -> bytes:
+    def undo(self, request: AcquireValues, late: bool, change: Change | None) -> bytes:
         """Return the arguments of the script that gives back a hold, or stops waiting."""
-        return self._release(wish.field, 0, wish.lease_ms, late, change, waits=1)
+        return self._release(request.field, 0, request.lease_ms, late, change, waits=1)

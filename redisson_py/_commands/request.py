@@ -31,7 +31,7 @@ def changed(change: Change | None) -> dict[str, int]:
     return {"version": change.number, "version_ms": RECEIPT_MS if change.remembered else 0}
 
 
-class Wish(Protocol):
+class AcquireValues(Protocol):
     """An acquire request, as far as its script needs to know it.
 
     Attributes:

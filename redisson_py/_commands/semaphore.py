@@ -8,7 +8,7 @@ from redisson_py import _keys
 from redisson_py._answers import Change
 from redisson_py._commands.client_queue import look
 from redisson_py._commands.permits import RECLAIMS, UNITS_IN_QUEUE, PermitCommands
-from redisson_py._commands.request import RECEIPT_MS, Field, Receipted, Wish, changed
+from redisson_py._commands.request import RECEIPT_MS, AcquireValues, Field, Receipted, changed
 from redisson_py._scripts import source
 from redisson_py._scripts.shapes import text, whole
 
@@ -71,9 +71,9 @@ class SemaphoreCommands(PermitCommands):
         """Return field and units of each hold that a request of `units` gets."""
         return [(owner.encode(), units)]
 
-    def names(self, wish: Wish) -> dict[str, bytes]:
+    def names(self, request: AcquireValues) -> dict[str, bytes]:
         """Return the argument of `acquire` that names the holder of what is granted."""
-        return {"owner": wish.owner.encode()}
+        return {"owner": request.owner.encode()}
 
     def release(
         self, hold: Field, target: int, lease_ms: int, late: bool, change: Change | None
@@ -81,9 +81,9 @@ class SemaphoreCommands(PermitCommands):
         """Return the arguments of the script that lowers the units of an owner, to 0 in the end."""
         return self._release(hold.field, target, hold.units, late, change)
 
-    def undo(self, wish: Wish, late: bool, change: Change | None) -> bytes:
+    def undo(self, request: AcquireValues, late: bool, change: Change | None) -> bytes:
         """Return the arguments of the script that gives back what a request may have acquired."""
-        return self._release(wish.owner.encode(), 0, wish.target, late, change)
+        return self._release(request.owner.encode(), 0, request.target, late, change)
 
     def _release(
         self, field: bytes, units: int, had: int, late: bool, change: Change | None

@@ -119,14 +119,6 @@ class TaskHolds(Generic[H]):
         leases = () if hold is None else hold.known_leases()
         return leases[-1] if leases else None
 
-    def acquired_since(self, lease: Lease, task: Task) -> Lease | None:
-        """Return the newest lease of a task that is younger than `lease` and in no block."""
-        hold = self.of(task)
-        for newer in () if hold is None else reversed(hold.known_leases()):
-            if newer._block is None and newer._granted_at > lease._granted_at:
-                return newer
-        return None
-
     def of(self, task: Task) -> H | None:
         """Return the hold of a task, held or over."""
         first = self.first

@@ -32,7 +32,7 @@ Fill = Callable[[Name], Name]
 """Makes a name of a format string, from the arguments of one call."""
 
 
-class Block(Protocol):
+class AroundCall(Protocol):
     """The block around a call: entered before the function runs, and left after it."""
 
     async def __aenter__(self) -> object: ...
@@ -62,7 +62,7 @@ class Decorated(Protocol):
 def decorate(
     names: Sequence[Name],
     func: Callable[P, Coroutine[Any, Any, R]],
-    make_block: Callable[[Fill], Block],
+    make_block: Callable[[Fill], AroundCall],
 ) -> Callable[P, Coroutine[Any, Any, R]]:
     """Return `func` inside a block that is made for each call, with names from its arguments.
 

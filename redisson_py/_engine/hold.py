@@ -98,7 +98,7 @@ def lease_for(ends_at: float, present: float) -> float:
 
 
 class TaskHold(Generic[L]):
-    """A hold and its leases, whether a server records it or it is made of other holds.
+    """A hold that can go from task to task: one on a server, or one made of others.
 
     Attributes:
         ownership: Whose it is.
@@ -135,6 +135,19 @@ class TaskHold(Generic[L]):
         raise NotImplementedError
 
     @property
+    def valid(self) -> bool:
+        """Whether its holder can still rely on it, by the local clock."""
+        raise NotImplementedError
+
+    def may_pass(self, turn: float, least_left: float) -> bool:
+        """Return whether it may pass to another task of this client without asking a server."""
+        raise NotImplementedError
+
+    def pass_to(self, task: TaskRef) -> None:
+        """Offer it to another task, which takes it."""
+        raise NotImplementedError
+
+    @property
     def live(self) -> list[L]:
         """Its leases that are held and still referenced, oldest first."""
         return [lease for lease in self.known_leases() if lease._state == "held"]
@@ -150,6 +163,16 @@ class TaskHold(Generic[L]):
             return self.leases
         return [lease for each in self._forgotten if (lease := each()) is not None]
 
+    @property
+    def outside_blocks(self) -> list[L]:
+        """Its leases that no block will release, oldest first."""
+        return [lease for lease in self.known_leases() if lease._block is None]
+
+    def acquired_since(self, lease: Lease) -> L | None:
+        """Return its newest lease outside blocks, if that is younger than another one."""
+        newer = [each for each in self.outside_blocks if each._granted_at > lease._granted_at]
+        return newer[-1] if newer else None
+
     def taken_by(self, task: TaskRef) -> None:
         """Make this task its holder."""
         self.task = task
@@ -157,6 +180,13 @@ class TaskHold(Generic[L]):
     def give_back(self) -> None:
         """Pass on or release a hold that no task took, without waiting."""
         self.ownership.give_back(self)
+
+    def is_abandoned(self) -> bool:
+        """Return whether it can no longer be released: its task ended, its leases are garbage."""
+        if self._has_task:
+            return False
+        self._let_go()
+        return not self.known_leases()
 
     @property
     def _has_task(self) -> bool:
@@ -917,16 +947,10 @@ class Composed(Protocol):
     """A lease made of member leases, which refer to it weakly so that it can be abandoned."""
 
     @property
-    def _hold(self) -> Abandonable: ...
+    def _hold(self) -> TaskHold[Any]: ...
     @property
     def _block(self) -> Block | None: ...
     def _member_lost(self, reason: Reason) -> None: ...
-
-
-class Abandonable(Protocol):
-    """Can detect that it can no longer be released."""
-
-    def is_abandoned(self) -> bool: ...
 
 
 class Lease(AsyncOnly):

@@ -18,8 +18,8 @@ release under way keeps the queue waiting. A waiter leaves the queue exactly onc
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, cast
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from redisson_py._engine.waiting import Turn, is_fresh
 from redisson_py._loop import Future, Timer, call_later, fail, loop_time, new_future, wake
@@ -29,7 +29,7 @@ from redisson_py._time import PUNCTUAL, now
 from redisson_py.errors import ConnectionLostError
 
 if TYPE_CHECKING:
-    from redisson_py._engine.hold import Lease
+    from redisson_py._engine.hold import TaskHold
     from redisson_py._engine.hold_watch import HoldWatch
 
 #: Longest wait in seconds for the turn of other processes if no message comes.
@@ -44,41 +44,7 @@ _ASK = object()
 LEAVE = object()
 
 
-class Passable(Protocol):
-    """A hold that can go from task to task: one on the server, or one made of several."""
-
-    @property
-    def task(self) -> TaskRef: ...
-    @property
-    def state(self) -> str: ...
-
-    @property
-    def valid(self) -> bool:
-        """Whether its holder can still rely on it, by the local clock."""
-        ...
-
-    def known_leases(self) -> Sequence[Lease]:
-        """Return its leases that are still referenced: held, or lost and not reported yet."""
-        ...
-
-    def may_pass(self, turn: float, least_left: float) -> bool:
-        """Return whether it may pass to another task of this client without asking the server."""
-        ...
-
-    def pass_to(self, task: TaskRef) -> None:
-        """Offer it to another task, which takes it."""
-        ...
-
-    def taken_by(self, task: TaskRef) -> None:
-        """Make this task its holder."""
-        ...
-
-    def give_back(self) -> None:
-        """Pass on or release a hold that no task took, without waiting."""
-        ...
-
-
-H = TypeVar("H", bound=Passable)
+H = TypeVar("H", bound="TaskHold[Any]")
 
 
 class Waiter:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
 from redisson_py import _keys
@@ -23,8 +22,8 @@ from redisson_py._stream.router import Router, SingleRouter
 from redisson_py._stream.settings import Callbacks, Opener, StreamSettings, Topology
 from redisson_py._stream.stream import Stream
 from redisson_py._time import milliseconds
+from redisson_py._topology.confirming import ConfirmingStream
 from redisson_py._topology.routers import new_router
-from redisson_py._topology.synced import SyncedStream
 from redisson_py.errors import ClientClosedError
 
 if TYPE_CHECKING:
@@ -93,8 +92,8 @@ class RedisConnections:
             reply_timeout=options.reply_timeout_where(fails_over),
             tell=Callbacks(
                 on_message=self.subscriptions.message,
-                on_connected=lambda stream: self.subscriptions.moved(self._served_by(stream)),
-                on_down=lambda stream: self.subscriptions.cut_off(self._served_by(stream)),
+                on_connected=self.subscriptions.connected,
+                on_down=self.subscriptions.cut_off,
                 needed=self._needs,
                 on_end=self._end_with_loop,
                 on_outlived=self._outlived,
@@ -107,13 +106,12 @@ class RedisConnections:
             fails_over=fails_over,
             topology=topology,
         )
-        if self._replicas == 0:
-            return Stream(settings)
-        return SyncedStream(settings, replicas=self._replicas, sync_timeout=options.sync_timeout)
-
-    def _served_by(self, stream: Stream) -> Callable[[bytes], bool]:
-        """Return the test for the keys that a stream serves."""
-        return lambda key: self.router.stream_for(key) is stream
+        stream = Stream(settings)
+        if self._replicas != 0:
+            ConfirmingStream(
+                settings, main=stream, replicas=self._replicas, sync_timeout=options.sync_timeout
+            )
+        return stream
 
     def _needs(self, stream: Stream) -> bool:
         """Return whether tasks hold or wait for keys that a stream serves."""
@@ -123,7 +121,7 @@ class RedisConnections:
 
     async def _end_with_loop(self, stream: Stream) -> bool:
         # After a fork, one of the parent may end here.
-        return stream in self.router.streams() and await self._life.end_with_loop()
+        return stream.main in self.router.streams() and await self._life.end_with_loop()
 
     def _outlived(self, _: Stream) -> None:
         if all(stream.outlives is None for stream in self.router.streams()):

@@ -11,7 +11,7 @@ from typing import Any
 
 from redisson_py._answers import Change, Granted, RefusedError
 from redisson_py._commands.client_queue import ClientQueue
-from redisson_py._commands.contract import Commands
+from redisson_py._commands.contract import RedisCommands
 from redisson_py._commands.request import Command
 from redisson_py._engine.server import RELEASE_LEAST, Asked, Held
 from redisson_py._loop import Future, Loop, clock_of, monotonic
@@ -100,7 +100,7 @@ class Executor:
         stream = self.way_to(key)
         return stream.room(self.limit(deadline)) if stream.full else None
 
-    def may_keep(self, commands: Commands, hold: Held) -> bool:
+    def may_keep(self, commands: RedisCommands, hold: Held) -> bool:
         """Return whether Redis may still keep something of a hold that was lost."""
         # One that was renewed until now ends later there.
         ended_early = hold.reason == "ended" or self.confirms
@@ -108,7 +108,7 @@ class Executor:
 
     def ask(
         self,
-        commands: Commands,
+        commands: RedisCommands,
         request: Asked,
         deadline: float | None = None,
         stream: Stream | None = None,
@@ -136,13 +136,14 @@ class Executor:
             call.future = Unconfirmed(
                 lambda reply: reply is None or type(commands.answer(reply, request)) is Granted
             )
+            stream = stream.grants
         stream.send(call)
         call.fails_fast = request.fails_fast
         return call
 
     def give_back(
         self,
-        commands: Commands,
+        commands: RedisCommands,
         hold: Held,
         keep: float,
         *,
@@ -171,11 +172,13 @@ class Executor:
         call = Call(packed, deadline, commands.release_script, True, key, until, future)
         if change is not None and self.confirms:
             call.future = Unconfirmed(_grants_nothing)
-        return stream.send(call)
+            stream = stream.grants
+        stream.send(call)
+        return call
 
     def lower(
         self,
-        commands: Commands,
+        commands: RedisCommands,
         hold: Held,
         target: int,
         lease_time: float,
@@ -190,7 +193,7 @@ class Executor:
 
     def undo(
         self,
-        commands: Commands,
+        commands: RedisCommands,
         request: Asked,
         keep: float,
         *,
@@ -203,7 +206,7 @@ class Executor:
         return self._release(commands, commands.release_script.head + args, keep, change)
 
     def _release(
-        self, commands: Commands, packed: bytes, keep: float, change: Change | None
+        self, commands: RedisCommands, packed: bytes, keep: float, change: Change | None
     ) -> Call:
         """Send a release, and repeat it until it is answered or `keep` seconds have passed.
 
@@ -215,7 +218,9 @@ class Executor:
         script = commands.release_script
         return self._start(script, commands.key, packed, deadline, True, until, gives)
 
-    def set_lease(self, commands: Commands, hold: Held, lease_time: float, change: Change) -> Call:
+    def set_lease(
+        self, commands: RedisCommands, hold: Held, lease_time: float, change: Change
+    ) -> Call:
         """Send a new lease of a hold, in order with all grants."""
         args = commands.set_lease(hold, milliseconds(lease_time), change)
         script = commands.set_lease_script
@@ -233,7 +238,7 @@ class Executor:
         gives = None if closing else _grants_nothing
         self._start(script, clients.key, packed, until, must=True, until=until, gives=gives)
 
-    def group(self, commands: Commands) -> tuple[Script, int]:
+    def group(self, commands: RedisCommands) -> tuple[Script, int]:
         """Return what is the same for names whose holds one renewal may be about."""
         return commands.renew_script, self.router.group(commands.key)
 
@@ -250,9 +255,11 @@ class Executor:
     ) -> Call:
         """Send a packed call; with `gives` in order with grants: what it gives needs replicas."""
         call = Call(packed, self.limit(deadline), script, must, key, until)
+        stream = self._stream_for(key)
         if gives is not None and self.confirms:
             call.future = Unconfirmed(gives, short=short)
-        return self._stream_for(key).send(call)
+            stream = stream.grants
+        return stream.send(call)
 
     def _stream_for(self, key: bytes) -> Stream:
         """Return the stream to the node of a key; begin to connect it if it is not connected."""
@@ -285,9 +292,10 @@ class Executor:
         call = Call(args, deadline, script, key=keys[0])
         call.splits = splits
         stream = self.router.stream_for(keys[0])
-        stream.gather()
         if self.confirms:
             call.future = Unconfirmed(any, partial=True)
+            stream = stream.grants
+        stream.gather()
         return stream.send(call)
 
     def command(

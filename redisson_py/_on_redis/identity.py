@@ -60,7 +60,10 @@ def _stream_of(member: TaskOwnership) -> Stream | None:
 def open_way(member: TaskOwnership) -> Stream | None:
     """Return the way to the server of a member if what is sent now is written at once."""
     stream = _stream_of(member)
-    return stream if stream is not None and stream.has_room else None
+    # Where replicas confirm grants, a request may have to gather.
+    if stream is None or stream.grants is not stream or not stream.can_begin:
+        return None
+    return stream
 
 
 #: The PING to a server that did not answer in time.

@@ -29,6 +29,9 @@ from redisson_py._stream.call import Call
 from redisson_py._stream.router import Router
 from redisson_py._stream.stream import Stream
 
+#: The prefixes of channels that are not about grants: those of latches and barriers.
+_NO_GRANTS = (b"redisson_countdownlatch__", b"redisson_py_barrier")
+
 
 class _Subscription:
     """One channel that somebody waits on.
@@ -80,8 +83,13 @@ class Subscriptions:
         if stream is not None:
             stream.unsubscribe(channel)
 
+    def _stream_for(self, channel: bytes) -> Stream:
+        """Return the stream that carries the requests of those that wait on a channel."""
+        main = self._router.stream_for(channel)
+        return main if channel.startswith(_NO_GRANTS) else main.grants
+
     def _subscribe(self, channel: bytes, subscription: _Subscription) -> None:
-        stream, before = self._router.stream_for(channel), subscription.stream
+        stream, before = self._stream_for(channel), subscription.stream
         if before is not None and before is not stream:
             before.unsubscribe(channel)
         subscription.stream = stream
@@ -105,11 +113,15 @@ class Subscriptions:
         """Subscribe on the present streams, have those that wait ask, and check holds.
 
         Args:
-            concerns: Selects the channels and keys: those of a stream with a new connection, or of
-                slots with another master.
+            concerns: Selects the channels and keys: those of slots with another master.
         """
         self._resubscribe(lambda channel, _: concerns(channel))
         self._watchdog.ask_now(concerns)
+
+    def connected(self, stream: Stream) -> None:
+        """Do the same for the channels of a stream that has connected, and its server's holds."""
+        self._resubscribe(lambda channel, _: self._stream_for(channel) is stream)
+        self._watchdog.ask_now(self._served_by(stream))
 
     def recover(self) -> None:
         """Subscribe again to channels whose subscription a server ended."""
@@ -123,9 +135,9 @@ class Subscriptions:
                 self._table.missed(channel)
                 self._subscribe(channel, subscription)
 
-    def cut_off(self, concerns: Callable[[bytes], bool]) -> None:
-        """Have the waiters of some channels ask: the connection to the master is down."""
-        for channel in list(filter(concerns, self._channels)):
+    def cut_off(self, stream: Stream) -> None:
+        """Have those that wait for keys of a server ask: a connection to it is down."""
+        for channel in list(filter(self._served_by(stream), self._channels)):
             self._table.missed(channel)
 
     def gone(self, stream: Stream, channel: bytes, refused: Call | None = None) -> bool:
@@ -177,11 +189,15 @@ class Subscriptions:
     # Who relies on the connections.
 
     def rely_on(self, stream: Stream) -> bool:
-        """Return whether tasks hold or wait for keys that a stream serves."""
-        serves = self._router.stream_for
-        return any(
-            serves(hold.ownership.commands.key) is stream for hold in self._watchdog.holds
-        ) or any(serves(channel) is stream for channel in self._channels)
+        """Return whether tasks hold or wait for keys that the server of a stream has."""
+        serves = self._served_by(stream)
+        return any(serves(hold.ownership.commands.key) for hold in self._watchdog.holds) or any(
+            map(serves, self._channels)
+        )
+
+    def _served_by(self, stream: Stream) -> Callable[[bytes], bool]:
+        """Return the test for the keys that the server of a stream has."""
+        return lambda key: self._router.stream_for(key) is stream.main
 
     @property
     def any(self) -> bool:

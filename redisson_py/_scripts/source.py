@@ -293,30 +293,5 @@ def _sha(text: str) -> str:
     return hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
-#: The commands that clients send in addition to scripts.
-OUTSIDE = {
-    "client|setname",
-    "del",
-    "evalsha",
-    "exists",
-    "get",
-    "hexists",
-    "hget",
-    "info",
-    "ping",
-    "pttl",
-    "script|load",
-    "select",
-    "set",
-    "subscribe",
-    "type",
-    "unsubscribe",
-}
 #: A command in a script.
 CALL = re.compile(r"redis\.p?call\(\s*'([A-Z]+)'")
-
-
-def commands() -> list[str]:
-    """Return the Redis commands that a user needs permission for, read from the scripts."""
-    inside = {c.lower() for script in load_all() for c in CALL.findall(script.text)}
-    return sorted(OUTSIDE | inside)

@@ -6,9 +6,10 @@ for each node: redisson_py/_topology/cluster.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
+from redisson_py._loop import Task, discard, end_tasks, start_task, wait_for_all
 from redisson_py._stream.call import Call
 from redisson_py._stream.settings import Opener, Topology
 from redisson_py._stream.stream import Stream
@@ -24,7 +25,7 @@ class Router(Protocol):
         ...
 
     def streams(self) -> tuple[Stream, ...]:
-        """Return every stream there is."""
+        """Return the main stream to each server."""
         ...
 
     def group(self, key: bytes) -> int:
@@ -107,6 +108,13 @@ class Followers(Protocol):
         ...
 
 
+async def close_all(streams: Iterable[Stream], error: ClientClosedError) -> None:
+    """Close streams; what is under way fails with `error`."""
+    streams = tuple(streams)
+    downs = [down for each in streams if (down := each.close_soon(error)) is not None]
+    await wait_for_all(downs, max(each.reply_timeout for each in streams))
+
+
 class SingleRouter:
     """The one stream of a client of one server, or of one master.
 
@@ -120,6 +128,7 @@ class SingleRouter:
     def __init__(self, new_stream: Callable[[], Stream]) -> None:
         self._new_stream = new_stream
         self.only: Stream = new_stream()
+        self._tasks: list[Task] = []
 
     def stream_for(self, key: bytes) -> Stream:
         """Return the one stream."""
@@ -149,23 +158,38 @@ class SingleRouter:
 
     async def run(self) -> None:
         """Keep the stream open for as long as it is needed; ends by cancellation."""
-        await self.only.run()
+        only = self.only
+        self._tasks = [
+            start_task(each.run(), f"redisson_py grants {each.where}")
+            for each in only.pair
+            if each is not only
+        ]
+        try:
+            await only.run()
+        finally:
+            await end_tasks(self._tasks)
 
     async def close(self, error: ClientClosedError) -> None:
         """Close the stream; what is under way fails with `error`."""
-        await self.only.close(error)
+        await close_all(self.only.pair, error)
 
     def fail(self, error: ClientClosedError) -> None:
         """Fail what is under way; nothing can be sent any more."""
-        self.only.fail(error)
+        for each in self.only.pair:
+            each.fail(error)
 
     def break_down(self, cause: BaseException) -> None:
         """The background task has failed: fail all calls; those that must arrive go out later."""
-        self.only.break_down(cause)
+        for each in self.only.pair:
+            each.break_down(cause)
 
     def leave_behind(self) -> None:
         """Close the socket although the event loop was closed."""
-        self.only.leave_behind()
+        for each in self.only.pair:
+            each.leave_behind()
+        for task in self._tasks:
+            if not task.done():
+                discard(task)
 
     def start_over(self) -> object:
         """Make a new stream; return the old one."""

@@ -56,6 +56,7 @@ from redisson_py._stream.settings import (
     Elsewhere,
     StreamSettings,
 )
+from redisson_py._stream.unconfirmed import Unconfirmed
 from redisson_py._stream.wire import Traffic, Wire
 from redisson_py.errors import (
     BackendError,
@@ -80,12 +81,16 @@ class Stream:
     """One connection at a time to one server, opened at first need and reopened when it breaks.
 
     Attributes:
+        main: The stream by which routers know the server: this one, if it is not one of grants.
+        grants: The stream of what replicas must confirm: this one, if they confirm nothing.
         ready: A connection is open, and commands go out at once.
         outlives: The connection, after the event loop has ended the background task and while
             blocks still rely on it.
     """
 
     def __init__(self, settings: StreamSettings) -> None:
+        self.main: Stream = self
+        self.grants: Stream = self
         self._opener = settings.opener
         self._tell = settings.tell
         self._sharded = settings.sharded
@@ -111,6 +116,7 @@ class Stream:
         self._unasked: tuple[Call, ReplyError] | None = None
         self._room = Room(self._spare, self._no_room)
         self._wanted: Future[None] | None = None
+        self._ready_soon: Future[None] | None = None
         self._seen = 0
         self._deadlines = Deadlines(self._sent_since, self._give_up)
         self._last_error: BackendError | None = None
@@ -129,14 +135,23 @@ class Stream:
     # What callers use.
 
     @property
+    def pair(self) -> tuple[Stream, ...]:
+        """The streams to the server of this one: that of grants, and this one if it is another."""
+        return (self,) if self.grants is self else (self.grants, self)
+
+    def sender(self, call: Call) -> Stream:
+        """Return the one of the pair that sends a call."""
+        return self.grants if type(call.future) is Unconfirmed else self
+
+    @property
     def full(self) -> bool:
         """Whether callers should wait for room before they send more."""
-        return self._room.is_full
+        return self._room.is_full or (self.grants is not self and self.grants.full)
 
     @property
     def whole_traffic(self) -> Traffic:
         """What went over all connections to this server."""
-        return self.traffic
+        return sum((each.traffic for each in self.pair), Traffic())
 
     def _spare(self) -> int:
         """Return how many more commands may be sent now."""
@@ -174,19 +189,17 @@ class Stream:
         return [call.key for call in self._backlog if call.deadline]
 
     @property
-    def has_room(self) -> bool:
-        """Whether there is a connection, and what is sent now is written at once."""
-        wire = self._wire
+    def can_begin(self) -> bool:
+        """Whether a grant may be asked for without waiting for anything first."""
+        wire, grants = self._wire, self.grants
         return (
             self.ready
             and wire is not None
             and not wire.paused
             and not self._room.crowded
             and len(wire.in_flight) < MAX_IN_FLIGHT
+            and (grants is self or (grants.ready and not grants.full))
         )
-
-    #: Whether a grant may be asked for without waiting for anything first.
-    can_begin = has_room
 
     @property
     def peer(self) -> object:
@@ -210,6 +223,8 @@ class Stream:
             ConnectionLostError: There was no room before the deadline, in loop time.
         """
         await self._room.wait(deadline)
+        if self.grants is not self:
+            await self.grants.room(deadline)
 
     def _no_room(self) -> ConnectionLostError:
         return self.no_answer(maybe_held=False)
@@ -254,6 +269,17 @@ class Stream:
         if 0 < call.deadline < self._deadlines.next:
             self._deadlines.arm(call.deadline)
         return call
+
+    def want(self) -> None:
+        """Open a connection, unless there is one."""
+        wake(self._wanted)
+
+    async def until_ready(self, seconds: float) -> None:
+        """Open a connection, unless there is one, and wait for it."""
+        if not self.ready:
+            self.want()
+            self._ready_soon = new_future()
+            await wait_until(self._ready_soon, seconds)
 
     def command(
         self, args: tuple[Arg, ...], seconds: float, key: bytes = b"", *, must: bool = False
@@ -525,6 +551,7 @@ class Stream:
         self._unasked = None
         self._outages.over()
         self._health.start()
+        wake(self._ready_soon)
         self._tell.on_connected(self)
         backlog, self._backlog = self._backlog, {}
         for call in backlog:
@@ -639,12 +666,7 @@ class Stream:
     def break_down(self, cause: BaseException) -> None:
         """The background task has failed: fail all calls; those that must arrive go out later."""
         text = f"the background task of {self._opener.where} failed: {cause!r}"
-        calls, present = self._under_way(), loop_time()
-        for timer, _ in self._delayed.values():
-            timer.cancel()
-        self._backlog.clear()
-        self._delayed.clear()
-        self._refused_calls.clear()
+        calls, present = self._take_all(), loop_time()
         for call in calls:
             error = ConnectionLostError(text, maybe_held=call.maybe_executed)
             error.__cause__ = cause
@@ -671,13 +693,7 @@ class Stream:
             tear_off(connection)
 
     def _fail_all(self, error: BackendError | ClientClosedError) -> None:
-        calls = self._under_way()
-        for timer, _ in self._delayed.values():
-            timer.cancel()
-        self._backlog.clear()
-        self._delayed.clear()
-        self._refused_calls.clear()
-        for call in calls:
+        for call in self._take_all():
             # Each gets its own: raising an error changes it, which other tasks must not see.
             call.fail(told_again(error))
         self._give_room()
@@ -700,12 +716,14 @@ class Stream:
         wire.hold_back(lambda: topology.confirm_late(self, read_on))
 
     def abort(self, reason: str) -> None:
-        """Give this connection up; unanswered calls go out again on the next."""
+        """Give the connections of the pair up; unanswered calls go out again on the next."""
         log.debug("connection to %s given up: %s", self._opener.where, reason)
         self.ready = False
         if self._wire is not None:
             self._wire.why = reason
             self._wire.abort()
+        if self.grants is not self:
+            self.grants.abort(reason)
 
     def _give_room(self) -> None:
         if self._room.waiting:
@@ -714,7 +732,9 @@ class Stream:
             self._end_outlived(self.outlives)
 
     def _end_outlived(self, connection: AbstractConnection) -> None:
-        """Close the connection that has outlived the background task."""
+        """Close the connection that has outlived the background task, and that of grants."""
+        if self.grants is not self and self.grants.outlives is not None:
+            self.grants._end_outlived(self.grants.outlives)
         self.outlives = None
         self._went_down()
         if self._wire is not None:
@@ -856,6 +876,16 @@ class Stream:
     def _under_way(self) -> list[Call]:
         in_flight = self._wire.in_flight if self._wire else ()
         return [*in_flight, *self._backlog, *self._delayed, *self._refused_calls]
+
+    def _take_all(self) -> list[Call]:
+        """Return the calls under way; nothing sends them any more."""
+        calls = self._under_way()
+        for timer, _ in self._delayed.values():
+            timer.cancel()
+        self._backlog.clear()
+        self._delayed.clear()
+        self._refused_calls.clear()
+        return calls
 
     def _sent_since(self) -> Iterable[Call]:
         """Yield the calls in flight that were written since the last call of this, newest first."""

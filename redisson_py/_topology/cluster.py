@@ -243,8 +243,8 @@ class ClusterRouter:
 
     async def confirm(self, stream: Stream) -> None:
         """Return when another node, asked from now on, has said what this one serves."""
-        address, attempt = self._nodes.address(stream), 0
-        while address is not None and self._nodes.get(address) is stream:
+        attempt = 0
+        while (address := self._nodes.address(stream)) is not None:
             answer = await self._answer(besides=address)
             if answer is not None:
                 self._take(answer)
@@ -272,7 +272,8 @@ class ClusterRouter:
         self.ask()
         if self._round is not None and not await wait_until(self._round, limit):
             raise self._lost("no node of", f"answered within {limit:.3g} s")
-        waiting, error = self._unrouted.waiting_keys(), self._discovery.error
+        waiting = [key for each in self._unrouted.pair for key in each.waiting_keys()]
+        error = self._discovery.error
         if waiting or (error is not None and self._slots is None):
             raise error or self._lost("no node of", f"serves slot {key_slot(waiting[0])}")
 
@@ -316,7 +317,7 @@ class ClusterRouter:
         self._redirected[slot] = (address, loop_time())
         self._slots.move(slot, address)
         self._owners[slot] = stream
-        self._moved({slot}, before.take(lambda key: key_slot(key) == slot))
+        self._moved({slot}, _take(before, lambda key: key_slot(key) == slot))
 
     def _follow(self, moved: Collection[int], losers: Collection[Stream]) -> None:
         """Send on the calls that wait at streams which lost slots; give up those without slots."""
@@ -325,7 +326,7 @@ class ClusterRouter:
         for loser in losers:
             address = self._nodes.address(loser)
             if address is None or address in self._slots.masters:
-                calls += loser.take(lambda key: key_slot(key) in moved)
+                calls += _take(loser, lambda key: key_slot(key) in moved)
             else:
                 calls += self._nodes.retire(loser)
         self._moved(moved, calls)
@@ -341,7 +342,7 @@ class ClusterRouter:
         for call in calls:
             self.send_again(call)
         # Calls that were sent to the new master before, and could not be served there yet.
-        for stream in self._nodes.streams():
+        for stream in self._nodes.all():
             stream.end_pauses(concerns)
 
     # Called by streams.
@@ -349,7 +350,7 @@ class ClusterRouter:
     def send_again(self, call: Call) -> Call:
         """Send a call to the server that has its key now, if it is still wanted."""
         call.asking = False
-        return self.stream_for(call.key).send(call) if call.wanted else call
+        return self.stream_for(call.key).sender(call).send(call) if call.wanted else call
 
     def went_down(self, stream: Stream) -> None:
         """A connection broke, or could not be opened: others may serve its keys by now."""
@@ -358,7 +359,7 @@ class ClusterRouter:
             return
         for slot in [slot for slot, (at, _) in self._redirected.items() if at == address]:
             del self._redirected[slot]
-        for call in stream.take(lambda key: self.stream_for(key) is not stream):
+        for call in stream.take(lambda key: self.stream_for(key) is not stream.main):
             self.send_again(call)
         self.ask()
 
@@ -399,7 +400,7 @@ class ClusterRouter:
                 # Redis 8 replies so to SUNSUBSCRIBE too, and ends the subscription with the move.
                 stream.let_go(call)
                 call.asking = True
-                self._nodes.at(redirect.address).send(call)
+                self._nodes.at(redirect.address).sender(call).send(call)
             return True
         if call.channel is not None:
             # It is subscribed again here, or with the next map.
@@ -412,12 +413,17 @@ class ClusterRouter:
             return False
         stream.let_go(call)
         call.errors += 1
-        target = self.stream_for(call.key)
+        target = self.stream_for(call.key).sender(call)
         if target is stream or call.errors > _QUICK_REDIRECTS:
             target.delay(call, str(error))
         else:
             self.send_again(call)
         return True
+
+
+def _take(stream: Stream, leaves: Callable[[bytes], bool]) -> list[Call]:
+    """Return, in order, the calls that wait for keys that another server has now."""
+    return [call for each in stream.pair for call in each.take(leaves)]
 
 
 _NO_SLOTS = SlotMap([None] * SLOTS, {}, frozenset())

@@ -1,9 +1,12 @@
 """A stream whose grants count only when replicas have confirmed them.
 
 WAIT says how many replicas have what its own connection wrote, and while it waits, nothing but
-messages comes over that connection. So grants have a connection of their own, apart from releases:
-all calls of one turn of the event loop, and one WAIT behind them. Calls that are sent before its
-answer gather, in order, and are the next batch. "Busy" is passed on as soon as it comes.
+messages comes over that connection. So grants have a connection of their own, and neither a WAIT
+nor a frozen replica holds up releases. The subscriptions of waiters are there as well, because
+SUBSCRIBE has to leave before the acquire request.
+
+A batch is all calls of one turn of the event loop, and one WAIT behind them. Calls that are sent
+before its answer gather, in order, and are the next batch. "Busy" is passed on as soon as it comes.
 
 The replicas have `sync_timeout` for a call from the moment it was sent here, even if it had to
 gather. So a WAIT ends when the time of its oldest call is up. If too few replicas have confirmed by
@@ -13,14 +16,14 @@ is not answered, because the connection broke or the server is no longer the mas
 not answered either: it is asked for again on the next connection, where the script writes again, so
 that WAIT covers it (lua/README.md).
 
-An undo travels on the other stream, and may overtake its grant: the tombstone refuses it then.
+An undo travels on the main stream, and may overtake its grant: the tombstone refuses it then.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from redisson_py._error_replies import is_try_again
@@ -88,23 +91,23 @@ class ConfirmingStream(Stream):
 
     Args:
         settings: As for `Stream`.
+        main: The stream of releases, and of everything else, to the same server.
         replicas: How many must confirm; "auto": one, if the master has any.
         sync_timeout: Seconds that they have for it.
-        beside: Waits until releases have a connection, at most for the given seconds.
     """
 
     def __init__(
         self,
         settings: StreamSettings,
         *,
+        main: Stream,
         replicas: Literal["auto"] | int,
         sync_timeout: float,
-        beside: Callable[[float], Awaitable[object]],
     ) -> None:
         super().__init__(settings)
+        self.main, main.grants = main, self
         self._wanted_replicas = replicas
         self._sync_timeout = sync_timeout
-        self._beside = beside
         self._number = 0 if replicas == "auto" else replicas
         #: Written, and not confirmed yet; the oldest first.
         self._batch: dict[Call, None] = {}
@@ -119,11 +122,6 @@ class ConfirmingStream(Stream):
         self._turn_at = 0.0
 
     # What callers use.
-
-    @property
-    def has_room(self) -> bool:
-        """Never: the fast paths cannot send grants that replicas must confirm."""
-        return False
 
     def _spare(self) -> int:
         """Return how many more commands may be sent now; gathered calls go first."""
@@ -140,6 +138,9 @@ class ConfirmingStream(Stream):
 
     def send(self, call: Call) -> Call:
         """Send a command in its turn, or with the next batch; its future gets the answer."""
+        if not self.main.ready:
+            # Open the other connection too: releases and pings go there.
+            self.main.want()
         if not self.ready:
             return super().send(call)
         future = call.future
@@ -316,7 +317,7 @@ class ConfirmingStream(Stream):
     async def _greet(self) -> None:
         await super()._greet()
         # Without a connection for releases, a closed client could not give back its grants.
-        await self._beside(self.reply_timeout)
+        await self.main.until_ready(self.reply_timeout)
         if self._wire is None or self._wire.down.done():
             raise ConnectionLostError("the connection broke", maybe_held=False)
 

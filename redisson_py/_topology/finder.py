@@ -147,7 +147,8 @@ class FinderRouter(SingleRouter):
 
     def hurry(self) -> None:
         """Try to connect at once: the attempt is likely to succeed now."""
-        self.only.hurry()
+        for each in self.only.pair:
+            each.hurry()
 
     def count_replicas(self, stream: Stream, then: Callable[[int | None], None]) -> None:
         """Call `then` with the number of replicas that the Sentinels reach, or with None."""

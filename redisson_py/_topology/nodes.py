@@ -8,7 +8,16 @@ from contextvars import Context, copy_context
 from typing import TYPE_CHECKING, Any
 
 from redisson_py._addresses import Address
-from redisson_py._loop import Future, Task, discard, new_future, start_task, wait_for_all
+from redisson_py._loop import (
+    Future,
+    Task,
+    discard,
+    end_tasks,
+    new_future,
+    start_task,
+    wait_for_all,
+)
+from redisson_py._stream.router import close_all
 from redisson_py._stream.wire import Traffic
 
 if TYPE_CHECKING:
@@ -57,20 +66,25 @@ class Nodes:
     @property
     def doubted(self) -> set[Address]:
         """The addresses of those that were out of reach, or silent, and are not confirmed yet."""
-        return {address for address, stream in self._streams.items() if stream.in_doubt}
+        streams = self._streams.items()
+        return {at for at, main in streams if any(each.in_doubt for each in main.pair)}
 
     @property
     def in_trouble(self) -> bool:
         """Whether somebody waits for one of these."""
-        return any(stream.in_trouble for stream in self._streams.values())
+        return any(each.in_trouble for main in self._streams.values() for each in main.pair)
 
     def streams(self) -> tuple[Stream, ...]:
-        """Return the streams to all nodes that are known, and that of unrouted calls."""
+        """Return the main streams to all nodes that are known, and that of unrouted calls."""
         return (self._unrouted, *self._streams.values())
+
+    def all(self) -> list[Stream]:
+        """Return these streams and those of grants."""
+        return [each for main in self.streams() for each in main.pair]
 
     def address(self, stream: Stream) -> Address | None:
         """Return the address of a stream that serves a node; None for any other."""
-        return self._addresses.get(stream)
+        return self._addresses.get(stream.main)
 
     def get(self, address: Address) -> Stream | None:
         """Return the stream to an address, if there is one."""
@@ -88,22 +102,27 @@ class Nodes:
             stream = self._streams[address] = self._new_stream(address)
             self._addresses[stream] = address
             if address in self._left:
-                stream.doubt()
+                for each in stream.pair:
+                    each.doubt()
             self._start(stream)
         return stream
 
     def without(self, masters: Collection[Address]) -> list[Stream]:
         """Return the idle streams to nodes that are not among `masters`."""
-        streams = self._streams.items()
-        return [each for address, each in streams if address not in masters and each.idle]
+        return [
+            main
+            for address, main in self._streams.items()
+            if address not in masters and all(each.idle for each in main.pair)
+        ]
 
     def retire(self, stream: Stream) -> list[Call]:
         """Give up a stream whose node serves nothing any more; return unanswered calls."""
-        log.info("Redis at %s no longer serves slots of the cluster", stream.where)
+        why = f"Redis at {stream.where} no longer serves slots of the cluster"
+        log.info("%s", why)
         address = self._addresses.pop(stream)
         del self._streams[address]
         self._left.add(address)
-        calls = stream.retire(f"Redis at {stream.where} no longer serves slots of the cluster")
+        calls = [call for each in stream.pair for call in each.retire(why)]
         self._past += stream.whole_traffic
         return calls
 
@@ -118,12 +137,7 @@ class Nodes:
             over.result()
         finally:
             self._over = None
-            tasks = list(self._tasks)
-            for task in tasks:
-                # An event loop that shuts down has cancelled them already; not a second time.
-                if not task.cancelling():
-                    task.cancel()
-            await wait_for_all(tasks)
+            await end_tasks(list(self._tasks))
 
     def start(self, work: Coroutine[Any, Any, None], name: str) -> Task:
         """Start a task that ends together with the streams."""
@@ -134,7 +148,8 @@ class Nodes:
 
     def _start(self, stream: Stream) -> None:
         if self.running:
-            self.start(stream.run(), f"redisson_py {stream.where}")
+            for each in stream.pair:
+                self.start(each.run(), f"redisson_py {stream.where}")
 
     def _task_done(self, task: Task) -> None:
         self._tasks.discard(task)
@@ -145,23 +160,21 @@ class Nodes:
 
     def fail(self, error: ClientClosedError) -> None:
         """Fail what is under way; nothing can be sent any more."""
-        for stream in self.streams():
+        for stream in self.all():
             stream.fail(error)
 
     async def close(self, error: ClientClosedError) -> None:
         """Close every stream; what is under way fails with `error`."""
-        closing = [stream.close_soon(error) for stream in self.streams()]
-        downs = [down for down in closing if down is not None]
-        await wait_for_all(downs, self._unrouted.reply_timeout)
+        await close_all(self.all(), error)
 
     def break_down(self, cause: BaseException) -> None:
         """The background task has failed: fail all calls; those that must arrive go out later."""
-        for stream in self.streams():
+        for stream in self.all():
             stream.break_down(cause)
 
     def leave_behind(self) -> None:
         """Close the sockets, and end the tasks, of an event loop that was closed."""
-        for stream in self.streams():
+        for stream in self.all():
             stream.leave_behind()
         for task in self._tasks:
             if not task.done():

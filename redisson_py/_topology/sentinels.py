@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from redisson_py._addresses import Address, AddressMap, write_address
-from redisson_py._loop import Future, Task, loop_time, wait_for_all
+from redisson_py._loop import Future, Task, end_tasks, loop_time, wait_for_all
 from redisson_py._topology.choice import Failure, Knowledge, Named, not_found, read_replicas
 from redisson_py._topology.sentinel import Question, Sentinel
 from redisson_py.errors import BackendError, ClientClosedError
@@ -149,12 +149,7 @@ class Sentinels:
     async def stop(self) -> None:
         """End these tasks."""
         self._runs = False
-        tasks = [each.task for each in self.known if each.task is not None]
-        for task in tasks:
-            # An event loop that shuts down has cancelled them already; not a second time.
-            if not task.cancelling():
-                task.cancel()
-        await wait_for_all(tasks)
+        await end_tasks([each.task for each in self.known if each.task is not None])
 
     async def close(self, error: ClientClosedError) -> None:
         """Close every stream."""

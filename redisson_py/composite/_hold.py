@@ -222,13 +222,6 @@ class CompositeHold(TaskHold[CompositeLease]):
         """Whether its holder can still rely on it, by the local clock."""
         return self.state == "held" and now() < self.ends_at
 
-    def is_abandoned(self) -> bool:
-        """Return whether it can no longer be released: its task ended, its leases are garbage."""
-        if self._has_task:
-            return False
-        self._let_go()
-        return not self.known_leases()
-
     def _ref(self, lease: CompositeLease) -> LeaseRef[CompositeLease]:
         return LeaseRef(lease, self._collected)
 

@@ -80,7 +80,7 @@ def ask(
 
 
 def _yields(member: TaskOwnership, waits: bool) -> int:
-    """See `Wish.yields`."""
+    """See `AcquireValues.yields`."""
     queue = member.queue
     if waits or queue is None or not queue.yields_until:
         return -1 if waits else 0

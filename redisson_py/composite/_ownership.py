@@ -11,7 +11,14 @@ from redisson_py._engine import acquiring
 from redisson_py._engine.acquiring import Attempt
 from redisson_py._engine.context import Context, TaskHolds
 from redisson_py._engine.decorating import Fill
-from redisson_py._engine.hold import Lease, lose_late, loss_of, release_failed, tell_released
+from redisson_py._engine.hold import (
+    Lease,
+    lose_late,
+    loss_of,
+    lost_error,
+    release_failed,
+    tell_released,
+)
 from redisson_py._engine.local_queue import LocalQueue
 from redisson_py._engine.ownership import Begun
 from redisson_py._engine.releasing import report
@@ -31,7 +38,6 @@ from redisson_py.errors import (
     BackendError,
     ConnectionLostError,
     LeaseLostError,
-    NotHeldError,
     RedissonError,
 )
 from redisson_py.locks.lock_like import LockLike, ownership_of
@@ -68,6 +74,11 @@ class CompositeOwnership:
         self.owners: tuple[TaskOwnership, ...] = tuple(owners)
         self.needed = needed
         self.context: Context = owners[0].context
+        #: The timeout of an acquire that names none: the shortest that a member's client has.
+        timeouts = [owner.acquire_timeout for owner in owners]
+        self.acquire_timeout: float | None = min(
+            [each for each in timeouts if each is not None], default=None
+        )
         self.name: Name = ", ".join(dict.fromkeys(_text(member.name) for member in members))
         # Not a key on a server: it tells of what names the composite is made.
         self.key: bytes = b"\0".join(
@@ -89,12 +100,6 @@ class CompositeOwnership:
     def on_lost(self) -> OnLost:
         """What a loss does to a block."""
         return self.context.options.on_lost
-
-    @property
-    def acquire_timeout(self) -> float | None:
-        """The timeout of an acquire that names none: the shortest that a member's client has."""
-        timeouts = [owner.acquire_timeout for owner in self.owners]
-        return min([each for each in timeouts if each is not None], default=None)
 
     @property
     def on_release_error(self) -> OnReleaseError:
@@ -163,13 +168,19 @@ class CompositeOwnership:
         """Return the lease of an acquisition inside another of the same task."""
         if hold.state == "released":
             # Another task has released the outer one meanwhile: make a hold of its own.
-            return self.take(self.new_hold(leases, task), task, waited)
+            made = self.new_hold(leases, task)
+            if made.valid:
+                return self.take(made, task, waited)
+            loss = made.leases[-1]._loss()
+            self.give_back(made)
+            raise loss
         if hold.state == "lost":
             release_all(leases)
             known = hold.known_leases()
             if known:
                 raise loss_of(known[-1])
-            raise NotHeldError(f"{self!r} was lost in the meantime")
+            # Perhaps another task has released the outer one, and was told of the loss.
+            raise lost_error(self, hold.owner, now() - hold.granted_at, "taken")
         lease = hold.add_lease(leases)
         if lease.lost:
             # Granted, but over before it could be used.

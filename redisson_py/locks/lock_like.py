@@ -286,7 +286,8 @@ class LockLike(AsyncOnly, ABC):
         return lease
 
     def _acquired_since(self, lease: Lease, task: Task | None) -> Lease | None:
-        return None if task is None else self._ownership.holds.acquired_since(lease, task)
+        hold = None if task is None else self._ownership.holds.of(task)
+        return None if hold is None else hold.acquired_since(lease)
 
     # Decorators.
 

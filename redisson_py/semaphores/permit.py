@@ -39,3 +39,8 @@ class Permit(Lease):
     def units(self) -> int:
         """The number of units it still holds; 0 once lost or released."""
         return self._hold.units if self._state == "held" else 0
+
+
+def id_of(permit: Permit) -> str:
+    """Return the id of a permit, which its user may not have read."""
+    return permit._id

@@ -15,7 +15,7 @@ from redisson_py._commands.permit_expirable_semaphore import (
 from redisson_py._commands.permits import PermitCommands
 from redisson_py._engine.awaiting import acquiring
 from redisson_py._engine.block import HoldBlock
-from redisson_py._engine.hold import Hold
+from redisson_py._engine.hold import Hold, hold_of
 from redisson_py._engine.releasing import when_answered
 from redisson_py._keys import Name
 from redisson_py._loop import Future
@@ -24,7 +24,7 @@ from redisson_py._on_redis.inspecting import seconds
 from redisson_py._time import Duration, check_lease_time, check_timeout, milliseconds
 from redisson_py.errors import LeaseLostError, NotHeldError
 from redisson_py.semaphores._ownership import PermitOwnership
-from redisson_py.semaphores.permit import Permit
+from redisson_py.semaphores.permit import Permit, id_of
 from redisson_py.semaphores.semaphore_like import SemaphoreLike, SemaphoreSnapshot
 
 
@@ -182,7 +182,7 @@ class PermitExpirableSemaphore(SemaphoreLike):
             NotHeldError: It is a permit of another semaphore.
         """
         if isinstance(permit, Permit):
-            theirs = permit._hold.ownership
+            theirs = hold_of(permit).ownership
             if not isinstance(theirs, PermitOwnership) or theirs.place != self._ownership.place:
                 raise NotHeldError(f"{permit!r} belongs to another semaphore, not to {self!r}")
             return permit
@@ -383,7 +383,7 @@ def check_id(permit: object) -> str:
         ValueError: It is not 32 hex digits.
     """
     if isinstance(permit, Permit):
-        return permit._id
+        return id_of(permit)
     if not isinstance(permit, str):
         raise TypeError(f"a permit must be a Permit or its id, not {type(permit).__name__}")
     try:

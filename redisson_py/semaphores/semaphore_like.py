@@ -90,7 +90,7 @@ class SemaphoreLike(AsyncOnly, ABC):
     def _owned(self, name: Name) -> PermitOwnership:
         context, permits = self._context, self._permits
         start_units = -1 if permits is None else check_whole(permits, "permits", 0)
-        options, kind = context.options, type(self)._kind
+        options, kind = context.options, self._kind
         commands = kind(options.names.key(name, permit_channel), start_units, options.idle_ms)
         return PermitOwnership(context, name, commands)
 

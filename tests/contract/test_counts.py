@@ -12,7 +12,6 @@ from redis.asyncio import Redis
 
 from redisson_py import Lease, ReadLock, Redisson, RLock, Semaphore, WriteLock
 from redisson_py._engine import bus, client_queue
-from redisson_py._topology.synced import SyncedStream
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.testing import EmbeddedSentinel
 from tests.contract.conftest import (
@@ -191,7 +190,7 @@ async def test_a_thousand_waiters_cost_one_connection_and_no_polling(
     await until_listening(waiter)
     names = [each["name"] for each in await redis.client_list()]
     # One for grants and messages, and one for releases, where replicas confirm grants.
-    connections = 2 if isinstance(stream_of(waiter), SyncedStream) else 1
+    connections = len(stream_of(waiter).pair)
     assert names.count("waiter") == connections
     assert waiter.statistics().connections == connections
     # One waiter asks for all, at the latest at the safety poll, every five seconds or more.

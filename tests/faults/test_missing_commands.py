@@ -11,6 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Lease, Redisson, ScriptError, UnsupportedServerError
+from redisson_py._cli.commands.acl import commands
 from redisson_py._scripts import source
 from redisson_py.testing import EmbeddedServer
 from tests.faults.test_permissions import Allow, all_but, allow  # noqa: F401
@@ -105,7 +106,7 @@ async def test_a_user_without_channels_acquires_nothing(
 
 
 @pytest.mark.more
-@pytest.mark.parametrize("missing", source.commands())
+@pytest.mark.parametrize("missing", commands())
 @each_kind
 async def test_what_is_granted_can_be_kept_and_released(
     kind: Kind,

@@ -16,6 +16,7 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import BackendError, FencedLock, LeaseLostError, Redisson, RLock, ScriptError
+from redisson_py._cli.commands.acl import OUTSIDE, commands
 from redisson_py._scripts import source
 from redisson_py._stream import stream
 from tests.fixtures.client import ClientFactory
@@ -97,7 +98,7 @@ def commands_of_locks() -> list[str]:
     locks = {c for name, used in calls.items() if name.startswith(OURS) for c in used}
     others = {c for name, used in calls.items() if not name.startswith(OURS) for c in used}
     only_others = {command.lower() for command in others - locks}
-    return [c for c in source.commands() if c not in only_others or c in source.OUTSIDE]
+    return [c for c in commands() if c not in only_others or c in OUTSIDE]
 
 
 @pytest.mark.parametrize("prefix", ["", "app:", "app{7}:"])

@@ -89,7 +89,7 @@ _DECODED: Final[dict[str, Callable[[Any], object]]] = {
     "barrier.leave": barrier.leave_reply,
     "barrier.inspect": barrier.inspect_reply,
     "fenced_lock.acquire": lambda reply: lock.FencedLockCommands(b"k").answer(
-        reply, plain._PlainWish(b"o", 1)
+        reply, plain._PlainRequest(b"o", 1)
     ),
     "lock.acquire": decode,
     "fair_lock.acquire": decode,

@@ -8,7 +8,7 @@ _CLUSTER = "redisson_py/_topology/cluster.py"
 _DISCOVERY = "redisson_py/_topology/discovery.py"
 _FINDER = "redisson_py/_topology/finder.py"
 _STREAM = "redisson_py/_stream/stream.py"
-_SYNCED = "redisson_py/_topology/synced.py"
+_EXECUTOR = "redisson_py/_on_redis/executor.py"
 _CONFIRMING = "redisson_py/_topology/confirming.py"
 
 _DISCOVERS = "tests/topology/test_discovery.py"
@@ -97,9 +97,9 @@ TOPOLOGIES = (
     Mutant(
         "WAIT on the other stream",
         "WAIT is about what its own connection wrote",
-        _SYNCED,
-        "            return self.grants.send(call)\n",
-        "            return super().send(call)\n",
+        _EXECUTOR,
+        "Granted\n            )\n            stream = stream.grants\n",
+        "Granted\n            )\n",
         (_SYNC,),
     ),
     Mutant(

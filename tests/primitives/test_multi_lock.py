@@ -11,12 +11,12 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py import LeaseLostError, Redisson
+from redisson_py import Lease, LeaseLostError, Redisson
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._on_redis import identity
 from redisson_py._time import now
 from redisson_py.composite import multi_lock
-from redisson_py.composite.multi_lock import MultiLock
+from redisson_py.composite.multi_lock import MultiLock, MultiOwnership
 from redisson_py.composite.red_lock import RedLock
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.testing import EmbeddedServer
@@ -412,3 +412,35 @@ async def test_server_that_forbids_info_is_identified_by_its_address(
             await client.aclose()
         for redis in fleet.redis[:2]:
             await redis.acl_deluser("poor")
+
+
+@pytest.mark.parametrize("lost_first", [True, False])
+async def test_a_loss_beside_a_reentry_whose_outer_lease_another_task_releases(
+    clients: ClientFactory, monkeypatch: pytest.MonkeyPatch, lost_first: bool
+) -> None:
+    client = clients()
+    lock = client.get_multi_lock(client.get_lock("a"), client.get_lock("b"))
+    outer = await lock.acquire()
+    take_all = MultiOwnership.all
+
+    def lose_one() -> None:
+        client._watchdog.lose(client.get_lock("a")._ownership.all_holds()[0], "taken")
+
+    async def beside() -> None:
+        if lost_first:
+            lose_one()
+            with pytest.raises(LeaseLostError):
+                await outer.release()
+        else:
+            await outer.release()
+            lose_one()
+
+    async def slow(multi: MultiOwnership, *arguments: Any) -> list[Lease] | None:
+        leases = await take_all(multi, *arguments)
+        await asyncio.create_task(beside())
+        return leases
+
+    monkeypatch.setattr(MultiOwnership, "all", slow)
+    with pytest.raises(LeaseLostError):
+        await lock.acquire()
+    assert client.statistics().held_leases == 0

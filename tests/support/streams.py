@@ -9,7 +9,6 @@ from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._on_redis.context import RedisContext, redis_of
 from redisson_py._stream.router import SingleRouter
 from redisson_py._stream.stream import Stream
-from redisson_py._topology.synced import SyncedStream
 
 #: Keys on each of the three masters of a cluster.
 EVERYWHERE = ("a", "b", "k")
@@ -35,7 +34,7 @@ async def answered_at(client: Redisson, key: str) -> None:
     """Return when the server of a key has answered on each connection; errors as for `ping`."""
     await client._executor.query(key.encode(), "PING")
     stream = stream_of(client, key)
-    if isinstance(stream, SyncedStream):
+    if stream.grants is not stream:
         await client._executor.answer(stream.grants.command(("PING",), 10, key.encode()))
 
 

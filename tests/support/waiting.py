@@ -43,7 +43,7 @@ def listens(context: RedisContext) -> bool:
     """Return whether there are seats, and the servers of all of them have answered."""
     channels = [each for each, channel in context.bus.table.channels.items() if channel.seats]
     streams = {context.executor.router.stream_for(each) for each in channels}
-    return bool(streams) and all(each.ready and each.idle for each in streams)
+    return bool(streams) and all(each.ready and each.idle for main in streams for each in main.pair)
 
 
 def set_safety_poll(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:

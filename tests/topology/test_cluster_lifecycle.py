@@ -104,7 +104,8 @@ async def test_closing_before_there_is_a_map() -> None:
 async def test_a_wait_that_is_cancelled_for_the_map() -> None:
     async with Redisson.from_url("redis+cluster://127.0.0.1:1") as client:
         acquiring = [asyncio.create_task(client.get_lock(name).acquire()) for name in NAMES]
-        await until(lambda: len(router_of(client)._unrouted.waiting_keys()) == len(NAMES))
+        waiting = router_of(client)._unrouted.grants
+        await until(lambda: len(waiting.waiting_keys()) == len(NAMES))
         for task in acquiring:
             task.cancel()
         await asyncio.wait(acquiring)

@@ -10,7 +10,6 @@ import pytest
 from redisson_py import Redisson
 from redisson_py._stream import stream as streams
 from redisson_py._stream.retry import MOVE_PAUSE, longest_pause, pause_before
-from redisson_py._topology.synced import SyncedStream
 from redisson_py.testing import EmbeddedCluster
 from tests.fixtures.client import ClientFactory
 from tests.support.waiting import until
@@ -57,8 +56,7 @@ def paused(client: Redisson, where: str) -> int:
     count = 0
     for stream in client._router.streams():
         if stream.where == where:
-            count += len(stream._delayed)
-            count += len(stream.grants._delayed) if isinstance(stream, SyncedStream) else 0
+            count += sum(len(each._delayed) for each in stream.pair)
     return count
 
 

@@ -16,7 +16,7 @@ from redisson_py import (
 )
 from redisson_py._stream import stream
 from redisson_py._stream.call import Call
-from redisson_py._topology.synced import SyncedStream
+from redisson_py._topology.confirming import ConfirmingStream
 from tests.fixtures.client import ClientFactory
 from tests.support.leases import renew_now
 from tests.support.streams import stream_of
@@ -70,7 +70,7 @@ async def test_what_gathers_has_no_more_time_than_what_is_written(
     client = clients(pair.url, sync_replicas=1, sync_timeout=5, command_timeout=30)
     async with client.get_lock("first"):
         pass
-    grants = cast("SyncedStream", stream_of(client)).grants
+    grants = cast("ConfirmingStream", stream_of(client).grants)
     async with pair.redis.monitor() as monitor:
         await pair.freeze()
         tasks = [asyncio.create_task(client.get_lock("k").acquire())]
@@ -168,7 +168,7 @@ async def test_a_demotion_during_the_wait_is_no_answer(pair: Pair, clients: Clie
     await until_async(pair.blocked)
     replica = pair.replicas[0]
     await pair.redis.replicaof(replica.host, str(replica.port))
-    await until(lambda: stream_of(client).grants.traffic.connections > 1)  # type: ignore[attr-defined]
+    await until(lambda: stream_of(client).grants.traffic.connections > 1)
     assert not acquiring.done()
     await pair.redis.replicaof("NO", "ONE")
     await pair.thaw()
@@ -357,7 +357,7 @@ async def test_no_more_grants_are_asked_for_than_there_is_room_for(
     async with client.get_lock("first"):
         pass
     monkeypatch.setattr(stream, "MAX_IN_FLIGHT", ROOM)
-    grants = cast("SyncedStream", stream_of(client)).grants
+    grants = stream_of(client).grants
     send, counts = grants.send, list[int]()
 
     def watched(call: Call) -> Call:

@@ -84,6 +84,7 @@ class Stream:
     def __init__(self, world: World, number: int) -> None:
         self.world = world
         self.number = number
+        self.main = self.grants = self
         self.ready = False
         #: What the server has subscribed on this connection.
         self.subscribed: set[bytes] = set()
@@ -109,7 +110,7 @@ class Stream:
 
     def connect(self) -> None:
         self.ready = True
-        self.world.bell.moved(lambda channel: self.world.stream_for(channel) is self)
+        self.world.bell.connected(cast("Any", self))
         self.requests += [("ask", waiter) for waiter in self.unanswered]
 
     def break_down(self) -> None:
@@ -119,7 +120,7 @@ class Stream:
                 each.is_over = True
         for what in (self.requests, self.replies, self.subscribed):
             what.clear()
-        self.world.bell.cut_off(lambda channel: self.world.stream_for(channel) is self)
+        self.world.bell.cut_off(cast("Any", self))
 
     def hand_over(self, slot: int) -> None:
         """Calls that wait for a connection go where their slot is now."""
@@ -324,6 +325,7 @@ async def test_late_news_of_an_earlier_subscription_on_the_same_node() -> None:
     """The slot left and came back, while the first subscription there is refused, or ends."""
     channel = CHANNELS[0]
     here, there = Mock(subscribe=Mock(side_effect=Subscription)), Mock()
+    here.grants, there.grants = here, there
     places = SimpleNamespace(stream_for=lambda _: here)
     table = Table()
     bell = Subscriptions(table)

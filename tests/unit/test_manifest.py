@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from redisson_py._cli.commands.acl import commands
 from redisson_py._cli.commands.scripts import render
 from redisson_py._scripts import source
 from tests.support.command_line import invoke
@@ -68,7 +69,7 @@ def test_the_acl_rule_allows_what_is_needed_and_no_more() -> None:
     words = invoke("acl").stdout.split()
     assert words[:3] == ["resetkeys", "resetchannels", "-@all"]
     assert {word for word in words if word.startswith("+")} == {
-        f"+{command}" for command in source.commands()
+        f"+{command}" for command in commands()
     }
     assert not any("@" in word for word in words[3:])
 

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from redisson_py._commands.contract import Commands
+from redisson_py._commands.contract import RedisCommands
 from redisson_py._commands.lock import FairLockCommands, FencedLockCommands, LockCommands
 from redisson_py._commands.plain import plain_calls
 from redisson_py._commands.read_write_lock import ReadLockCommands, WriteLockCommands
 from redisson_py._commands.request import REDISSON_WAIT_MS
 from redisson_py._commands.semaphore import SemaphoreCommands
 
-KINDS: list[Callable[[bytes], Commands]] = [
+KINDS: list[Callable[[bytes], RedisCommands]] = [
     LockCommands,
     FencedLockCommands,
     lambda key: FairLockCommands(key, 30.0),
@@ -38,14 +38,14 @@ NAMES = [
 OWNERS = ["0:9", "0:10", "c2a2d3a4-0000-0000-0000-000000000000:123456789012345"]
 
 
-class Wish:
+class Values:
     """The request of a new owner that waits without a timeout, and its hold."""
 
     target, lease_ms, once, change, checks = 1, 30_000, False, None, False
     units, compares, client, yields = 1, False, b"", False
     wait_ms = REDISSON_WAIT_MS
 
-    def __init__(self, commands: Commands, owner: str) -> None:
+    def __init__(self, commands: RedisCommands, owner: str) -> None:
         self.owner = self.batch = owner
         self.field = commands.field(owner)
 
@@ -55,11 +55,11 @@ class Wish:
 def test_a_form_says_what_the_commands_say(key: bytes, owner: str) -> None:
     for kind in KINDS:
         commands = kind(key)
-        plain, wish = plain_calls(commands, 30.0), Wish(commands, owner)
-        field = wish.field
+        plain, values = plain_calls(commands, 30.0), Values(commands, owner)
+        field = values.field
         assert plain.acquire[len(field)](
             key, field
-        ) == commands.acquire_script.head + commands.acquire(wish)
+        ) == commands.acquire_script.head + commands.acquire(values)
         assert plain.release[len(field)](
             key, field
-        ) == commands.release_script.head + commands.release(wish, 0, 30_000, False, None)
+        ) == commands.release_script.head + commands.release(values, 0, 30_000, False, None)

@@ -142,6 +142,7 @@ class Client(Link):
     def __init__(self, server: Server, table: Table) -> None:
         super().__init__(server, table)
         self.bell = Subscriptions(table)
+        self.grants = self
         self.bell.attach(cast("Any", self), Mock())  # router and stream in one
         self.bus = NotingBus(table, self.bell)
         self.askers: list[Task] = []

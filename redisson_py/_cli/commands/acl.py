@@ -9,6 +9,25 @@ import click
 from redisson_py._cli.status import answer, json_option
 from redisson_py._scripts import source
 
+#: What every client sends beside what the scripts call.
+OUTSIDE = {
+    "client|setname",
+    "del",
+    "evalsha",
+    "exists",
+    "get",
+    "hexists",
+    "hget",
+    "info",
+    "ping",
+    "pttl",
+    "script|load",
+    "select",
+    "set",
+    "subscribe",
+    "type",
+    "unsubscribe",
+}
 #: What clients of a cluster send beside what every client sends.
 _CLUSTER = {"asking", "cluster|slots"}
 #: What they send too unless `sharded_pubsub` is "off". Redis 6.2 knows none of them.
@@ -25,6 +44,12 @@ _SENTINEL = {
     "subscribe",
 }
 _NOTHING = ["resetkeys", "resetchannels", "-@all"]
+
+
+def commands() -> list[str]:
+    """Return the Redis commands that a user needs permission for, read from the scripts."""
+    inside = {c.lower() for script in source.load_all() for c in source.CALL.findall(script.text)}
+    return sorted(OUTSIDE | inside)
 
 
 @click.command(short_help="Print the permissions the library needs.")
@@ -86,7 +111,7 @@ def permissions(
         more = more | _OPERATOR
     if cluster:
         more = more | _CLUSTER | (_SHARDED if sharded else set())
-    words = [f"+{command}" for command in sorted({*source.commands(), *more})]
+    words = [f"+{command}" for command in sorted({*commands(), *more})]
     # A name with braces of its own, as in its tokens' key, has no more put around it. Without a
     # prefix, ~* is all that is needed.
     keys = ["~<prefix>*", "~{<prefix>*", "~redisson_*{<prefix>*", "~redisson_*:<prefix>*"]
