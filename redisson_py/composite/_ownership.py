@@ -181,9 +181,10 @@ class CompositeOwnership:
         if hold.state == "lost":
             release_all(leases)
             known = hold.known_leases()
+            if known:
+                raise loss_of(known[-1])
             # Perhaps another task has released the outer one, and was told of the loss.
-            held_for = now() - hold.granted_at
-            raise (loss_of(known[-1]) if known else lost_error(self, hold.owner, held_for, "taken"))
+            raise lost_error(self, hold.owner, now() - hold.granted_at, "taken")
         lease = hold.add_lease(leases)
         if lease.lost:
             # Granted, but over before it could be used.
