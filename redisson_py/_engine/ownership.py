@@ -7,6 +7,7 @@ Acquiring is in `_engine/task_ownership.py`, for tasks that may re-enter, and in
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -14,13 +15,16 @@ from typing import Any, Generic, TypeVar
 from redisson_py._answers import Change, Disagrees, RefusedError
 from redisson_py._engine.client_queue import Together
 from redisson_py._engine.context import Context
-from redisson_py._engine.hold import Hold, Lease, lease_end, lose_late, loss_of, tell_released
-from redisson_py._engine.local_queue import LocalQueue, Waiter
-from redisson_py._engine.releasing import (
-    PartRelease,
-    Release,
-    when_answered,
+from redisson_py._engine.hold import (
+    Hold,
+    Lease,
+    lease_end,
+    lose_late,
+    loss_of,
+    release_failed,
+    tell_released,
 )
+from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import Call, ClientQueue, Commands, Way, lease_from
 from redisson_py._keys import Name
@@ -31,6 +35,7 @@ from redisson_py._time import now
 from redisson_py.errors import (
     ClientClosedError,
     ConnectionLostError,
+    ReleaseFailedError,
 )
 
 log = logging.getLogger("redisson_py")
@@ -121,10 +126,6 @@ class Ownership(Generic[C, X]):
 
     # Releasing.
 
-    def was_lost(self, reply: Any) -> bool:
-        """Return whether the answer to the release of a whole hold says that it was gone."""
-        return self.commands.was_lost(reply)
-
     def begin_release(self, lease: Lease, future: Future[Any] | None = None) -> Release | None:
         """Send the release of one acquisition; return None if its hold was passed on here.
 
@@ -153,15 +154,13 @@ class Ownership(Generic[C, X]):
             hold.end("released")
             return None
         let_go_at = now()
-        was_valid = let_go_at < hold.ends_at
         if count:
-            return PartRelease(self, hold, lease, self.lower(hold), let_go_at, was_valid)
+            return PartRelease(self, hold, lease, let_go_at)
         if queue is not None and (queue.waiters or queue.asking) and self.pass_on(hold):
             if context.teller is not None:
                 tell_released(lease, let_go_at)
             return None
-        call, own_message = self.send_final(hold, let_go_at, future)
-        return Release(self, hold, lease, call, let_go_at, was_valid, own_message)
+        return WholeRelease(self, hold, lease, let_go_at, future)
 
     def reported(self, hold: Hold) -> None:
         """Forget a hold whose loss was reported, if no lease of it is left to report."""
@@ -191,40 +190,7 @@ class Ownership(Generic[C, X]):
         if hold.state != "held" or self.pass_on(hold):
             return
         with suppress(ClientClosedError):
-            call, own_message = self.send_final(hold, now())
-            call.future.add_done_callback(
-                lambda done: self.ended(
-                    None if done.cancelled() or done.exception() else done.result(), own_message
-                )
-            )
-
-    def send_final(
-        self, hold: Hold, present: float, future: Future[Any] | None = None
-    ) -> tuple[Call, int]:
-        """End a hold and send its release; return the call and the number of its message."""
-        queue, bus, executor = self.queue, self.context.bus, self.context.executor
-        sent_at = executor.time()
-        own_message = bus.own_message(self.commands.channel) if bus.table.channels else 0
-        self.forget(hold)
-        hold.end("released")
-        if queue is not None:
-            if queue.hold is hold:
-                queue.hold = None
-            queue.releasing = True
-            queue.released_at = sent_at
-        try:
-            if hold.parent is not None or hold.uncertain:
-                return self.send_release(hold), own_message
-            keep = hold.may_last_until - present
-            call = executor.give_back(self.commands, hold, keep, future=future, at=sent_at)
-            return call, own_message
-        except BaseException:
-            if queue is not None:
-                queue.releasing = False
-            raise
-        finally:
-            if hold.reads:
-                self.over(hold)
+            WholeRelease(self, hold, None, now()).leave()
 
     def ended(self, reply: int | None, own_message: int) -> None:
         """End a final release; offer a turn if other clients may wait."""
@@ -393,6 +359,202 @@ class Ownership(Generic[C, X]):
         """Handle the end of a hold that was lost, or released while its owner still reads."""
 
 
+class Release:
+    """A release on its way, and what its answer means.
+
+    It is carried out whether its caller waits or was cancelled. The answer may say that the hold
+    was gone, or that the server refuses; `judge` decides what follows, and is called with the
+    answer in any case. If nobody is left to raise an error to, it goes to the log.
+
+    Attributes:
+        call: The request.
+    """
+
+    __slots__ = ("_hold", "_lease", "_let_go_at", "_ownership", "_was_valid", "call")
+
+    call: Call
+    _ownership: Ownership[Any, Any]
+    _hold: Hold
+    _lease: Lease | None
+    #: When its holder let go of it, and whether the holder could rely on it until then.
+    _let_go_at: float
+    _was_valid: bool
+
+    async def wait(self) -> None:
+        """Wait for the answer, and raise the error that it means."""
+        answer, reply, error = self.call.future, None, None
+        try:
+            reply = await answer
+        except BaseException as raised:
+            if not answer.done() or answer.cancelled() or answer.exception() is not raised:
+                self.leave()
+                raise
+            error = raised
+        problem = self.judge(reply, error)
+        if problem is not None:
+            raise problem from problem.__cause__
+
+    def leave(self) -> None:
+        """Have its answer judged although nobody waits for it any more."""
+
+        def answered(done: Future[Any]) -> None:
+            error = done.exception()
+            report(self.judge(None if error is not None else done.result(), error))
+
+        self.call.unattended().add_done_callback(answered)
+
+    def judge(self, reply: Any, error: BaseException | None) -> BaseException | None:
+        """Record what the answer means; return the error to raise, if it is one."""
+        raise NotImplementedError
+
+    def _refused(self, lease: Lease, error: RefusedError) -> Exception:
+        """Return the error of a release that the server refused."""
+        release_failed(lease, f"the server refused its release: {error}")
+        return self._ownership.refusal(self._hold, lease, self.call, error)
+
+    def _unanswered(self, lease: Lease, error: ConnectionLostError) -> ReleaseFailedError:
+        """Return the error of a release that got no answer."""
+        text = f"the release of {self._ownership!r} got no answer ({error}) and is repeated until"
+        return self._failed(lease, f"{text} the lease ends", held=True)
+
+    def _failed(self, lease: Lease, text: str, *, held: bool) -> ReleaseFailedError:
+        """Return the error of a failed release, and record it for the next one."""
+        release_failed(lease, text)
+        return ReleaseFailedError(text, maybe_held=held)
+
+
+class WholeRelease(Release):
+    """Ends a hold and sends that.
+
+    Args:
+        ownership: Whose hold it is.
+        hold: The hold.
+        lease: Its last lease, which is settled; None: no task wants the hold.
+        let_go_at: When its holder let go of it.
+        future: Gets the answer, if nothing late can arrive for the hold.
+    """
+
+    __slots__ = ("_own_message",)
+
+    def __init__(
+        self,
+        ownership: Ownership[Any, Any],
+        hold: Hold,
+        lease: Lease | None,
+        let_go_at: float,
+        future: Future[Any] | None = None,
+    ) -> None:
+        self._ownership = ownership
+        self._hold = hold
+        self._lease = lease
+        self._let_go_at = let_go_at
+        self._was_valid = let_go_at < hold.ends_at
+        context, commands, queue = ownership.context, ownership.commands, ownership.queue
+        bus, executor = context.bus, context.executor
+        sent_at = executor.time()
+        #: The number that its message has on the channel; 0: this client hears none.
+        self._own_message = bus.own_message(commands.channel) if bus.table.channels else 0
+        ownership.forget(hold)
+        hold.end("released")
+        if queue is not None:
+            if queue.hold is hold:
+                queue.hold = None
+            queue.releasing = True
+            queue.released_at = sent_at
+        try:
+            if hold.parent is not None or hold.uncertain:
+                self.call = ownership.send_release(hold)
+            else:
+                keep = hold.may_last_until - let_go_at
+                self.call = executor.give_back(commands, hold, keep, future=future, at=sent_at)
+        except BaseException:
+            if queue is not None:
+                queue.releasing = False
+            raise
+        finally:
+            if hold.reads:
+                ownership.over(hold)
+
+    def judge(self, reply: Any, error: BaseException | None) -> BaseException | None:
+        """Record what the answer means; return the error to raise, if it is one."""
+        ownership, lease, problem = self._ownership, self._lease, error
+        ownership.ended(reply, self._own_message)
+        if lease is None:
+            return None
+        if error is None:
+            if not reply and ownership.commands.was_lost(reply):
+                problem = self._found_gone(lease, reply)
+        elif isinstance(error, RefusedError):
+            problem = self._refused(lease, error)
+        elif isinstance(error, ConnectionLostError) and self._was_valid:
+            problem = self._unanswered(lease, error)
+        elif isinstance(error, ConnectionLostError):
+            problem = lose_late(lease)
+        if ownership.context.teller is not None:
+            tell_released(lease, self._let_go_at)
+        return None if problem is None else caused_by(problem, error)
+
+    def _found_gone(self, lease: Lease, reply: Any) -> Exception | None:
+        """Return the error of a release that did not find its hold; None if an earlier copy did."""
+        if not self._was_valid:
+            # It was over by the clock when this was sent, so the reason is not "taken".
+            return lose_late(lease)
+        if reply is None and self.call.uncertain:
+            return None
+        if now() < self._hold.ends_at:
+            return lose_late(lease, "taken")
+        # The lease was in force when its holder let go of it, so that is no loss.
+        return self._failed(
+            lease,
+            f"the server did not release {self._ownership!r} before its lease ended",
+            held=False,
+        )
+
+
+class PartRelease(Release):
+    """Releases one acquisition of several, or some units.
+
+    Args:
+        ownership: Whose hold it is.
+        hold: The hold, from which they are taken already.
+        lease: The lease that is, or was, theirs.
+        let_go_at: When its holder let go of it.
+    """
+
+    __slots__ = ("_alone",)
+
+    def __init__(
+        self, ownership: Ownership[Any, Any], hold: Hold, lease: Lease, let_go_at: float
+    ) -> None:
+        self._ownership = ownership
+        self._hold = hold
+        self._lease = lease
+        self._let_go_at = let_go_at
+        self._was_valid = let_go_at < hold.ends_at
+        # Asked now: who is cancelled has left its block when the answer comes.
+        self._alone = lease._block is None and lease._composite is None
+        self.call = ownership.lower(hold)
+
+    def judge(self, reply: Any, error: BaseException | None) -> BaseException | None:
+        """Record what the answer means; return the error to raise, if it is one."""
+        lease, call, problem = self._lease, self.call, error
+        assert lease is not None
+        if isinstance(error, RefusedError):
+            problem = self._refused(lease, error)
+            if self._alone and not call.uncertain:
+                self._hold.release_refused(lease)
+        elif isinstance(error, ConnectionLostError):
+            problem = self._unanswered(lease, error)
+        elif error is None and reply is None and not self._ended_between():
+            problem = lose_late(lease, "taken")
+        tell_released(lease, self._let_go_at)
+        return None if problem is None else caused_by(problem, error)
+
+    def _ended_between(self) -> bool:
+        """Whether it may have been sent twice, and the lease that it set ended in between."""
+        return self.call.uncertain and self._was_valid and now() >= self._hold.ends_at
+
+
 class LeaseExtension:
     """One `extend`, which is carried out whether or not its caller waits for the answer.
 
@@ -473,3 +635,28 @@ class LeaseExtension:
 def _name_of(reference: TaskRef) -> str:
     task = reference()
     return "a task that has ended" if task is None else f"task {task.get_name()!r}"
+
+
+def when_answered(call: Call, decide: Callable[[Future[Any]], object]) -> None:
+    """Call `decide` with the answer to a request, also if its caller is cancelled meanwhile."""
+
+    def answered(done: Future[Any]) -> None:
+        if done.cancelled():
+            call.unattended().add_done_callback(decide)
+        else:
+            decide(done)
+
+    call.future.add_done_callback(answered)
+
+
+def report(problem: BaseException | None) -> None:
+    """Log an error that nobody waits for."""
+    if problem is not None and not isinstance(problem, ClientClosedError):
+        log.warning("a release failed after its caller was cancelled: %s", problem)
+
+
+def caused_by(problem: BaseException, cause: BaseException | None) -> BaseException:
+    """Return an error with its cause, unless it is that itself."""
+    if problem is not cause:
+        problem.__cause__ = cause
+    return problem

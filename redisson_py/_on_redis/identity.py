@@ -18,7 +18,7 @@ from contextlib import suppress
 
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._loop import Future
-from redisson_py._on_redis.context import redis_of
+from redisson_py._on_redis.context import RedisContext, redis_of
 from redisson_py._stream.call import ReplyError
 from redisson_py._stream.stream import Stream
 from redisson_py._stream.wire import Traffic
@@ -59,11 +59,12 @@ def _stream_of(member: TaskOwnership) -> Stream | None:
 
 def open_way(member: TaskOwnership) -> Stream | None:
     """Return the way to the server of a member if what is sent now is written at once."""
-    stream = _stream_of(member)
-    # Where replicas confirm grants, a request may have to gather.
-    if stream is None or stream.grants is not stream or not stream.can_begin:
+    context = member.context
+    if type(context) is not RedisContext:
         return None
-    return stream
+    stream = context.executor.way_to(member.commands.key)
+    # Where replicas confirm grants, a request may have to gather.
+    return stream if stream.grants is stream and stream.can_begin else None
 
 
 #: The PING to a server that did not answer in time.

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from redisson_py._answers import Busy, Granted
 from redisson_py._engine.hold import Keeper, Lease, hold_of, tell_released, to_release
-from redisson_py._engine.releasing import Release
+from redisson_py._engine.ownership import WholeRelease
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import Way
 from redisson_py._engine.task_ownership import TaskOwnership
@@ -225,7 +225,7 @@ def _release(
         return _failed(error)
     if begun is None:
         return _passed_on()
-    if sent is not None and type(begun) is Release and begun.call.future is sent:
+    if sent is not None and type(begun) is WholeRelease and begun.call.future is sent:
         sent.release = begun
         return sent
     return begun.wait()
@@ -246,7 +246,7 @@ class _Release(Sent[object]):
     __slots__ = ("release",)
 
     #: Known when it was sent.
-    release: Release
+    release: WholeRelease
 
     def finish(self, reply: Any) -> object:
         if not reply:

@@ -24,8 +24,7 @@ from redisson_py._engine.hold import (
     tell_released,
 )
 from redisson_py._engine.local_queue import LocalQueue
-from redisson_py._engine.ownership import Begun
-from redisson_py._engine.releasing import report
+from redisson_py._engine.ownership import Begun, report
 from redisson_py._engine.snapshots import LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership, not_held
 from redisson_py._engine.wait import Wait

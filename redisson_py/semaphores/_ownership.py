@@ -27,8 +27,7 @@ from redisson_py._engine.hold import (
     tell_released,
 )
 from redisson_py._engine.local_queue import Waiter
-from redisson_py._engine.ownership import Begun, Ownership
-from redisson_py._engine.releasing import PartRelease, Release, when_answered
+from redisson_py._engine.ownership import Begun, Ownership, PartRelease, Release, when_answered
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import Call
 from redisson_py._engine.wait import Wait
@@ -271,10 +270,8 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
         """
         (permit,) = hold.outside_blocks
         if hold.state == "held" and units < hold.units:
-            let_go_at = now()
-            was_valid = let_go_at < hold.ends_at
             hold.units_fell(units)
-            return PartRelease(self, hold, permit, self.lower(hold), let_go_at, was_valid)
+            return PartRelease(self, hold, permit, now())
         try:
             return self.begin_release(permit)
         except LeaseLostError as loss:

@@ -16,7 +16,7 @@ from redisson_py._commands.permits import PermitCommands
 from redisson_py._engine.awaiting import acquiring
 from redisson_py._engine.block import HoldBlock
 from redisson_py._engine.hold import Hold, hold_of
-from redisson_py._engine.releasing import when_answered
+from redisson_py._engine.ownership import when_answered
 from redisson_py._keys import Name
 from redisson_py._loop import Future
 from redisson_py._numbers import EXACT_LIMIT, check_whole

@@ -174,7 +174,7 @@ HOLDS = (
     Mutant(
         "a cancelled caller takes the answer with it",
         "what the server answers decides",
-        "redisson_py/_engine/releasing.py",
+        "redisson_py/_engine/ownership.py",
         "            call.unattended().add_done_callback(decide)",
         "            pass",
         ("tests/lifecycle/test_cancelled_callers.py",),
@@ -305,8 +305,8 @@ HOLDS = (
         "a plain release is repeated for as long as its holder relied on the lease",
         "a release is repeated for as long as Redis may keep the lease",
         "redisson_py/_engine/ownership.py",
-        "keep = hold.may_last_until - present",
-        "keep = hold.lease_until - present",
+        "keep = hold.may_last_until - let_go_at",
+        "keep = hold.lease_until - let_go_at",
         (f"{_UNANSWERED}::test_a_release_is_repeated_for_a_renewal_without_an_answer",),
     ),
     Mutant(

@@ -6,7 +6,7 @@ from tests.mutants.mutant import Attack, Mutant
 
 _BLOCK = "redisson_py/_engine/block.py"
 _OWNERSHIP = "redisson_py/_engine/ownership.py"
-_RELEASING = "redisson_py/_engine/releasing.py"
+_RELEASING = "redisson_py/_engine/ownership.py"
 _REQUEST = "redisson_py/_engine/request.py"
 _LOCKS = "redisson_py/_engine/task_ownership.py"
 _QUEUE = "redisson_py/_engine/local_queue.py"
