@@ -1,6 +1,7 @@
 """How keys and channels are named, as Redisson derives them from the name of a resource.
 
-Names that only one kind of resource uses are made from these functions in its file of `_commands`.
+Names that only one kind of resource uses are made from these functions in its file of
+`_redis/commands`.
 
 Redisson's rule is literal: does the name contain an opening brace? It is followed to the
 letter, because a Java service computes the same names.

@@ -1,6 +1,6 @@
 """What this library uses of asyncio: tasks, futures, timers.
 
-Only this module, the connections (`_connector`, `_stream`, `_topology`) and what uses the package
+Only this module, the connections (in `_redis`) and what uses the package
 from outside its core (`sync`, `testing`, `_cli`, `pytest_plugin`) import asyncio.
 """
 

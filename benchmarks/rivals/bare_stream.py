@@ -25,10 +25,10 @@ import hiredis
 from benchmarks.rivals.kinds import LOCK
 from benchmarks.rivals.side import TaskSide
 from redisson_py import _keys
-from redisson_py._dialect import Dialect
 from redisson_py._owner import numbered
-from redisson_py._scripts import source
-from redisson_py._stream.handshake import dialect_of
+from redisson_py._redis.dialect import Dialect
+from redisson_py._redis.scripts import source
+from redisson_py._redis.stream.handshake import dialect_of
 
 _ACQUIRE = source.load("lock.acquire")
 _RELEASE = source.load("lock.release")

@@ -32,6 +32,8 @@ from redisson_py._loop import (
     wake,
 )
 from redisson_py._options import SHORTEST_WAIT
+from redisson_py._outage import Outages
+from redisson_py._retry import pause_before
 from redisson_py._stores.contract import Granted, Renewal, Store
 from redisson_py._stores.reaching import Reaching
 from redisson_py._stores.requests import (
@@ -48,8 +50,6 @@ from redisson_py._stores.requests import (
     StoreRefusedError,
 )
 from redisson_py._stores.tasks import Tasks
-from redisson_py._stream.outage import Outages
-from redisson_py._stream.retry import pause_before
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError
 

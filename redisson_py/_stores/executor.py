@@ -10,6 +10,7 @@ from redisson_py._engine.client_life import ClientLife
 from redisson_py._engine.server import RELEASE_LEAST, Asked, Held
 from redisson_py._loop import Future, Loop, call_later, clock_of, running_loop, wait_until, wake
 from redisson_py._options import LAST_LOOK, SHORTEST_WAIT, Options, grace
+from redisson_py._outage import Outages
 from redisson_py._stores.carrier import Carrier
 from redisson_py._stores.contract import Renewal, Store
 from redisson_py._stores.requests import (
@@ -21,7 +22,6 @@ from redisson_py._stores.requests import (
     StoreCall,
     StoreRefusedError,
 )
-from redisson_py._stream.outage import Outages
 from redisson_py.errors import BackendError, ConnectionLostError
 
 if TYPE_CHECKING:

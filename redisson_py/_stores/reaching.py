@@ -6,9 +6,9 @@ import math
 from weakref import WeakKeyDictionary
 
 from redisson_py._loop import Task, current_task, task_or_none
+from redisson_py._outage import Outages
 from redisson_py._stores.contract import Store
 from redisson_py._stores.requests import StoreCall
-from redisson_py._stream.outage import Outages
 from redisson_py._time import now
 from redisson_py.errors import BackendError
 

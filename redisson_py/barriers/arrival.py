@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from redisson_py._answers import Busy, RefusedError, Wakes, wakes_everybody
-from redisson_py._commands import barrier as commands
-from redisson_py._commands.barrier import (
+from redisson_py._engine.server import Call
+from redisson_py._keys import Name
+from redisson_py._loop import current_task, loop_time, wait_until
+from redisson_py._process_bound import ProcessBound
+from redisson_py._redis.commands import barrier as commands
+from redisson_py._redis.commands.barrier import (
     BarrierCommands,
     Broken,
     OtherParties,
@@ -12,12 +16,8 @@ from redisson_py._commands.barrier import (
     Void,
     Waiting,
 )
-from redisson_py._engine.server import Call
-from redisson_py._keys import Name
-from redisson_py._loop import current_task, loop_time, wait_until
-from redisson_py._on_redis.context import RedisContext
-from redisson_py._on_redis.receipts import receipt_time
-from redisson_py._process_bound import ProcessBound
+from redisson_py._redis.context import RedisContext
+from redisson_py._redis.receipts import receipt_time
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import (
     BackendError,

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from redisson_py._engine.task_ownership import TaskOwnership
-from redisson_py._on_redis.context import redis_of
-from redisson_py._on_redis.identity import names_of
+from redisson_py._redis.context import redis_of
+from redisson_py._redis.identity import names_of
 from redisson_py.locks.lock_like import LockLike
 
 

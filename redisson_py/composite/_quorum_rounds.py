@@ -21,13 +21,13 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Self
 
 from redisson_py._answers import Busy, Wakes
-from redisson_py._commands.wakes import lock_wakes
 from redisson_py._engine.bus import Sleeper
 from redisson_py._engine.hold import Lease
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._engine.waiting import Turn, is_fresh
 from redisson_py._loop import Future, Task, call_later, loop_time, new_future, wake
-from redisson_py._on_redis.identity import open_way
+from redisson_py._redis.commands.wakes import lock_wakes
+from redisson_py._redis.identity import open_way
 from redisson_py.composite._gather import Gather
 from redisson_py.composite._hold import CompositeHold
 from redisson_py.composite._member import (

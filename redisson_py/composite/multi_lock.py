@@ -13,7 +13,7 @@ from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import is_fresh
 from redisson_py._loop import Task, loop_time, sleep
-from redisson_py._on_redis import identity
+from redisson_py._redis import identity
 from redisson_py._time import PUNCTUAL
 from redisson_py.composite._distinct import Place, check_distinct, database_names, keys_of
 from redisson_py.composite._gather import Gather

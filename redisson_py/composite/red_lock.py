@@ -12,8 +12,8 @@ from redisson_py._engine.hold import Lease
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.wait import Wait
 from redisson_py._loop import Task, loop_time
-from redisson_py._on_redis.identity import Servers
 from redisson_py._owner import reference
+from redisson_py._redis.identity import Servers
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration
 from redisson_py.composite._gather import Gather

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Self, final
 
-from redisson_py._commands.lock import FairLockCommands, FencedLockCommands, LockCommands
 from redisson_py._engine.hold import FencedLease
 from redisson_py._engine.snapshots import LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
-from redisson_py._on_redis.context import RedisContext
-from redisson_py._on_redis.inspecting import Describer, texts
-from redisson_py._on_redis.view import ownership_of
+from redisson_py._redis.commands.lock import FairLockCommands, FencedLockCommands, LockCommands
+from redisson_py._redis.context import RedisContext
+from redisson_py._redis.inspecting import Describer, texts
+from redisson_py._redis.view import ownership_of
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.lock_of import LockOf
 

@@ -12,9 +12,6 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from redisson_py._answers import Disagrees, Granted, RefusedError
-from redisson_py._commands.permits import PermitCommands
-from redisson_py._commands.plain import plain_calls
-from redisson_py._commands.semaphore import SemaphoreCommands
 from redisson_py._engine import acquiring, waiting
 from redisson_py._engine.acquiring import Attempt
 from redisson_py._engine.hold import Hold, Lease, Reason, lost_error, tell_acquired
@@ -27,9 +24,12 @@ from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import is_fresh
 from redisson_py._keys import Name
 from redisson_py._loop import Future, Task
-from redisson_py._on_redis.context import RedisContext
-from redisson_py._on_redis.receipts import Receipts
 from redisson_py._owner import reference
+from redisson_py._redis.commands.permits import PermitCommands
+from redisson_py._redis.commands.plain import plain_calls
+from redisson_py._redis.commands.semaphore import SemaphoreCommands
+from redisson_py._redis.context import RedisContext
+from redisson_py._redis.receipts import Receipts
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import now
 from redisson_py.errors import ConnectionLostError, LeaseLostError, NotHeldError, RedissonError

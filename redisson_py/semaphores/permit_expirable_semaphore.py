@@ -6,21 +6,21 @@ from collections.abc import Iterable
 from typing import ClassVar, Self, final
 
 from redisson_py._arguments import explained
-from redisson_py._commands.client_queue import waits
-from redisson_py._commands.permit_expirable_semaphore import (
-    MOST_AT_ONCE,
-    PermitExpirableSemaphoreCommands,
-    owner_of,
-)
-from redisson_py._commands.permits import PermitCommands
 from redisson_py._engine.awaiting import acquiring
 from redisson_py._engine.block import HoldBlock
 from redisson_py._engine.hold import Hold, hold_of
 from redisson_py._engine.releasing import when_answered
 from redisson_py._keys import Name
 from redisson_py._loop import Future
-from redisson_py._numbers import EXACT_LIMIT, check_whole
-from redisson_py._on_redis.inspecting import seconds
+from redisson_py._redis.commands.client_queue import waits
+from redisson_py._redis.commands.permit_expirable_semaphore import (
+    MOST_AT_ONCE,
+    PermitExpirableSemaphoreCommands,
+    owner_of,
+)
+from redisson_py._redis.commands.permits import PermitCommands
+from redisson_py._redis.inspecting import seconds
+from redisson_py._redis.numbers import EXACT_LIMIT, check_whole
 from redisson_py._time import Duration, check_lease_time, check_timeout, milliseconds
 from redisson_py.errors import LeaseLostError, NotHeldError
 from redisson_py.semaphores._ownership import PermitOwnership

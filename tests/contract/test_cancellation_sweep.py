@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 
 from redisson_py import ClientClosedError, NotHeldError
 from redisson_py._engine import local_queue
-from redisson_py._stream.stream import Stream
+from redisson_py._redis.stream.stream import Stream
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
 from tests.support.cancellation_scene import (

@@ -15,8 +15,8 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py._dialect import Dialect
-from redisson_py._scripts.source import Script
+from redisson_py._redis.dialect import Dialect
+from redisson_py._redis.scripts.source import Script
 from tests.crowd.queue_look import members, until_in_queue
 from tests.support.waiting import set_safety_poll
 
@@ -35,7 +35,7 @@ def nobody_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [
         each
         for name, module in [*sys.modules.items()]
-        if name.startswith("redisson_py._commands")
+        if name.startswith("redisson_py._redis.commands")
         for each in vars(module).values()
         if isinstance(each, Script)
     ]

@@ -11,8 +11,8 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError, LeaseLostError, Redisson
-from redisson_py._commands.client_queue import client_of
 from redisson_py._engine import waiting
+from redisson_py._redis.commands.client_queue import client_of
 from redisson_py.locks.read_write_lock import Prefer
 from tests.crowd.kinds import Kind, each_kind, each_queue, holding, of_kind
 from tests.crowd.queue_look import QUEUE, members, until_in_queue, until_nobody_is_left

@@ -16,7 +16,7 @@ from redisson_py import (
     Redisson,
     RenewedLateEvent,
 )
-from redisson_py._stream import stream
+from redisson_py._redis.stream import stream
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory

@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from redisson_py import ConnectionLostError, NotHeldError, Redisson, ReleaseFailedError
-from redisson_py._stream.refused_calls import RefusedCalls
+from redisson_py._redis.stream.refused_calls import RefusedCalls
 from redisson_py._time import now
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.client import ClientFactory

@@ -17,8 +17,8 @@ from redis.asyncio import Redis
 
 from redisson_py import BackendError, FencedLock, LeaseLostError, Redisson, RLock, ScriptError
 from redisson_py._cli.commands.acl import OUTSIDE, commands
-from redisson_py._scripts import source
-from redisson_py._stream import stream
+from redisson_py._redis.scripts import source
+from redisson_py._redis.stream import stream
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import PASSWORD, documented_rules, url_of_user
 from tests.support.leases import renew_now

@@ -10,8 +10,8 @@ import pytest
 
 from redisson_py import ConnectionLostError, LeaseLostError, QuorumError, Redisson
 from redisson_py._engine.hold import Lease
-from redisson_py._on_redis.identity import is_unresponsive
-from redisson_py._stream.stream import Stream
+from redisson_py._redis.identity import is_unresponsive
+from redisson_py._redis.stream.stream import Stream
 from redisson_py.composite.red_lock import RedLock
 from redisson_py.testing import FaultProxy
 from tests.fixtures.fleet import Fleet, until_executed

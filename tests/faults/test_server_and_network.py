@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, ConnectionLostError
 from redisson_py._options import LONGEST_COMMAND_TIMEOUT
-from redisson_py._stream.retry import pause_before
+from redisson_py._retry import pause_before
 from redisson_py.errors import LeaseLostError
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.client import ClientFactory

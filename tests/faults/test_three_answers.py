@@ -21,7 +21,7 @@ from redisson_py import (
     ReleaseFailedError,
 )
 from redisson_py._options import LAST_LOOK
-from redisson_py._stream import stream as stream_module
+from redisson_py._redis.stream import stream as stream_module
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from redisson_py import ConnectionLostError, Redisson
-from redisson_py._limits import MOST_LINE
+from redisson_py._redis.limits import MOST_LINE
 from tests.fuzz.hostile_server import play
 from tests.support.fake_peer import Command, FakePeer, bulk, echo, push
 from tests.support.waiting import until

@@ -8,14 +8,14 @@ from random import Random
 import hiredis
 import pytest
 
-from redisson_py._limits import (
+from redisson_py._redis.limits import (
     MOST_BYTES,
     MOST_ELEMENTS,
     MOST_LINE,
     BoundedReader,
     TooLargeError,
 )
-from redisson_py._scripts.shapes import array, read_shape, text, whole
+from redisson_py._redis.scripts.shapes import array, read_shape, text, whole
 from tests.fuzz.decoders import decode_all, read_all
 from tests.fuzz.values import BROKEN, value
 from tests.support.fake_peer import bulk

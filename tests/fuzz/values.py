@@ -7,7 +7,7 @@ from typing import Any
 
 import hiredis
 
-from redisson_py._limits import MOST_LINE
+from redisson_py._redis.limits import MOST_LINE
 from tests.support.fake_peer import bulk, error, push
 
 #: Words that our code looks for in replies, errors and pushes.

@@ -17,7 +17,7 @@ from typing import Any
 import redisson_py
 from redisson_py import Redisson, RLock
 from redisson_py._engine.hold import Hold, TaskHold
-from redisson_py._stream.wire import Wire
+from redisson_py._redis.stream.wire import Wire
 from redisson_py.testing import embedded_server
 from tests.support import repository
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from redisson_py._scripts import source
+from redisson_py._redis.scripts import source
 from tests.house.lua_arguments import numbers
 
 SCRIPTS = source.load_all()

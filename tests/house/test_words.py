@@ -42,7 +42,7 @@ _WORD = re.compile("|".join(rf"(?:^|_){word}s?(?:_|$)" for word in REFUSED))
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 #: The door to redis-py uses redis-py's words; the helpers for tests speak of the network.
-_ELSEWHERE = ("redisson_py/_redis.py", "redisson_py/testing/")
+_ELSEWHERE = ("redisson_py/_redis/redis_py.py", "redisson_py/testing/")
 
 
 def identifiers(source: str) -> Iterator[tuple[int, str]]:

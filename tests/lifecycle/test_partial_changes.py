@@ -17,7 +17,7 @@ from redisson_py import (
     Redisson,
     ReleaseFailedError,
 )
-from redisson_py._on_redis import executor
+from redisson_py._redis import executor
 from redisson_py._time import now
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet, until_executed

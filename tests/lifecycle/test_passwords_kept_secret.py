@@ -14,7 +14,7 @@ import pytest
 from redis.asyncio import ConnectionPool, Redis
 
 from redisson_py import ConnectionLostError, Redisson
-from redisson_py._redis import servers_from_url
+from redisson_py._redis.redis_py import servers_from_url
 from redisson_py.errors import BackendError, UnsupportedServerError
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory

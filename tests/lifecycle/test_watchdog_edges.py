@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 
 import redisson_py
 from redisson_py import LeaseLostError, Redisson
-from redisson_py._stream import stream
+from redisson_py._redis.stream import stream
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import PASSWORD, ProxyFactory, documented_rules, url_of_user
 from tests.support.cluster_look import servers_of

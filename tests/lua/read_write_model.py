@@ -8,8 +8,8 @@ from typing import Any
 import redis as redis_py
 
 from redisson_py import _keys
-from redisson_py._dialect import Dialect
-from redisson_py._scripts.source import load
+from redisson_py._redis.dialect import Dialect
+from redisson_py._redis.scripts.source import load
 from tests.support.scripts.read_write import Side
 
 UNIT = 1_000_000

@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from redisson_py._scripts.source import load
+from redisson_py._redis.scripts.source import load
 from redisson_py._time import now
 from tests.lua.test_golden_vectors import listening
 from tests.support.leases import assert_left

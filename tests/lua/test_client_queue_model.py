@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 )
 from redis.asyncio import Redis
 
-from redisson_py._scripts.source import Arg, Script, Wording
+from redisson_py._redis.scripts.source import Arg, Script, Wording
 from tests.support.scripts.calls import LEASE, TOMBSTONE, Scripts, ask
 from tests.support.scripts.client_queue import (
     BOTH_WAYS,

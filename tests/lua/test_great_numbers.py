@@ -15,7 +15,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from redisson_py._scripts.source import Arg, Script
+from redisson_py._redis.scripts.source import Arg, Script
 from tests.lua.scenes import SCENES
 from tests.lua.test_refusals import Recorded, outcome
 from tests.support.scripts.calls import Scripts, ask

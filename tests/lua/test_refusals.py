@@ -12,7 +12,7 @@ import pytest_asyncio
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from redisson_py._scripts.source import Arg, Script
+from redisson_py._redis.scripts.source import Arg, Script
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.redis_server import started_server
 from tests.lua.conftest import Forbid

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py._scripts.source import Arg
+from redisson_py._redis.scripts.source import Arg
 from tests.lua.test_golden_vectors import Listener, listening
 from tests.support.counting import Counted
 from tests.support.scripts.calls import TOMBSTONE, A, B, C, Scripts, ask

@@ -128,7 +128,7 @@ PLAIN = (
     Mutant(
         "keys with braces share the patterns of others",
         "a call names the keys of its own lock",
-        "redisson_py/_commands/plain.py",
+        "redisson_py/_redis/commands/plain.py",
         'len(key), b"{" in key, lease_time',
         "len(key), False, lease_time",
         ("tests/unit/test_plain_calls.py",),

@@ -60,7 +60,7 @@ SIMULATION = (
     Mutant(
         "channels stay subscribed",
         "a client listens only to what somebody waits for",
-        "redisson_py/_stream/stream.py",
+        "redisson_py/_redis/stream/stream.py",
         '        self._subscription("UNSUBSCRIBE", channel)',
         "        pass",
         simulation=Seeds("lock"),
@@ -68,7 +68,7 @@ SIMULATION = (
     Mutant(
         "deaf after a refused SUBSCRIBE",
         "a SUBSCRIBE that a busy server refused is sent again",
-        "redisson_py/_on_redis/subscriptions.py",
+        "redisson_py/_redis/subscriptions.py",
         "        assert call.channel is not None\n"
         "        subscription = self._channels.get(call.channel)",
         "        return False\n        subscription = self._channels.get(call.channel)",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_CLUSTER = "redisson_py/_topology/cluster.py"
-_DISCOVERY = "redisson_py/_topology/discovery.py"
-_FINDER = "redisson_py/_topology/finder.py"
-_STREAM = "redisson_py/_stream/stream.py"
-_EXECUTOR = "redisson_py/_on_redis/executor.py"
-_CONFIRMING = "redisson_py/_topology/confirming.py"
+_CLUSTER = "redisson_py/_redis/topology/cluster.py"
+_DISCOVERY = "redisson_py/_redis/topology/discovery.py"
+_FINDER = "redisson_py/_redis/topology/finder.py"
+_STREAM = "redisson_py/_redis/stream/stream.py"
+_EXECUTOR = "redisson_py/_redis/executor.py"
+_CONFIRMING = "redisson_py/_redis/topology/confirming.py"
 
 _DISCOVERS = "tests/topology/test_discovery.py"
 _DOUBTS = "tests/stream/test_cluster_doubts.py"

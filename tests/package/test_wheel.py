@@ -24,7 +24,7 @@ PLUGIN = "_redisson_py_pytest.py"
 
 _LOAD_ALL = """
 import pathlib, redisson_py
-from redisson_py._scripts import source
+from redisson_py._redis.scripts import source
 package = pathlib.Path(redisson_py.__file__).parent
 assert pathlib.Path(str(source.script_root())) == package / "_lua", source.script_root()
 print(package, *(f"{script} {script.sha}" for script in source.load_all()), sep="\\n")

@@ -13,8 +13,8 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import ClientClosedError, Redisson, ScriptError
-from redisson_py._commands import barrier as commands
 from redisson_py._engine import bus
+from redisson_py._redis.commands import barrier as commands
 from redisson_py.barriers.barrier import LISTED_PARTIES, BarrierSnapshot, CyclicBarrier
 from redisson_py.errors import AcquireTimeoutError
 from tests.fixtures.client import ClientFactory, assert_idle

@@ -14,7 +14,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Lease, LeaseLostError, Redisson
-from redisson_py._commands import read_write_lock
+from redisson_py._redis.commands import read_write_lock
 from redisson_py._time import milliseconds
 from tests.fixtures.client import ClientFactory
 from tests.support.scripts.calls import A, Scripts

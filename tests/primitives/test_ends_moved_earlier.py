@@ -13,7 +13,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-from redisson_py._commands import read_write_lock
+from redisson_py._redis.commands import read_write_lock
 from tests.fixtures.client import ClientFactory
 from tests.support.scripts.calls import A, Scripts
 from tests.support.scripts.read_write import ReadWriteScripts

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from redisson_py import AcquireTimeoutError, BrokenBarrierError, ClientClosedError
-from redisson_py._stream import stream
+from redisson_py._redis.stream import stream
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.support.cancellation_scene import SOON, once
 from tests.support.cancellation_sweep import Probe, sweep

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 
 from redisson_py import Lease, LeaseLostError, Redisson
 from redisson_py._engine.task_ownership import TaskOwnership
-from redisson_py._on_redis import identity
+from redisson_py._redis import identity
 from redisson_py._time import now
 from redisson_py.composite import multi_lock
 from redisson_py.composite.multi_lock import MultiLock, MultiOwnership

@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 
 from redisson_py import Redisson
 from redisson_py._keys import key_slot
-from redisson_py._scripts import source
+from redisson_py._redis.scripts import source
 from redisson_py.testing import EmbeddedServer
 from tests.support.leases import renewed_at_once
 from tests.support.monitor import Monitor, words

@@ -9,8 +9,8 @@ import pytest
 from redis.exceptions import ResponseError
 
 from redisson_py import LeaseLostError, QuorumError
-from redisson_py._commands.lock import RELEASE
-from redisson_py._on_redis.identity import is_unresponsive
+from redisson_py._redis.commands.lock import RELEASE
+from redisson_py._redis.identity import is_unresponsive
 from redisson_py._time import now
 from redisson_py.composite._hold import CompositeLease
 from redisson_py.composite.red_lock import RedLock

@@ -11,8 +11,8 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, Lease, Redisson
-from redisson_py._commands import read_write_lock
 from redisson_py._keys import waiting_writers
+from redisson_py._redis.commands import read_write_lock
 from redisson_py.locks.read_write_lock import Prefer, ReadWriteLock
 from tests.fixtures.client import ClientFactory
 from tests.primitives.read_write import all_asleep, held_by_another_task

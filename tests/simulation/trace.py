@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 
-from redisson_py._scripts.source import load_all
+from redisson_py._redis.scripts.source import load_all
 
 #: The longest argument of a command that is shown as it is.
 _LONG = 40

@@ -26,7 +26,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from redisson_py import Redisson, _keys
-from redisson_py._commands.lock import TOKENS
+from redisson_py._redis.commands.lock import TOKENS
 from redisson_py.testing import FaultProxy, embedded_server
 from tests.soak.walker import (
     FIRST_TOKEN,

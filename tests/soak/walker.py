@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from redis.asyncio import Redis
 
 from redisson_py import FencedLock, Lease, LeaseLostError, Redisson, RedissonError, RLock
-from redisson_py._commands.lock import TOKENS
+from redisson_py._redis.commands.lock import TOKENS
 from tests.soak.weather import Losses
 from tests.support.stragglers import Stragglers
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import pytest
 
 from redisson_py._loop import running_loop
-from redisson_py._stream.call import Call
-from redisson_py._stream.stream import Stream
+from redisson_py._redis.stream.call import Call
+from redisson_py._redis.stream.stream import Stream
 from redisson_py.errors import ClientClosedError, ConnectionLostError
 from tests.stream.conftest import TalkFactory
 from tests.support.fake_peer import SILENCE, FakePeer, bulk
@@ -78,7 +78,7 @@ async def test_a_connection_after_one_that_broke(talks: TalkFactory, peer: FakeP
 async def test_a_connection_that_took_long(
     talks: TalkFactory, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("redisson_py._stream.stream.SLOW_OPENING", -1.0)
+    monkeypatch.setattr("redisson_py._redis.stream.stream.SLOW_OPENING", -1.0)
     others = Others()
     talk = await talks(topology=others)
     call = talk.call("GET", "k")

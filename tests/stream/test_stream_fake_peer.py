@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from redisson_py._dialect import Dialect
-from redisson_py._stream.call import ReplyError
+from redisson_py._redis.dialect import Dialect
+from redisson_py._redis.stream.call import ReplyError
 from redisson_py.errors import ClientClosedError
 from tests.stream.conftest import TalkFactory, fill, later
 from tests.support.fake_peer import (

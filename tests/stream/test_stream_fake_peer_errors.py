@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from redisson_py._stream import refused_calls, stream
-from redisson_py._stream.call import Call, ReplyError
+from redisson_py._redis.stream import refused_calls, stream
+from redisson_py._redis.stream.call import Call, ReplyError
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
 from tests.stream.conftest import TalkFactory
 from tests.support.fake_peer import CUT, SILENCE, Command, FakePeer, error, hello

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from redisson_py._stream.call import Call
+from redisson_py._redis.stream.call import Call
 from redisson_py.errors import ConnectionLostError
 from tests.stream.conftest import TalkFactory
 from tests.support.fake_peer import CUT, SILENCE, FakePeer, error

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from redisson_py._stream import stream
+from redisson_py._redis.stream import stream
 from redisson_py.errors import ConnectionLostError
 from tests.stream.conftest import fill, later
 from tests.support.fake_peer import SILENCE, FakePeer

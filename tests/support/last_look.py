@@ -9,8 +9,8 @@ import pytest
 
 from redisson_py import BackendError, RedissonError
 from redisson_py._engine import local_queue, waiting
+from redisson_py._redis.stream import stream
 from redisson_py._stores import executor
-from redisson_py._stream import stream
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ import pytest
 
 from redisson_py import Redisson
 from redisson_py._engine import waiting
-from redisson_py._on_redis.context import RedisContext
+from redisson_py._redis.context import RedisContext
 from redisson_py.semaphores import _queue
 from tests.support.any_client import Client
 

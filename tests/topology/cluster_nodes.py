@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator
 
 from redisson_py import Redisson
-from redisson_py._stream.stream import Stream
-from redisson_py._topology.cluster import ClusterRouter
+from redisson_py._redis.stream.stream import Stream
+from redisson_py._redis.topology.cluster import ClusterRouter
 from redisson_py.testing import CommandError, EmbeddedCluster, EmbeddedServer
 from tests.support.node_info import info
 

@@ -8,7 +8,7 @@ import pytest
 
 from redisson_py import Lease, Redisson, _keys
 from redisson_py._engine.watchdog import Watchdog
-from redisson_py._stream import health
+from redisson_py._redis.stream import health
 from redisson_py.testing import EmbeddedCluster
 from tests.fixtures.client import ClientFactory
 from tests.support.node_info import calls

@@ -8,8 +8,9 @@ import itertools
 import pytest
 
 from redisson_py import Redisson
-from redisson_py._stream import stream as streams
-from redisson_py._stream.retry import MOVE_PAUSE, longest_pause, pause_before
+from redisson_py._redis.stream import stream as streams
+from redisson_py._redis.stream.retry import MOVE_PAUSE, longest_pause
+from redisson_py._retry import pause_before
 from redisson_py.testing import EmbeddedCluster
 from tests.fixtures.client import ClientFactory
 from tests.support.waiting import until

@@ -15,10 +15,10 @@ from redisson_py import (
     ConnectionRestoredEvent,
     Redisson,
 )
-from redisson_py._connector import Connector, ask_once
-from redisson_py._redis import servers_from_url
-from redisson_py._stream.call import Call, ReplyError
-from redisson_py._topology.discovery import Discovery
+from redisson_py._redis.connector import Connector, ask_once
+from redisson_py._redis.redis_py import servers_from_url
+from redisson_py._redis.stream.call import Call, ReplyError
+from redisson_py._redis.topology.discovery import Discovery
 from redisson_py.errors import ClientClosedError
 from tests.support.fake_peer import HOST, Command, FakePeer, bulk, echo, error
 from tests.support.recorder import Recorder
@@ -182,7 +182,7 @@ async def test_a_seed_that_serves_another_cluster_by_now(monkeypatch: pytest.Mon
             assert not seed.count(b"PING")
             await member.refuse()
             member.cut()
-            monkeypatch.setattr("redisson_py._topology.discovery._STRANGER_TIMEOUT", 0.2)
+            monkeypatch.setattr("redisson_py._redis.topology.discovery._STRANGER_TIMEOUT", 0.2)
             await client.ping()
             assert seed.count(b"PING")
 

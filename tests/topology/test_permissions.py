@@ -20,7 +20,7 @@ from redisson_py import (
     ReplicationError,
     ScriptError,
 )
-from redisson_py._topology.confirming import count_replicas
+from redisson_py._redis.topology.confirming import count_replicas
 from redisson_py.errors import UnsupportedServerError
 from redisson_py.testing import EmbeddedCluster, EmbeddedServer
 from tests.fixtures.client import ClientFactory

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from redisson_py import ConnectionLostError
-from redisson_py._topology import replicated as replicated_module
-from redisson_py._topology.finder import FinderRouter
-from redisson_py._topology.replicated import ReplicatedFinder
+from redisson_py._redis.topology import replicated as replicated_module
+from redisson_py._redis.topology.finder import FinderRouter
+from redisson_py._redis.topology.replicated import ReplicatedFinder
 from redisson_py.errors import BackendError
 from redisson_py.testing import EmbeddedReplicas
 from tests.fixtures.client import ClientFactory

@@ -6,7 +6,7 @@ from itertools import permutations
 
 import pytest
 
-from redisson_py._topology.choice import (
+from redisson_py._redis.topology.choice import (
     MEMORY,
     Failure,
     Knowledge,

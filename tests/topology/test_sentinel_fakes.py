@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from redis.asyncio.connection import AbstractConnection
 
-from redisson_py._redis import Connector
-from redisson_py._topology import sentinels as sentinels_module
-from redisson_py._topology.finder import SentinelFinder
+from redisson_py._redis.redis_py import Connector
+from redisson_py._redis.topology import sentinels as sentinels_module
+from redisson_py._redis.topology.finder import SentinelFinder
 from tests.support.fake_peer import CUT, SILENCE
 from tests.support.waiting import until
 from tests.topology.fakes import FakeServer, Scene, Seeker, address_of, connector

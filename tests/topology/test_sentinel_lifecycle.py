@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from redisson_py import ConnectionLostError, Redisson
-from redisson_py._topology.finder import Finder
+from redisson_py._redis.topology.finder import Finder
 from redisson_py.testing import EmbeddedSentinel
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.topologies import found

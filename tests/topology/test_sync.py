@@ -14,9 +14,9 @@ from redisson_py import (
     Redisson,
     ReplicationError,
 )
-from redisson_py._stream import stream
-from redisson_py._stream.call import Call
-from redisson_py._topology.confirming import ConfirmingStream
+from redisson_py._redis.stream import stream
+from redisson_py._redis.stream.call import Call
+from redisson_py._redis.topology.confirming import ConfirmingStream
 from tests.fixtures.client import ClientFactory
 from tests.support.leases import renew_now
 from tests.support.streams import stream_of

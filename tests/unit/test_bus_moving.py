@@ -19,11 +19,11 @@ from unittest.mock import Mock, call
 import pytest
 
 from redisson_py._answers import CALLED
-from redisson_py._commands.wakes import lock_wakes
 from redisson_py._engine import bus as bus_module
 from redisson_py._engine.bus import LINGER, Bus, Sleeper
 from redisson_py._engine.wakeups import Table
-from redisson_py._on_redis.subscriptions import Subscriptions
+from redisson_py._redis.commands.wakes import lock_wakes
+from redisson_py._redis.subscriptions import Subscriptions
 from tests.unit.fakes import FakeClock, random_schedule
 
 NODES = 3

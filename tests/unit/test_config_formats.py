@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from redisson_py import Redisson
-from redisson_py._config import file
-from redisson_py._config.file import read_file
+from redisson_py._redis.config import file
+from redisson_py._redis.config.file import read_file
 from tests.support import repository
 from tests.unit.config_files import need_yaml
 

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from redisson_py._dialect import Dialect
-from redisson_py._scripts import source
-from redisson_py._scripts.source import Script
+from redisson_py._redis.dialect import Dialect
+from redisson_py._redis.scripts import source
+from redisson_py._redis.scripts.source import Script
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = source.load_all()

@@ -9,9 +9,9 @@ from pathlib import Path
 import hiredis
 import pytest
 
-from redisson_py._dialect import Dialect
-from redisson_py._scripts import source
-from redisson_py._scripts.source import Arg, load, parse
+from redisson_py._redis.dialect import Dialect
+from redisson_py._redis.scripts import source
+from redisson_py._redis.scripts.source import Arg, load, parse
 
 HEADER = """\
 --! script   door.open

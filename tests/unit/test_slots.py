@@ -13,7 +13,7 @@ from redis import crc
 
 from redisson_py._addresses import Address, AddressMap
 from redisson_py._keys import SLOTS, hash_tag, key_slot
-from redisson_py._topology.slots import SlotMap, changes, read_redirect
+from redisson_py._redis.topology.slots import SlotMap, changes, read_redirect
 from redisson_py.errors import BackendError
 
 ASKED = ("asked", 7000)

@@ -11,11 +11,11 @@ from redis.asyncio import Connection, Redis, SSLConnection
 from redis.asyncio.connection import AbstractConnection, UnixDomainSocketConnection
 
 from redisson_py import Redisson
-from redisson_py._redis import (
+from redisson_py._redis.redis_py import (
     servers_from_client,
     servers_from_url,
 )
-from redisson_py._url import read_url
+from redisson_py._redis.url import read_url
 
 pytestmark = pytest.mark.also("floor")
 

@@ -9,8 +9,8 @@ from redis.asyncio import Connection, SSLConnection
 
 from redisson_py import Redisson
 from redisson_py._addresses import Address, Topology, write_address
-from redisson_py._redis import Servers, servers_from_url
-from redisson_py._url import read_url
+from redisson_py._redis.redis_py import Servers, servers_from_url
+from redisson_py._redis.url import read_url
 
 pytestmark = pytest.mark.also("floor")
 

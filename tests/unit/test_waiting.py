@@ -9,7 +9,6 @@ from contextlib import contextmanager
 import pytest
 
 from redisson_py._answers import CALLED, Busy, Wakes
-from redisson_py._commands.wakes import lock_wakes
 from redisson_py._engine import waiting
 from redisson_py._engine.bus import Bus
 from redisson_py._engine.client_queue import WATCH_AFTER, QueueSleeper, Together
@@ -17,6 +16,7 @@ from redisson_py._engine.waiting import SAFETY_POLL, Sleeper, Turn, acquire
 from redisson_py._engine.wakeups import Table
 from redisson_py._loop import loop_time
 from redisson_py._options import LAST_LOOK
+from redisson_py._redis.commands.wakes import lock_wakes
 from redisson_py._time import PUNCTUAL
 from redisson_py.errors import ClientClosedError, ConnectionLostError
 from tests.unit.fakes import FakeClock

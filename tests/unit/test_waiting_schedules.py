@@ -19,14 +19,14 @@ from unittest.mock import Mock
 import pytest
 
 from redisson_py._answers import GRANTED, UNKNOWN_WAIT, Busy, Granted, Wakes
-from redisson_py._commands.wakes import lock_wakes
 from redisson_py._engine import bus as bus_module
 from redisson_py._engine import waiting
 from redisson_py._engine.bus import LINGER, Bus, Sleeper
 from redisson_py._engine.local_queue import YIELD_WAIT
 from redisson_py._engine.waiting import Request, Turn
 from redisson_py._engine.wakeups import Table
-from redisson_py._on_redis.subscriptions import Subscriptions
+from redisson_py._redis.commands.wakes import lock_wakes
+from redisson_py._redis.subscriptions import Subscriptions
 from tests.unit.fakes import FakeClock, random_schedule
 
 CHANNEL = b"redisson_lock__channel:{k}"

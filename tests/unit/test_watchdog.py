@@ -12,8 +12,8 @@ from redisson_py._engine.hold import lease_end
 from redisson_py._engine.watchdog import _SPREAD as SPREAD
 from redisson_py._engine.watchdog import BATCH
 from redisson_py._listener import Teller
-from redisson_py._scripts.source import parse
-from redisson_py._stream.call import ReplyError
+from redisson_py._redis.scripts.source import parse
+from redisson_py._redis.stream.call import ReplyError
 from redisson_py.errors import BackendError, ConnectionLostError
 from tests.support.recorder import Recorder
 from tests.unit.fakes import LEASE, RENEW, FakeContext, make_lease

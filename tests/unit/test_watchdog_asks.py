@@ -8,7 +8,7 @@ from redisson_py._engine.hold import Hold
 from redisson_py._engine.watchdog import _AT_ONCE as AT_ONCE
 from redisson_py._engine.watchdog import _PAUSE as PAUSE
 from redisson_py._engine.watchdog import BATCH
-from redisson_py._stream.call import ReplyError
+from redisson_py._redis.stream.call import ReplyError
 from tests.unit.fakes import LEASE, make_lease
 from tests.unit.watchdog_setup import Renewal, Setup
 

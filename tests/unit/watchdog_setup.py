@@ -10,10 +10,10 @@ import pytest
 
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.watchdog import Watchdog
-from redisson_py._on_redis.executor import Executor
-from redisson_py._scripts.source import Arg, Script
+from redisson_py._redis.executor import Executor
+from redisson_py._redis.scripts.source import Arg, Script
+from redisson_py._redis.stream.call import ReplyError
 from redisson_py._statistics import Counts
-from redisson_py._stream.call import ReplyError
 from redisson_py.errors import BackendError, ClientClosedError
 from tests.unit.fakes import LEASE, FakeClock, FakeContext, FakeOwnership, make_hold
 

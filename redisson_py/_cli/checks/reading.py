@@ -15,12 +15,12 @@ from redisson_py._cli.checks.asking import Target, Words, ask_all, gather
 from redisson_py._cli.checks.discovery import read_all_sentinels, read_cluster, replicas_of
 from redisson_py._cli.checks.facts import Clock, Facts, Sentinel, Server, read_info
 from redisson_py._cli.commands.acl import permissions
-from redisson_py._dialect import Dialect
-from redisson_py._redis import Connector, ask_once
-from redisson_py._scripts import source
-from redisson_py._stream.handshake import FIRST_MODERN
+from redisson_py._redis.dialect import Dialect
+from redisson_py._redis.redis_py import Connector, ask_once
+from redisson_py._redis.scripts import source
+from redisson_py._redis.stream.handshake import FIRST_MODERN
+from redisson_py._redis.topology.choice import fields
 from redisson_py._time import now
-from redisson_py._topology.choice import fields
 from redisson_py.errors import BackendError, ConnectionLostError
 
 #: The settings that the checks look at. CONFIG GET of Redis 6.2 takes one name.

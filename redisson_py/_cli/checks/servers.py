@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from redisson_py._cli.checks.facts import Facts, Server, Version
 from redisson_py._cli.checks.finding import Finding, hidden, ok, problem, warning
-from redisson_py._stream.handshake import OLDEST
+from redisson_py._redis.stream.handshake import OLDEST
 
 #: Part of `maxmemory` above which the server counts as nearly full.
 _NEARLY_FULL = 0.9

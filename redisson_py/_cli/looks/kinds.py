@@ -27,9 +27,9 @@ from redisson_py._cli.looks.replies import (
     waiting_clients,
     want_permits,
 )
-from redisson_py._commands.client_queue import client_of
-from redisson_py._commands.permit_expirable_semaphore import owner_of
-from redisson_py._commands.read_write_lock import WRITE_SUFFIX
+from redisson_py._redis.commands.client_queue import client_of
+from redisson_py._redis.commands.permit_expirable_semaphore import owner_of
+from redisson_py._redis.commands.read_write_lock import WRITE_SUFFIX
 
 Look = Generator[list[Command], list[Any], Found | None]
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-from redisson_py._scripts.source import load_all
+from redisson_py._redis.scripts.source import load_all
 from redisson_py.testing._asking import packed
 from redisson_py.testing._resp_frames import RespFramer
 from tests.simulation.server.server import Server

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from redisson_py._scripts.source import Arg
+from redisson_py._redis.scripts.source import Arg
 from tests.support.scripts.calls import Scripts
 from tests.support.scripts.expirable import ExpirableScripts
 from tests.support.scripts.permits import SemaphoreScripts

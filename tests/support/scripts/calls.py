@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from redis.asyncio import Redis
 
-from redisson_py._dialect import Dialect
-from redisson_py._scripts.source import Arg, Script, Wording, load
+from redisson_py._redis.dialect import Dialect
+from redisson_py._redis.scripts.source import Arg, Script, Wording, load
 
 A, B, C = "client-a:1", "client-b:1", "client-c:1"
 #: How scripts ask for the time.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from redisson_py._scripts.source import Arg
+from redisson_py._redis.scripts.source import Arg
 from tests.support.scripts.calls import LEASE, A, Scripts, ask
 from tests.support.scripts.lock import LockScripts
 from tests.support.scripts.read_write import SideScripts

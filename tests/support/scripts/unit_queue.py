@@ -6,7 +6,7 @@ from hashlib import blake2b
 from typing import Any
 
 from redisson_py import _keys
-from redisson_py._scripts.source import Arg
+from redisson_py._redis.scripts.source import Arg
 from tests.support.scripts.any_semaphore import Plain, WithIds
 from tests.support.scripts.calls import LEASE, Scripts, ask
 from tests.support.scripts.client_queue import LONG, owner_of
