@@ -63,7 +63,7 @@ class Outages:
         log.log(logging.DEBUG if self._refused else logging.ERROR, "%s", error)
         self._refused = True
 
-    def over(self, served_elsewhere: bool = False) -> None:
+    def ended(self, served_elsewhere: bool = False) -> None:
         """A connection is ready, or none is needed any more."""
         since, self._since, self._refused = self._since, None, False
         if since is None:

@@ -182,7 +182,7 @@ class Block:
         cancelled_by_us = block._cancelled and block._uncancel(error)
         failure: RedissonError | None = lease._loss() if cancelled_by_us else None
         try:
-            if not lease._told:
+            if not lease._spent:
                 last = lease._hold.ownership.begin_last_release(running_loop(), lease)
                 if last is None or last[2] is not None:
                     await finish(lease, last)

@@ -38,7 +38,7 @@ _CLOSED = "Connection closed by server."
 _REPEATED = ", with args beginning with"
 
 #: A text that shares this many consecutive characters with the password counts as revealing it.
-_PART = 6
+_REVEALING_LENGTH = 6
 
 
 def connect_error(
@@ -151,5 +151,8 @@ def _tells(text: str, password: object) -> bool:
     if not password:
         return False
     secret = password.decode(errors="replace") if isinstance(password, bytes) else str(password)
-    parts = {secret[n : n + _PART] for n in range(max(1, len(secret) - _PART + 1))}
+    parts = {
+        secret[n : n + _REVEALING_LENGTH]
+        for n in range(max(1, len(secret) - _REVEALING_LENGTH + 1))
+    }
     return _REPEATED in text or any(part in text for part in parts)

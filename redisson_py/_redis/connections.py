@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from redisson_py import _keys
 from redisson_py._engine.client_life import ENDED_WITH_LOOP, ClientLife
-from redisson_py._engine.waiting import SAFETY_POLL
+from redisson_py._engine.waiting import SAFETY_POLL_SECONDS
 from redisson_py._engine.wakeups import Table
 from redisson_py._listener import Teller
 from redisson_py._loop import Cancelled, is_closed, wait_for_all
@@ -142,7 +142,7 @@ class RedisConnections:
         text = own_description(self._options.client_name)
         key = self._description_key
         # Who waits says it again with its next look, which is at most 7.5 s away.
-        lives = milliseconds(3 * max(lease_time, SAFETY_POLL))
+        lives = milliseconds(3 * max(lease_time, SAFETY_POLL_SECONDS))
         self.executor.command(key, "SET", key, text, "PX", lives, must=True)
 
     # Their life: see `ClientLife`.
@@ -184,8 +184,8 @@ class RedisConnections:
         else:
             self.router.fail(ClientClosedError(ENDED_WITH_LOOP))
 
-    def start_over(self) -> object:
+    def reset(self) -> object:
         """Make new streams; return what was there."""
         self._described_until = 0.0
-        self.subscriptions.start_over()
-        return self.router.start_over()
+        self.subscriptions.reset()
+        return self.router.reset()

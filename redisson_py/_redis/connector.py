@@ -37,14 +37,14 @@ from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedSer
 __all__ = ["AbstractConnection", "Connector", "ask_once", "let_go", "take_over", "tear_off"]
 
 #: Seconds of silence in a TLS handshake after which a server is asked without TLS.
-_SILENT = 0.2
+_SILENCE_SECONDS = 0.2
 
 #: How often a server is asked in vain whether it speaks TLS. A proxy may accept connections for a
 #: server that is away.
-_MOST_ASKED = 3
+_MOST_QUESTIONS = 3
 
 #: How many other servers are remembered: addresses change as nodes come and go.
-_MOST_KEPT = 64
+_MOST_KEPT_SERVERS = 64
 
 #: What the parser's reader returns while a reply is not complete; False before redis-py 5.0.8.
 _NOTHING: object = getattr(redis_py_parser, "NOT_ENOUGH_DATA", False)
@@ -107,7 +107,7 @@ class Connector:
         """
         address = host, port
         if address not in self._others:
-            if len(self._others) >= _MOST_KEPT:
+            if len(self._others) >= _MOST_KEPT_SERVERS:
                 self._others.clear()
             settings = {**self.settings, "host": host, "port": port}
             self._others[address] = replace(self, settings=settings, announced=True, _seen=_Seen())
@@ -130,7 +130,7 @@ class Connector:
             ConnectionLostError: It could not be reached; it may be reachable later.
         """
         seen, encrypted = self._seen, issubclass(self.connection_class, SSLConnection)
-        unsure = not seen.opened and seen.asked < _MOST_ASKED and "path" not in self.settings
+        unsure = not seen.opened and seen.asked < _MOST_QUESTIONS and "path" not in self.settings
         until = loop_time() + limit
         asking: Task | None = None
         connection: AbstractConnection | None = None
@@ -193,7 +193,7 @@ class Connector:
 
         The handshake goes on meanwhile: a server with TLS may just be slow.
         """
-        await sleep(_SILENT)
+        await sleep(_SILENCE_SECONDS)
         problem = await self._without_or_with_tls(until)
         if problem is not None and not timer.expired():
             timer.reschedule(0)

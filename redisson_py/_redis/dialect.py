@@ -25,7 +25,7 @@ class Dialect(IntEnum):
 
 def wordings(text: str) -> tuple[str, ...]:
     """Return the text of a file of `lua/` in each dialect."""
-    first, _, rest = text.partition("\n")
-    plain = rest if first.startswith("#!") else text
+    first, _, following = text.partition("\n")
+    plain = following if first.startswith("#!") else text
     # Commands in scripts are literals (tests/unit/test_lua_files.py); comments stay as they are.
     return plain, text, text.replace("'PUBLISH'", "'SPUBLISH'")

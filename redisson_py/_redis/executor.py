@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from redisson_py._answers import Change, Granted, RefusedError
-from redisson_py._engine.server import RELEASE_LEAST, Asked, Held
+from redisson_py._engine.server import SHORTEST_RELEASE_SECONDS, Asked, Held
 from redisson_py._loop import Future, Loop, clock_of, monotonic
 from redisson_py._options import TOMBSTONE
 from redisson_py._redis.commands.client_queue import ClientQueue
@@ -26,7 +26,7 @@ from redisson_py._time import milliseconds
 from redisson_py.errors import BackendError, ScriptError, UnsupportedServerError
 
 #: Seconds to wait for the type of a key that was refused.
-_TYPE_PATIENCE = 1.0
+_TYPE_PATIENCE_SECONDS = 1.0
 
 
 def _grants_nothing(reply: object) -> bool:
@@ -162,8 +162,8 @@ class Executor:
             packed = commands.release_script.head + args
         # As `_release`, without the cost of a call.
         key, present = commands.key, self.time() if at is None else at
-        if keep < RELEASE_LEAST:
-            keep = RELEASE_LEAST
+        if keep < SHORTEST_RELEASE_SECONDS:
+            keep = SHORTEST_RELEASE_SECONDS
         until, deadline = present + keep, present + self.command_timeout
         if until < deadline:
             deadline = until
@@ -211,7 +211,7 @@ class Executor:
 
         A change is in order with all grants: its owner remains in use.
         """
-        until = self.time() + max(keep, RELEASE_LEAST)
+        until = self.time() + max(keep, SHORTEST_RELEASE_SECONDS)
         deadline = min(self.limit(), until)
         gives = None if change is None else _grants_nothing
         script = commands.release_script
@@ -232,7 +232,7 @@ class Executor:
         It may join again at once, so this is in order with its requests, but not when it closes:
         replicas may be slow to confirm what it was granted, and the connection is closed.
         """
-        script, until = clients.leave_script, self.time() + RELEASE_LEAST
+        script, until = clients.leave_script, self.time() + SHORTEST_RELEASE_SECONDS
         packed = script.head + clients.left(client_id)
         gives = None if closing else _grants_nothing
         self._start(script, clients.key, packed, until, must=True, until=until, gives=gives)
@@ -275,7 +275,7 @@ class Executor:
         self,
         script: Script,
         keys: list[bytes],
-        rest: Sequence[str | bytes],
+        arguments: Sequence[str | bytes],
         seconds: float,
         *,
         splits: bool = False,
@@ -283,11 +283,11 @@ class Executor:
     ) -> Call:
         """Send one renewal of many keys of one group, in order with their grants.
 
-        The renewals of one turn of the event loop leave in one write, whatever their number. With
-        `splits` it fails at once where calls for single keys might be served.
+        The renewals of one iteration of the event loop leave in one write, whatever their number.
+        With `splits` it fails at once where calls for single keys might be served.
         """
         deadline = self.time() + seconds
-        args = script.bind_batch(keys, values, rest)
+        args = script.bind_batch(keys, values, arguments)
         call = Call(args, deadline, script, key=keys[0])
         call.splits = splits
         stream = self.router.stream_for(keys[0])
@@ -374,4 +374,4 @@ class Executor:
         return await explained(call, refusal, self._type_of)
 
     async def _type_of(self, key: bytes) -> object:
-        return await self.answer(self.command(key, "TYPE", key, seconds=_TYPE_PATIENCE))
+        return await self.answer(self.command(key, "TYPE", key, seconds=_TYPE_PATIENCE_SECONDS))

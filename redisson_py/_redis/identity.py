@@ -157,7 +157,7 @@ class Servers:
     def __init__(self, members: Sequence[TaskOwnership]) -> None:
         self._members = members
         contexts = [redis_of(member.context) for member in members]
-        self._places = [
+        self._routes = [
             (context.executor.router, member.commands.key)
             for context, member in zip(contexts, members, strict=True)
             if context is not None
@@ -170,7 +170,7 @@ class Servers:
     @property
     def _streams(self) -> list[Stream]:
         """The streams to the servers. A client has a new one after a move to another event loop."""
-        return [router.stream_for(key) for router, key in self._places]
+        return [router.stream_for(key) for router, key in self._routes]
 
     def unfit(self) -> dict[int, str]:
         """Return why some servers cannot be asked now; one that is silent is not asked again."""

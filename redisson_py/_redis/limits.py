@@ -13,7 +13,7 @@ from typing import Any
 
 #: The most bytes of one reply. The largest that is needed is the map of a cluster in which no two
 #: neighbouring slots are on one node: about 5 MB.
-MOST_BYTES = 1 << 24
+MOST_REPLY_BYTES = 1 << 24
 
 #: The most elements of all arrays of one reply that have 10,000 or more each. Smaller ones are not
 #: counted: hiredis refuses them when some hundred are inside each other.
@@ -21,20 +21,20 @@ MOST_ELEMENTS = 1_000_000
 
 #: The most bytes of a line whose end has not come. What may be longer is a text, whose length comes
 #: first.
-MOST_LINE = 1 << 16
+MOST_UNENDED_BYTES = 1 << 16
 
 #: What a line begins with. Anything else is passed on at once, for the reader to refuse.
 _TYPES = b"+-:,_#($=*%~>|"
 
 #: The most bytes of a line that an error shows.
-_SHOWN = 60
+_SHOWN_BYTES = 60
 
 #: What may begin an array of 10,000 elements or more, or a push of -1 elements, which hiredis takes
 #: for nil.
 _MAYBE_HUGE = re.compile(rb"[*%~>|](?:\d{5}|(?<!\*)-)")
 
 #: Lines of that many bytes together begin none: most replies, which are nil or one digit.
-NEVER_HUGE = 4
+NEVER_HUGE_BYTES = 4
 
 #: The same, only where an array can begin: at the start of what comes, or after a line.
 _BEGIN = re.compile(rb"(?:\A|\r\n)(?:[*%~>|](?:\d{7}|(?P<number>\d{5,6}))|[%~>|]-)")
@@ -79,7 +79,7 @@ class Pieces:
 
         Raises:
             TooLargeError: More than `MOST_ELEMENTS` elements begin there, or fewer than none, or
-                more than `MOST_LINE` bytes came of a line.
+                more than `MOST_UNENDED_BYTES` bytes came of a line.
         """
         if not goes_on:
             self._elements = 0
@@ -88,31 +88,33 @@ class Pieces:
         cut += data
         end = cut.rfind(b"\r\n", searched) + 2
         if end > 1:
-            lines = bytes(cut[:end])
+            complete = bytes(cut[:end])
             del cut[:end]
-            yield from self._of_lines(lines)
+            yield from self._of_complete(complete)
         if not cut or self._is_inside():
             return
         if cut[0] not in _TYPES:
             yield bytes(cut)
             cut.clear()
-        elif len(cut) > MOST_LINE:
-            begin = bytes(cut[:_SHOWN])
-            raise TooLargeError(f"a line of more than {MOST_LINE} bytes that begins with {begin!r}")
+        elif len(cut) > MOST_UNENDED_BYTES:
+            begin = bytes(cut[:_SHOWN_BYTES])
+            raise TooLargeError(
+                f"a line of more than {MOST_UNENDED_BYTES} bytes that begins with {begin!r}"
+            )
 
-    def _of_lines(self, lines: bytes) -> Iterator[bytes]:
+    def _of_complete(self, complete: bytes) -> Iterator[bytes]:
         start = 0
-        for found in _BEGIN.finditer(lines) if maybe_huge(lines) else ():
+        for found in _BEGIN.finditer(complete) if maybe_huge(complete) else ():
             begin = found.start() + len(found[0]) - len(found[0].lstrip())
             if begin > start:
-                yield lines[start:begin]
+                yield complete[start:begin]
                 start = begin
             if not self._is_inside():
                 # Where no number of five or six digits stands, it is larger, or negative.
                 self._elements += int(found["number"] or MOST_ELEMENTS + 1)
                 if self._elements > MOST_ELEMENTS:
                     raise TooLargeError(f"more than {MOST_ELEMENTS} elements")
-        yield lines[start:]
+        yield complete[start:]
 
 
 class BoundedReader:
@@ -134,8 +136,8 @@ class BoundedReader:
         """Take what came."""
         goes_on = self._unread > 0
         self._unread += len(data)
-        if self._unread > MOST_BYTES:
-            raise TooLargeError(f"a reply of more than {MOST_BYTES} bytes")
+        if self._unread > MOST_REPLY_BYTES:
+            raise TooLargeError(f"a reply of more than {MOST_REPLY_BYTES} bytes")
         self._waiting.append(self._pieces.of(data, goes_on=goes_on))
 
     def gets(self, *args: Any) -> Any:

@@ -20,7 +20,7 @@ from redisson_py._options import TOMBSTONE
 from redisson_py._redis.commands.request import RECEIPT_MS, Receipted
 from redisson_py._redis.context import RedisContext
 from redisson_py._redis.stream.call import Call
-from redisson_py._time import LONGEST_LEASE
+from redisson_py._time import LONGEST_LEASE_SECONDS
 
 
 def receipt_time(deadline: float | None) -> float:
@@ -33,7 +33,7 @@ def receipt_time(deadline: float | None) -> float:
         return TOMBSTONE
     left = max(0.0, deadline - loop_time())
     # Whole seconds: the conversion to milliseconds is cached.
-    return math.ceil(min(left, LONGEST_LEASE)) + TOMBSTONE
+    return math.ceil(min(left, LONGEST_LEASE_SECONDS)) + TOMBSTONE
 
 
 def receipt_key(key: bytes, owner: str) -> bytes:

@@ -225,8 +225,8 @@ def _refusal(client: object) -> str:
 
 def _is_of(package: str, kind: object) -> bool:
     """Return whether a class, one of its bases, or a function is from a package."""
-    places = [getattr(each, "__module__", "") for each in getattr(kind, "__mro__", (kind,))]
-    return any(f"{place}.".startswith(f"{package}.") for place in places)
+    modules = [getattr(each, "__module__", "") for each in getattr(kind, "__mro__", (kind,))]
+    return any(f"{module}.".startswith(f"{package}.") for module in modules)
 
 
 def _name(kind: type) -> str:

@@ -8,11 +8,11 @@ came (wrong in 228 of 300 random schedules). A server that is busy, or does not 
 refuse SUBSCRIBE and serve the request behind it: SUBSCRIBE is sent again, and those that wait ask
 again behind it.
 
-When the map changes, the router calls `moved` in the same turn of the event loop, before it sends
-any call to the new stream: the channel is unsubscribed on the old stream and subscribed on the new
-one. Each stream keeps its order, so this is correct however often a slot moves, whether or not
-anybody waits. A stream without a connection sends neither command: its next connection subscribes
-to what is needed then, and the old subscriptions ended with the old connection.
+When the map changes, the router calls `moved` in the same iteration of the event loop, before it
+sends any call to the new stream: the channel is unsubscribed on the old stream and subscribed on
+the new one. Each stream keeps its order, so this is correct however often a slot moves, whether or
+not anybody waits. A stream without a connection sends neither command: its next connection
+subscribes to what is needed then, and the old subscriptions ended with the old connection.
 
 Invariant: a channel has an entry here exactly while it has one in the table of waiters, and is
 subscribed only on the stream that the entry names.
@@ -66,7 +66,7 @@ class Subscriptions:
         """Set where to subscribe, and the watchdog of the holds."""
         self._router, self._watchdog = router, watchdog
 
-    def start_over(self) -> None:
+    def reset(self) -> None:
         """Forget all subscriptions: nobody waits, and the connections are gone."""
         self._channels.clear()
 
@@ -130,8 +130,8 @@ class Subscriptions:
     def _resubscribe(self, concerns: Callable[[bytes, _Subscription], bool]) -> None:
         for channel, subscription in list(self._channels.items()):
             if concerns(channel, subscription):
-                # Waiters ask in the next turn of the event loop, so SUBSCRIBE still comes first, in
-                # the same write as their requests.
+                # Waiters ask in the next iteration of the event loop, so SUBSCRIBE still comes
+                # first, in the same write as their requests.
                 self._table.missed(channel)
                 self._subscribe(channel, subscription)
 
@@ -155,7 +155,7 @@ class Subscriptions:
             # It is already subscribed on another stream.
             return False
         last = subscription.last
-        if last is not None and (last is not refused if refused else not last.is_over):
+        if last is not None and (last is not refused if refused else not last.is_settled):
             # Late news of an earlier subscription: the slot left and came back.
             return False
         subscription.stream = None

@@ -124,11 +124,11 @@ def read_url(url: object) -> Target:
 
 
 def _scheme(text: str) -> tuple[Topology, Kind]:
-    scheme, _, rest = text.partition(":")
+    scheme, _, remaining = text.partition(":")
     scheme = scheme.lower()
     base, plus, word = scheme.partition("+")
     known = base in _KINDS and plus + word in _TOPOLOGIES and not (plus and base == "unix")
-    if known and rest.startswith("//"):
+    if known and remaining.startswith("//"):
         return _TOPOLOGIES[plus + word], _KINDS[base]
     if not text:
         raise ValueError(f"the URL is empty: it must start with {_SCHEMES}")

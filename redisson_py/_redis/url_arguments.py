@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl
 
-from redisson_py._time import LONGEST_LEASE
+from redisson_py._time import LONGEST_LEASE_SECONDS
 from redisson_py._url import ESCAPE, attempt
 
 __all__ = ["read_arguments"]
@@ -82,7 +82,7 @@ def _size(text: str) -> int | None:
 
 def _seconds(text: str) -> float | None:
     seconds = float(text)
-    return seconds if math.isfinite(seconds) and 0.001 <= seconds <= LONGEST_LEASE else None
+    return seconds if math.isfinite(seconds) and 0.001 <= seconds <= LONGEST_LEASE_SECONDS else None
 
 
 def _switch(text: str) -> bool | None:

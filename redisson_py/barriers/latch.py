@@ -309,7 +309,7 @@ class _OpenRequest:
     have been set in between.
     """
 
-    turn = None
+    head_start = None
     listens_first = False
 
     def __init__(

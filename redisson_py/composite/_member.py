@@ -124,7 +124,7 @@ class _Grant(Sent[Lease]):
             del pending[member]
         return lease
 
-    def rest(self) -> Coroutine[Any, Any, Lease]:
+    def resume(self) -> Coroutine[Any, Any, Lease]:
         request = self._request
         return _grant(
             *(self._member, self._task, None, request.deadline, self._pending, request),
@@ -205,7 +205,7 @@ def release_pending(pending: Pending) -> None:
 def release_all(leases: Sequence[Lease]) -> Gather[object]:
     """Send the releases of all leases that were not released yet, the newest first."""
     loop = running_loop()
-    return Gather([_release(loop, lease) for lease in reversed(leases) if not lease._told])
+    return Gather([_release(loop, lease) for lease in reversed(leases) if not lease._spent])
 
 
 def _release(loop: object, lease: Lease) -> Sent[object] | Coroutine[Any, Any, object]:
@@ -249,7 +249,7 @@ class _Release(Sent[object]):
         self.ownership.left(reply, release[1])
         return reply
 
-    def rest(self) -> Coroutine[Any, Any, None]:
+    def resume(self) -> Coroutine[Any, Any, None]:
         release = self.release
         del self.release
         return self.ownership.finish_release(self.hold, self._lease, release)
@@ -287,7 +287,7 @@ def is_occupied(member: TaskOwnership, task: Task) -> bool:
     if queue is None or is_waited_for(member):
         return is_waited_for(member)
     held = queue.hold is not None and queue.hold.valid
-    return held or queue.releasing or queue.turn is not None
+    return held or queue.releasing or queue.head_start is not None
 
 
 def is_held_by(member: TaskOwnership, task: Task) -> bool:

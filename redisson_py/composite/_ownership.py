@@ -36,7 +36,7 @@ from redisson_py.errors import (
 from redisson_py.locks.lock_like import LockLike, ownership_of
 
 #: Seconds to wait for the other servers after enough have answered a query.
-LOOK_GRACE = 0.1
+LOOK_GRACE_SECONDS = 0.1
 
 T = TypeVar("T")
 Own = TypeVar("Own", bound="CompositeOwnership")
@@ -151,9 +151,9 @@ class CompositeOwnership:
     def take(self, hold: CompositeHold, task: Task, waited: float) -> Lease:
         """Give a new or passed hold to the current task."""
         self.holds.put(task, hold)
-        return self._told(hold.leases[-1], waited)
+        return self._announced(hold.leases[-1], waited)
 
-    def _told(self, lease: CompositeLease, waited: float) -> Lease:
+    def _announced(self, lease: CompositeLease, waited: float) -> Lease:
         if (teller := self.context.teller) is not None:
             lease.tell_acquired(teller, waited)
         return lease
@@ -184,7 +184,7 @@ class CompositeOwnership:
             hold.drop(lease)
             release_all(leases)
             raise loss
-        return self._told(lease, waited)
+        return self._announced(lease, waited)
 
     # Releasing.
 
@@ -232,7 +232,7 @@ class CompositeOwnership:
         """Give the leases of the members back; raise if too few of them held."""
         members, hold = lease._members, lease._hold
         assert isinstance(hold, CompositeHold)
-        gone = [member for member in members if member._told or member._state == "lost"]
+        gone = [member for member in members if member._spent or member._state == "lost"]
         releases = release_all(members)
         if hold.state != "held":
             release_pending(hold.pending)
@@ -308,7 +308,7 @@ class CompositeOwnership:
         """Remove a hold from its task."""
         self.holds.remove(hold)
 
-    def over(self, hold: CompositeHold) -> None:
+    def hold_ended(self, hold: CompositeHold) -> None:
         """Handle the loss of a hold."""
         release_pending(hold.pending)
 

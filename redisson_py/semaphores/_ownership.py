@@ -66,7 +66,7 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
         self.unreported: weakref.WeakKeyDictionary[Task, list[Permit]] = weakref.WeakKeyDictionary()
 
     @property
-    def place(self) -> tuple[str, str, bytes]:
+    def identity(self) -> tuple[str, str, bytes]:
         """The identity of this semaphore among all others."""
         return self.context.database, self.kind, self.commands.key
 
@@ -82,7 +82,7 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
             # As `is_ahead`, without the cost of a call.
             or queue.waiters
             or queue.asking
-            or (queue.turn is not None and queue.is_ahead)
+            or (queue.head_start is not None and queue.is_ahead)
             or queue.yields_until
             or context.options.acquire_timeout is not None
             or not way.can_begin
@@ -201,7 +201,7 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
         hold.pass_to(first.task)
         return True
 
-    def over(self, hold: Hold) -> None:
+    def hold_ended(self, hold: Hold) -> None:
         """Handle the loss of a hold."""
         task = hold.task()
         lost = [
@@ -212,7 +212,7 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
         # Only `release()` of a plain semaphore reports losses by task.
         by_task = isinstance(self.commands, SemaphoreCommands)
         if by_task and lost and task is not None and not task.done():
-            unreported = [permit for permit in self.unreported.get(task, ()) if not permit._told]
+            unreported = [permit for permit in self.unreported.get(task, ()) if not permit._spent]
             self.unreported[task] = (unreported + lost)[-_MOST_LOST:]
 
     async def release(self, lease: Lease) -> None:
@@ -264,7 +264,7 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
 
     def _candidates(self, task: Task) -> Iterator[Permit]:
         """Yield the permits that a task may give back without naming them, in that order."""
-        lost = [permit for permit in self.unreported.get(task, ()) if not permit._told]
+        lost = [permit for permit in self.unreported.get(task, ()) if not permit._spent]
         held = [
             permit
             for hold in self.all_holds()
@@ -371,7 +371,7 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
         if found is None or found == wanted or wanted < 0 or queue.number_known:
             return
         queue.number_known = True
-        if self.context.is_news(self.place):
+        if self.context.is_news(self.identity):
             log.warning(
                 "%s %r has %d permit%s, not %d: an existing semaphore keeps its number. To change"
                 " it, call set_permits(%d) or add_permits(%d)",
@@ -508,13 +508,13 @@ class _PermitAttempt(Attempt[list[Hold], list[Permit]]):
         request.heard_busy_at = max(queue.busy_at, request.heard_busy_at)
         if request.passed is not None and request.passed.valid:
             return self._granted(request)
-        request.listen_first(None if queue.turn is None else queue.take_turn())
+        request.listen_first(None if queue.head_start is None else queue.take_head_start())
         granted = await waiting.acquire(request, request, self.deadline) is not None
         if granted and request.passed is None and request.registers:
             # The server took this client out of the queue with the grant.
             queue.joined = None
-        if granted and request.turn and not request.turn.taken:
-            queue.turn_not_taken()
+        if granted and request.head_start and not request.head_start.taken:
+            queue.head_start_not_taken()
         passed = request.passed is not None and request.passed.valid
         return self._granted(request) if granted or passed else None
 

@@ -253,13 +253,13 @@ class Semaphore(SemaphoreLike):
 
     async def inspect(self) -> SemaphoreSnapshot:
         """Return a snapshot of holders and waiters, for people. Decide nothing from it."""
-        free, total, words, *rest = await self._answer(self._commands.inspect())
-        rows = rest[:words]
+        free, total, words, *others = await self._answer(self._commands.inspect())
+        rows = others[:words]
         found = [
             (owner, stored_number(units), seconds(left))
             for owner, units, left in zip(texts(rows[::3]), rows[1::3], rows[2::3], strict=True)
         ]
-        return await self._snapshot(free, found, total, waits(rest[words:]))
+        return await self._snapshot(free, found, total, waits(others[words:]))
 
     def _nothing(self) -> Permit:
         """Return a permit without units, which need not be kept or released."""

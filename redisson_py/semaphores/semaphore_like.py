@@ -280,10 +280,10 @@ class SemaphoreLike(AsyncOnly, ABC):
         ownership = self._ownership
         describer = Describer(self._context, ownership.all_holds())
         holders = [await describer.holder(*row) for row in rows]
-        for place, permit_id in enumerate(permit_ids):
-            if holders[place].host is None:
+        for index, permit_id in enumerate(permit_ids):
+            if holders[index].host is None:
                 # Redisson's, or an owner without a description: any id looks like one of ours.
-                holders[place] = replace(holders[place], owner=permit_id)
+                holders[index] = replace(holders[index], owner=permit_id)
         return SemaphoreSnapshot(
             stored_number(free) if free else None,
             tuple(holders),

@@ -153,7 +153,7 @@ MUTANTS = (
         "end of the holder's lease not waited for",
         "a waiter gets in when a crashed holder's lease ends",
         "redisson_py/_engine/waiting.py",
-        "poll = min(poll, max(retry_in, _SHORTEST_SLEEP))",
+        "poll = min(poll, max(retry_in, _SHORTEST_SLEEP_SECONDS))",
         "poll = max(poll, retry_in)",
         (_WAITING,),
     ),
@@ -199,7 +199,7 @@ MUTANTS = (
         "                pass",
         (
             "tests/lifecycle/test_watchdog_edges.py::"
-            "test_what_was_taken_meanwhile_is_told_at_the_reconnection",
+            "test_what_was_taken_meanwhile_is_reported_at_the_reconnection",
         ),
     ),
     Mutant(
@@ -215,8 +215,8 @@ MUTANTS = (
         "turn never ends",
         "a contended lock goes to other processes too",
         "redisson_py/_engine/hold.py",
-        "and present - self.granted_at < turn",
-        "and turn >= 0",
+        "and present - self.granted_at < longest",
+        "and longest >= 0",
         ("tests/system/test_processes.py",),
     ),
     # Python: leases.
@@ -233,8 +233,8 @@ MUTANTS = (
         "`ends_at` counted from the reply",
         "a holder's view ends before the server's",
         "redisson_py/_engine/hold.py",
-        "= sent_at + lease_time * (1 - DRIFT)",
-        "= now() + lease_time * (1 - DRIFT)",
+        "= sent_at + lease_time * (1 - DRIFT_SHARE)",
+        "= now() + lease_time * (1 - DRIFT_SHARE)",
         (_ACQUIRE_RELEASE,),
         jepsen=Attack("loss detection", "set-add", ("delay",), limit=120),
     ),
@@ -291,7 +291,7 @@ MUTANTS = (
         "silence not noticed",
         "a dead connection is given up",
         "redisson_py/_redis/stream/health.py",
-        "if self._silent >= _TICKS:",
+        "if self._silent >= _TICKS_A_TIMEOUT:",
         "if self._silent < 0:",
         (_BREAKS,),
         jepsen=Attack("no deadlock", "brief", ("half-open",)),

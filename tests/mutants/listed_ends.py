@@ -24,7 +24,7 @@ ENDS = (
         "redisson_py/_redis/commands/lock.py",
         "stay_alive = self.alive / 3",
         "stay_alive = self.alive",
-        (f"{_PARTIAL}::test_a_live_waiter_keeps_its_place_when_others_ask_later_than_a_lease",),
+        (f"{_PARTIAL}::test_a_live_waiter_keeps_its_position_when_others_ask_later_than_a_lease",),
     ),
     Mutant(
         "an argument of the URL that does not exist is named",
@@ -82,7 +82,7 @@ ENDS = (
         "the client's description lives for one lease",
         "a holder that cannot describe itself for a lease or two is still known",
         "redisson_py/_redis/connections.py",
-        "milliseconds(3 * max(lease_time, SAFETY_POLL))",
+        "milliseconds(3 * max(lease_time, SAFETY_POLL_SECONDS))",
         "milliseconds(lease_time)",
         (f"{_EDGES}::test_what_a_client_says_of_itself_lives_for_three_leases",),
     ),

@@ -113,8 +113,8 @@ PLAIN = (
         "a turn that is over keeps a semaphore from its short way",
         "a turn is over when its time is up",
         "redisson_py/semaphores/_ownership.py",
-        "(queue.turn is not None and queue.is_ahead)",
-        "queue.turn is not None",
+        "(queue.head_start is not None and queue.is_ahead)",
+        "queue.head_start is not None",
         ("tests/primitives/test_who_waits.py",),
     ),
     Mutant(

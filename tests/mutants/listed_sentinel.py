@@ -73,7 +73,7 @@ SENTINEL = (
         "a frozen master is waited for",
         "the Sentinels are asked while a master does not greet",
         "redisson_py/_redis/topology/finder.py",
-        "await wait_for_all([attempt, news], _ASK_AGAIN, first=True)",
+        "await wait_for_all([attempt, news], _ASK_PAUSE_SECONDS, first=True)",
         "await wait_for_all([attempt, news], first=True)",
         (f"{_FAKES}::test_a_frozen_master_does_not_delay_the_change_to_another",),
     ),

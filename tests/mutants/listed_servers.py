@@ -46,7 +46,7 @@ SERVERS = (
         "a part of a password is told as the name of a variable",
         "no error tells a value of a file",
         "redisson_py/_redis/config/file.py",
-        'return whole or not ("password" in place.lower() or "@" in text)',
+        'return whole or not ("password" in where.lower() or "@" in text)',
         "return True",
         (_FORMATS,),
     ),

@@ -9,8 +9,8 @@ SIMULATION = (
         "no margin for clocks",
         "a lease is not relied on for its whole time, whatever the clocks do",
         "redisson_py/_engine/hold.py",
-        "DRIFT = 0.01\nDRIFT_FLOOR = 0.002\n",
-        "DRIFT = 0.0\nDRIFT_FLOOR = 0.0\n",
+        "DRIFT_SHARE = 0.01\nDRIFT_FLOOR_SECONDS = 0.002\n",
+        "DRIFT_SHARE = 0.0\nDRIFT_FLOOR_SECONDS = 0.0\n",
         simulation=Seeds("lock"),
     ),
     Mutant(

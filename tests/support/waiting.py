@@ -49,4 +49,4 @@ def listens(context: RedisContext) -> bool:
 def set_safety_poll(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Set the maximum time that waiters sleep without a message before they ask again."""
     for module in (waiting, _queue):
-        monkeypatch.setattr(module, "SAFETY_POLL", seconds)
+        monkeypatch.setattr(module, "SAFETY_POLL_SECONDS", seconds)

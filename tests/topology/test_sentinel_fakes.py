@@ -18,7 +18,7 @@ from tests.topology.fakes import FakeServer, Scene, Seeker, address_of, connecto
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What would wait for a silent Sentinel does not end within a test."""
-    monkeypatch.setattr(sentinels_module, "ASK_TIMEOUT", 30.0)
+    monkeypatch.setattr(sentinels_module, "ASK_SECONDS", 30.0)
 
 
 def all_sentinels(seeker: Seeker) -> int:

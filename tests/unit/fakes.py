@@ -124,7 +124,7 @@ class FakeWatchdog:
         self.log.append("reconsider")
         hold.bucket = {} if hold.asked_after else None
 
-    def mind_end(self, hold: Hold) -> None:
+    def watch_end(self, hold: Hold) -> None:
         self.log.append(f"mind end {hold.earliest_end:g}")
 
     def lose(self, hold: Hold, reason: Any) -> None:

@@ -97,7 +97,7 @@ def test_what_redisson_writes_is_read(name: str, target: Target, options: dict[s
     assert isinstance(servers_from_target(found, None), Servers)
 
 
-def test_what_redisson_leaves_out_when_it_writes_is_told() -> None:
+def test_what_redisson_leaves_out_when_it_writes_is_reported() -> None:
     need_yaml()
     path = WRITTEN_BY_REDISSON / "natMapper.yaml"
     with pytest.raises(

@@ -63,7 +63,7 @@ class FakeExecutor:
         self,
         script: Script,
         keys: list[bytes],
-        rest: list[bytes],
+        arguments: list[bytes],
         seconds: float,
         *,
         splits: bool,
@@ -72,7 +72,7 @@ class FakeExecutor:
         if self.closed:
             raise ClientClosedError("the client is closed")
         future = asyncio.get_running_loop().create_future()
-        self.renewals.append(Renewal(script, keys, rest, seconds, values, future, splits))
+        self.renewals.append(Renewal(script, keys, arguments, seconds, values, future, splits))
         return self.renewals[-1]
 
     renew = Executor.renew

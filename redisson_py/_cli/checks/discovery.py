@@ -63,8 +63,8 @@ async def read_all_sentinels(target: Target) -> tuple[tuple[Sentinel, ...], list
             sentinels.append(Sentinel(where, refused or f"it does not know {about!r}"))
             continue
         masters.append(master)
-        place = write_address(*target.mapped(*master.address))
-        sentinels.append(Sentinel(where, master=place, fields=fields(reply[0])))
+        shown = write_address(*target.mapped(*master.address))
+        sentinels.append(Sentinel(where, master=shown, fields=fields(reply[0])))
     chosen = choose(masters)
     if chosen is None:
         return tuple(sentinels), []

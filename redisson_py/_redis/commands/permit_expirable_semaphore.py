@@ -27,7 +27,7 @@ SET = source.load("expirable_semaphore.set")
 UPDATE_LEASE = source.load("expirable_semaphore.update_lease")
 
 #: The most permits that one script takes or gives back.
-MOST_AT_ONCE = 10_000
+MOST_PERMITS_AT_ONCE = 10_000
 
 _CLIENT_BYTES = 10
 _NUMBER_BYTES = 6

@@ -35,7 +35,7 @@ INSPECT = source.load(
 
 #: Seconds for which a waiting writer keeps readers out after its last request. It repeats the
 #: request three times in this period; a writer that dies blocks readers for no longer than this.
-WRITER_ALIVE = 10.0
+WRITER_ALIVE_SECONDS = 10.0
 
 #: What Redisson appends to the owner to name a writer's field.
 WRITE_SUFFIX = ":write"
@@ -147,7 +147,7 @@ class PreferredWriteLockCommands(WriteLockCommands):
 
     def _own_args(self, request: AcquireValues) -> dict[str, Arg]:
         """Return the arguments of `acquire` that not all kinds have; it waits unless `once`."""
-        alive_ms = 0 if request.once else milliseconds(WRITER_ALIVE)
+        alive_ms = 0 if request.once else milliseconds(WRITER_ALIVE_SECONDS)
         return {**super()._own_args(request), "alive_ms": alive_ms}
 
     def answer(self, reply: Any, request: AcquireValues) -> Answer:
@@ -155,7 +155,7 @@ class PreferredWriteLockCommands(WriteLockCommands):
         answer = super().answer(reply, request)
         if request.once or not isinstance(answer, Busy):
             return answer
-        stay_alive, retry_in = WRITER_ALIVE / 3, answer.retry_in
+        stay_alive, retry_in = WRITER_ALIVE_SECONDS / 3, answer.retry_in
         soon = stay_alive if retry_in is None else min(stay_alive, retry_in)
         return replace(answer, retry_in=soon, queued=True)
 

@@ -51,12 +51,12 @@ def other_number(reply: int) -> int | None:
 def in_queue(reply: list[int]) -> Busy:
     """Return what the reply to a client that waits in the queue of clients means.
 
-    One that waits for units of a semaphore is told last why it waits.
+    For one that waits for units of a semaphore, the last of it says why.
     """
-    milliseconds, place, calls_nobody, *why = reply
+    milliseconds, position, calls_nobody, *why = reply
     retry_in = seconds_left(milliseconds) if milliseconds >= 0 else None
     absent, missing = -4 in why, -5 in why
-    return Busy(retry_in, absent=absent, missing=missing, place=place, calls=not calls_nobody)
+    return Busy(retry_in, absent=absent, missing=missing, position=position, calls=not calls_nobody)
 
 
 def decode(reply: int | list[int] | None) -> Answer:

@@ -32,12 +32,12 @@ Table: TypeAlias = dict[str, Any]
 _VARIABLE = re.compile(r"\$\{([\w.]+)(?::-(.*?))?\}", re.DOTALL)
 _NULL = ("", "~", "null", "Null", "NULL")
 _CORE_TAG = "tag:yaml.org,2002:"
-_TOML_PLACE = re.compile(r"\(at (line \d+, column \d+)\)")
-_DEEPEST = 50
+_TOML_POSITION = re.compile(r"\(at (line \d+, column \d+)\)")
+_MOST_LEVELS = 50
 
 #: Bytes of a file, of which a parser makes many times as many. A thousand nodes need less than
 #: a tenth of it.
-LONGEST_FILE = 2**20
+LONGEST_FILE_BYTES = 2**20
 
 #: The tokens of TOML, as far as they tell dots of keys from others.
 _TOML_TOKEN = re.compile(
@@ -72,9 +72,9 @@ def read_file(path: str | os.PathLike[str]) -> Table:
         raise ValueError(f"{file}: the file name must end in {', '.join(_READERS)}")
     parse = _READERS[kind](file)
     with Path(file).open("rb") as opened:
-        content = opened.read(LONGEST_FILE + 1)
-    if len(content) > LONGEST_FILE:
-        raise ValueError(f"{file}: the file is longer than {LONGEST_FILE:,} bytes")
+        content = opened.read(LONGEST_FILE_BYTES + 1)
+    if len(content) > LONGEST_FILE_BYTES:
+        raise ValueError(f"{file}: the file is longer than {LONGEST_FILE_BYTES:,} bytes")
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -111,8 +111,8 @@ class Part:
     values: Table
 
     def error(self, name: str, text: str) -> ValueError:
-        place = f"{self.where}.{name}" if self.where and name else self.where or name
-        return ValueError(f"{self.file}: {place}{': ' if place else ''}{text}")
+        where = f"{self.where}.{name}" if self.where and name else self.where or name
+        return ValueError(f"{self.file}: {where}{': ' if where else ''}{text}")
 
     def has(self, name: str) -> bool:
         return self.values.get(name) is not None
@@ -194,17 +194,17 @@ class Part:
 # Variables.
 
 
-def _expanded(file: str, place: tuple[str, ...], value: Any) -> Any:
+def _expanded(file: str, names: tuple[str, ...], value: Any) -> Any:
     """Return a value in which variables are replaced."""
-    if len(place) > _DEEPEST:
+    if len(names) > _MOST_LEVELS:
         raise ValueError(f"{file}: values are nested too deeply")
     match value:
         case str():
-            return _expand(file, place, value)
+            return _expand(file, names, value)
         case dict():
-            return {name: _expanded(file, (*place, name), each) for name, each in value.items()}
+            return {name: _expanded(file, (*names, name), each) for name, each in value.items()}
         case list():
-            return [_expanded(file, (*place, ""), each) for each in value]
+            return [_expanded(file, (*names, ""), each) for each in value]
         case _:
             return value
 
@@ -219,18 +219,18 @@ def _expand(file: str, names: tuple[str, ...], text: str) -> str:
         if value is None:
             value = found.group(2)
         if value is None:
-            place = ".".join(filter(None, names))
+            where = ".".join(filter(None, names))
             # What looks like the name of a variable may be part of a password.
-            shown = f"variable {name}" if _is_shown(place, text, found) else "a variable in it"
-            raise ValueError(f"{file}: {place}: {shown} is not set and has no default")
+            shown = f"variable {name}" if _is_shown(where, text, found) else "a variable in it"
+            raise ValueError(f"{file}: {where}: {shown} is not set and has no default")
         parts += [text[end : found.start()], value]
         end = found.end()
     return "".join([*parts, text[end:]])
 
 
-def _is_shown(place: str, text: str, found: re.Match[str]) -> bool:
+def _is_shown(where: str, text: str, found: re.Match[str]) -> bool:
     whole = found.group() == text
-    return whole or not ("password" in place.lower() or "@" in text)
+    return whole or not ("password" in where.lower() or "@" in text)
 
 
 # Each kind of file: a function that reads its text, and that says what is wrong with it.
@@ -248,7 +248,7 @@ def _yaml(file: str) -> Callable[[str], object]:
         ) from None
 
     def parse(text: str) -> object:
-        place = ""
+        where = ""
         try:
             # Not `yaml.load`: it keeps the last of two equal names, and reads 0123 as 83.
             return _of_node(file, yaml.compose(text, Loader=yaml.BaseLoader), set())
@@ -256,10 +256,10 @@ def _yaml(file: str) -> Callable[[str], object]:
             # Its text quotes the file.
             mark = error.problem_mark or error.context_mark
             if mark is not None:
-                place = f"line {mark.line + 1}, column {mark.column + 1}: "
+                where = f"line {mark.line + 1}, column {mark.column + 1}: "
         except yaml.YAMLError:
             pass
-        return _Wrong(f"{place}not valid YAML")
+        return _Wrong(f"{where}not valid YAML")
 
     return parse
 
@@ -269,9 +269,9 @@ def _of_node(file: str, node: yaml.Node | None, seen: set[int]) -> object:
 
     if node is not None and id(node) in seen:
         # A few lines of aliases of aliases are millions of values.
-        line = node.start_mark.line + 1
+        row = node.start_mark.line + 1
         raise ValueError(
-            f"{file}: line {line}: an alias refers to this value: repeat the value instead"
+            f"{file}: line {row}: an alias refers to this value: repeat the value instead"
         )
     seen.add(id(node))
     match node:
@@ -285,11 +285,11 @@ def _of_node(file: str, node: yaml.Node | None, seen: set[int]) -> object:
         case yaml.MappingNode():
             table: Table = {CLASS: name} if (name := _java_class(node)) else {}
             for key, value in node.value:
-                line = key.start_mark.line + 1
+                row = key.start_mark.line + 1
                 if not isinstance(key, yaml.ScalarNode):
-                    raise ValueError(f"{file}: line {line}: a name must be text")
+                    raise ValueError(f"{file}: line {row}: a name must be text")
                 if key.value in table:
-                    raise ValueError(f"{file}: line {line}: {_twice(key.value)}")
+                    raise ValueError(f"{file}: line {row}: {_twice(key.value)}")
                 table[key.value] = _of_node(file, value, seen)
             return table
         case _:
@@ -305,12 +305,12 @@ def _java_class(node: yaml.Node) -> str:
 def _toml(_: str) -> Callable[[str], object]:
     def parse(text: str) -> object:
         # A key of n parts costs tomllib n * n.
-        if _most_dots(text) > _DEEPEST:
+        if _most_dots(text) > _MOST_LEVELS:
             return _Wrong("values are nested too deeply")
         try:
             return tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            found = _TOML_PLACE.search(str(error))
+            found = _TOML_POSITION.search(str(error))
         return _Wrong(f"{found[1] + ': ' if found else ''}not valid TOML")
 
     return parse

@@ -23,13 +23,13 @@ from redisson_py._redis.config.names import (
     WITHOUT_EFFECT_AT_TOP,
 )
 from redisson_py._redis.url import Kind, Target, read_url
-from redisson_py._time import LONGEST_LEASE
+from redisson_py._time import LONGEST_LEASE_SECONDS
 
 __all__ = ["read_config"]
 
 log = logging.getLogger("redisson_py")
 
-_MOST_MS = int(LONGEST_LEASE * 1000)
+_MOST_MS = int(LONGEST_LEASE_SECONDS * 1000)
 _TOPOLOGIES: dict[str, Topology] = {
     "singleServerConfig": "single",
     "masterSlaveServersConfig": "single",

@@ -91,6 +91,6 @@ def array(*first: Element, rows: tuple[Element, ...] = ()) -> Array:
             return False
         if not all(is_right(value) for is_right, value in zip(first, reply, strict=False)):
             return False
-        return all(rows[place % len(rows)](value) for place, value in enumerate(others))
+        return all(rows[index % len(rows)](value) for index, value in enumerate(others))
 
     return takes

@@ -137,7 +137,7 @@ class Script:
         self.text = text
 
     def bind_batch(
-        self, keys: list[bytes], values: dict[str, Arg], rest: Sequence[str | bytes]
+        self, keys: list[bytes], values: dict[str, Arg], arguments: Sequence[str | bytes]
     ) -> tuple[Arg, ...]:
         """Return the call of a script whose last key and last argument stand for many.
 
@@ -146,11 +146,11 @@ class Script:
         """
         if not self.is_batch:
             raise TypeError(f"{self.name} takes no batch")
-        if not rest or len(keys) % len(rest):
+        if not arguments or len(keys) % len(arguments):
             raise TypeError(f"{self.name} takes {len(keys)} keys for as many arguments, or a part")
         if tuple(values) != self.args[:-1]:
             raise TypeError(f"{self.name} takes {self.args[:-1]}, not {tuple(values)}")
-        return (len(keys), *keys, *values.values(), *rest)
+        return (len(keys), *keys, *values.values(), *arguments)
 
     def fits(self, reply: object, args: object) -> bool:
         """Return whether this, neither nil nor a number, can be the reply to such a call."""
@@ -235,14 +235,14 @@ def parse(text: str) -> Script:
 
 
 def _parse(text: str) -> _Header:
-    lines = text.splitlines()
-    if lines and lines[0].startswith("#!"):
-        del lines[0]
+    rows = text.splitlines()
+    if rows and rows[0].startswith("#!"):
+        del rows[0]
     fields: dict[str, str] = {}
-    for line in lines:
-        if not line.startswith("--! "):
+    for row in rows:
+        if not row.startswith("--! "):
             break
-        field, _, value = line.removeprefix("--! ").partition(" ")
+        field, _, value = row.removeprefix("--! ").partition(" ")
         if field in fields:
             raise ValueError(f"a script header says {field!r} once")
         fields[field] = value.strip()

@@ -202,7 +202,7 @@ class Call:
         return self.args[0] in ("SUBSCRIBE", "SSUBSCRIBE")
 
     @property
-    def is_over(self) -> bool:
+    def is_settled(self) -> bool:
         """Whether it was answered, or nothing needs an answer any more."""
         future = self.future
         if not future.done():
@@ -272,7 +272,7 @@ def cut_off(where: str, reason: BackendError | None, maybe_held: bool) -> Connec
     return error
 
 
-def told_again(error: _E) -> _E:
+def copied(error: _E) -> _E:
     """Return a copy of an error for one more caller: the same words and cause."""
     again = copy(error)
     again.__cause__ = error.__cause__

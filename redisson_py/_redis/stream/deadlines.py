@@ -16,7 +16,7 @@ from redisson_py._loop import Timer, call_at, loop_time
 from redisson_py._redis.stream.call import Call
 
 #: How many entries must be over before the heap is searched for them.
-_SWEEP_FROM = 128
+_SWEEP_FROM_ENTRIES = 128
 
 
 class Deadlines:
@@ -40,7 +40,7 @@ class Deadlines:
         self._number = itertools.count().__next__
         self._timer: Timer | None = None
         #: How many entries are over, at most.
-        self._over = 0
+        self._stale = 0
         self.next = math.inf
 
     def __len__(self) -> int:
@@ -72,10 +72,10 @@ class Deadlines:
 
     def forget(self) -> None:
         """Note that one of the calls is over, perhaps long before its deadline."""
-        self._over += 1
-        if self._over > max(_SWEEP_FROM, len(self._heap) / 2):
-            self._over = 0
-            self._heap[:] = [entry for entry in self._heap if not self._is_over(entry[2])]
+        self._stale += 1
+        if self._stale > max(_SWEEP_FROM_ENTRIES, len(self._heap) / 2):
+            self._stale = 0
+            self._heap[:] = [entry for entry in self._heap if not self._is_stale(entry[2])]
             heapq.heapify(self._heap)
 
     def close(self) -> None:
@@ -84,8 +84,8 @@ class Deadlines:
             self._timer.cancel()
         self._heap.clear()
 
-    def _is_over(self, call: Call) -> bool:
-        return call.timed_by is not self or call.is_over
+    def _is_stale(self, call: Call) -> bool:
+        return call.timed_by is not self or call.is_settled
 
     def _push(self, call: Call) -> None:
         heapq.heappush(self._heap, (call.deadline, self._number(), call))
@@ -95,11 +95,11 @@ class Deadlines:
         for call in self._sent_since():
             self.add(call)
         heap, present = self._heap, loop_time()
-        while heap and (heap[0][0] <= present or self._is_over(heap[0][2])):
+        while heap and (heap[0][0] <= present or self._is_stale(heap[0][2])):
             call = heapq.heappop(heap)[2]
-            if not self._is_over(call) and call.deadline <= present:
+            if not self._is_stale(call) and call.deadline <= present:
                 self._give_up(call)
-            if not self._is_over(call):
+            if not self._is_stale(call):
                 # It has to arrive, although nobody waits for it any more.
                 self._push(call)
         # A call that was sent meanwhile, because another one failed, may have set it already.

@@ -8,9 +8,9 @@ from redisson_py._redis.dialect import Dialect
 from redisson_py.errors import UnsupportedServerError
 
 #: The oldest version with all commands and replies that are needed.
-OLDEST = (6, 2)
+OLDEST_VERSION = (6, 2)
 #: The first version with `#!lua` lines and sharded pub/sub.
-FIRST_MODERN = 7
+MODERN_VERSION = 7
 
 #: The part of a version that counts; forks and previews write `7.4.0-v3`, `8.0-m02`, `7.2-rc1`.
 _VERSION = re.compile(rb"[vV]?(\d{1,9})(?:\.(\d{1,9}))?(?!\d)")
@@ -32,13 +32,13 @@ def dialect_of(facts: object, *, sharded: bool = False) -> Dialect:
         return modern if sharded else Dialect.PLAIN
     major, minor = int(found[1]), int(found[2] or 0)
     text = version.decode(errors="replace")
-    if (major, minor) < OLDEST:
+    if (major, minor) < OLDEST_VERSION:
         raise UnsupportedServerError(f"version {text} is too old: 6.2 or newer is needed")
-    if sharded and major < FIRST_MODERN:
+    if sharded and major < MODERN_VERSION:
         raise UnsupportedServerError(
-            f"version {text} is too old for sharded pub/sub: {FIRST_MODERN}.0 or newer is needed"
+            f"version {text} is too old for sharded pub/sub: {MODERN_VERSION}.0 or newer is needed"
         )
-    return modern if major >= FIRST_MODERN else Dialect.PLAIN
+    return modern if major >= MODERN_VERSION else Dialect.PLAIN
 
 
 def is_master(facts: object) -> bool:

@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from redisson_py._redis.stream.stream import Stream
 
 #: Ticks in one `reply_timeout`.
-_TICKS = 4
+_TICKS_A_TIMEOUT = 4
 
 #: Seconds without a call, a hold or a seat after which a connection is closed, where there are
 #: several servers.
-_REST_AFTER = 60.0
+_IDLE_SECONDS = 60.0
 
 
 class Health:
@@ -40,7 +40,7 @@ class Health:
         """Watch the connection that was just opened."""
         self._silent = self._idle = 0
         self._unneeded = False
-        self._timer = call_later(self.reply_timeout / _TICKS, self._tick)
+        self._timer = call_later(self.reply_timeout / _TICKS_A_TIMEOUT, self._tick)
 
     def stop(self) -> None:
         """Stop watching."""
@@ -58,19 +58,22 @@ class Health:
         sent = stream.whole_traffic.commands
         self._unneeded = self._unneeded and sent == self._sent
         self._sent = sent
-        if self._silent == _TICKS // 2:
+        if self._silent == _TICKS_A_TIMEOUT // 2:
             stream.mistrust()
-        if self._silent >= _TICKS:
+        if self._silent >= _TICKS_A_TIMEOUT:
             stream.abort(f"no answer for {self.reply_timeout:.1f} s")
             return
-        if not waiting and self._idle >= _TICKS:
-            rests = self._idle * self.reply_timeout >= _TICKS * _REST_AFTER and stream.may_rest
-            if rests or not self._unneeded:
+        if not waiting and self._idle >= _TICKS_A_TIMEOUT:
+            closes = (
+                self._idle * self.reply_timeout >= _TICKS_A_TIMEOUT * _IDLE_SECONDS
+                and stream.may_close_idle
+            )
+            if closes or not self._unneeded:
                 self._unneeded = not stream.needed
             if not self._unneeded:
                 self._idle = 0
                 stream.ping()
-            elif rests:
-                stream.rest()
+            elif closes:
+                stream.close_idle()
                 return
-        self._timer = call_later(self.reply_timeout / _TICKS, self._tick)
+        self._timer = call_later(self.reply_timeout / _TICKS_A_TIMEOUT, self._tick)

@@ -22,11 +22,11 @@ from redisson_py._time import now
 log = logging.getLogger("redisson_py")
 
 #: Seconds without a refusal after which a server counts as serving what was sent again.
-_TAKEN = 0.05
+_TAKEN_SECONDS = 0.05
 #: How many times more calls are sent again each time the server has taken the last ones.
-_FASTER = 8
+_GROWTH_FACTOR = 8
 #: Seconds without a refusal after which the same one is logged again.
-_QUIET = 60.0
+_QUIET_SECONDS = 60.0
 
 
 class RefusedCalls:
@@ -94,18 +94,18 @@ class RefusedCalls:
         self._timer = None
         if self._tried and not any(call.future.done() for call in self._tried):
             # A slow server has not answered yet: silence does not mean that it takes them.
-            self._timer = call_later(_TAKEN, self._try)
+            self._timer = call_later(_TAKEN_SECONDS, self._try)
             return
         if self._tried:
             self._attempt = 0
-            self._number *= _FASTER
+            self._number *= _GROWTH_FACTOR
         self._calls = {call: reason for call, reason in self._calls.items() if call.wanted}
         tried = list(itertools.islice(self._calls, self._number))
         if not tried:
             self._tell_end()
             return
         self._tried.update(tried)
-        self._timer = call_later(_TAKEN, self._try)
+        self._timer = call_later(_TAKEN_SECONDS, self._try)
         for call in tried:
             del self._calls[call]
             self._send_again(call)
@@ -114,7 +114,7 @@ class RefusedCalls:
         """Log a refusal once, and again only when it is another one, or after a quiet time."""
         reason, present = unwrapped(reason), now()
         code = reason.partition(" ")[0]
-        if code != self._said or present - self._refused_at > _QUIET:
+        if code != self._said or present - self._refused_at > _QUIET_SECONDS:
             log.warning("Redis at %s refuses calls for now: %s", self._where, reason)
         self._said, self._refused_at = code, present
 

@@ -69,7 +69,7 @@ class Router(Protocol):
         """Close the sockets although the event loop was closed."""
         ...
 
-    def start_over(self) -> object:
+    def reset(self) -> object:
         """Start afresh for another event loop or process; return what was there."""
         ...
 
@@ -191,7 +191,7 @@ class SingleRouter:
             if not task.done():
                 discard(task)
 
-    def start_over(self) -> object:
+    def reset(self) -> object:
         """Make a new stream; return the old one."""
         before, self.only = self.only, self._new_stream()
         self.only.traffic = before.whole_traffic

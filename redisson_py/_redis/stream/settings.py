@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from redisson_py._redis.stream.stream import Stream
 
 #: Longest pause in seconds between two attempts to connect, where another server may take over.
-LONGEST_PAUSE = 0.25
+LONGEST_PAUSE_SECONDS = 0.25
 
 #: Seconds that an attempt to connect may take, where another server may take over. The first one
 #: may take a second, and each one after that twice as long, up to this; a longer `reply_timeout`
 #: takes the place of the second, and of this.
-LONGEST_ATTEMPT = 4.0
+LONGEST_ATTEMPT_SECONDS = 4.0
 
 #: A server that took longer than this to answer a new connection may have been frozen meanwhile.
-SLOW_OPENING = 0.25
+SLOW_OPENING_SECONDS = 0.25
 
 
 class Opener(Protocol):

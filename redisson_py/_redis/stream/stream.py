@@ -1,8 +1,8 @@
 """One ordered RESP3 stream to one Redis node: scripts, their replies, and the pushes.
 
-Commands leave in the order in which they were called, those of one turn of the event loop together.
-Replies answer them in the same order. A push that confirms a subscription counts as the reply to
-its command, because RESP3 sends no other.
+Commands leave in the order in which they were called, those of one iteration of the event loop
+together. Replies answer them in the same order. A push that confirms a subscription counts as the
+reply to its command, because RESP3 sends no other.
 
 When the connection breaks, unanswered calls are sent again on the next one, in order, until each
 caller's own deadline: every script is safe to repeat. An abandoned call keeps its place, so that an
@@ -30,7 +30,12 @@ from redisson_py._loop import (
     wait_until,
     wake,
 )
-from redisson_py._options import LAST_LOOK, MAX_IN_FLIGHT, SHORTEST_WAIT, grace
+from redisson_py._options import (
+    LAST_LOOK_SECONDS,
+    MAX_COMMANDS_IN_FLIGHT,
+    SHORTEST_WAIT_SECONDS,
+    grace,
+)
 from redisson_py._redis.dialect import Dialect
 from redisson_py._redis.error_replies import (
     Meaning,
@@ -45,20 +50,20 @@ from redisson_py._redis.stream.call import (
     Call,
     ReplyError,
     ScriptText,
+    copied,
     cut_off,
     load_command,
-    told_again,
 )
 from redisson_py._redis.stream.deadlines import Deadlines
 from redisson_py._redis.stream.handshake import dialect_of, is_master
 from redisson_py._redis.stream.health import Health
 from redisson_py._redis.stream.refused_calls import RefusedCalls
-from redisson_py._redis.stream.retry import UNTIL_ALLOWED, longest_pause
+from redisson_py._redis.stream.retry import PERMISSION_PAUSE_SECONDS, longest_pause
 from redisson_py._redis.stream.room import Room
 from redisson_py._redis.stream.settings import (
-    LONGEST_ATTEMPT,
-    LONGEST_PAUSE,
-    SLOW_OPENING,
+    LONGEST_ATTEMPT_SECONDS,
+    LONGEST_PAUSE_SECONDS,
+    SLOW_OPENING_SECONDS,
     Elsewhere,
     StreamSettings,
 )
@@ -131,7 +136,7 @@ class Stream:
         #: The last connection was given up because of what came over it.
         self._garbled = False
         #: The server was out of reach, or silent: another one may have taken its keys.
-        self._in_doubt = False
+        self._suspected = False
         self._resting = False
         self._retired = False
         self._pause: Future[None] | None = None
@@ -164,8 +169,8 @@ class Stream:
         """Return how many more commands may be sent now."""
         wire = self._wire
         if wire is None or self._closed:
-            return MAX_IN_FLIGHT
-        return 0 if wire.paused else MAX_IN_FLIGHT - len(wire.in_flight)
+            return MAX_COMMANDS_IN_FLIGHT
+        return 0 if wire.paused else MAX_COMMANDS_IN_FLIGHT - len(wire.in_flight)
 
     @property
     def where(self) -> str:
@@ -178,18 +183,18 @@ class Stream:
         return self._tell.needed(self)
 
     @property
-    def in_doubt(self) -> bool:
+    def suspected(self) -> bool:
         """Whether the server was out of reach, or silent, and has not been confirmed since."""
-        return self._in_doubt
+        return self._suspected
 
-    def doubt(self) -> None:
+    def suspect(self) -> None:
         """Require another server to confirm this one before the next connection is used."""
-        self._in_doubt = True
+        self._suspected = True
 
     @property
-    def in_trouble(self) -> bool:
-        """Whether somebody waits for a server that is in doubt."""
-        return self._in_doubt and (bool(self._backlog) or self.needed)
+    def delays_callers(self) -> bool:
+        """Whether somebody waits for a server that is suspected."""
+        return self._suspected and (bool(self._backlog) or self.needed)
 
     def waiting_keys(self) -> list[bytes]:
         """Return the keys of the calls that wait for a connection."""
@@ -204,7 +209,7 @@ class Stream:
             and wire is not None
             and not wire.paused
             and not self._room.crowded
-            and len(wire.in_flight) < MAX_IN_FLIGHT
+            and len(wire.in_flight) < MAX_COMMANDS_IN_FLIGHT
             and (grants is self or (grants.ready and not grants.full))
         )
 
@@ -351,18 +356,18 @@ class Stream:
             self.ping()
 
     def gather(self) -> None:
-        """Write what is sent in this turn of the event loop at its end, all at once."""
+        """Write what is sent in this iteration of the event loop at its end, all at once."""
         if self._wire is not None:
             self._wire.gather()
 
     def answers_at(self, moment: float) -> bool:
         """Return whether Redis sent anything shortly before a moment, in loop time."""
-        return self.traffic.heard_at >= moment - LAST_LOOK
+        return self.traffic.heard_at >= moment - LAST_LOOK_SECONDS
 
     async def answered_at(self, moment: float) -> bool:
         """Return whether Redis answers at a moment that has come, in loop time."""
         late = loop_time() - moment
-        if late > SHORTEST_WAIT and self.ready and not self.answers_at(moment):
+        if late > SHORTEST_WAIT_SECONDS and self.ready and not self.answers_at(moment):
             # The event loop was blocked: the probe before that moment had no time to be answered.
             await wait_until(self.ping().future, grace(late))
         return self.answers_at(moment)
@@ -388,7 +393,7 @@ class Stream:
                 await self._connect()
             except Elsewhere:
                 attempt = 0
-                self._outages.over()
+                self._outages.ended()
                 self._send_on()
             except ConnectionLostError as error:
                 if self._closed:
@@ -396,7 +401,7 @@ class Stream:
                 self._last_error = error
                 self._outages.failed(error)
                 if self._topology is not None:
-                    self._in_doubt = True
+                    self._suspected = True
                     self._topology.went_down(self)
                 if self._topology is None or not self._demoted:
                     # A replica that answers is not out of reach, and others know its master.
@@ -430,7 +435,9 @@ class Stream:
         """Pause before an attempt to connect; `hurry` ends the pause."""
         seconds = pause_before(attempt)
         self._pause = new_future()
-        await wait_until(self._pause, min(seconds, LONGEST_PAUSE) if self._fails_over else seconds)
+        await wait_until(
+            self._pause, min(seconds, LONGEST_PAUSE_SECONDS) if self._fails_over else seconds
+        )
 
     def hurry(self) -> None:
         """Try to connect at once: the attempt is likely to succeed now."""
@@ -471,7 +478,7 @@ class Stream:
 
             wire.attach(take_over(connection, wire, self._opener.where))
             await self._greet()
-            if self._in_doubt and self._topology is not None:
+            if self._suspected and self._topology is not None:
                 await self._topology.confirm(self)
                 if wire.down.done() or self._closed:
                     return
@@ -519,10 +526,10 @@ class Stream:
         limit = opener.connect_timeout or max(1.0, self.reply_timeout)
         if self._fails_over and opener.connect_timeout is None:
             # When many clients connect to a new master at once, each of them takes longer.
-            limit = min(limit * 2.0 ** min(self._attempt, 10), max(limit, LONGEST_ATTEMPT))
+            limit = min(limit * 2.0 ** min(self._attempt, 10), max(limit, LONGEST_ATTEMPT_SECONDS))
         connection = await opener.open(limit)
-        if loop_time() - began > SLOW_OPENING:
-            self._in_doubt = True
+        if loop_time() - began > SLOW_OPENING_SECONDS:
+            self._suspected = True
         return connection
 
     @property
@@ -552,11 +559,11 @@ class Stream:
 
     def _become_ready(self) -> None:
         self.ready = True
-        self._last_error, self._demoted, self._in_doubt = None, False, False
+        self._last_error, self._demoted, self._suspected = None, False, False
         self._loads.clear()
         self._load_errors.clear()
         self._unasked = None
-        self._outages.over()
+        self._outages.ended()
         self._health.start()
         wake(self._ready_soon)
         self._tell.on_connected(self)
@@ -575,7 +582,7 @@ class Stream:
         self._backlog = dict.fromkeys([*unanswered, *self._backlog])
         self._give_room()
         if self._topology is not None and not self._closed and not self._resting:
-            self._in_doubt = True
+            self._suspected = True
             self._topology.went_down(self)
 
     def take(self, leaves: Callable[[bytes], bool]) -> list[Call]:
@@ -613,7 +620,7 @@ class Stream:
         unanswered = self._give_away(reason)
         self._give_room()
         self._deadlines.close()
-        self._outages.over(served_elsewhere=True)
+        self._outages.ended(served_elsewhere=True)
         wake(self._wanted)
         wake(self._pause)
         return unanswered
@@ -624,11 +631,11 @@ class Stream:
         self._refused_calls.drop(call)
 
     @property
-    def may_rest(self) -> bool:
+    def may_close_idle(self) -> bool:
         """Whether the connection may be closed while nobody needs it."""
         return self._topology is not None
 
-    def rest(self) -> None:
+    def close_idle(self) -> None:
         """Close the unused connection until somebody needs one."""
         if self._wire is not None and not self._backlog:
             self.ready, self._resting = False, True
@@ -702,7 +709,7 @@ class Stream:
     def _fail_all(self, error: BackendError | ClientClosedError) -> None:
         for call in self._take_all():
             # Each gets its own: raising an error changes it, which other tasks must not see.
-            call.fail(told_again(error))
+            call.fail(copied(error))
         self._give_room()
         if not self._closed:
             self._tell.on_down(self)
@@ -789,7 +796,7 @@ class Stream:
                 if text != call.why_not and not self._tell.is_known(call.channel, text):
                     log.error("cannot listen to %r: %s", call.channel, text)
                 call.why_not = text
-                self._subscribe_later(call, UNTIL_ALLOWED)
+                self._subscribe_later(call, PERMISSION_PAUSE_SECONDS)
         else:
             call.fail(error)
 

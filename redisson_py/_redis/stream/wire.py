@@ -11,13 +11,19 @@ from dataclasses import dataclass
 import hiredis
 
 from redisson_py._loop import Future, InvalidState, monotonic, new_future, running_loop, wake
-from redisson_py._redis.limits import MOST_BYTES, NEVER_HUGE, Pieces, TooLargeError, maybe_huge
+from redisson_py._redis.limits import (
+    MOST_REPLY_BYTES,
+    NEVER_HUGE_BYTES,
+    Pieces,
+    TooLargeError,
+    maybe_huge,
+)
 from redisson_py._redis.stream.call import Call, ReplyError, shortened
 from redisson_py.errors import ConnectionLostError
 
-#: This many commands are written before the turn of the event loop is over, if the server has no
-#: more than that to do: it then works while we go on. Otherwise client and server would take turns
-#: with a few dozen tasks (64 tasks: 34,000 pairs a second, with early writes 57,000).
+#: This many commands are written before the iteration of the event loop is over, if the server has
+#: no more than that to do: it then works while we go on. Otherwise client and server would take
+#: turns with a few dozen tasks (64 tasks: 34,000 pairs a second, with early writes 57,000).
 _EARLY_COMMANDS = 32
 
 #: The pushes that answer a command, and which one.
@@ -142,25 +148,25 @@ class Wire(asyncio.Protocol):
         return None if self._transport is None else self._transport.get_extra_info("peername")
 
     def put(self, call: Call, packed: bytes) -> None:
-        """Write a command; in general those of one turn of the event loop leave together."""
+        """Write a command; in general those of one iteration of the event loop leave together."""
         self.in_flight.append(call)
         self._out.append(packed)
         self._unwritten += 1
         self._traffic.commands += 1
         if not self._flushing:
             self._flushing = True
-            self._loop.call_soon(self._flush_rest)
+            self._loop.call_soon(self._flush_gathered)
         elif self._unwritten >= self._early >= len(self.in_flight) - self._unwritten:
             self.flush()
 
     def gather(self) -> None:
-        """Write what is put in this turn of the event loop at its end, whatever the number."""
+        """Write what is put in this iteration of the event loop at its end, whatever the number."""
         self._early = math.inf
         if not self._flushing:
             self._flushing = True
-            self._loop.call_soon(self._flush_rest)
+            self._loop.call_soon(self._flush_gathered)
 
-    def _flush_rest(self) -> None:
+    def _flush_gathered(self) -> None:
         self._flushing = False
         self._early = _EARLY_COMMANDS
         self.flush()
@@ -200,7 +206,7 @@ class Wire(asyncio.Protocol):
             cut = (
                 self._pieces.cut
                 or data[-2:] != b"\r\n"
-                or (len(data) > NEVER_HUGE and maybe_huge(data))
+                or (len(data) > NEVER_HUGE_BYTES and maybe_huge(data))
             )
             pieces = self._pieces.of(data, goes_on=self._unread > 0) if cut else (data,)
             for piece in pieces:
@@ -238,8 +244,8 @@ class Wire(asyncio.Protocol):
                 self._unread = 0
             else:
                 self._unread += len(data)
-                if self._unread > MOST_BYTES:
-                    raise TooLargeError(f"a reply of more than {MOST_BYTES} bytes")
+                if self._unread > MOST_REPLY_BYTES:
+                    raise TooLargeError(f"a reply of more than {MOST_REPLY_BYTES} bytes")
         except _GARBLED as error:
             # This connection cannot be trusted any more.
             self.garbled = True
@@ -262,7 +268,7 @@ class Wire(asyncio.Protocol):
         assert self._held is not None
         self._held.append(data)
         self._unread += len(data)
-        if self._unread > MOST_BYTES:
+        if self._unread > MOST_REPLY_BYTES:
             self.abort()
             return
         on_held, self._on_held = self._on_held, None

@@ -17,7 +17,7 @@ from redisson_py.errors import BackendError, ConnectionLostError
 #: Seconds for which an answer with an older epoch does not replace a newer one that no Sentinel
 #: repeats. Sentinels inform each other every two seconds, so if only an older epoch is known after
 #: this time, they were reset.
-MEMORY = 10.0
+MEMORY_SECONDS = 10.0
 
 #: No number that a Sentinel says has more digits.
 _DIGITS = re.compile(r"[0-9]{1,20}")
@@ -138,7 +138,7 @@ class Knowledge:
             return None
         if last is not None and newest.epoch < last.epoch and present < self._until:
             return last
-        self._last, self._until = newest, present + MEMORY
+        self._last, self._until = newest, present + MEMORY_SECONDS
         return newest
 
     def is_news(self, answer: Named) -> bool:

@@ -11,7 +11,7 @@ Invariants:
 - Calls that a stream was given for a slot that moved go on to the slot's new master, in order. A
   stream whose node serves nothing any more is given up, and later replies are not read: the node
   may have been frozen for longer than it took to replace it.
-- A new connection to a node in doubt is used only after another node has said what it serves.
+- A new connection to a suspected node is used only after another node has said what it serves.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from redisson_py._loop import (
     wake,
 )
 from redisson_py._redis.stream.router import Followers, NewStream
-from redisson_py._redis.stream.settings import LONGEST_PAUSE, Elsewhere
+from redisson_py._redis.stream.settings import LONGEST_PAUSE_SECONDS, Elsewhere
 from redisson_py._redis.stream.wire import Traffic
 from redisson_py._redis.topology.discovery import Answer, Discovery
 from redisson_py._redis.topology.nodes import Nodes
@@ -48,13 +48,13 @@ if TYPE_CHECKING:
 log = logging.getLogger("redisson_py")
 
 #: Seconds for which a MOVED overrides the map of a node that may not know of the move yet.
-_MOVED_TRUST = 2.0
+_MOVED_TRUST_SECONDS = 2.0
 
 #: Redirections of one call that are followed at once; later ones after a pause.
 _QUICK_REDIRECTS = 2
 
 #: Shortest time in seconds between two questions for the map.
-_QUESTION_GAP = 0.02
+_QUESTION_GAP_SECONDS = 0.02
 
 #: How many questions for the map follow quickly during one failure: enough for ten seconds.
 _QUICK_QUESTIONS = 50
@@ -186,7 +186,7 @@ class ClusterRouter:
         """Close the sockets although the event loop was closed."""
         self._nodes.leave_behind()
 
-    def start_over(self) -> object:
+    def reset(self) -> object:
         """Start afresh for another event loop or process; return what was there."""
         before = self._nodes, self._discovery
         self._begin(self._nodes.traffic)
@@ -216,20 +216,22 @@ class ClusterRouter:
             wake(self._round)
             self._round = new_future()
             if self._ask_again:
-                await sleep(_QUESTION_GAP)
-            elif self._homeless or self._nodes.in_trouble:
+                await sleep(_QUESTION_GAP_SECONDS)
+            elif self._homeless or self._nodes.delays_callers:
                 # At first another master may be elected at any moment; later it is less likely.
                 pause = pause_before(attempt)
-                await sleep(pause if attempt > _QUICK_QUESTIONS else min(pause, LONGEST_PAUSE))
+                await sleep(
+                    pause if attempt > _QUICK_QUESTIONS else min(pause, LONGEST_PAUSE_SECONDS)
+                )
                 attempt += 1
             else:
                 return
 
     async def _answer(self, besides: Address | None = None) -> Answer | None:
-        """Ask the nodes that are not in doubt, or else any but `besides`: see `Discovery.ask`."""
-        doubted = self._nodes.doubted | self._cut_off
+        """Ask the nodes that are not suspected, or else any but `besides`: see `Discovery.ask`."""
+        suspected = self._nodes.suspected | self._cut_off
         answer = await self._discovery.ask(
-            self._slots, doubted=doubted, besides=besides, probe=self._sharded is None
+            self._slots, suspected=suspected, besides=besides, probe=self._sharded is None
         )
         if answer is not None and answer.sharded is not None:
             self._sharded = answer.sharded
@@ -249,7 +251,7 @@ class ClusterRouter:
             if answer is not None:
                 self._take(answer)
                 return
-            await sleep(min(pause_before(attempt), LONGEST_PAUSE))
+            await sleep(min(pause_before(attempt), LONGEST_PAUSE_SECONDS))
             attempt += 1
 
     def confirm_late(self, stream: Stream, then: Callable[[], None]) -> None:
@@ -290,7 +292,7 @@ class ClusterRouter:
         self._cut_off.clear()
         slots, old = answer.slots, self._slots
         for slot, (address, learned_at) in list(self._redirected.items()):
-            if answer.origin == address or answer.asked_at > learned_at + _MOVED_TRUST:
+            if answer.origin == address or answer.asked_at > learned_at + _MOVED_TRUST_SECONDS:
                 del self._redirected[slot]
             else:
                 slots.move(slot, address)

@@ -5,8 +5,9 @@ messages comes over that connection. So grants have a connection of their own, a
 nor a frozen replica holds up releases. The subscriptions of waiters are there as well, because
 SUBSCRIBE has to leave before the acquire request.
 
-A batch is all calls of one turn of the event loop, and one WAIT behind them. Calls that are sent
-before its answer gather, in order, and are the next batch. "Busy" is passed on as soon as it comes.
+A batch is all calls of one iteration of the event loop, and one WAIT behind them. Calls that are
+sent before its answer gather, in order, and are the next batch. "Busy" is passed on as soon as it
+comes.
 
 The replicas have `sync_timeout` for a call from the moment it was sent here, even if it had to
 gather. So a WAIT ends when the time of its oldest call is up. If too few replicas have confirmed by
@@ -44,7 +45,7 @@ from redisson_py.errors import (
 log = logging.getLogger("redisson_py")
 
 #: Seconds after which a master that had no replicas is asked again.
-_LOOK_AGAIN = 1.0
+_LOOK_PAUSE_SECONDS = 1.0
 
 #: The least share of `sync_timeout` that a WAIT lasts, so that working replicas are not too late
 #: because a call had to gather. Calls with less time left fail together, not after a WAIT each.
@@ -118,8 +119,8 @@ class ConfirmingStream(Stream):
         self._gate_ends = 0.0
         self._looked_at = 0.0
         self._ending = False
-        #: When the first call of this turn of the event loop was written.
-        self._turn_at = 0.0
+        #: When the first call of this iteration of the event loop was written.
+        self._batch_began_at = 0.0
 
     # What callers use.
 
@@ -153,12 +154,12 @@ class ConfirmingStream(Stream):
             return call
         self._begin_batch()
         if type(future) is Unconfirmed:
-            future.begin(self._number > 0, self._turn_at)
+            future.begin(self._number > 0, self._batch_began_at)
             self._batch[call] = None
         return super().send(call)
 
     def gather(self) -> None:
-        """Write what is sent in this turn of the event loop at its end, all at once."""
+        """Write what is sent in this iteration of the event loop at its end, all at once."""
         if self.ready and self._gate is None:
             self._begin_batch()
             super().gather()
@@ -169,7 +170,7 @@ class ConfirmingStream(Stream):
         if not self._ending:
             # Called before the wire's own callback: WAIT leaves in one write with its calls.
             self._ending = True
-            self._turn_at = loop_time()
+            self._batch_began_at = loop_time()
             running_loop().call_soon(self._end_batch)
 
     def _end_batch(self) -> None:
@@ -187,7 +188,7 @@ class ConfirmingStream(Stream):
         elif self._batch:
             self._batch.clear()
             present = loop_time()
-            if self._wanted_replicas == "auto" and present >= self._looked_at + _LOOK_AGAIN:
+            if self._wanted_replicas == "auto" and present >= self._looked_at + _LOOK_PAUSE_SECONDS:
                 self._look()
         wire.flush()
 
@@ -287,13 +288,13 @@ class ConfirmingStream(Stream):
     def _look(self) -> None:
         """Ask the master for its replicas; what is sent until its answer gathers."""
         self._looked_at = loop_time()
-        self._close_gate(("INFO", "replication"), self._told, self._not_told)
+        self._close_gate(("INFO", "replication"), self._on_info, self._on_no_info)
 
-    def _told(self, reply: object) -> None:
+    def _on_info(self, reply: object) -> None:
         text = reply.decode(errors="replace") if isinstance(reply, bytes) else str(reply)
         self._use(count_replicas(text))
 
-    def _not_told(self, error: ReplyError) -> None:
+    def _on_no_info(self, error: ReplyError) -> None:
         """The master does not say how many replicas it has: ask what other servers know."""
         log.debug("sync_replicas='auto' without INFO: %s", error)
         gate = self._gate

@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 log = logging.getLogger("redisson_py")
 
 #: How many nodes are asked at the same time.
-_ASKED_TOGETHER = 3
+_NODES_ASKED_TOGETHER = 3
 
 #: Seconds between the first question and the second, and so on: usually one is enough.
-_HEAD_START = 0.1
+_QUESTION_GAP_SECONDS = 0.1
 
 _MAP = (("CLUSTER", "SLOTS"),)
 _QUESTIONS = (*_MAP, ("PUBSUB", "SHARDNUMSUB", "0"))
 
 #: Seconds that a node has for its answer, connecting included. They double each time that no node
 #: answered: when a hundred clients start at once, all answers are slow.
-_PATIENCE = 0.5
-_LONGEST_PATIENCE = 4.0
+_PATIENCE_SECONDS = 0.5
+_LONGEST_PATIENCE_SECONDS = 4.0
 
 #: Seconds for which a seed is ignored that belongs to another cluster. Longer than a cluster takes
 #: to restart; after that, ours may have been set up anew elsewhere, and must be found there.
-_STRANGER_TIMEOUT = 10.0
+_STRANGER_SECONDS = 10.0
 
 
 class Answer(NamedTuple):
@@ -83,8 +83,8 @@ class Discovery:
         self._address_map = address_map
         self._nodes = nodes
         # Clients that start at the same time should not all ask the same node.
-        self._turn = randrange(1000)
-        self._patience = _PATIENCE
+        self._rotation = randrange(1000)
+        self._patience = _PATIENCE_SECONDS
         #: Since when only nodes of other clusters have answered, in loop time.
         self._strangers_since: float | None = None
         self.error: BackendError | None = None
@@ -93,7 +93,7 @@ class Discovery:
         self,
         known: SlotMap | None,
         *,
-        doubted: Collection[Address] = (),
+        suspected: Collection[Address] = (),
         besides: Address | None = None,
         probe: bool = False,
     ) -> Answer | None:
@@ -103,13 +103,13 @@ class Discovery:
 
         Args:
             known: The map so far.
-            doubted: The nodes to ask only if no other answers.
+            suspected: The nodes to ask only if no other answers.
             besides: The node not to ask at all, unless the cluster has no other.
             probe: Ask for sharded pub/sub as well.
         """
         members = [*self._seeds] if known is None else [*known.masters, *known.nodes()]
         others = [address for address in dict.fromkeys(members) if address != besides] or members
-        trusted = [address for address in others if address not in doubted]
+        trusted = [address for address in others if address not in suspected]
         seeds = [address for address in self._seeds if address not in {*members, besides}]
         answer = await self._first_answer(trusted, probe)
         if answer is None and len(others) > len(trusted):
@@ -134,7 +134,7 @@ class Discovery:
             self._strangers_since = present
             text = "Redis at %s knows none of the cluster's nodes: it may belong to another cluster"
             log.warning(text, write_address(*answer.origin))
-        return present < self._strangers_since + _STRANGER_TIMEOUT
+        return present < self._strangers_since + _STRANGER_SECONDS
 
     async def _first_answer(self, candidates: Sequence[Address], probe: bool) -> Answer | None:
         """Return the first answer of some of these nodes, or None if none answered in time."""
@@ -154,10 +154,12 @@ class Discovery:
                     questions.append(self._nodes.start(work, name))
                 open_ones = [each for each in questions if not each.done()]
                 if open_ones:
-                    until = loop_time() + _HEAD_START
-                    await wait_for_all(open_ones, _HEAD_START if chosen else None, first=True)
+                    until = loop_time() + _QUESTION_GAP_SECONDS
+                    await wait_for_all(
+                        open_ones, _QUESTION_GAP_SECONDS if chosen else None, first=True
+                    )
                     # Then the event loop is busy, and one more question would make that worse.
-                    late = loop_time() > until + _HEAD_START / 2
+                    late = loop_time() > until + _QUESTION_GAP_SECONDS / 2
                 elif chosen:
                     late = False
                 else:
@@ -166,9 +168,9 @@ class Discovery:
             for question in questions:
                 question.cancel()
         if answers:
-            self.error, self._patience = None, _PATIENCE
+            self.error, self._patience = None, _PATIENCE_SECONDS
             return answers[0]
-        self._patience = min(2 * self._patience, _LONGEST_PATIENCE)
+        self._patience = min(2 * self._patience, _LONGEST_PATIENCE_SECONDS)
         # First an error that the user has to fix, then one that may pass.
         ours = [error for error in errors if isinstance(error, AddressMapError)]
         lost = [error for error in errors if isinstance(error, ConnectionLostError)]
@@ -177,15 +179,17 @@ class Discovery:
 
     def _choose(self, candidates: Sequence[Address]) -> Sequence[Address]:
         """Return the nodes to ask this time: connected ones, else each in its turn."""
-        connected = [each for each in candidates if self._nodes.connected(each)][:_ASKED_TOGETHER]
+        connected = [each for each in candidates if self._nodes.connected(each)][
+            :_NODES_ASKED_TOGETHER
+        ]
         if connected and self.error is None:
             return connected
         others = [each for each in candidates if each not in connected]
         if not others:
             return connected
-        start = self._turn % len(others)
-        self._turn += _ASKED_TOGETHER
-        return [*connected, *others[start:], *others[:start]][:_ASKED_TOGETHER]
+        start = self._rotation % len(others)
+        self._rotation += _NODES_ASKED_TOGETHER
+        return [*connected, *others[start:], *others[:start]][:_NODES_ASKED_TOGETHER]
 
     async def _ask_one(
         self, address: Address, probe: bool, answers: list[Answer], errors: list[BackendError]

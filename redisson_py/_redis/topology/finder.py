@@ -26,7 +26,7 @@ from redisson_py._loop import (
 from redisson_py._redis.stream.router import NewStream, SingleRouter
 from redisson_py._redis.stream.stream import Stream
 from redisson_py._redis.topology.choice import Named
-from redisson_py._redis.topology.sentinels import ASK_TIMEOUT, Sentinels
+from redisson_py._redis.topology.sentinels import ASK_SECONDS, Sentinels
 from redisson_py.errors import ClientClosedError, ConnectionLostError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ Opening = asyncio.Task["AbstractConnection"]
 Attempt = asyncio.Task["AbstractConnection | None"]
 
 #: Seconds after which the Sentinels are asked again while the master does not answer.
-_ASK_AGAIN = 0.25
+_ASK_PAUSE_SECONDS = 0.25
 
 
 class Finder:
@@ -108,7 +108,7 @@ class Finder:
             else:
                 discard(attempt)
 
-    def start_over(self) -> object:
+    def reset(self) -> object:
         """Begin again for another event loop; return what was there."""
         return None
 
@@ -177,9 +177,9 @@ class FinderRouter(SingleRouter):
         self._finder.leave_behind()
         super().leave_behind()
 
-    def start_over(self) -> object:
+    def reset(self) -> object:
         """Make new streams; return the old ones."""
-        return super().start_over(), self._finder.start_over()
+        return super().reset(), self._finder.reset()
 
 
 class SentinelFinder(Finder):
@@ -255,10 +255,10 @@ class SentinelFinder(Finder):
         super().leave_behind()
         self.sentinels.leave_behind()
 
-    def start_over(self) -> object:
+    def reset(self) -> object:
         """Begin again for another event loop; return what was there."""
         self._news = None
-        return self.sentinels.start_over()
+        return self.sentinels.reset()
 
     async def open(self, limit: float) -> AbstractConnection:
         """Return a connection to the master that the Sentinels name; errors as for `Finder`."""
@@ -290,13 +290,13 @@ class SentinelFinder(Finder):
         during the wait.
         """
         while True:
-            await wait_for_all([attempt, news], _ASK_AGAIN, first=True)
+            await wait_for_all([attempt, news], _ASK_PAUSE_SECONDS, first=True)
             if attempt.done() and not news.done():
                 return False
             # The answers to this question include all earlier news.
             news = self._listen()
             try:
-                now = await self.sentinels.master(ASK_TIMEOUT)
+                now = await self.sentinels.master(ASK_SECONDS)
             except ConnectionLostError:
                 continue
             if now.address != named.address:

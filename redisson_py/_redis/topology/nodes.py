@@ -49,14 +49,14 @@ class Nodes:
         #: Addresses whose streams were given up. An older map may lead there once more.
         self._left: set[Address] = set()
         self._tasks: set[Task] = set()
-        self._over: Future[None] | None = None
+        self._ended: Future[None] | None = None
         #: The context of the background task; streams may also be made in the task of a caller.
         self._context: Context | None = None
 
     @property
     def running(self) -> bool:
         """Whether tasks may be started."""
-        return self._over is not None
+        return self._ended is not None
 
     @property
     def traffic(self) -> Traffic:
@@ -64,15 +64,15 @@ class Nodes:
         return sum((stream.whole_traffic for stream in self.streams()), self._past)
 
     @property
-    def doubted(self) -> set[Address]:
+    def suspected(self) -> set[Address]:
         """The addresses of those that were out of reach, or silent, and are not confirmed yet."""
         streams = self._streams.items()
-        return {at for at, main in streams if any(each.in_doubt for each in main.pair)}
+        return {at for at, main in streams if any(each.suspected for each in main.pair)}
 
     @property
-    def in_trouble(self) -> bool:
+    def delays_callers(self) -> bool:
         """Whether somebody waits for one of these."""
-        return any(each.in_trouble for main in self._streams.values() for each in main.pair)
+        return any(each.delays_callers for main in self._streams.values() for each in main.pair)
 
     def streams(self) -> tuple[Stream, ...]:
         """Return the main streams to all nodes that are known, and that of unrouted calls."""
@@ -103,7 +103,7 @@ class Nodes:
             self._addresses[stream] = address
             if address in self._left:
                 for each in stream.pair:
-                    each.doubt()
+                    each.suspect()
             self._start(stream)
         return stream
 
@@ -128,15 +128,15 @@ class Nodes:
 
     async def run(self) -> None:
         """Keep the streams open for as long as they are needed; ends by cancellation."""
-        over = self._over = new_future()
+        ended = self._ended = new_future()
         self._context = copy_context()
         for stream in self.streams():
             self._start(stream)
         try:
-            await wait_for_all([over])
-            over.result()
+            await wait_for_all([ended])
+            ended.result()
         finally:
-            self._over = None
+            self._ended = None
             await end_tasks(list(self._tasks))
 
     def start(self, work: Coroutine[Any, Any, None], name: str) -> Task:
@@ -154,9 +154,9 @@ class Nodes:
     def _task_done(self, task: Task) -> None:
         self._tasks.discard(task)
         failure = None if task.cancelled() else task.exception()
-        if failure is not None and self._over is not None and not self._over.done():
+        if failure is not None and self._ended is not None and not self._ended.done():
             # A failure ends all tasks and is reported; the next use starts them again.
-            self._over.set_exception(failure)
+            self._ended.set_exception(failure)
 
     def fail(self, error: ClientClosedError) -> None:
         """Fail what is under way; nothing can be sent any more."""

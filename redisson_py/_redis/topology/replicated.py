@@ -10,7 +10,7 @@ from redisson_py._loop import loop_time, time_limit, wait_for_all
 from redisson_py._redis.stream.handshake import is_master
 from redisson_py._redis.topology.choice import Failure, not_found
 from redisson_py._redis.topology.finder import Attempt, Finder, abandon, opened
-from redisson_py._redis.topology.sentinels import ASK_TIMEOUT
+from redisson_py._redis.topology.sentinels import ASK_SECONDS
 from redisson_py.errors import BackendError, ConnectionLostError
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ async def _open_master(connector: Connector, limit: float) -> AbstractConnection
 async def _until_clear(attempts: Collection[Attempt], limit: float) -> None:
     """Wait until all have ended; once a master is found, not long for silent servers."""
     present = loop_time()
-    end, soon = present + limit, present + min(limit, ASK_TIMEOUT)
+    end, soon = present + limit, present + min(limit, ASK_SECONDS)
     while waiting := [attempt for attempt in attempts if not attempt.done()]:
         found = any(opened(attempt) is not None for attempt in attempts)
         left = (soon if found else end) - loop_time()

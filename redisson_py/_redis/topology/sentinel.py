@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from redisson_py._redis.redis_py import Connector
 
 #: Seconds for which a stream to a Sentinel tries to reconnect before it asks if it is still needed.
-_KEEP_TIMEOUT = 10.0
+_KEEP_SECONDS = 10.0
 
 _SWITCH = b"+switch-master"
 
@@ -216,7 +216,7 @@ class Sentinel:
         """Have the stream connect, by sending something."""
         self._again = None
         if not self._closed and not self.stream.ready:
-            ping = self.stream.command(("PING",), _KEEP_TIMEOUT)
+            ping = self.stream.command(("PING",), _KEEP_SECONDS)
             ping.future.add_done_callback(self._kept_for_a_while)
 
     def _kept_for_a_while(self, ping: asyncio.Future[object]) -> None:

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("redisson_py")
 
 #: Seconds that a Sentinel has for an answer.
-ASK_TIMEOUT = 0.5
+ASK_SECONDS = 0.5
 
 #: The most Sentinels whose connections are kept; nobody runs a tenth of these for one service.
-_MOST = 64
+_MOST_SENTINELS = 64
 
 _NAME = "client_name"
 
@@ -71,7 +71,7 @@ class Sentinels:
         self._knowledge = Knowledge()
         self._runs = False
         self._closed = False
-        self.start_over()
+        self.reset()
 
     def __repr__(self) -> str:
         seeds = ", ".join(write_address(*seed) for seed in self._seeds)
@@ -92,7 +92,7 @@ class Sentinels:
             ConnectionLostError: No Sentinel names it now.
             BackendError: Most refuse us, or do not know the service.
         """
-        end = loop_time() + min(seconds, ASK_TIMEOUT)
+        end = loop_time() + min(seconds, ASK_SECONDS)
         asked: dict[Sentinel, Question] = {}
         while True:
             left = end - loop_time()
@@ -131,7 +131,7 @@ class Sentinels:
         """Call `then` with the number of replicas that they reach; None if none of them knows."""
         words = ("SENTINEL", "REPLICAS", self.service)
         streams = [each.stream for each in self.known if each.stream.ready]
-        replies = [stream.command(words, ASK_TIMEOUT).future for stream in streams]
+        replies = [stream.command(words, ASK_SECONDS).future for stream in streams]
 
         def count(done: Future[list[Any | BaseException]]) -> None:
             counts = [read_replicas(reply) for reply in done.result()]
@@ -168,7 +168,7 @@ class Sentinels:
         for sentinel in self.known:
             sentinel.leave_behind()
 
-    def start_over(self) -> object:
+    def reset(self) -> object:
         """Begin again with streams that were never opened; return those that were there."""
         before, self._all = self._all, {}
         self._informants, self._runs, self._closed = set(), False, False
@@ -199,8 +199,8 @@ class Sentinels:
         for each in announced:
             address = self._mapped(each)
             if address not in self._all and address not in peers:
-                if len(self._all) >= _MOST:
-                    log.debug("asking only %d Sentinels of %s", _MOST, self.service)
+                if len(self._all) >= _MOST_SENTINELS:
+                    log.debug("asking only %d Sentinels of %s", _MOST_SENTINELS, self.service)
                     return
                 self._add(address)
 

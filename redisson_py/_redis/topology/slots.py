@@ -178,13 +178,13 @@ def read_redirect(
 
 def _read_node(node: object, asked: Address, address_map: AddressMap | None) -> tuple[Address, str]:
     """Return the address of a node and its id; Redis 4 has no metadata behind them."""
-    host, port, *rest = _list(node, "a node", least=2)
+    host, port, *details = _list(node, "a node", least=2)
     name = "" if host is None else _text(host)
     if type(port) is not int:
         raise _malformed(f"a node with port {port!r}")
     if name == _NAMELESS:
-        name = _ip(rest[1]) if len(rest) > 1 else ""
-    return _address(name, port, asked, address_map), _text(rest[0]) if rest else ""
+        name = _ip(details[1]) if len(details) > 1 else ""
+    return _address(name, port, asked, address_map), _text(details[0]) if details else ""
 
 
 def _ip(metadata: Any) -> str:

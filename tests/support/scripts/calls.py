@@ -93,10 +93,12 @@ class Scripts:
         found = {**_USUAL, **(known or {}), **values}
         return await self._evalsha(script, (len(script.keys), *(found[each] for each in names)))
 
-    async def run_batch(self, name: str, keys: list[bytes], rest: list[str], **values: Arg) -> Any:
+    async def run_batch(
+        self, name: str, keys: list[bytes], arguments: list[str], **values: Arg
+    ) -> Any:
         """Run a script that takes any number of keys."""
         script = load(name)
-        return await self._evalsha(script, script.bind_batch(keys, values, rest))
+        return await self._evalsha(script, script.bind_batch(keys, values, arguments))
 
     async def _evalsha(self, script: Script, args: tuple[Arg, ...]) -> Any:
         wording = self.wording(script)

@@ -59,8 +59,8 @@ class LockScripts:
             reply: int | None = await self.run("lock.acquire", owner, **more)
             return reply
         code, value = await self.run("fenced_lock.acquire", owner, tokens=tokens, **more)
-        told: int | None = {1: None, 0: value}.get(code, code)
-        return told
+        answer: int | None = {1: None, 0: value}.get(code, code)
+        return answer
 
     async def acquire_fenced(
         self,

@@ -78,7 +78,7 @@ async def test_a_connection_after_one_that_broke(talks: TalkFactory, peer: FakeP
 async def test_a_connection_that_took_long(
     talks: TalkFactory, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("redisson_py._redis.stream.stream.SLOW_OPENING", -1.0)
+    monkeypatch.setattr("redisson_py._redis.stream.stream.SLOW_OPENING_SECONDS", -1.0)
     others = Others()
     talk = await talks(topology=others)
     call = talk.call("GET", "k")

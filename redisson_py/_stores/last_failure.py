@@ -9,7 +9,7 @@ from redisson_py.errors import ConnectionLostError
 
 
 @final
-class Trouble:
+class LastFailure:
     """Remembers what went wrong last, until the server has answered.
 
     A caller that gives up learns it, also while its store still tries.
@@ -58,7 +58,7 @@ class Trouble:
         if away:
             self.away("" if late else self.why, done)
 
-    def over(self) -> None:
+    def clear(self) -> None:
         """Forget it: the server has answered."""
         self.why = ""
         self.refused = False

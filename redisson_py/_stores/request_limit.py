@@ -1,4 +1,4 @@
-"""Turns on a few connections: renewals come first."""
+"""A limit of the requests at a time: renewals come first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from redisson_py._time import now
 
 
 @final
-class Turns:
+class RequestLimit:
     """Lets a limited number of requests through at a time, in their order, and urgent ones first.
 
     Renewals are urgent: behind a thousand others that wait, they would come when their leases have
@@ -33,31 +33,31 @@ class Turns:
         return self._free > 0
 
     async def take(self, deadline: float, *, urgent: bool = False) -> None:
-        """Wait for a turn, which must be given back with `end`. If cancelled, there is none.
+        """Wait to be admitted; `end` must follow. One that is cancelled is not admitted.
 
         Raises:
-            TimeoutError: There was none by the deadline.
+            TimeoutError: It was not admitted by the deadline.
         """
         if self._free:
             self._free -= 1
             return
         queue = self._urgent if urgent else self._others
-        turn = new_future()
-        queue.append(turn)
+        admitted = new_future()
+        queue.append(admitted)
         try:
             async with asyncio.timeout(deadline - now()):
-                await turn
+                await admitted
         except BaseException:
-            if turn.done() and not turn.cancelled():
+            if admitted.done() and not admitted.cancelled():
                 self.end()
             else:
-                # It is gone already if a turn ended in between.
+                # It is gone already if a request ended in between.
                 with suppress(ValueError):
-                    queue.remove(turn)
+                    queue.remove(admitted)
             raise
 
     def end(self) -> None:
-        """Give a turn back: to the next that waits, if any."""
+        """End a request: admit the next that waits, if any."""
         for queue in (self._urgent, self._others):
             while queue:
                 if wake(queue.popleft()):
