@@ -49,10 +49,10 @@ class Worker:
     async def hear(self) -> Any:
         """Return what it says next; errors as for `do`."""
         assert self._process.stdout is not None
-        line = await self._process.stdout.readline()
-        if not line:
+        row = await self._process.stdout.readline()
+        if not row:
             raise RuntimeError("a worker died; see its traceback above")
-        heard = json.loads(line)
+        heard = json.loads(row)
         if "cannot" in heard:
             raise CannotError(heard["cannot"])
         return heard["result"]
@@ -82,7 +82,7 @@ async def start_worker(side: str, url: str) -> Worker:
     """
     entry = _ENTRIES[side]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "benchmarks.worker", entry.place, entry.loop, url),
+        *(sys.executable, "-m", "benchmarks.worker", entry.source, entry.loop, url),
         stdin=PIPE,
         stdout=PIPE,
         cwd=_ROOT,
@@ -174,7 +174,7 @@ class Bench:
         ]
         return [side for side in wanted if side in self.workers]
 
-    def turns(self, sides: Iterable[str]) -> Iterator[str]:
+    def alternation(self, sides: Iterable[str]) -> Iterator[str]:
         """Yield whose turn it is: all in every round, so that noise hits all alike."""
         for done, side in alternately(sides, self.size.rounds):
             if SIDES[side].counts or done < self.size.other_rounds:

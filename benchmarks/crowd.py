@@ -34,7 +34,7 @@ async def run(arguments: argparse.Namespace) -> None:
             stack.push_async_callback(one.kill)
         await gather(workers, server.url, max(arguments.clients))
         # What was counted is printed even if the next count fails.
-        stack.callback(lambda: print(*table.lines(), sep="\n"))
+        stack.callback(lambda: print(*table.texts(), sep="\n"))
         for kind in arguments.kinds:
             for clients in arguments.clients:
                 found = await crowd(

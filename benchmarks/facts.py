@@ -53,10 +53,10 @@ def versions(server: Path, version: tuple[int, int, int]) -> dict[str, str]:
 
 def _processor() -> str:
     try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        rows = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+        rows = []
+    names = [row.partition(":")[2].strip() for row in rows if row.startswith("model name")]
     return names[0] if names else platform.processor()
 
 
@@ -79,8 +79,8 @@ def _go() -> str:
 
 def _rueidis() -> str:
     """Return the version that the Go program is built with."""
-    lines = (_RUEIDISLOCK / "go.mod").read_text(encoding="utf-8").splitlines()
-    return next(line.split()[-1] for line in lines if "rueidis v" in line)
+    rows = (_RUEIDISLOCK / "go.mod").read_text(encoding="utf-8").splitlines()
+    return next(row.split()[-1] for row in rows if "rueidis v" in row)
 
 
 def _commit() -> str:

@@ -107,7 +107,7 @@ def _pairs(
 def _ratio(tables: Tables, column: str, other: str) -> Spread | None:
     ours = _find(tables, uncontended.NAME, OURS, column)
     theirs = _find(tables, uncontended.NAME, other, column)
-    return None if ours is None or theirs is None else ours.over(theirs)
+    return None if ours is None or theirs is None else ours.relative_to(theirs)
 
 
 def _find(tables: Tables, table: str, row: str, column: str) -> Spread | None:
@@ -121,7 +121,7 @@ def _across(tables: Tables, name: str, kind: str, at_least: float, aim: float) -
         _find(tables, processes.NAME, one, handoff.MEDIAN)
         for one in (row, bare, handoff.warm_row(OURS), handoff.rested_row(OURS))
     )
-    found = None if ours is None or limit is None else ours.over(limit)
+    found = None if ours is None or limit is None else ours.relative_to(limit)
     detail = ""
     if ours is not None and limit is not None and warm is not None and rested is not None:
         detail = (
@@ -142,7 +142,7 @@ def _crowd(tables: Tables) -> list[Goal]:
     few, many = (growth.row("", clients) for clients in (2, 128))
     rates = cells(crowd.RATE)
     kept = {
-        kind: rate.over(rates[kind + few])
+        kind: rate.relative_to(rates[kind + few])
         for row, rate in rates.items()
         if row.endswith(many) and (kind := row.removesuffix(many)) + few in rates
     }
@@ -191,7 +191,9 @@ def _red(tables: Tables, tasks: int, at_least: float, aim: float) -> Goal:
         for side in (POTTERY, POTTERY_THREADS)
         if (cell := _find(tables, red_locks.NAME, side, column)) is not None
     }
-    ratios = {side: ours.over(cell) for side, cell in theirs.items()} if ours is not None else {}
+    ratios = (
+        {side: ours.relative_to(cell) for side, cell in theirs.items()} if ours is not None else {}
+    )
     closest = min(ratios, key=lambda side: ratios[side].median, default="")
     detail = "; ".join(f"{ratio} x {side}" for side, ratio in ratios.items() if side != closest)
     name = f"red lock on 5 servers, {column}, against {POTTERY}"
@@ -250,7 +252,7 @@ def _uvloop(tables: Tables) -> Goal:
         for column in tables[name].rows.get(OURS_UVLOOP, ()) if name in tables else ():
             ours, on_uvloop = (_find(tables, name, side, column) for side in (OURS, OURS_UVLOOP))
             if ours is not None and on_uvloop is not None:
-                ratios[f"{name}, {column}"] = on_uvloop.over(ours)
+                ratios[f"{name}, {column}"] = on_uvloop.relative_to(ours)
     for name in (handoff.NAME, processes.NAME):
         for row, cells in tables[name].rows.items() if name in tables else ():
             if row.startswith(OURS_UVLOOP) and handoff.MULTIPLE in cells:
@@ -259,7 +261,7 @@ def _uvloop(tables: Tables) -> Goal:
                 on_uvloop = _find(tables, name, row, handoff.MEDIAN)
                 if ours is not None and on_uvloop is not None:
                     # Microseconds: less is better.
-                    ratios[f"{name}{case}"] = ours.over(on_uvloop)
+                    ratios[f"{name}{case}"] = ours.relative_to(on_uvloop)
     worst = min(ratios, key=lambda what: ratios[what].median, default="")
     slower = sum(ratio.median < 1 for ratio in ratios.values())
     detail = f"slower in {slower} of {len(ratios)} rows, most in: {worst}" if ratios else ""
@@ -271,8 +273,8 @@ def _topologies(tables: Tables) -> list[Goal]:
     """Return what a cluster costs: the worst column of each comparison."""
     cells = tables[topologies.NAME].rows if topologies.NAME in tables else {}
     on_one, on_cluster, unsynced, with_sentinel = (
-        topologies.row(side, place)
-        for side, place in (
+        topologies.row(side, server)
+        for side, server in (
             (OURS, topologies.ONE),
             (OURS, topologies.CLUSTER),
             (OURS_UNSYNCED, topologies.CLUSTER),
@@ -282,7 +284,7 @@ def _topologies(tables: Tables) -> list[Goal]:
 
     def goal(name: str, ours: str, other: str, at_least: float) -> Goal:
         ratios = {
-            column: cell.over(cells[other][column])
+            column: cell.relative_to(cells[other][column])
             for column, cell in cells.get(ours, {}).items()
             if column in cells.get(other, {})
         }
@@ -307,7 +309,7 @@ def _recovery(tables: Tables, what: str) -> Goal:
     gap, server = cells.get(recovery.GAP), cells.get(recovery.SERVER)
     found = None
     if gap is not None and server is not None:
-        found = Spread([max(0.0, gap - late) for gap in gap.rounds]).over(server)
+        found = Spread([max(0.0, gap - late) for gap in gap.rounds]).relative_to(server)
     details = [
         f"{side}: {cell} x"
         for side in (OURS, REDIS_PY_CLUSTER, REDISSON)

@@ -37,7 +37,7 @@ class Spread:
         """The figure that counts."""
         return statistics.median(self.rounds)
 
-    def over(self, other: Spread) -> Spread:
+    def relative_to(self, other: Spread) -> Spread:
         """Return the ratios of two figures, round by round, for the rounds both have."""
         return Spread([mine / its for mine, its in zip(self.rounds, other.rounds, strict=False)])
 
@@ -81,7 +81,7 @@ class Table:
         """Return a figure, if there is one."""
         return self.rows.get(row, {}).get(column)
 
-    def lines(self) -> list[str]:
+    def texts(self) -> list[str]:
         """Return the table as text."""
         heads = list(dict.fromkeys(column for cells in self.rows.values() for column in cells))
         body = [
@@ -155,20 +155,20 @@ class Goal:
         }
 
 
-def goal_lines(goals: list[Goal]) -> list[str]:
+def goal_rows(goals: list[Goal]) -> list[str]:
     """Return the table of goals as text."""
     head = ["", "found", "at least", "aim", "", ""]
     title = "Goals (`at least` is `at most` where less is better: calls, hand-offs, costs)"
-    lines = aligned([head, *[goal.cells() for goal in goals]])
+    texts = aligned([head, *[goal.cells() for goal in goals]])
     details = ["", *[goal.detail for goal in goals]]
     # To the left, since some are long.
-    width = max(map(len, lines))
+    width = max(map(len, texts))
     return [
         "",
         title,
         *[
-            f"{line.ljust(width)}  {detail}".rstrip()
-            for line, detail in zip(lines, details, strict=True)
+            f"{row.ljust(width)}  {detail}".rstrip()
+            for row, detail in zip(texts, details, strict=True)
         ],
     ]
 

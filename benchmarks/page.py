@@ -206,7 +206,7 @@ def _figures(found: dict[str, Any], columns: Sequence[str]) -> Iterator[str]:
 
 # Charts: text and rectangles, in colours that are readable on white and on black.
 
-_WIDTH, _LABELS, _VALUES, _LINE, _TOP = 760, 260, 80, 26, 34
+_WIDTH, _LABELS, _VALUES, _ROW_HEIGHT, _TOP = 760, 260, 80, 26, 34
 _TEXT, _OUR_BAR, _LIMIT_BAR, _BAR = "#7d838c", "#c8324a", "#9aa3ad", "#5b8db8"
 
 
@@ -214,7 +214,7 @@ def _bars(chart: Chart, tables: dict[str, Any]) -> str:
     rows = tables[chart.table]["rows"]
     values = [(row, rows[row][chart.column]["median"]) for row in shown(chart, tables)]
     most = max(value for _, value in values)
-    height = _TOP + _LINE * len(values) + 4
+    height = _TOP + _ROW_HEIGHT * len(values) + 4
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}"'
@@ -228,7 +228,7 @@ def _bars(chart: Chart, tables: dict[str, Any]) -> str:
 
 
 def _bar(index: int, row: str, value: float, most: float) -> str:
-    top = _TOP + _LINE * index
+    top = _TOP + _ROW_HEIGHT * index
     length = max(2, round((_WIDTH - _LABELS - _VALUES) * value / most))
     color = _BAR
     if row.startswith(OURS):

@@ -118,11 +118,11 @@ _COLUMNS = {
 
 def _growth(rows: dict[str, Any]) -> Iterator[str]:
     """Yield a line a side or kind, whose cells have the figures of all numbers of clients."""
-    lines: dict[str, list[dict[str, Any]]] = {}
+    curves: dict[str, list[dict[str, Any]]] = {}
     numbers: dict[str, None] = {}
     for row, cells in rows.items():
         what, _, clients = row.rpartition(", ")
-        lines.setdefault(what, []).append(cells)
+        curves.setdefault(what, []).append(cells)
         numbers[clients] = None
     yield from table(
         (f"{' / '.join(numbers)} clients", *_COLUMNS),
@@ -131,7 +131,7 @@ def _growth(rows: dict[str, Any]) -> Iterator[str]:
                 strong(what),
                 *(_series(each, column) for column in _COLUMNS.values()),
             )
-            for what, each in lines.items()
+            for what, each in curves.items()
         ],
     )
 

@@ -109,9 +109,9 @@ def _figure(value: float, _: int) -> str:
     return f"{value:,.0f}" if value >= 10 else f"{value:.3g}"
 
 
-def _minor_figure(value: float, place: int) -> str:
+def _minor_figure(value: float, index: int) -> str:
     """Return a label for 2 and 5, nothing for the rest."""
-    return _figure(value, place) if f"{value:e}"[0] in "25" else ""
+    return _figure(value, index) if f"{value:e}"[0] in "25" else ""
 
 
 def _sides(table: Table, column: str) -> Iterator[tuple[str, _Points]]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.crew import Bench
 from benchmarks.facts import machine, versions
 from benchmarks.goals import goals
-from benchmarks.harness import Table, goal_lines
+from benchmarks.harness import Table, goal_rows
 from benchmarks.plots import CannotDrawError, draw, draw_clients
 from benchmarks.rivals import (
     AIOREDLOCK,
@@ -139,11 +139,11 @@ async def run(arguments: argparse.Namespace) -> None:
                 found = await scenario(bench)
                 for table in found if isinstance(found, list) else [found]:
                     tables.append(table)
-                    print(*table.lines(), sep="\n", flush=True)
+                    print(*table.texts(), sep="\n", flush=True)
             lasted[name] = time.monotonic() - begun
     by_name = {table.name: table for table in tables}
     judged = goals(by_name)
-    print(*goal_lines(judged), sep="\n")
+    print(*goal_rows(judged), sep="\n")
     seconds = time.monotonic() - started
     print(f"\n{seconds:.0f} s")
     if arguments.json:

@@ -49,7 +49,7 @@ class Size:
         topology_rounds: Rounds of that.
         outages: What is done to a cluster.
         outage_rounds: How often, each time to a fresh one.
-        outage_rest: Seconds of quiet before it, and after everybody works again.
+        outage_pause: Seconds of quiet before it, and after everybody works again.
         held_in_outage: Locks that a side holds meanwhile.
     """
 
@@ -94,7 +94,7 @@ class Size:
         *("slot moves key by key", "slot halts half moved", "atomic move"),
     )
     outage_rounds: int = 2
-    outage_rest: float = 1.5
+    outage_pause: float = 1.5
     held_in_outage: int = 100
 
 
@@ -122,7 +122,7 @@ SIZES = {
         imports=5,
         topology_rounds=3,
         outage_rounds=1,
-        outage_rest=1.0,
+        outage_pause=1.0,
     ),
     # Shows that everything works, and nothing else: for the test of the benchmarks.
     "tiny": Size(
@@ -164,7 +164,7 @@ SIZES = {
         topology_rounds=1,
         outages=("graceful failover",),
         outage_rounds=1,
-        outage_rest=0.2,
+        outage_pause=0.2,
         held_in_outage=2,
     ),
 }

@@ -63,10 +63,10 @@ JOBS: dict[str, Callable[..., Awaitable[Any]]] = {
 }
 
 
-async def work(place: str, url: str) -> None:
+async def work(source: str, url: str) -> None:
     """Open the side, then do one job a line until there are no more lines."""
     try:
-        side = _side(place)
+        side = _side(source)
         await side.open(url)
     except CannotError as reason:
         _say(cannot=str(reason))
@@ -75,8 +75,8 @@ async def work(place: str, url: str) -> None:
     # Of the losses and of what is left held, it would warn thousands of times.
     logging.getLogger("redisson_py").setLevel(logging.ERROR)
     gc.freeze()
-    while line := await asyncio.to_thread(sys.stdin.readline):
-        order = json.loads(line)
+    while row := await asyncio.to_thread(sys.stdin.readline):
+        order = json.loads(row)
         job = JOBS[order.pop("job")]
         # Nobody's clock runs while garbage is collected; everybody starts without any.
         gc.collect()
@@ -89,8 +89,8 @@ async def work(place: str, url: str) -> None:
     await side.close()
 
 
-def _side(place: str) -> Side:
-    module, _, name = place.partition(":")
+def _side(source: str) -> Side:
+    module, _, name = source.partition(":")
     try:
         side: Side = getattr(import_module(f"benchmarks.rivals.{module}"), name)()
     except ImportError as error:
@@ -104,7 +104,7 @@ def _say(**what: Any) -> None:
 
 def main() -> None:
     """Run: side, loop, URL."""
-    place, loop, url = sys.argv[1:]
+    source, loop, url = sys.argv[1:]
     factory = None
     if loop == "uvloop":
         try:
@@ -113,7 +113,7 @@ def main() -> None:
             _say(cannot="uvloop is not installed")
             return
     with asyncio.Runner(loop_factory=factory) as runner:
-        runner.run(work(place, url))
+        runner.run(work(source, url))
     # Threads that wait for a lock would wait on.
     sys.stdout.flush()
     os._exit(0)

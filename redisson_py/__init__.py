@@ -75,10 +75,10 @@ from redisson_py.errors import (
     ScriptError,
     UnsupportedServerError,
 )
-from redisson_py.locks.anywhere import Locks
 from redisson_py.locks.lock import FairLock, FencedLock, RLock
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.lock_of import LockOf
+from redisson_py.locks.locks import Locks
 from redisson_py.locks.read_write_lock import ReadLock, ReadWriteLock, WriteLock
 from redisson_py.semaphores.permit import Permit
 from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSemaphore

@@ -49,7 +49,7 @@ class Busy:
         queued: The store remembers the request, so a waiter that leaves must say so.
         absent: Nothing can become free: the number of permits of the semaphore was never set.
         missing: Of the permits of the semaphore some are neither free nor taken.
-        place: The number of clients before this one in the queue of clients, if it is there.
+        position: The number of clients before this one in the queue of clients, if it is there.
         calls: The release of the holder will call the first client of that queue.
     """
 
@@ -57,7 +57,7 @@ class Busy:
     queued: bool = False
     absent: bool = False
     missing: bool = False
-    place: int | None = None
+    position: int | None = None
     calls: bool = True
 
 

@@ -117,8 +117,8 @@ def _misfits(
 ) -> Iterator[str]:
     name, parameters = method.__name__, inspect.signature(method).parameters
     kinds = [each.kind for each in parameters.values()]
-    places = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    spare = [] if inspect.Parameter.VAR_POSITIONAL in kinds else args[places:]
+    positional = kinds.count(inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    spare = [] if inspect.Parameter.VAR_POSITIONAL in kinds else args[positional:]
     unknown = [each for each in given if each not in parameters]
     called = f"{name}()"
     if name == "__call__":
@@ -132,7 +132,7 @@ def _misfits(
         elif isinstance(spare[0], bool):
             advice = _BLOCKING
         else:
-            taken = "".join(f"{_short(each)}, " for each in args[1:places])
+            taken = "".join(f"{_short(each)}, " for each in args[1:positional])
             advice = f"write {name}({taken}timeout={_short(spare[0])}), the time to wait"
         yield f"{called} does not take {_short(spare[0])} by position: {advice}"
     for each in unknown:
@@ -159,14 +159,14 @@ def _advice(word: str, name: str, parameters: Mapping[str, inspect.Parameter]) -
         return WITHOUT[word]
     ours = RENAMED.get(word, word)
     if ours in _OURS:
-        meaning, places = _OURS[ours]
+        meaning, where = _OURS[ours]
         if ours in parameters:
             return f"write {ours}=, {meaning}"
         if ours == "lease_time" and name in _WITHOUT_LEASE_TIME:
             return "there is only the lease_time= of the client"
         if name in _WAITED_FOR:
-            places = "wait()"
-        text = f"{ours}=, {meaning}, is an argument of {places}"
+            where = "wait()"
+        text = f"{ours}=, {meaning}, is an argument of {where}"
         if word == "timeout" and name not in _WAITED_FOR:
             text += ". What redis-py calls timeout is lease_time= here"
         return text

@@ -22,11 +22,11 @@ from redisson_py._engine.watchdog import Watchdog
 from redisson_py._forks import no_fork
 from redisson_py._keys import Name
 from redisson_py._listener import Teller
-from redisson_py._on_redis.connections import RedisConnections
-from redisson_py._on_redis.context import RedisContext
 from redisson_py._options import Options, RedissonOptions, check_command_timeout, check_options
 from redisson_py._owner import Owners
-from redisson_py._scripts.source import script_root
+from redisson_py._redis.connections import RedisConnections
+from redisson_py._redis.context import RedisContext
+from redisson_py._redis.scripts.source import script_root
 from redisson_py._statistics import ClientStatistics, Counts
 from redisson_py._time import Duration, check_timeout
 from redisson_py.barriers.barrier import CyclicBarrier
@@ -42,7 +42,7 @@ from redisson_py.semaphores.semaphore import Semaphore
 if TYPE_CHECKING:
     from redis.asyncio import Redis, RedisCluster
 
-    from redisson_py._redis import Servers
+    from redisson_py._redis.redis_py import Servers
 
 
 @contextmanager
@@ -163,7 +163,7 @@ class Redisson(AsyncOnly):
     def __init__(self, client: Redis | RedisCluster, **options: Unpack[RedissonOptions]) -> None:
         checked = check_options(**options)
         with _loading():
-            from redisson_py._redis import servers_from_client
+            from redisson_py._redis.redis_py import servers_from_client
 
             servers = servers_from_client(client, checked.client_name)
         if servers.address_map is not None and checked.address_map is None:
@@ -199,7 +199,7 @@ class Redisson(AsyncOnly):
         """
         checked = check_options(**options)
         with _loading():
-            from redisson_py._redis import servers_from_url
+            from redisson_py._redis.redis_py import servers_from_url
 
             servers = servers_from_url(url, checked.client_name)
         if servers.command_timeout is not None and "command_timeout" not in options:
@@ -233,13 +233,13 @@ class Redisson(AsyncOnly):
             OSError: The file cannot be read.
             ModuleNotFoundError: The file is YAML, and PyYAML is not installed.
         """
-        from redisson_py._config.read import read_config
+        from redisson_py._redis.config.read import read_config
 
         target, taken = read_config(path, options)
         taken.update(options)
         checked = check_options(**taken)
         with _loading():
-            from redisson_py._redis import servers_from_target
+            from redisson_py._redis.redis_py import servers_from_target
 
             servers = servers_from_target(target, checked.client_name)
         self = cls.__new__(cls)

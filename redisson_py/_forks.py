@@ -22,13 +22,13 @@ from importlib import _bootstrap, import_module
 from typing import Any
 
 #: Seconds for which a fork waits. What it waits for may need something that its thread has.
-LONGEST_WAIT = 30.0
+LONGEST_WAIT_SECONDS = 30.0
 
 #: Seconds for which it waits for a connection: the server may be silent.
-LONGEST_CONNECT = 2.0
+LONGEST_CONNECT_SECONDS = 2.0
 
 #: Seconds between two looks at what other threads do.
-_PAUSE = 0.001
+_PAUSE_SECONDS = 0.001
 
 #: Reentrant, because a signal handler may call what holds it, and what holds it may fork.
 _lock = threading.RLock()
@@ -67,13 +67,13 @@ def first_tls(uses: bool) -> Generator[None]:
 
 def _wait() -> None:
     start = time.monotonic()
-    _lock.acquire(timeout=LONGEST_WAIT)
-    while (waited := time.monotonic() - start) < LONGEST_WAIT and (
-        _others_import() or (waited < LONGEST_CONNECT and _others_connect())
+    _lock.acquire(timeout=LONGEST_WAIT_SECONDS)
+    while (waited := time.monotonic() - start) < LONGEST_WAIT_SECONDS and (
+        _others_import() or (waited < LONGEST_CONNECT_SECONDS and _others_connect())
     ):
         _go_on()
-        time.sleep(_PAUSE)
-        _lock.acquire(timeout=LONGEST_WAIT)
+        time.sleep(_PAUSE_SECONDS)
+        _lock.acquire(timeout=LONGEST_WAIT_SECONDS)
 
 
 def _others_connect() -> bool:

@@ -1,6 +1,7 @@
 """How keys and channels are named, as Redisson derives them from the name of a resource.
 
-Names that only one kind of resource uses are made from these functions in its file of `_commands`.
+Names that only one kind of resource uses are made from these functions in its file of
+`_redis/commands`.
 
 Redisson's rule is literal: does the name contain an opening brace? It is followed to the
 letter, because a Java service computes the same names.
@@ -18,7 +19,7 @@ LAYOUT = 1
 SLOTS = 16384
 
 #: Longest resource name in bytes: long enough for any sane name, short enough for a log line.
-LONGEST_NAME = 4096
+LONGEST_NAME_BYTES = 4096
 
 Name = str | bytes
 NameMapper = Callable[[str], str]
@@ -154,8 +155,8 @@ class Names:
             key = _encode(self._mapper(_decode(key)), "the result of name_mapper")
         elif self.prefix:
             key = self.prefix.encode() + key
-        if len(key) > LONGEST_NAME:
-            raise ValueError(f"name must be at most {LONGEST_NAME} bytes, not {len(key)}")
+        if len(key) > LONGEST_NAME_BYTES:
+            raise ValueError(f"name must be at most {LONGEST_NAME_BYTES} bytes, not {len(key)}")
         if self.in_cluster and (b"{" in key or b"}" in key):
             _check_slots(name, key, channel(key))
         return key

@@ -1,6 +1,6 @@
 """What this library uses of asyncio: tasks, futures, timers.
 
-Only this module, the connections (`_connector`, `_stream`, `_topology`) and what uses the package
+Only this module, the connections (in `_redis`) and what uses the package
 from outside its core (`sync`, `testing`, `_cli`, `pytest_plugin`) import asyncio.
 """
 
@@ -34,10 +34,10 @@ monotonic: Callable[[], float] = partial(
 _ASYNCIOS_CLOCK = asyncio.BaseEventLoop.time
 
 #: Seconds by which an event loop's clock and ours differ only if a test has frozen time.
-_FROZEN = 0.5
+_FROZEN_SECONDS = 0.5
 
 #: Seconds by which a timer may be early; else it was set before time was frozen.
-_EARLY = 0.01
+_EARLY_SECONDS = 0.01
 
 
 def current_task() -> Task:
@@ -202,7 +202,7 @@ class _RealTimer:
 
     def _start(self, present: float) -> Timer:
         loop = self._loop
-        if -_FROZEN < loop.time() - present < _FROZEN:
+        if -_FROZEN_SECONDS < loop.time() - present < _FROZEN_SECONDS:
             return loop.call_at(self._due, self._ring)
         # Looked at again: a process that is paused comes here, too.
         left = max(0.0, self._due - monotonic())
@@ -223,7 +223,7 @@ class _RealTimer:
         if callback is None:
             return
         present = monotonic()
-        if self._due - present > _EARLY:
+        if self._due - present > _EARLY_SECONDS:
             self._timer = self._start(present)
         else:
             self._callback = self._timer = None

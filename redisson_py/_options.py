@@ -24,24 +24,24 @@ _TOPOLOGIES: dict[Topology, str] = {
 }
 
 #: Commands written and not answered before callers have to wait for room.
-MAX_IN_FLIGHT = 10_000
+MAX_COMMANDS_IN_FLIGHT = 10_000
 
 #: Age in seconds of the newest "busy" that still counts when the time runs out.
-LAST_LOOK = 0.5
+LAST_LOOK_SECONDS = 0.5
 
 #: Shortest timeout in seconds, except zero: without time for an answer it is unknown whether the
 #: lock is busy.
-SHORTEST_WAIT = 0.02
+SHORTEST_WAIT_SECONDS = 0.02
 
 #: How long the owner of an abandoned acquire stays refused. Longer than bytes survive in
 #: the buffers of a stopped server or a stalled network; a later duplicate ends with its lease.
 TOMBSTONE = 60.0
 
 #: A request is repeated for no longer than this: the server must not have forgotten it by then.
-LONGEST_COMMAND_TIMEOUT = TOMBSTONE / 2
+LONGEST_COMMAND_SECONDS = TOMBSTONE / 2
 
 #: Shortest `idle_lifetime`: longer than the interval at which waiters ask again.
-SHORTEST_IDLE = 10.0
+SHORTEST_IDLE_SECONDS = 10.0
 
 
 def grace(late: float) -> float:
@@ -50,7 +50,7 @@ def grace(late: float) -> float:
     The event loop was blocked past the deadline. It waits as long again, at most half a second: on
     a busy machine the server may have had no time either.
     """
-    return min(max(late, SHORTEST_WAIT), LAST_LOOK)
+    return min(max(late, SHORTEST_WAIT_SECONDS), LAST_LOOK_SECONDS)
 
 
 class RedissonOptions(TypedDict, total=False):
@@ -217,7 +217,7 @@ def check_options(
         names=Names(prefix, name_mapper),
         lease_time=lease,
         on_lost=on_lost,
-        turn=_check_turn(turn),
+        turn=_passing_seconds(turn),
         client_name=client_name,
         command_timeout=check_command_timeout(command_timeout),
         acquire_timeout=check_timeout(acquire_timeout, "acquire_timeout"),
@@ -259,10 +259,10 @@ def _check_idle(idle_lifetime: Duration | None, lease_time: float) -> int:
     if idle_lifetime is None:
         return 0
     seconds = check_lease_time(idle_lifetime, "idle_lifetime")
-    if seconds <= lease_time or seconds < SHORTEST_IDLE:
+    if seconds <= lease_time or seconds < SHORTEST_IDLE_SECONDS:
         raise ValueError(
             f"idle_lifetime must be longer than lease_time ({lease_time:g} s), and at least"
-            f" {SHORTEST_IDLE:g} s, not {seconds:g} s"
+            f" {SHORTEST_IDLE_SECONDS:g} s, not {seconds:g} s"
         )
     return milliseconds(seconds)
 
@@ -279,19 +279,19 @@ def check_command_timeout(value: Duration, name: str = "command_timeout") -> flo
 
     Raises:
         TypeError: It is not a number or a timedelta.
-        ValueError: It is no positive, finite time, or longer than `LONGEST_COMMAND_TIMEOUT`.
+        ValueError: It is no positive, finite time, or longer than `LONGEST_COMMAND_SECONDS`.
     """
     seconds = check_lease_time(value, name)
-    if seconds > LONGEST_COMMAND_TIMEOUT:
+    if seconds > LONGEST_COMMAND_SECONDS:
         raise ValueError(
-            f"{name} must be at most {LONGEST_COMMAND_TIMEOUT:g} seconds, because the server"
+            f"{name} must be at most {LONGEST_COMMAND_SECONDS:g} seconds, because the server"
             f" remembers a request that may be repeated for {TOMBSTONE:g}, not {seconds:g}"
         )
     return seconds
 
 
-def _check_turn(turn: Duration) -> float:
-    seconds = check_timeout(turn, "turn")
+def _passing_seconds(given: Duration) -> float:
+    seconds = check_timeout(given, "turn")
     if seconds is None:
         raise ValueError("turn must be a finite number of seconds; 0 switches passing off")
     return seconds

@@ -44,12 +44,12 @@ class TaskKey(weakref.ref[Task]):
 
 
 #: Bytes of a client id that determine the others: so 16 bytes have room for a number as well.
-_TELLING = 10
+_DISTINCT_BYTES = 10
 
 
 def client_id_of(start: bytes) -> str:
     """Return the client id that begins with these ten bytes: a uuid, its last group a digest."""
-    return str(uuid.UUID(bytes=start + hashlib.sha256(start).digest()[: 16 - _TELLING]))
+    return str(uuid.UUID(bytes=start + hashlib.sha256(start).digest()[: 16 - _DISTINCT_BYTES]))
 
 
 def numbered(client_id: str, number: int | str) -> str:
@@ -71,7 +71,7 @@ class Owners:
 
     def renew(self) -> None:
         """Take another client id, after a fork or when the client is opened again."""
-        self.client_id: str = client_id_of(uuid.uuid4().bytes[:_TELLING])
+        self.client_id: str = client_id_of(uuid.uuid4().bytes[:_DISTINCT_BYTES])
         self.prefix: str = numbered(self.client_id, "")
 
     def new_owner(self) -> str:

@@ -15,13 +15,13 @@ Duration = float | timedelta
 
 #: Seconds by which a timer may fire early: a moment this near counts as reached. uvloop's clock has
 #: whole milliseconds.
-PUNCTUAL = 0.002
+PUNCTUAL_SECONDS = 0.002
 #: A server that answers late keeps a lease for up to so many seconds less than it was asked for.
 #: One that was cut to the end of its hold still expires.
-KEPT_LESS = 0.1
+KEPT_LESS_SECONDS = 0.1
 
 #: Ten years: far above any lease that makes sense, far below what Redis can add to its clock.
-LONGEST_LEASE = 10 * 365 * 86_400.0
+LONGEST_LEASE_SECONDS = 10 * 365 * 86_400.0
 
 #: Seconds on a clock that never jumps and that goes on while the machine is suspended. A lease runs
 #: out on the server whether or not this machine is awake; the plain monotonic clock, which stops
@@ -45,7 +45,7 @@ def check_lease_time(value: object, name: str = "lease_time") -> float:
         ValueError: It is not finite, shorter than a millisecond or longer than ten years.
     """
     seconds = _seconds(value, name)
-    if not math.isfinite(seconds) or seconds < 0.001 or seconds > LONGEST_LEASE:
+    if not math.isfinite(seconds) or seconds < 0.001 or seconds > LONGEST_LEASE_SECONDS:
         raise ValueError(
             f"{name} must be between 1 millisecond and 10 years, in seconds, not {value!r}"
         )

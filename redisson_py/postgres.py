@@ -59,12 +59,12 @@ class _Guarding(Lease):
         context = cast("TaskOwnership", hold.ownership).context
         assert isinstance(context.executor, StoreExecutor)
         carrier = context.executor.carrier
-        line, store = carrier.lines.get(hold.owner), carrier.store
+        queue, store = carrier.queues.get(hold.owner), carrier.store
         assert isinstance(store, PostgresStore)
         name = hold.ownership.commands.key.decode()
         # Inside this client it could be passed on without a question that the transaction stops.
         hold.guard()
-        if line is None or not await store.guard(connection, name, hold.owner, line.token):
+        if queue is None or not await store.guard(connection, name, hold.owner, queue.token):
             self._refuse_released()
             context.watchdog.lose(hold, "taken")
             raise self._loss()
@@ -72,7 +72,7 @@ class _Guarding(Lease):
     def _refuse_released(self) -> None:
         if self._state == "released":
             # Its hold may be that of another task by now.
-            raise self._over()
+            raise self._not_held()
 
 
 @final

@@ -305,8 +305,8 @@ def main() -> int:
     began = time.monotonic()
     found = _all(HEART if name == "heart" else MORE, arguments.jobs, options)
     again = _run_again(found, options)
-    line, good = verdict(arguments.called or name, round(time.monotonic() - began), found, again)
-    sys.stdout.write(f"{line}\n")
+    row, good = verdict(arguments.called or name, round(time.monotonic() - began), found, again)
+    sys.stdout.write(f"{row}\n")
     return not good
 
 
@@ -331,14 +331,14 @@ def verdict(
     if failed:
         said.append(f"{len(failed)} failed")
     said.append(f"{reasons.total() or 'none'} left out")
-    rest = [f"; {count}: {reason}" for reason, count in reasons.most_common()]
+    notes = [f"; {count}: {reason}" for reason, count in reasons.most_common()]
     if again:
-        rest.append(f"; {len(again)} of the passed failed beside others and passed alone: ")
-        rest.append(", ".join(again))
-    rest += [f"; {leg} did not come to its end" for leg in broken]
+        notes.append(f"; {len(again)} of the passed failed beside others and passed alone: ")
+        notes.append(", ".join(again))
+    notes += [f"; {leg} did not come to its end" for leg in broken]
     return (
         f"{called}: {'OK' if good else 'FAILED'} after {seconds // 60} min {seconds % 60} s: "
-        f"{', '.join(said)}{''.join(rest)}",
+        f"{', '.join(said)}{''.join(notes)}",
         good,
     )
 

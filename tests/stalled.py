@@ -123,8 +123,8 @@ def _terminal(pid: int) -> str:
 def _facts(pid: int) -> dict[str, str]:
     """Return what the kernel says of a process; nothing if it is gone."""
     with suppress(OSError):
-        lines = Path(f"/proc/{pid}/status").read_text("utf-8", "replace").splitlines()
-        return {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        rows = Path(f"/proc/{pid}/status").read_text("utf-8", "replace").splitlines()
+        return {name: value.strip() for name, _, value in (row.partition(":") for row in rows)}
     return {}
 
 

@@ -10,12 +10,12 @@ class Entry:
     """Where a side is found, and how it runs.
 
     Attributes:
-        place: Module in this package, and class.
+        source: Module in this package, and class.
         loop: Its event loop.
         counts: Whether ratios to it count, so that it runs in every round.
     """
 
-    place: str
+    source: str
     loop: str = "asyncio"
     counts: bool = False
 

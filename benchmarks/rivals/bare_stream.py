@@ -25,10 +25,10 @@ import hiredis
 from benchmarks.rivals.kinds import LOCK
 from benchmarks.rivals.side import TaskSide
 from redisson_py import _keys
-from redisson_py._dialect import Dialect
 from redisson_py._owner import numbered
-from redisson_py._scripts import source
-from redisson_py._stream.handshake import dialect_of
+from redisson_py._redis.dialect import Dialect
+from redisson_py._redis.scripts import source
+from redisson_py._redis.stream.handshake import dialect_of
 
 _ACQUIRE = source.load("lock.acquire")
 _RELEASE = source.load("lock.release")
@@ -123,11 +123,13 @@ class BareStream(TaskSide, asyncio.Protocol):
         def owned(start: bytes) -> bytes:
             return b"$%d\r\n" + _plain(start) + b"%b\r\n"
 
-        def form(sha: str, *rest: bytes) -> bytes:
+        def form(sha: str, *arguments: bytes) -> bytes:
             head = b"".join(map(_bulk, (b"EVALSHA", sha.encode(), b"4", key)))
             keys = owned(tombstone) + owned(version) + _plain(_bulk(clients))
-            tail = b"".join(map(_bulk, rest))
-            return b"*%d\r\n" % (8 + len(rest)) + _plain(head) + keys + owned(b"") + _plain(tail)
+            tail = b"".join(map(_bulk, arguments))
+            return (
+                b"*%d\r\n" % (8 + len(arguments)) + _plain(head) + keys + owned(b"") + _plain(tail)
+            )
 
         return _Forms(
             form(self.acquire_sha, b"1", b"30000", b"0", b"0", b"", channel, b"", b"0"),
@@ -292,8 +294,8 @@ class _Alternating(AbstractAsyncContextManager[None]):
             seen = stream.messages
             stream.owners += 1
             self._owner = numbered(stream.client_id, stream.owners)
-            rest = (1, 30000, 0, 0, b"", self._channel, b"", 0)
-            if await self._call(stream.acquire_sha, *rest) is None:
+            arguments = (1, 30000, 0, 0, b"", self._channel, b"", 0)
+            if await self._call(stream.acquire_sha, *arguments) is None:
                 return
             await self._messages_beyond(seen)
 

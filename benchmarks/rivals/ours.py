@@ -100,7 +100,7 @@ class Ours(TaskSide):
         return lease.release
 
     @property
-    def told(self) -> int:
+    def reported(self) -> int:
         """How many of all leases here were said to be lost."""
         return sum(lease.lost for lease in self._leases)
 

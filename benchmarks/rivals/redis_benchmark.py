@@ -16,8 +16,8 @@ from urllib.parse import urlsplit
 from redis.asyncio import Redis
 
 from benchmarks.rivals.side import CannotError
-from redisson_py._dialect import Dialect
-from redisson_py._scripts import source
+from redisson_py._redis.dialect import Dialect
+from redisson_py._redis.scripts import source
 
 NAME = "redis-benchmark, half its acquires"
 

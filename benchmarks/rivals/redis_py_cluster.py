@@ -17,8 +17,8 @@ class RedisPyCluster(TaskSide):
 
     async def open(self, url: str) -> None:
         """Make a client that knows all nodes."""
-        places = [place.rpartition(":") for place in urlsplit(url).netloc.split(",")]
-        nodes = [ClusterNode(host, int(port)) for host, _, port in places]
+        addresses = [address.rpartition(":") for address in urlsplit(url).netloc.split(",")]
+        nodes = [ClusterNode(host, int(port)) for host, _, port in addresses]
         self.client = RedisCluster(startup_nodes=nodes, max_connections=2000)
         await self.client.ping()
 

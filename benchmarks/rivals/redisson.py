@@ -79,7 +79,7 @@ class Redisson(ProgramSide):
 
     async def sections(self, **order: Any) -> list[tuple[int, int, int]]:
         """Have threads do it."""
-        every = {"stay": 0.0, "rest": 0.0, "start_at": 0.0, **order}
+        every = {"stay": 0.0, "start_at": 0.0, **order, "rest": order.get("pause", 0.0)}
         return [
             (begin, end, party) for begin, end, party in await self._program.do("sections", **every)
         ]

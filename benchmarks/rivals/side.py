@@ -71,7 +71,7 @@ class Side(ABC):
         raise CannotError("is no lock")
 
     @property
-    def told(self) -> int:
+    def reported(self) -> int:
         """How many of the leases of `keep` were said to be lost."""
         return 0
 

@@ -21,7 +21,7 @@ NAME = "hand-off in turns"
 #: Seconds in the lock, longer than anybody needs to ask and to wait; and outside of it, longer
 #: than the other needs to be in.
 _STAY = 0.003
-_REST = 0.001
+_PAUSE_SECONDS = 0.001
 
 #: Seconds until all workers have their orders.
 _LEAD = 0.02
@@ -84,7 +84,7 @@ async def _together(bench: Bench, case: _Case) -> list[Section]:
         "name": f"in turns:{start_at}",
         "start_at": start_at,
         "stay": _STAY,
-        "rest": _REST,
+        "pause": _PAUSE_SECONDS,
     }
     lists = await asyncio.gather(*[one.do("sections", **order) for one in workers])
     if case.processes == 1:

@@ -11,7 +11,7 @@ from benchmarks.scenarios.visits import (
     at_once,
     evenness,
     later_visits,
-    places_lost,
+    positions_lost,
     wait_ms,
     watch,
 )
@@ -50,7 +50,7 @@ async def measure(bench: Bench) -> Table:
 
 
 def _figures(found: list[Visit], parties: int, seconds: float) -> dict[str, float]:
-    lost = places_lost(later_visits(found)) or [0]
+    lost = positions_lost(later_visits(found)) or [0]
     return {
         "visits/s": len(found) / seconds,
         "evenness": evenness(found, parties),

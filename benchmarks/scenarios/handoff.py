@@ -84,7 +84,7 @@ class HandOffTable:
         found = await one.do("round_trip", count=150)
         self._round_trips.setdefault(side, Spread()).rounds.append(found)
         if rested:
-            found = await one.do("round_trip", count=10, rest=0.001)
+            found = await one.do("round_trip", count=10, pause=0.001)
             self.table.add(rested_row(side), {MEDIAN: found})
 
     def note(self, row: str, side: str, found: HandOffs | None, seconds: float) -> None:
@@ -134,7 +134,7 @@ async def measure(bench: Bench) -> Table:
     fast = bench.sides(found.table, OURS, OURS_UVLOOP, REDISSON)
     slow = bench.sides(found.table, REDIS_PY, PYTHON_REDIS_LOCK, POTTERY, AIOREDLOCK)
     for tasks in size.contenders:
-        for side in [*bench.turns(fast), *slow]:
+        for side in [*bench.alternation(fast), *slow]:
             seconds = size.slow_seconds if side in slow else size.seconds
             await found.ping(side)
             one = bench.workers[side][0]
@@ -161,12 +161,12 @@ def summary(found: list[Section], parties: int, taker: int | None = None) -> Han
     ]
     if not gaps:
         return None
-    turns = Counter(party for _, _, party in found)
+    shares = Counter(party for _, _, party in found)
     return {
         "median": percentile(gaps, 0.5) / 1000,
         "p99": percentile(gaps, 0.99) / 1000,
         "hand_offs": len(gaps),
-        "evenness": min(turns.values()) / max(turns.values()) if len(turns) == parties else 0.0,
+        "evenness": min(shares.values()) / max(shares.values()) if len(shares) == parties else 0.0,
     }
 
 
@@ -182,18 +182,18 @@ async def sections(
     start_at: float = 0.0,
     kind: str = LOCK,
     stay: float = 0.0,
-    rest: float = 0.0,
+    pause: float = 0.0,
 ) -> list[Section]:
     """Have `tasks` tasks, or threads, go in and out of one lock; return their sections.
 
-    Each stays in for `stay` seconds and asks again after `rest` seconds.
+    Each stays in for `stay` seconds and asks again after `pause` seconds.
 
     The name must be a new one: what a rival leaves of an earlier round would be in the way.
     """
     if isinstance(side, ProgramSide):
         assert kind == LOCK
         order = {"tasks": tasks, "seconds": seconds, "name": name, "start_at": start_at}
-        return await side.sections(**order, stay=stay, rest=rest)
+        return await side.sections(**order, stay=stay, pause=pause)
     await asyncio.sleep(start_at - monotonic())
     end = monotonic_ns() + int(seconds * 1e9)
     found: list[Section] = []
@@ -210,7 +210,7 @@ async def sections(
     else:
         assert isinstance(side, TaskSide)
         users = [
-            asyncio.create_task(_work(side.made(kind, name), end, number, found, stay, rest))
+            asyncio.create_task(_work(side.made(kind, name), end, number, found, stay, pause))
             for number in range(tasks)
         ]
         done, late = await asyncio.wait(users, timeout=seconds + _GRACE)
@@ -229,12 +229,12 @@ async def hand_offs(side: Side, *, tasks: int, seconds: float) -> HandOffs | Non
     return summary(await sections(side, tasks=tasks, seconds=seconds, name=name), tasks)
 
 
-async def round_trip(side: Side, *, count: int, rest: float = 0.0) -> float:
+async def round_trip(side: Side, *, count: int, pause: float = 0.0) -> float:
     """Return the median microseconds of single PINGs, with a rest before each."""
     times: list[int] = []
     for _ in range(2 * count):
-        if rest:
-            await asyncio.sleep(rest)
+        if pause:
+            await asyncio.sleep(pause)
         start = monotonic_ns()
         await side.ping()
         times.append(monotonic_ns() - start)
@@ -248,7 +248,7 @@ async def _work(
     party: int,
     found: list[Section],
     stay: float,
-    rest: float,
+    pause: float,
 ) -> None:
     while monotonic_ns() < end:
         async with lock:
@@ -257,8 +257,8 @@ async def _work(
                 if stay:
                     await asyncio.sleep(stay)
                 found.append((begin, monotonic_ns(), party))
-        if rest:
-            await asyncio.sleep(rest)
+        if pause:
+            await asyncio.sleep(pause)
 
 
 def _work_in_thread(

@@ -77,8 +77,8 @@ async def lose(side: Side, *, url: str, count: int, lease: float) -> dict[str, l
     return {
         "DEL of the key": deleted,
         "FLUSHALL": flushed,
-        "no answer any more": [(told - cut_at) / lease for told, _ in moments],
-        "ms after the lease's local end": [(told - end) * 1e3 for told, end in moments],
+        "no answer any more": [(reported - cut_at) / lease for reported, _ in moments],
+        "ms after the lease's local end": [(reported - end) * 1e3 for reported, end in moments],
     }
 
 
@@ -113,7 +113,7 @@ async def _flushed(server: Redis, url: str, count: int, lease: float) -> list[fl
 
 async def _cut_off(url: str, number: int, lease: float) -> tuple[float, float]:
     """Return when the body was cancelled, and when its lease ended by the local clock."""
-    told = end = 0.0
+    reported = end = 0.0
     await asyncio.sleep(random.uniform(0, lease / 3))
     async with Redisson.from_url(url, lease_time=lease) as client:
         try:
@@ -123,7 +123,7 @@ async def _cut_off(url: str, number: int, lease: float) -> tuple[float, float]:
                         end = monotonic() + held.remaining
                         await asyncio.sleep(lease / 50)
                 finally:
-                    told = monotonic()
+                    reported = monotonic()
         except LeaseLostError:
             pass
-    return told, end
+    return reported, end

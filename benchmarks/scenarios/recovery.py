@@ -22,7 +22,7 @@ from redisson_py.testing import EmbeddedCluster, EmbeddedServer, TopologyError, 
 
 NAME = "recovery"
 GAP, SERVER, MULTIPLE = "longest gap s", "server's own s", "x server's"
-FAILED, LOST, TOLD = "failed calls", "leases lost", "told"
+FAILED, LOST, REPORTED = "failed calls", "leases lost", "told"
 WOKEN, WOKEN_MS = "woken", "first ms"
 
 _TAG = "{struck}"
@@ -78,17 +78,17 @@ async def _round(bench: Bench, table: Table, what: str, cluster: EmbeddedCluster
                 probes=_PROBES,
             )
         # Everything is replicated, and everybody waits.
-        await asyncio.sleep(bench.size.outage_rest)
+        await asyncio.sleep(bench.size.outage_pause)
         struck_at = monotonic()
         await _STRIKES[what](cluster)
         served_at = monotonic()
         await _until_all_work(crew, served_at)
-        await asyncio.sleep(bench.size.outage_rest)
-        over_at = monotonic()
+        await asyncio.sleep(bench.size.outage_pause)
+        ended_at = monotonic()
         order = {"patience": _PATIENCE, "waiters": _WAITERS}
         found = await asyncio.gather(*[one.do("end_outage", **order) for one in crew.values()])
     for side, one in zip(crew, found, strict=True):
-        table.add(f"{what}: {side}", _figures(one, struck_at, served_at, over_at))
+        table.add(f"{what}: {side}", _figures(one, struck_at, served_at, ended_at))
 
 
 async def _until_all_work(crew: dict[str, Worker], since: float) -> None:
@@ -102,12 +102,12 @@ async def _until_all_work(crew: dict[str, Worker], since: float) -> None:
 
 
 def _figures(
-    found: dict[str, Any], struck_at: float, served_at: float, over_at: float
+    found: dict[str, Any], struck_at: float, served_at: float, ended_at: float
 ) -> dict[str, float]:
     ends = sorted(end / _NS for end in found["ends"])
-    seen = [end for end in ends if struck_at < end < over_at]
+    seen = [end for end in ends if struck_at < end < ended_at]
     before = [end for end in ends if end <= struck_at]
-    moments = [*before[-1:], *seen, over_at]
+    moments = [*before[-1:], *seen, ended_at]
     gap = max(after - earlier for earlier, after in pairwise(moments))
     server = served_at - struck_at
     figures = {
@@ -116,7 +116,7 @@ def _figures(
         MULTIPLE: gap / server,
         FAILED: float(len(found["errors"])),
         LOST: float(found["lost"]),
-        TOLD: float(found["told"]),
+        REPORTED: float(found["told"]),
         WOKEN: float(found["woken"]),
     }
     if found["woken"]:
@@ -248,7 +248,7 @@ class _Outage:
             "ends": self.ends,
             "errors": self.errors,
             "lost": sum(one is not True for one in held),
-            "told": self.side.told,
+            "told": self.side.reported,
             "woken": len(woken),
             "after": woken[0] - released_at if woken else -1.0,
         }

@@ -10,7 +10,7 @@ from benchmarks.crew import Bench, Worker
 from benchmarks.rivals import BARE, BARE_UVLOOP, OURS, OURS_UVLOOP
 
 #: What MONITOR says of a command of a client, as opposed to one of a script.
-_LINE = re.compile(r'\+\S+ \[\d+ (?!lua)\S+\] "(\w+)"(.*)')
+_COMMAND = re.compile(r'\+\S+ \[\d+ (?!lua)\S+\] "(\w+)"(.*)')
 _OWNER = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}:\d+")
 
 #: Seconds until the server has shown what was sent.
@@ -52,7 +52,7 @@ async def _calls(reader: asyncio.StreamReader, count: int) -> list[str]:
     found: list[str] = []
     async with asyncio.timeout(_PATIENCE):
         while len(found) < count:
-            heard = _LINE.match((await reader.readline()).decode())
+            heard = _COMMAND.match((await reader.readline()).decode())
             if heard is not None and heard[1].upper() == "EVALSHA":
                 found.append(_OWNER.sub("OWNER", heard[2].strip()))
     return found

@@ -24,7 +24,7 @@ async def measure(bench: Bench) -> Table:
         order = {"tasks": tasks, "kind": SEMAPHORE, "prefix": "semaphores"}
         for side in pairs:
             await bench.workers[side][0].do("pairs", seconds=size.seconds, **order)
-        for side in bench.turns(pairs):
+        for side in bench.alternation(pairs):
             found = await bench.workers[side][0].do("pairs", seconds=size.seconds, **order)
             table.add(side, {column(tasks): found["rate"]})
     for _ in range(size.other_rounds):

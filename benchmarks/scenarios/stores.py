@@ -76,7 +76,7 @@ async def _on_one(bench: Bench, table: Table, sides: list[str], url: str) -> Non
         for head in (*map(column, tasks), HAND_OFF):
             mine, its = table.find(ours, head), table.find(side, head)
             if mine is not None and its is not None:
-                table.rows[side][f"ours : it, {head}"] = Spread(mine.over(its).rounds)
+                table.rows[side][f"ours : it, {head}"] = Spread(mine.relative_to(its).rounds)
 
 
 async def _hand_over(table: Table, side: str, crew: list[Worker], seconds: float) -> None:

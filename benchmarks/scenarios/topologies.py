@@ -23,9 +23,9 @@ NAME_CPU = "processor time on topologies"
 ONE, CLUSTER, SENTINEL = "one server", "cluster", "Sentinel"
 
 
-def row(side: str, place: str) -> str:
+def row(side: str, server: str) -> str:
     """Return the name of the row of a side at one place."""
-    return f"{place}: {side}"
+    return f"{server}: {side}"
 
 
 async def measure(bench: Bench) -> list[Table]:
@@ -36,7 +36,7 @@ async def measure(bench: Bench) -> list[Table]:
     async with AsyncExitStack() as stack:
         cluster = await stack.enter_async_context(running_cluster(bench.kind))
         sentinel = await stack.enter_async_context(running_sentinel(bench.kind))
-        places = {
+        servers = {
             ONE: (bench.url, (OURS, OURS_UVLOOP, REDIS_PY, REDISSON)),
             CLUSTER: (
                 cluster.url,
@@ -45,18 +45,18 @@ async def measure(bench: Bench) -> list[Table]:
             SENTINEL: (sentinel.url, (OURS, OURS_UNSYNCED)),
         }
         crew: dict[str, Worker] = {}
-        for place, (url, sides) in places.items():
+        for server, (url, sides) in servers.items():
             for side in sides:
                 if not bench.has(side):
                     continue
                 try:
                     one = await stack.enter_async_context(worker(side, url))
                 except CannotError as reason:
-                    table.absent[row(side, place)] = str(reason)
+                    table.absent[row(side, server)] = str(reason)
                     continue
                 if not await one.do("warm_up", seconds=size.warm_up):
-                    table.notes.append(f"{row(side, place)}: was still getting faster.")
-                crew[row(side, place)] = one
+                    table.notes.append(f"{row(side, server)}: was still getting faster.")
+                crew[row(side, server)] = one
         for tasks in size.topology_tasks:
             orders = {
                 name: {"tasks": tasks, "prefix": f"topologies:{number}"}

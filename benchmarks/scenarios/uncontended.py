@@ -64,7 +64,7 @@ async def measure(bench: Bench) -> list[Table]:
     for tasks in bench.size.tasks:
         for side in sides:
             await _alone(bench, side, tasks, bench.size.seconds / 4)
-        for side in bench.turns(sides):
+        for side in bench.alternation(sides):
             with redis.Redis.from_url(bench.url) as looking:
                 before = processor_time(looking)
                 found = await _alone(bench, side, tasks, bench.size.seconds)
@@ -92,7 +92,7 @@ async def measure_two(bench: Bench) -> Table:
     ]
     await _warm_up(bench, sides)
     for tasks in bench.size.tasks:
-        for side in bench.turns(sides):
+        for side in bench.alternation(sides):
             rate = await _together(bench, side, tasks, bench.size.seconds)
             table.add(side, {column(tasks): rate})
     return table

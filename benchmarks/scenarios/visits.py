@@ -65,18 +65,18 @@ def evenness(visits: Iterable[Visit], parties: int) -> float:
     return sum(counts) ** 2 / (parties * sum(count**2 for count in counts)) if counts else 0.0
 
 
-def places_lost(visits: Iterable[Visit]) -> list[int]:
+def positions_lost(visits: Iterable[Visit]) -> list[int]:
     """Return of each visit how many others asked later and were in sooner."""
     found = sorted(visits, key=lambda visit: visit.begin)
     lost: list[int] = []
-    for place, visit in enumerate(found):
-        before = place - 1
-        places = 0
+    for index, visit in enumerate(found):
+        before = index - 1
+        overtaken = 0
         # Who was in before this one asked has not overtaken it.
         while before >= 0 and found[before].begin > visit.asked:
-            places += found[before].asked > visit.asked
+            overtaken += found[before].asked > visit.asked
             before -= 1
-        lost.append(places)
+        lost.append(overtaken)
     return lost
 
 

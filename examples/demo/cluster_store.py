@@ -91,7 +91,7 @@ async def key_store(url: str, key: str) -> AsyncGenerator[Store]:
         async with plain_client(url) as redis:
             yield KeyStore(redis, key)
         return
-    places = [place.rpartition(":") for place in parts.netloc.split(",")]
-    nodes = [ClusterNode(host, int(port)) for host, _, port in places]
+    addresses = [address.rpartition(":") for address in parts.netloc.split(",")]
+    nodes = [ClusterNode(host, int(port)) for host, _, port in addresses]
     async with RedisCluster(startup_nodes=nodes, socket_timeout=_SECONDS) as cluster:
         yield ClusterKeyStore(cluster, key)

@@ -15,10 +15,10 @@ from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
-from examples.demo.worker import STATUS_PERIOD, Place, Settings
+from examples.demo.worker import STATUS_PERIOD, Settings, Stage
 
 _ROOT = Path(__file__).resolve().parents[2]
-_LINE_LIMIT = 2**20
+_MOST_ROW_BYTES = 2**20
 _LOOK_AGAIN = 0.02
 _START_PATIENCE = 60.0
 _LEAVE_PATIENCE = 60.0
@@ -78,8 +78,8 @@ class Member:
             DemoError: It ended without being told to.
         """
         assert self._process.stdout is not None
-        async for line in self._process.stdout:
-            self._heard(json.loads(line))
+        async for row in self._process.stdout:
+            self._heard(json.loads(row))
         code = await self._process.wait()
         self.waiting = 0
         if self.state == "killed":
@@ -110,10 +110,10 @@ class Member:
         with suppress(OSError):
             self._process.stdin.write(f"{order}\n".encode())
 
-    def park(self, place: Place) -> None:
+    def park(self, stage: Stage) -> None:
         """Have the next of its tasks that gets there wait inside its critical section."""
         self.loss_of_parked = None
-        self.tell(f"park {place}")
+        self.tell(f"park {stage}")
 
     def kill(self) -> None:
         """End it as a crash would (SIGKILL)."""
@@ -144,7 +144,7 @@ class Member:
     async def begin(self) -> None:
         """Tell it what it is."""
         assert self._process.stdin is not None
-        self._process.stdin.write(self._settings.to_line())
+        self._process.stdin.write(self._settings.to_bytes())
 
 
 def log_of(settings: Settings) -> Path:
@@ -211,5 +211,5 @@ async def _start(settings: Settings) -> Process:
             stderr=log,
             cwd=_ROOT,
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
-            limit=_LINE_LIMIT,
+            limit=_MOST_ROW_BYTES,
         )

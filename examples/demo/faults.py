@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from examples.demo.crew import Member, until
-from examples.demo.worker import LEASE_TIME, Place
+from examples.demo.worker import LEASE_TIME, Stage
 from redisson_py import RLock
 
 #: How long a holder is left alone before it is struck: long enough to be seen in the table.
@@ -53,8 +53,8 @@ class Fault:
 
     def delayed(self, granted_at: float, waited: float) -> bool:
         """Whether a wait fell in the time when the struck worker kept everybody waiting."""
-        over = self.at + (self.recovered_after or float("inf"))
-        return granted_at > self.held_since and granted_at - waited < over
+        until = self.at + (self.recovered_after or float("inf"))
+        return granted_at > self.held_since and granted_at - waited < until
 
 
 class Striker:
@@ -107,7 +107,7 @@ class Striker:
         return fault
 
     async def _catch(
-        self, what: Literal["killed", "stopped"], member: Member, place: Place
+        self, what: Literal["killed", "stopped"], member: Member, stage: Stage
     ) -> Fault:
         """Have a task of `member` hold the lock until it is struck.
 
@@ -115,7 +115,7 @@ class Striker:
         caught.
         """
         while True:
-            member.park(place)
+            member.park(stage)
             await until(
                 lambda: member.state == "holding",
                 self._patience,

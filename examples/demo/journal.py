@@ -33,8 +33,8 @@ class Journal:
 
     def note(self, step: Step, store: str, entry: Entry) -> None:
         """Append a line."""
-        line = json.dumps([step, store, *astuple(entry)]) + "\n"
-        os.write(self._file, line.encode())
+        row = json.dumps([step, store, *astuple(entry)]) + "\n"
+        os.write(self._file, row.encode())
 
     def close(self) -> None:
         """Close the file."""
@@ -49,13 +49,13 @@ class Account:
         store: Which book: `file` or `key`.
         expected: What it owes, from the journals.
         actual: What it has.
-        in_doubt: Bookings of which only the book itself knows whether it got them.
+        uncertain: Bookings of which only the book itself knows whether it got them.
     """
 
     store: str
     expected: Book
     actual: Book
-    in_doubt: int
+    uncertain: int
 
     @property
     def lost(self) -> int:
@@ -70,11 +70,11 @@ class Account:
 
 def audit(journals: Iterable[Path], store: str, actual: Book) -> Account:
     """Return what the book in `store` should have, by the journals, beside what it has."""
-    expected, in_doubt = Book(), 0
+    expected, uncertain = Book(), 0
     for path in journals:
         begun: dict[str, Entry] = {}
-        for line in path.read_text(encoding="utf-8").splitlines():
-            step, where, *fields = json.loads(line)
+        for row in path.read_text(encoding="utf-8").splitlines():
+            step, where, *fields = json.loads(row)
             if where != store:
                 continue
             entry = Entry(*fields)
@@ -84,7 +84,7 @@ def audit(journals: Iterable[Path], store: str, actual: Book) -> Account:
                 del begun[entry.task]
                 expected.post(entry)
         for entry in begun.values():
-            in_doubt += 1
+            uncertain += 1
             if actual.last.get(entry.task) == entry.number:
                 expected.post(entry)
-    return Account(store, expected, actual, in_doubt)
+    return Account(store, expected, actual, uncertain)

@@ -146,9 +146,9 @@ class Stage:
                 for store in stores:
                     await store.write(Book(), lambda: None, "referee")
                 name = f"redisson-py-demo:{run}:lock"
-                places = {"the lock": name, "the book": first.key}
+                names = {"the lock": name, "the book": first.key}
                 lock = client.get_lock(name)
-                outcome = await self._work(plan, everyone, lock, places)
+                outcome = await self._work(plan, everyone, lock, names)
                 journals = [each.journal for each in everyone]
                 outcome.accounts = [audit(journals, s.name, await s.read()) for s in stores]
                 return outcome
@@ -156,7 +156,7 @@ class Stage:
                 await key.delete()
 
     async def _work(
-        self, plan: Plan, everyone: Sequence[Settings], lock: RLock, places: dict[str, str]
+        self, plan: Plan, everyone: Sequence[Settings], lock: RLock, names: dict[str, str]
     ) -> Outcome:
         outcome = Outcome()
         self._screen.prepare("starting the processes")
@@ -167,7 +167,7 @@ class Stage:
                 show = group.create_task(self._show(plan, members, lock if plan.locked else None))
                 say = self._screen.say
                 if plan.faults and self._cluster is not None:
-                    shaker = Shaker(self._cluster, members, places, self._patience, say)
+                    shaker = Shaker(self._cluster, members, names, self._patience, say)
                     outcome.shocks = await shaker.shake(self._seconds)
                 elif plan.faults:
                     striker = Striker(members, lock, self._patience, say)

@@ -97,8 +97,8 @@ def _facts(locked: Outcome) -> Iterator[tuple[str, str]]:
     else:
         for what in ("killed", "stopped"):
             yield f"workers {what}", str(sum(fault.what == what for fault in locked.faults))
-    if in_doubt := sum(account.in_doubt for account in locked.accounts):
-        yield "in doubt", f"{in_doubt} bookings, settled by the books themselves"
+    if uncertain := sum(account.uncertain for account in locked.accounts):
+        yield "in doubt", f"{uncertain} bookings, settled by the books themselves"
     if locked.exposed:
         yield "exposed", f"{locked.exposed} writes during which the lease ended"
 

@@ -60,7 +60,7 @@ class Shaker:
     Args:
         cluster: The cluster.
         members: The workers.
-        places: Names in it, each with the key that says where it lives.
+        names: Names in it, each with the key that says where it lives.
         patience: Seconds after which what must happen counts as missing.
         say: Prints a line.
     """
@@ -69,24 +69,24 @@ class Shaker:
         self,
         cluster: EmbeddedCluster,
         members: Sequence[Member],
-        places: dict[str, str],
+        names: dict[str, str],
         patience: float,
         say: Say,
     ) -> None:
         self._cluster = cluster
         self._members = members
-        self._places = places
+        self._names = names
         self._patience = patience
         self._say = say
         self._shocks: list[Shock] = []
 
     async def shake(self, seconds: float) -> list[Shock]:
         """Kill the master of each place, and move its slot, spread over so many seconds."""
-        rest = seconds / (4 * len(self._places))
-        for whose, key in self._places.items():
-            await asyncio.sleep(rest)
+        pause = seconds / (4 * len(self._names))
+        for whose, key in self._names.items():
+            await asyncio.sleep(pause)
             await self._kill(whose, key)
-            await asyncio.sleep(rest)
+            await asyncio.sleep(pause)
             await self._move(whose, key)
         return self._shocks
 

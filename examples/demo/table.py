@@ -18,7 +18,7 @@ from examples.demo.crew import Member
 from redisson_py import LockSnapshot
 
 TABLE_PERIOD = 0.15
-LINE_PERIOD = 1.0
+ROW_SECONDS = 1.0
 
 _COLOURS = {"killed": "bold red", "stopped": "bold yellow", "holding": "bold", "left": "dim"}
 _HAS_THE_LOCK = "bold green"
@@ -88,7 +88,7 @@ class Screen:
         self._console = console
         self._live: Live | None = None
         self._began_at = time.monotonic()
-        self.period = TABLE_PERIOD if console.is_interactive else LINE_PERIOD
+        self.period = TABLE_PERIOD if console.is_interactive else ROW_SECONDS
 
     def __enter__(self) -> Self:
         return self

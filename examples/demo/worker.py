@@ -36,7 +36,7 @@ from redisson_py import Lease, LeaseLostError, Redisson, RedissonError
 
 #: Where a worker can be told to wait inside its critical section, for the demo to strike it:
 #: with the file read and not yet written, or with the file written and the key not yet read.
-Place = Literal["stale", "halfway"]
+Stage = Literal["stale", "halfway"]
 
 #: What the clients' watchdogs keep locks for, in seconds: short, so that faults pass quickly.
 LEASE_TIME = 2.0
@@ -80,7 +80,7 @@ class Settings:
         """This worker's journal."""
         return Path(self.directory) / f"{self.name}.journal"
 
-    def to_line(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """Return the settings as a line of JSON."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
@@ -97,7 +97,7 @@ class Worker:
         self._stores = stores
         self._journal = journal
         self._leaving = asyncio.Event()
-        self._park_at: Place | None = None
+        self._park_at: Stage | None = None
         self._parked: str | None = None
         self._writing: set[str] = set()
         self._grants: list[tuple[float, float]] = []
@@ -120,10 +120,10 @@ class Worker:
         self._tell_status()
 
     async def _obey(self, orders: asyncio.StreamReader) -> None:
-        async for line in orders:
-            match line.decode().split():
-                case ["park", "stale" | "halfway" as place]:
-                    self._park_at = place
+        async for row in orders:
+            match row.decode().split():
+                case ["park", "stale" | "halfway" as stage]:
+                    self._park_at = stage
                 case ["leave"]:
                     return
         sys.exit("the demo is gone")
@@ -160,20 +160,20 @@ class Worker:
             await self._critical_section(entry, asked_at, None)
             return
         granted_at = left_at = 0.0
-        told = False
+        reported = False
         try:
             async with self._lock as lease:
                 granted_at = time.monotonic()
                 try:
                     await self._critical_section(entry, asked_at, lease)
                 finally:
-                    left_at, told = time.monotonic(), lease.lost
+                    left_at, reported = time.monotonic(), lease.lost
         except LeaseLostError:
-            told = True
+            reported = True
             raise
         finally:
             if granted_at:
-                self._sections.append((round(granted_at, 6), round(left_at, 6), told))
+                self._sections.append((round(granted_at, 6), round(left_at, 6), reported))
 
     async def _critical_section(self, entry: Entry, asked_at: float, lease: Lease | None) -> None:
         granted_at = time.monotonic()
@@ -211,14 +211,14 @@ class Worker:
 
         return ready
 
-    async def _park(self, place: Place, entry: Entry) -> None:
+    async def _park(self, stage: Stage, entry: Entry) -> None:
         """If told to, say where we are and stay there: until killed, or until the lease is lost."""
-        if self._park_at != place:
+        if self._park_at != stage:
             return
         self._park_at = None
         self._parked = entry.task
         self._tell_status()
-        tell("parked", place=place)
+        tell("parked", stage=stage)
         await self._leaving.wait()
 
     async def _report(self) -> None:

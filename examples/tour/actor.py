@@ -85,7 +85,7 @@ class Actor:
             )
         assert process.stdin is not None
         with suppress(OSError):
-            process.stdin.write(settings.to_line())
+            process.stdin.write(settings.to_bytes())
         return cls(settings, process, patience)
 
     def tell(self, what: str) -> None:
@@ -152,8 +152,8 @@ class Actor:
 
     async def _listen(self) -> None:
         assert self._process.stdout is not None
-        async for line in self._process.stdout:
-            self._reports.append(Report(**json.loads(line)))
+        async for row in self._process.stdout:
+            self._reports.append(Report(**json.loads(row)))
 
     @property
     def _ended(self) -> bool:

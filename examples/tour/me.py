@@ -38,12 +38,12 @@ class Me:
         """Report something to the tour, with the time; all processes of a machine share it."""
         print(json.dumps({"what": what, "at": time.monotonic(), **more}), flush=True)
 
-    async def told(self, what: str) -> None:
+    async def hears(self, what: str) -> None:
         """Return when the tour has given this order."""
         await self._orders[what].wait()
 
     async def listen(self, orders: asyncio.StreamReader) -> None:
         """Take orders until the tour is gone."""
-        async for line in orders:
-            self._orders[json.loads(line)].set()
+        async for row in orders:
+            self._orders[json.loads(row)].set()
         sys.exit("the tour is gone")

@@ -40,7 +40,7 @@ class Settings:
     lease_time: float
     directory: str
 
-    def to_line(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """Return the settings as a line of JSON."""
         return json.dumps(asdict(self)).encode() + b"\n"
 

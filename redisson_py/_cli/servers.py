@@ -65,8 +65,8 @@ def servers_options(command: Callable[..., Any]) -> Callable[..., Any]:
     @click.option("--prefix", help="The prefix of your services' clients.")
     @functools.wraps(command)
     def with_servers(
-        *, url: str | None, config: Path | None, prefix: str | None, **rest: Any
+        *, url: str | None, config: Path | None, prefix: str | None, **options: Any
     ) -> Any:
-        return command(servers=Servers(url, config, prefix), **rest)
+        return command(servers=Servers(url, config, prefix), **options)
 
     return with_servers

@@ -16,7 +16,7 @@ from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.wait import Wait
 from redisson_py._keys import Name
 from redisson_py._loop import Task, loop_time
-from redisson_py._time import PUNCTUAL
+from redisson_py._time import PUNCTUAL_SECONDS
 from redisson_py.errors import ConnectionLostError, LeaseLostError, QuorumError
 
 #: Number of grants in a row that came too late to be used, after which `LeaseLostError` is raised.
@@ -81,9 +81,9 @@ class Attempt(Generic[G, L]):
         """Ask before standing in the queue; return None if the caller must wait."""
         raise NotImplementedError
 
-    def is_over(self) -> bool:
+    def is_late(self) -> bool:
         """Return whether its time is up."""
-        return self.deadline is not None and loop_time() >= self.deadline - PUNCTUAL
+        return self.deadline is not None and loop_time() >= self.deadline - PUNCTUAL_SECONDS
 
     def join(self) -> Waiter:
         """Join the queue at its end; return the place."""
@@ -174,7 +174,7 @@ async def _grant(attempt: Attempt[G, L], wait: Wait) -> G | None:
         queue = None
     elif attempt.asks_beside:
         grant = await attempt.ask_beside()
-        if grant is not None or attempt.is_over():
+        if grant is not None or attempt.is_late():
             return grant
         wait.start()
         begun = None

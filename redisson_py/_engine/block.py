@@ -181,7 +181,7 @@ class Block:
         cancelled_by_us = block._cancelled and block._uncancel(error)
         failure: RedissonError | None = lease._loss() if cancelled_by_us else None
         try:
-            if not lease._told:
+            if not lease._spent:
                 begun = lease._hold.ownership.begin_release(lease)
                 if begun is not None:
                     await begun.wait()

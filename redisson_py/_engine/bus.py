@@ -13,11 +13,11 @@ from redisson_py._answers import Wakes
 from redisson_py._engine.server import Bell
 from redisson_py._engine.wakeups import Channel, Seat, Table
 from redisson_py._loop import Future, Timer, call_later, loop_time, new_future, wake
-from redisson_py._time import PUNCTUAL
+from redisson_py._time import PUNCTUAL_SECONDS
 
 #: Seconds for which the bell still listens to a channel after its last waiter left, so that a hot
 #: lock does not make it begin and stop at every hand-off.
-LINGER = 1.0
+LINGER_SECONDS = 1.0
 
 
 class Sleeper:
@@ -57,7 +57,7 @@ class Sleeper:
         slept_on = False
         end = loop_time() + seconds
         try:
-            while channel.messages <= beyond and (left := end - loop_time()) > PUNCTUAL:
+            while channel.messages <= beyond and (left := end - loop_time()) > PUNCTUAL_SECONDS:
                 slept_on = slept_on or seat.woken
                 self.arm()
                 await self.wait(left)
@@ -144,11 +144,11 @@ class Bus:
         known = self.table.channels.get(channel)
         return 0 if known is None else known.messages + 1
 
-    def start_over(self) -> None:
+    def reset(self) -> None:
         """Forget all seats, and the event loop of the timer."""
         self.close()
         self._closed = False
-        self.table.start_over()
+        self.table.reset()
 
     def close(self) -> None:
         """Stop the timer for good."""
@@ -159,11 +159,11 @@ class Bus:
 
     def _linger_a_while(self) -> None:
         if self._linger is None and not self._closed:
-            self._linger = call_later(LINGER, self._stop_idle)
+            self._linger = call_later(LINGER_SECONDS, self._stop_idle)
 
     def _stop_idle(self) -> None:
         self._linger = None
-        for channel in self.table.expired(loop_time() - LINGER / 2):
+        for channel in self.table.expired(loop_time() - LINGER_SECONDS / 2):
             self._stop(channel)
         if self.table.lingering:
             self._linger_a_while()

@@ -46,11 +46,11 @@ from redisson_py.errors import ClientClosedError
 
 log = logging.getLogger("redisson_py")
 
-#: Most turns of the event loop to wait until the waiters that `close` failed have left.
-_LAST_TURNS = 100
+#: Most iterations of the event loop to wait until the waiters that `close` failed have left.
+_LAST_ITERATIONS = 100
 
 #: Most holds that the warning of a closing client names.
-_NAMED_HOLDS = 10
+_MOST_NAMED_HOLDS = 10
 
 ENDED_WITH_LOOP = "the client is closed: its event loop was shut down"
 
@@ -91,7 +91,7 @@ class Connections(Protocol):
     def leave_behind(self) -> None:
         """Close everything at once: the event loop was closed, or ends now."""
 
-    def start_over(self) -> object:
+    def reset(self) -> object:
         """Forget everything, for another event loop or process; return what was there."""
         ...
 
@@ -103,7 +103,9 @@ def let_go(context: Context, error: ClientClosedError, holds: Sequence[Hold]) ->
     context.registry.close(error)
     context.leave_queues()
     if holds:
-        some = [f"{hold.ownership.kind} {hold.ownership.name!r}" for hold in holds[:_NAMED_HOLDS]]
+        some = [
+            f"{hold.ownership.kind} {hold.ownership.name!r}" for hold in holds[:_MOST_NAMED_HOLDS]
+        ]
         more = f" and {len(holds) - len(some)} more" if len(holds) > len(some) else ""
         log.warning("closing while still holding %s%s", ", ".join(some), more)
     for hold in holds:
@@ -170,14 +172,14 @@ class ClientLife:
             self._refuse_after_fork()
         loop = here()
         if self._forked:
-            self._start_over(new_id=True)
+            self._reset(new_id=True)
         elif self.loop is loop:
             if self.closed:
                 raise ClientClosedError(self._why_closed)
             return
         elif self.loop is not None:
             self._refuse_to_move()
-            self._start_over(new_id=False)
+            self._reset(new_id=False)
         self.loop = loop
         self._context.executor.use(loop)
 
@@ -220,19 +222,19 @@ class ClientLife:
                 " another event loop; create a client for each"
             )
 
-    def _start_over(self, *, new_id: bool) -> None:
+    def _reset(self, *, new_id: bool) -> None:
         """Reset everything for another event loop or process; nothing is held or waits."""
         context = self._context
         if not self._forked:
             self._leave_behind()
         if new_id:
             context.owners.renew()
-        context.bus.start_over()
-        before = self._connections.start_over()
+        context.bus.reset()
+        before = self._connections.reset()
         if self._forked:
             _of_parents.append((self._root, before, self.loop))
-        context.watchdog.start_over()
-        context.start_over()
+        context.watchdog.reset()
+        context.reset()
         context.executor.loop = None
         self._begin_anew()
 
@@ -329,14 +331,14 @@ class ClientLife:
                 await wait_for_all([self._closing])
             elif not is_closed(self.loop):
                 raise ClientClosedError("the client is being closed in another event loop")
-        for _ in range(_LAST_TURNS):
+        for _ in range(_LAST_ITERATIONS):
             # The waiters that `close` failed have not left yet.
             if not self._context.waits:
                 break
             await sleep(0)
         # Another task may have been faster.
         if self.closed:
-            self._start_over(new_id=True)
+            self._reset(new_id=True)
 
     # The end of an event loop, which cancels every task.
 
@@ -379,7 +381,7 @@ class ClientLife:
         the block of an async generator holds is left to the generator.
         """
         context = self._context
-        # The other tasks that were cancelled undo their requests in this turn of the loop.
+        # The other tasks that were cancelled undo their requests in this iteration of the loop.
         await sleep(0)
         while not self.closed:
             tasks = {hold.task() for hold in context.watchdog.holds}

@@ -11,8 +11,8 @@ Invariants:
 - A client in the queue listens to its own channel, and did so before the request that joins. Where
   nobody hears a call, that client is gone.
 - Each of the first two in the queue knows it, from an answer or a message; of a semaphore, each of
-  the first two that were not called. After `WATCH_AFTER` seconds without news it watches the
-  channel on which all releases are announced; at once if the holder calls nobody, as Redisson's
+  the first two that were not called. After `WATCH_DELAY_SECONDS` seconds without news it watches
+  the channel on which all releases are announced; at once if the holder calls nobody, as Redisson's
   clients do. So the second comes if the first does not answer its call, and both hear of a release
   that calls nobody. The others sleep.
 - Nobody stays in the queue when no task of its client waits: see `LocalQueue.joined`, and
@@ -27,13 +27,13 @@ from redisson_py._answers import ALL, CALLED, Busy, Wakes
 from redisson_py._engine.bus import Bus, Sleeper
 from redisson_py._engine.wakeups import Channel, Seat, Table
 from redisson_py._loop import call_later, loop_time, new_future
-from redisson_py._time import PUNCTUAL
+from redisson_py._time import PUNCTUAL_SECONDS
 
 #: Seconds without news after which the first two in the queue look.
-WATCH_AFTER = 0.05
+WATCH_DELAY_SECONDS = 0.05
 
 #: The message to the client that is the second now. All others call.
-_SECOND = 2
+_SECOND_CLIENT_MESSAGE = 2
 
 
 class Together:
@@ -106,7 +106,7 @@ class QueueSleeper(Sleeper):
 
     def heard(self, message: int) -> int:
         """Take a message on the client's own channel; return how many waiters it wakes."""
-        if message != _SECOND:
+        if message != _SECOND_CLIENT_MESSAGE:
             return ALL
         if self.watches or (self._together is not None and self._together.watcher is None):
             self._look_in_a_while()
@@ -120,7 +120,7 @@ class QueueSleeper(Sleeper):
         return 0
 
     def _look_in_a_while(self) -> None:
-        self._look_at = loop_time() + WATCH_AFTER
+        self._look_at = loop_time() + WATCH_DELAY_SECONDS
         self.rouse()
 
     def placed(self, answer: Busy) -> bool:
@@ -134,22 +134,22 @@ class QueueSleeper(Sleeper):
         if not self.watches:
             self._look_at = None
             self.stop_watching()
-        elif answer.place is None or answer.place > 1:
+        elif answer.position is None or answer.position > 1:
             self.stop_watching()
         elif self._watch is None and not answer.calls:
             self._start_watching()
             return True
-        elif answer.retry_in is not None and answer.retry_in < WATCH_AFTER:
+        elif answer.retry_in is not None and answer.retry_in < WATCH_DELAY_SECONDS:
             # `waiting` would ask later: it does not know that the server named this moment.
             self._look_at = loop_time() + answer.retry_in
         elif self._watch is None:
-            self._look_at = loop_time() + WATCH_AFTER
+            self._look_at = loop_time() + WATCH_DELAY_SECONDS
         return False
 
     def arm(self) -> None:
         """Forget earlier wake-ups just before a request; watch if there was no news for long."""
         super().arm()
-        due = self._look_at is not None and self._look_at <= loop_time() + PUNCTUAL
+        due = self._look_at is not None and self._look_at <= loop_time() + PUNCTUAL_SECONDS
         self._look_at = None
         if self._watch is not None:
             self._watch.arm()
@@ -167,7 +167,7 @@ class QueueSleeper(Sleeper):
             if left is not None and left <= early:
                 return
             # Only a timer is early: who looks just before a lease ends has to look again.
-            early = PUNCTUAL
+            early = PUNCTUAL_SECONDS
             self._future = new_future()
             timer = None if left is None else call_later(left, self.rouse)
             try:

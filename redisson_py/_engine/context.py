@@ -230,10 +230,10 @@ class Registry:
         """The number of tasks that wait in queues, including those that ask the server."""
         return sum(queue.waiting for queue in self.all_queues())
 
-    def start_over(self) -> None:
+    def reset(self) -> None:
         """Reset the queues after the event loop was closed."""
         for queue in self.all_queues():
-            queue.start_over()
+            queue.reset()
 
     def close(self, error: BaseException) -> None:
         """Raise `error` in all tasks that wait in queues."""
@@ -359,9 +359,9 @@ class Context:
             evictions=evictions,
         )
 
-    def start_over(self) -> None:
+    def reset(self) -> None:
         """Reset everything after the event loop was closed: no task waits, and nothing is held."""
-        self.registry.start_over()
+        self.registry.reset()
         self.pending.clear()
         self.waiters.clear()
         self.together.clear()

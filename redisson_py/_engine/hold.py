@@ -20,8 +20,8 @@ Invariants, checked by `check()` after every step of the lifecycle tests:
 - A held hold has a lease or an unanswered re-entry, or it is being passed or released. If the user
   has dropped all its leases, the watchdog detects that.
 - Its leases are those that were neither released nor reported as lost, oldest first; of those that
-  ended by themselves the newest `MOST_ENDED`. The number of leases that are still held equals the
-  count on the server, less the unanswered re-entries, unless the hold is uncertain.
+  ended by themselves the newest `MOST_ENDED_LEASES`. The number of leases that are still held
+  equals the count on the server, less the unanswered re-entries, unless the hold is uncertain.
 - It is renewed exactly while a held lease needs renewal: one without an end of its own, or with a
   `max_hold`. Renewals for a `max_hold` stop at its end.
 - No lease is held when the hold is over.
@@ -50,7 +50,7 @@ from redisson_py._listener import (
 )
 from redisson_py._loop import Future, current_task, fail, new_future, wake
 from redisson_py._owner import Owners, TaskRef
-from redisson_py._time import KEPT_LESS, Duration, check_lease_time, now
+from redisson_py._time import KEPT_LESS_SECONDS, Duration, check_lease_time, now
 from redisson_py.errors import LeaseLostError, NotHeldError
 
 if TYPE_CHECKING:
@@ -61,12 +61,12 @@ if TYPE_CHECKING:
 log = logging.getLogger("redisson_py")
 
 #: Allowance for clock drift: a share of the lease, and a floor in seconds.
-DRIFT = 0.01
-DRIFT_FLOOR = 0.002
+DRIFT_SHARE = 0.01
+DRIFT_FLOOR_SECONDS = 0.002
 
 #: How many leases that ended inside a hold are kept to be reported by a release that names none.
 #: No code nests acquisitions that deep.
-MOST_ENDED = 100
+MOST_ENDED_LEASES = 100
 
 L = TypeVar("L", bound="Lease")
 
@@ -84,17 +84,17 @@ REASONS: dict[Reason, str] = {
 
 def lease_end(sent_at: float, lease_time: float) -> float:
     """Return the moment until which a holder may rely on a lease requested at `sent_at`."""
-    return sent_at + lease_time * (1 - DRIFT) - DRIFT_FLOOR
+    return sent_at + lease_time * (1 - DRIFT_SHARE) - DRIFT_FLOOR_SECONDS
 
 
 def max_hold_end(began: float, max_hold: float, lease_time: float) -> float:
     """Return the end of a hold limited to `max_hold` seconds, renewed to `lease_time` each time."""
-    return began + max_hold - min(max_hold, lease_time) * DRIFT - DRIFT_FLOOR
+    return began + max_hold - min(max_hold, lease_time) * DRIFT_SHARE - DRIFT_FLOOR_SECONDS
 
 
 def lease_for(ends_at: float, present: float) -> float:
     """Return the lease to ask for at `present` so that a holder may rely on it until `ends_at`."""
-    return max(0.001, (ends_at - present + DRIFT_FLOOR) / (1 - DRIFT))
+    return max(0.001, (ends_at - present + DRIFT_FLOOR_SECONDS) / (1 - DRIFT_SHARE))
 
 
 class TaskHold(Generic[L]):
@@ -139,7 +139,7 @@ class TaskHold(Generic[L]):
         """Whether its holder can still rely on it, by the local clock."""
         raise NotImplementedError
 
-    def may_pass(self, turn: float, least_left: float) -> bool:
+    def may_pass(self, longest: float, least_left: float) -> bool:
         """Return whether it may pass to another task of this client without asking a server."""
         raise NotImplementedError
 
@@ -230,7 +230,7 @@ class TaskHold(Generic[L]):
         """Raise `AssertionError` if an invariant does not hold; for tests."""
         known = self.known_leases()
         assert all(lease._hold is self for lease in known), self
-        assert not any(lease._told for lease in known), self
+        assert not any(lease._spent for lease in known), self
         assert self.state == "held" or not self.live, f"{self} has leases that hold"
 
 
@@ -320,7 +320,7 @@ class Hold(TaskHold["Lease"]):
         self.task = task
         self.asked_at: float | None = sent_at if asked_at is None else asked_at
         self.max_held: bool = False
-        self.ends_at: float = sent_at + lease_time * (1 - DRIFT) - DRIFT_FLOOR
+        self.ends_at: float = sent_at + lease_time * (1 - DRIFT_SHARE) - DRIFT_FLOOR_SECONDS
         self.lease_until: float = sent_at + lease_time
         self.may_last_until: float = self.lease_until
         self.renewed: bool = renewed
@@ -393,7 +393,7 @@ class Hold(TaskHold["Lease"]):
         parent = self.parent
         if parent is None or not self.capped:
             return False
-        return parent.is_changing or self.lease_until > parent.lease_until + KEPT_LESS
+        return parent.is_changing or self.lease_until > parent.lease_until + KEPT_LESS_SECONDS
 
     @property
     def earliest_end(self) -> float:
@@ -431,7 +431,7 @@ class Hold(TaskHold["Lease"]):
 
     # Leases: acquired, re-entered, ended.
 
-    def may_pass(self, turn: float, least_left: float) -> bool:
+    def may_pass(self, longest: float, least_left: float) -> bool:
         """Return whether it may pass to another task of this client without asking the server."""
         present = now()
         return (
@@ -442,7 +442,7 @@ class Hold(TaskHold["Lease"]):
             and not self.guards
             and not self.reads
             and self.ends_at - present >= least_left
-            and present - self.granted_at < turn
+            and present - self.granted_at < longest
             and (self.next_token is None or self.next_token <= self.last_token)
         )
 
@@ -523,7 +523,7 @@ class Hold(TaskHold["Lease"]):
     def settle(self, lease: Lease) -> int:
         """Record that a lease was released, or its loss reported; return the count left."""
         # As `Lease._settle`, without the cost of a call.
-        lease._told = True
+        lease._spent = True
         if lease._state == "held":
             lease._state = "released"
         if self.leases == (lease,):
@@ -560,17 +560,17 @@ class Hold(TaskHold["Lease"]):
         self.reviewed()
         lease_time, present = self.ownership.context.options.lease_time, now()
         needed = self.lease_needed(lease_time, present)
-        if self.state == "held" and self.lease_until - present > needed + lease_time * DRIFT:
+        if self.state == "held" and self.lease_until - present > needed + lease_time * DRIFT_SHARE:
             # If this process dies, the server must not keep it longer either.
             self.ownership.set_needed_lease(self)
             self.lease_maybe_set(present, needed)
 
-    def over(self, moment: float) -> Reason | None:
+    def end_reason(self, moment: float) -> Reason | None:
         """Return why the whole hold is over at a moment, by the clock; None if some of it holds."""
         if self.ends_at <= moment and not self.renewed:
             return "ended"
         limits = [lease._limit for lease in self.live]
-        last = moment if moment < self.ends_at else self.ends_at + KEPT_LESS
+        last = moment if moment < self.ends_at else self.ends_at + KEPT_LESS_SECONDS
         if (
             limits
             and not self.reentries
@@ -581,23 +581,23 @@ class Hold(TaskHold["Lease"]):
 
     def end_overdue(self, present: float) -> list[Lease]:
         """End the leases whose own time is over; return them."""
-        over = [
+        overdue = [
             lease for lease in self.live if lease._limit is not None and lease._limit <= present
         ]
-        for lease in over:
+        for lease in overdue:
             lease._lose("ended")
         self.leases = without_oldest_ended(self.leases)
         if self._forgotten is not None:
             # Keep the leases whose loss is not recorded yet.
-            self._forgotten = [each for each in self._forgotten if each() not in over]
+            self._forgotten = [each for each in self._forgotten if each() not in overdue]
         self._review()
-        return over
+        return overdue
 
     def reviewed(self) -> None:
         """Review renewal and the end after a lease's end has changed."""
         self._review()
         if self.state == "held":
-            self.ownership.context.watchdog.mind_end(self)
+            self.ownership.context.watchdog.watch_end(self)
 
     def _review(self) -> None:
         """Renew it exactly if one of its leases needs that."""
@@ -631,13 +631,13 @@ class Hold(TaskHold["Lease"]):
         if not self._changes or self.may_last_until < self.lease_until:
             # No older request counts on the server any more.
             self.may_last_until = self.lease_until
-        self.ownership.context.watchdog.mind_end(self)
+        self.ownership.context.watchdog.watch_end(self)
 
     def lease_maybe_set(self, sent_at: float, lease_time: float) -> None:
         """Rely on the shorter lease, because the server may have set this one."""
         self.ends_at = min(self.ends_at, lease_end(sent_at, lease_time))
         self.lease_until = min(self.lease_until, sent_at + lease_time)
-        self.ownership.context.watchdog.mind_end(self)
+        self.ownership.context.watchdog.watch_end(self)
 
     def begin_change(self, lease_time: float = 0.0) -> Change:
         """Begin a change; `lease_time` is the lease that it sets, if it sets one."""
@@ -809,9 +809,9 @@ def without_oldest_ended(leases: tuple[L, ...]) -> tuple[L, ...]:
     Their tasks never released them, so nobody asks, and the hold around them may go on for long.
     """
     ended = [lease for lease in leases if lease._state == "lost"]
-    if len(ended) <= MOST_ENDED:
+    if len(ended) <= MOST_ENDED_LEASES:
         return leases
-    forgotten = set(ended[:-MOST_ENDED])
+    forgotten = set(ended[:-MOST_ENDED_LEASES])
     return tuple(lease for lease in leases if lease not in forgotten)
 
 
@@ -857,7 +857,7 @@ def tell_lost(
 
 #: Seconds for which the server keeps a lease beyond its `max_hold`, so that the reason of its end
 #: is "ended" and not "expired".
-_BEYOND = 0.001
+_MARGIN_SECONDS = 0.001
 
 
 class Begun(Protocol):
@@ -908,7 +908,7 @@ class Renewing(Protocol):
     def add(self, hold: Hold, due: float) -> None: ...
     def remove(self, hold: Hold) -> None: ...
     def reconsider(self, hold: Hold) -> None: ...
-    def mind_end(self, hold: Hold) -> None: ...
+    def watch_end(self, hold: Hold) -> None: ...
     def end_overdue(self, hold: Hold) -> None: ...
 
 
@@ -986,9 +986,9 @@ class Lease(AsyncOnly):
         "_lost_waiters",
         "_reason",
         "_renewed",
+        "_spent",
         "_state",
         "_token",
-        "_told",
         "_unreleased",
         "_wanted",
     )
@@ -1010,7 +1010,7 @@ class Lease(AsyncOnly):
         self._state: State = "held"
         self._reason: Reason = "taken"
         #: It was released, or its loss was reported: no call may use it any more.
-        self._told = False
+        self._spent = False
         self._unreleased = ""  # why its release failed, if it did
         self._ended_at: float | None = None
         self._lost_waiters: list[Future[None]] | None = None
@@ -1122,15 +1122,15 @@ class Lease(AsyncOnly):
             ReleaseFailedError: The server did not answer for `command_timeout`. The release is
                 repeated until the lease has run out.
         """
-        if self._told:
-            raise self._over()
+        if self._spent:
+            raise self._not_held()
         begun = self._hold.ownership.begin_release(self)
         if begun is not None:
             await begun.wait()
 
     async def __aenter__(self) -> Self:
-        if self._told:
-            raise self._over()
+        if self._spent:
+            raise self._not_held()
         self.check()
         Block(None).begin(self, current_task())
         return self
@@ -1144,7 +1144,7 @@ class Lease(AsyncOnly):
         block = self._block
         if block is None or block.is_of_source:
             # No block was entered with it, but this exit must release it.
-            if self._told:
+            if self._spent:
                 return
             block = Block(None)
             block.begin(self, current_task())
@@ -1152,7 +1152,7 @@ class Lease(AsyncOnly):
 
     # For the library.
 
-    def _over(self) -> NotHeldError:
+    def _not_held(self) -> NotHeldError:
         """Return the error of a call that needs it, after its release or its reported loss."""
         text = "was lost, as reported before" if self._state == "lost" else "was already released"
         if self._unreleased:
@@ -1188,12 +1188,12 @@ class Lease(AsyncOnly):
 
     def _settle(self) -> None:
         """Mark it released, or its loss reported; a lost lease stays lost."""
-        self._told = True
+        self._spent = True
         if self._state == "held":
             self._state = "released"
 
     def _unsettle(self) -> None:
-        self._state, self._told, self._unreleased = "held", False, ""
+        self._state, self._spent, self._unreleased = "held", False, ""
 
     def _close(self, error: BaseException) -> None:
         """End it because its client closes, and stop its block."""
@@ -1233,7 +1233,7 @@ class Lease(AsyncOnly):
         if self._limit is None:
             return renewing
         if self._renewed:
-            return min(renewing, lease_for(self._limit + _BEYOND, present))
+            return min(renewing, lease_for(self._limit + _MARGIN_SECONDS, present))
         return lease_for(self._wanted_until, present)
 
     @property
@@ -1250,7 +1250,9 @@ class Lease(AsyncOnly):
     @property
     def _overdue_reason(self) -> Reason:
         """The reason of its loss when it is over by the clock."""
-        if self._limit is None or (self._renewed and self._hold.ends_at + KEPT_LESS < self._limit):
+        if self._limit is None or (
+            self._renewed and self._hold.ends_at + KEPT_LESS_SECONDS < self._limit
+        ):
             return "expired"
         return "ended"
 
@@ -1300,7 +1302,7 @@ def is_lost(lease: Lease) -> bool:
 
 def to_release(leases: Iterable[L]) -> list[tuple[Hold, L]]:
     """Return with their holds those that were not released, and whose loss was not reported."""
-    return [(lease._hold, lease) for lease in leases if not lease._told]
+    return [(lease._hold, lease) for lease in leases if not lease._spent]
 
 
 def reason_of(lease: Lease) -> Reason:

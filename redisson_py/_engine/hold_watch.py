@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 #: Seconds before the first look at a queue, and most between two; each pause doubles. Whoever is
 #: its first at two looks waits long: where holds go from task to task faster, nobody listens.
-_FIRST_LOOK = 0.1
-_LONGEST_PAUSE = 2.0
+_FIRST_PAUSE_SECONDS = 0.1
+_LONGEST_PAUSE_SECONDS = 2.0
 
 
 class HoldWatch:
@@ -44,8 +44,8 @@ class HoldWatch:
         self._commands: Commands = commands
         self._queue: LocalQueue[Any] = queue
         self._first: Waiter | None = None
-        self._pause: float = _FIRST_LOOK
-        self._timer: Timer = call_later(_FIRST_LOOK, self._look)
+        self._pause: float = _FIRST_PAUSE_SECONDS
+        self._timer: Timer = call_later(_FIRST_PAUSE_SECONDS, self._look)
         self.seat: Seat | None = None
 
     def _look(self) -> None:
@@ -60,7 +60,7 @@ class HoldWatch:
             self._check_hold()
         else:
             self._first = first
-            self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE_SECONDS)
             self._timer = call_later(self._pause, self._look)
 
     def _heard(self) -> None:
@@ -69,7 +69,7 @@ class HoldWatch:
             self.seat.arm()
             if next(iter(self._queue.waiters), None) is not self._first:
                 self._stop_listening()
-                self._pause = _FIRST_LOOK
+                self._pause = _FIRST_PAUSE_SECONDS
                 self._timer = call_later(self._pause, self._look)
 
     def _check_hold(self) -> None:

@@ -9,7 +9,7 @@ cache miss.
 Passing would starve other processes, so it ends with the turn: a fixed time after the server
 granted the hold, the next release goes to the server. The releasing process is awake and would win
 again, so its next request yields: it waits for one release message per other listener, or until
-`YIELD_WAIT` has passed, after its own release and after each of theirs.
+`YIELD_SECONDS` has passed, after its own release and after each of theirs.
 
 Invariants: while a task waits in the queue, the head is asking the server, or a local hold or a
 release under way keeps the queue waiting. A waiter leaves the queue exactly once.
@@ -21,23 +21,23 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
-from redisson_py._engine.waiting import Turn, is_fresh
+from redisson_py._engine.waiting import HeadStart, is_fresh
 from redisson_py._loop import Future, Timer, call_later, fail, loop_time, new_future, wake
-from redisson_py._options import LAST_LOOK
+from redisson_py._options import LAST_LOOK_SECONDS
 from redisson_py._owner import TaskRef
-from redisson_py._time import PUNCTUAL, now
+from redisson_py._time import PUNCTUAL_SECONDS, now
 from redisson_py.errors import ConnectionLostError
 
 if TYPE_CHECKING:
     from redisson_py._engine.hold import TaskHold
     from redisson_py._engine.hold_watch import HoldWatch
 
-#: Longest wait in seconds for the turn of other processes if no message comes.
-YIELD_WAIT = 0.003
+#: Longest wait in seconds for the head start of other processes if no message comes.
+YIELD_SECONDS = 0.003
 
-#: Seconds without an offer after a turn that no process took: a client still listens for a moment
-#: after its last waiter left, so a listener need not be a waiter.
-YIELD_BACK_OFF = 0.05
+#: Seconds without an offer after a head start that no process used: a client still listens for a
+#: moment after its last waiter left, so a listener need not be a waiter.
+YIELD_BACK_OFF_SECONDS = 0.05
 
 _ASK = object()
 #: Makes a waiter leave the queue: its time is up, or it need not wait any more.
@@ -55,10 +55,10 @@ class Waiter:
         joined_at: The loop time at which it joined, if it has a timeout; else 0. With a timeout it
             waits until that ends, whether or not the server answers.
         since: The time at which it began to wait.
-        told: It needs no warning about a long wait: it had one, or it has a timeout.
+        warned: It needs no warning about a long wait: it had one, or it has a timeout.
     """
 
-    __slots__ = ("future", "joined_at", "passable", "since", "task", "told")
+    __slots__ = ("future", "joined_at", "passable", "since", "task", "warned")
 
     def __init__(self, task: TaskRef, passable: bool) -> None:
         self.task: TaskRef = task
@@ -66,7 +66,7 @@ class Waiter:
         self.joined_at: float = 0.0
         self.future: Future[object] = Future()
         self.since: float = now()
-        self.told: bool = False
+        self.warned: bool = False
 
 
 _NOBODY: OrderedDict[Waiter, None] = OrderedDict()
@@ -78,14 +78,14 @@ class LocalQueue(Generic[H]):
     Attributes:
         waiters: The waiting tasks, in order of arrival.
         asking: The head has left the queue to ask the server, and has no answer yet.
-        refused: The server has told the head that the lock is busy.
+        refused: The server has answered the head that the lock is busy.
         busy_at: The loop time at which the server last said so.
         released_at: The loop time of the last release of a hold by this client.
         head: The head, if it waited in the queue before.
         hold: The hold that a task of this client has on the lock, as far as is known.
         releasing: A release is under way; a request sent now would overtake the other waiters.
-        turn: The turn of other processes to which the next request yields.
-        no_turn_until: No turn is offered before this loop time, as the last one was not taken.
+        head_start: The head start of other processes to which the next request yields.
+        no_head_start_until: None is offered before this loop time, as the last one was not taken.
         joined: Takes the client out of the queue of clients on the server, if it is or may be
             there; else None. It is not there when nobody waits here.
         joined_as: The name that it has there.
@@ -99,23 +99,23 @@ class LocalQueue(Generic[H]):
         "asking",
         "busy_at",
         "head",
+        "head_start",
         "hold",
         "joined",
         "joined_as",
-        "no_turn_until",
+        "no_head_start_until",
         "refused",
         "released_at",
         "releasing",
-        "turn",
         "waiters",
         "watch",
         "yields_until",
     )
 
     def __init__(self) -> None:
-        self.start_over()
+        self.reset()
 
-    def start_over(self) -> None:
+    def reset(self) -> None:
         """Reset everything after the event loop was closed: nothing in it continues."""
         # A dictionary is made for the first waiter: most names never have one.
         self.waiters: OrderedDict[Waiter, None] = _NOBODY
@@ -126,8 +126,8 @@ class LocalQueue(Generic[H]):
         self.head: Waiter | None = None
         self.hold: H | None = None
         self.releasing: bool = False
-        self.turn: Turn | None = None
-        self.no_turn_until: float = 0.0
+        self.head_start: HeadStart | None = None
+        self.no_head_start_until: float = 0.0
         self.joined: Callable[..., object] | None = None
         self.joined_as: bytes = b""
         self.yields_until: float = 0.0
@@ -138,12 +138,12 @@ class LocalQueue(Generic[H]):
         busy = self.hold is not None or self.waiters or self.asking or self.releasing
         return (
             bool(busy)
-            or self._owes_a_turn(present)
-            or max(self.no_turn_until, self.yields_until) > present
+            or self._owes_a_head_start(present)
+            or max(self.no_head_start_until, self.yields_until) > present
         )
 
-    def _owes_a_turn(self, present: float) -> bool:
-        return self.turn is not None and self.turn.until > present
+    def _owes_a_head_start(self, present: float) -> bool:
+        return self.head_start is not None and self.head_start.until > present
 
     @property
     def waiting(self) -> int:
@@ -152,11 +152,11 @@ class LocalQueue(Generic[H]):
 
     @property
     def is_ahead(self) -> bool:
-        """Whether other tasks here, or the turn of other processes, come before a new task."""
+        """Whether other tasks here, or a head start of others, come before a new task."""
         return (
             bool(self.waiters)
             or (self.asking and (self.refused or self.head is not None))
-            or (self.turn is not None and self._owes_a_turn(loop_time()))
+            or (self.head_start is not None and self._owes_a_head_start(loop_time()))
         )
 
     @property
@@ -193,12 +193,12 @@ class LocalQueue(Generic[H]):
         """
         timers: list[Timer] = []
         if deadline is not None:
-            waiter.told = True
+            waiter.warned = True
             waiter.joined_at = present = loop_time()
             left = max(0.0, deadline - present)
             timers = [
                 call_later(left, lambda: wake(waiter.future, LEAVE)),
-                call_later(max(0.0, left - LAST_LOOK), probe),
+                call_later(max(0.0, left - LAST_LOOK_SECONDS), probe),
             ]
         try:
             while True:
@@ -209,7 +209,7 @@ class LocalQueue(Generic[H]):
                 if passed.valid:
                     return passed
                 # Lost since it was passed: this waiter is the head again.
-                if deadline is not None and loop_time() >= deadline - PUNCTUAL:
+                if deadline is not None and loop_time() >= deadline - PUNCTUAL_SECONDS:
                     return False
                 waiter.future = new_future()
                 self.waiters[waiter] = None
@@ -266,7 +266,7 @@ class LocalQueue(Generic[H]):
         if leave is not None:
             leave(closing=closing)
 
-    def pass_on(self, hold: H, turn: float, least_left: float) -> bool:
+    def pass_on(self, hold: H, longest: float, least_left: float) -> bool:
         """Pass `hold` to the next waiter if that is possible; return whether it was passed."""
         for waiter in self.waiters:
             # A waiter that was cancelled, or whose time is up, removes itself.
@@ -274,7 +274,7 @@ class LocalQueue(Generic[H]):
                 break
         else:
             return False
-        if not waiter.passable or hold is not self.hold or not hold.may_pass(turn, least_left):
+        if not waiter.passable or hold is not self.hold or not hold.may_pass(longest, least_left):
             return False
         self._remove(waiter)
         if self.joined is not None and not self.waiting:
@@ -318,23 +318,23 @@ class LocalQueue(Generic[H]):
             fail(waiter.future, error)
 
     def heard_busy(self) -> None:
-        """Record that the server told the head that the lock is busy."""
+        """Record that the server answered the head that the lock is busy."""
         self.refused = True
         self.busy_at = loop_time()
 
-    def take_turn(self) -> Turn | None:
-        """Return the turn to which the next request yields, and forget it: a turn counts once."""
-        turn, self.turn = self.turn, None
-        if turn is not None and turn.until > loop_time():
-            return turn
+    def take_head_start(self) -> HeadStart | None:
+        """Return the head start to which the next request yields, and forget it: it counts once."""
+        head_start, self.head_start = self.head_start, None
+        if head_start is not None and head_start.until > loop_time():
+            return head_start
         return None
 
-    def offer_turn(self, others: int, own_message: int) -> Turn | None:
-        """Return a turn for `others` listeners, unless the last turn was not taken."""
+    def offer_head_start(self, others: int, own_message: int) -> HeadStart | None:
+        """Return a head start for `others` listeners, unless the last one was not taken."""
         present = loop_time()
-        if others <= 0 or present < self.no_turn_until:
+        if others <= 0 or present < self.no_head_start_until:
             return None
-        return Turn(own_message + others - 1, present + YIELD_WAIT, YIELD_WAIT)
+        return HeadStart(own_message + others - 1, present + YIELD_SECONDS, YIELD_SECONDS)
 
     def take_yield(self, once: bool) -> bool:
         """Return whether the next request lets the first client of the queue go first; once."""
@@ -345,11 +345,11 @@ class LocalQueue(Generic[H]):
 
     def called_next(self) -> None:
         """Let the client go first that our release has called."""
-        self.yields_until = loop_time() + YIELD_BACK_OFF
+        self.yields_until = loop_time() + YIELD_BACK_OFF_SECONDS
 
-    def turn_not_taken(self) -> None:
-        """Offer no turn for a while, because no process used the last one."""
-        self.no_turn_until = loop_time() + YIELD_BACK_OFF
+    def head_start_not_taken(self) -> None:
+        """Offer no head start for a while, because no process used the last one."""
+        self.no_head_start_until = loop_time() + YIELD_BACK_OFF_SECONDS
 
     def abandon(self, waiter: Waiter) -> None:
         """Remove a cancelled waiter; pass on what it was just given."""

@@ -41,7 +41,7 @@ from redisson_py.errors import (
 log = logging.getLogger("redisson_py")
 
 #: Most waiting tasks that one warning names.
-_NAMED = 3
+_MOST_NAMED_TASKS = 3
 
 Begun = AcquireRequest | Waiter
 """An acquisition under way: its request, or its place in the queue."""
@@ -193,7 +193,7 @@ class Ownership(Generic[C, X]):
             WholeRelease(self, hold, None, now()).leave()
 
     def ended(self, reply: int | None, own_message: int) -> None:
-        """End a final release; offer a turn if other clients may wait."""
+        """End a final release; offer a head start if other clients may wait."""
         queue = self.queue
         if queue is None:
             return
@@ -202,8 +202,8 @@ class Ownership(Generic[C, X]):
             others = self.commands.others(reply, own_message > 0)
             if others < 0:
                 queue.called_next()
-            elif others and (turn := queue.offer_turn(others, own_message)) is not None:
-                queue.turn = turn
+            elif others and (head_start := queue.offer_head_start(others, own_message)) is not None:
+                queue.head_start = head_start
         if queue.waiters:
             queue.advance()
 
@@ -310,13 +310,13 @@ class Ownership(Generic[C, X]):
             return
         late: list[Waiter] = []
         for waiter in queue.waiters:
-            if not waiter.told and waiter.since <= present - long:
-                waiter.told = True
+            if not waiter.warned and waiter.since <= present - long:
+                waiter.warned = True
                 late.append(waiter)
         if not late:
             return
-        names = ", ".join(_name_of(waiter.task) for waiter in late[:_NAMED])
-        more = f" and {len(late) - _NAMED} more" if len(late) > _NAMED else ""
+        names = ", ".join(_name_of(waiter.task) for waiter in late[:_MOST_NAMED_TASKS])
+        more = f" and {len(late) - _MOST_NAMED_TASKS} more" if len(late) > _MOST_NAMED_TASKS else ""
         holder = _name_of(hold.task)
         log.warning(
             "%s%s: waiting for %s %r for more than %.1f s, which %s of this client holds; if %s"
@@ -335,10 +335,10 @@ class Ownership(Generic[C, X]):
                 self.send_release(hold)
             elif hold.reads or self.context.executor.may_keep(self.commands, hold):
                 self.send_release(hold)
-        self.over(hold)
+        self.hold_ended(hold)
         queue = self.queue
         if hold.reason in ("taken", "forced"):
-            # Perhaps no message told of it. Any other end is one that the server had named.
+            # Perhaps no message announced it. Any other end is one that the server had named.
             table, clients = self.context.bus.table, self.commands.clients
             table.ended_early(self.commands.channel)
             if clients is not None:
@@ -355,7 +355,7 @@ class Ownership(Generic[C, X]):
         with suppress(ClientClosedError):
             self.send_release(hold)
 
-    def over(self, hold: Hold) -> None:
+    def hold_ended(self, hold: Hold) -> None:
         """Handle the end of a hold that was lost, or released while its owner still reads."""
 
 
@@ -473,7 +473,7 @@ class WholeRelease(Release):
             raise
         finally:
             if hold.reads:
-                ownership.over(hold)
+                ownership.hold_ended(hold)
 
     def judge(self, reply: Any, error: BaseException | None) -> BaseException | None:
         """Record what the answer means; return the error to raise, if it is one."""

@@ -21,7 +21,7 @@ log = logging.getLogger("redisson_py")
 
 #: Holds refused because of a key that are asked for one by one. More of them are asked for in
 #: batches, which are not halved again: otherwise their number would flood the server.
-_ONE_BY_ONE = 100
+_MOST_SINGLE_ASKS = 100
 
 
 @dataclass(slots=True)
@@ -50,7 +50,7 @@ class RefusedRenewals:
     def batch(self, hold: Hold, most: int) -> int:
         """Return how many holds like this one may be asked for together."""
         refusal = self.holds.get(hold)
-        alone = refusal is not None and refusal.of_key and len(self.holds) <= _ONE_BY_ONE
+        alone = refusal is not None and refusal.of_key and len(self.holds) <= _MOST_SINGLE_ASKS
         return 1 if alone else most
 
     def is_of_one(self, holds: Sequence[Hold], error: RefusedError) -> bool:

@@ -22,7 +22,7 @@ from redisson_py._answers import (
 )
 from redisson_py._engine.bus import Sleeper
 from redisson_py._engine.client_queue import QueueSleeper
-from redisson_py._engine.waiting import Turn
+from redisson_py._engine.waiting import HeadStart
 from redisson_py._loop import Future, call_later, loop_time
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import BackendError, ClientClosedError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from redisson_py._engine.server import Call, ClientQueue, Commands, Way
 
 #: Longest wait in seconds that is sent to a queue on the server; the caller may wait longer.
-_LONGEST_WAIT = 366 * 24 * 3600.0
+_LONGEST_WAIT_SECONDS = 366 * 24 * 3600.0
 
 
 class AcquireRequest:
@@ -45,7 +45,7 @@ class AcquireRequest:
         owner: The owner of the hold.
         target: The hold count to reach, or the number of units.
         lease_time: Seconds.
-        turn: The turn of other processes that comes before this request.
+        head_start: The head start of other processes that comes before this request.
         once: The caller does not wait.
         deadline: The end of the caller's wait, in loop time.
         reentry: The hold that this request enters again.
@@ -58,7 +58,7 @@ class AcquireRequest:
             so.
         uncertain: The request may arrive twice, or late.
         fails_fast: The first failed attempt to connect fails the request.
-        heard_busy_at: When the server last told the caller "busy", in loop time.
+        heard_busy_at: When the server last answered the caller "busy", in loop time.
         undone: An undo was sent.
         overtaken: A forced release was answered before it, so its grant may be gone already.
         call: The call under way.
@@ -74,7 +74,7 @@ class AcquireRequest:
 
     __slots__ = (
         "_given_up",
-        "_place",
+        "_queue_sleeper",
         "_queued",
         "_wait_ms",
         "asked_at",
@@ -86,6 +86,7 @@ class AcquireRequest:
         "deadline",
         "fails_fast",
         "field",
+        "head_start",
         "heard_busy_at",
         "lease_time",
         "once",
@@ -97,7 +98,6 @@ class AcquireRequest:
         "renewed",
         "sent_at",
         "target",
-        "turn",
         "uncertain",
         "undone",
         "yields",
@@ -109,7 +109,7 @@ class AcquireRequest:
         owner: str,
         target: int,
         lease_time: float,
-        turn: Turn | None = None,
+        head_start: HeadStart | None = None,
         *,
         once: bool = False,
         deadline: float | None = None,
@@ -121,7 +121,7 @@ class AcquireRequest:
         self.field: bytes = ownership.commands.field(owner)
         self.target: int = target
         self.lease_time: float = lease_time
-        self.turn: Turn | None = turn
+        self.head_start: HeadStart | None = head_start
         self.once: bool = once
         self.deadline: float | None = deadline
         self.reentry: Hold | None = reentry
@@ -140,7 +140,7 @@ class AcquireRequest:
         self.call: Call | None = None
         self.client: bytes = b""
         self.yields: int = 0
-        self._place: QueueSleeper | None = None
+        self._queue_sleeper: QueueSleeper | None = None
         self._given_up: BaseException | None = None
         self._queued = False
         self._wait_ms = 0
@@ -161,7 +161,7 @@ class AcquireRequest:
         if self.once or self.deadline is None:
             return 0
         if not self._wait_ms:
-            left = min(self.deadline - loop_time(), _LONGEST_WAIT)
+            left = min(self.deadline - loop_time(), _LONGEST_WAIT_SECONDS)
             self._wait_ms = max(1, math.ceil(left * 1000))
         return self._wait_ms
 
@@ -182,10 +182,12 @@ class AcquireRequest:
     def listens_first(self) -> bool:
         """Whether it listens before it asks for the first time."""
         queue = self.ownership.queue
-        return bool(self.turn or self.yields or self.client or (queue is not None and queue.joined))
+        return bool(
+            self.head_start or self.yields or self.client or (queue is not None and queue.joined)
+        )
 
     @property
-    def late_place(self) -> str | None:
+    def late_entry(self) -> str | None:
         """The name under which a late copy of it may still enter a queue on the server, or None."""
         if not (self.uncertain and self.ownership.commands.queues):
             return None
@@ -206,7 +208,7 @@ class AcquireRequest:
             return
         if (together := ownership.together) is not None:
             together.channel = channel
-        self._place = waits = QueueSleeper(bus, commands.channel, wakes, together)
+        self._queue_sleeper = waits = QueueSleeper(bus, commands.channel, wakes, together)
         try:
             with bus.listen(channel, waits.heard, waits):
                 self.client = clients.member(ownership.context.owners.client_id)
@@ -218,7 +220,7 @@ class AcquireRequest:
     @property
     def has_queued(self) -> bool:
         """Whether it has asked as a client in the queue of clients."""
-        return self._place is not None
+        return self._queue_sleeper is not None
 
     @property
     def wakes(self) -> Wakes:
@@ -250,7 +252,7 @@ class AcquireRequest:
         except RefusedError as error:
             # This copy was granted nothing. An earlier copy without an answer may be granted, a
             # request that fails halfway may have left an entry in a queue, and an entry that an
-            # earlier answer told of is still there.
+            # earlier answer named is still there.
             queues = self.ownership.commands.queues and not self.once
             self._queued = self._queued or queues or self.maybe_repeated
             self.answered()
@@ -292,10 +294,10 @@ class AcquireRequest:
             if ownership.queue is not None:
                 ownership.queue.heard_busy()
         self.yields = 0
-        if self._place is not None:
-            if self._place.placed(answer):
+        if self._queue_sleeper is not None:
+            if self._queue_sleeper.placed(answer):
                 return await self.run(deadline)
-            if not self._place.watches:
+            if not self._queue_sleeper.watches:
                 answer = replace(answer, retry_in=None)
         if answer.queued or self.uncertain:
             # The server has an entry for it, or may still grant a duplicate. So an undo must follow

@@ -29,7 +29,7 @@ _BUCKETS = 16
 
 #: A renewal this many buckets late was delayed by a blocked event loop: then rows are added for
 #: the ends of its bucket. Holds that can end sooner already have a row.
-_LATE = _BUCKETS // 2
+_LATE_BUCKETS = _BUCKETS // 2
 
 
 class LeaseSchedule:
@@ -64,7 +64,7 @@ class LeaseSchedule:
         bucket[hold] = None
         hold.bucket = bucket
         if number < self._late:
-            self.mind_end(hold, hold.earliest_end)
+            self.watch_end(hold, hold.earliest_end)
 
     def drop(self, hold: Hold) -> None:
         """Remove the renewal of a hold."""
@@ -81,7 +81,7 @@ class LeaseSchedule:
             hold.ends_row = None
             self._rows -= 1
 
-    def mind_end(self, hold: Hold, moment: float) -> None:
+    def watch_end(self, hold: Hold, moment: float) -> None:
         """Make sure that a row of the hold comes up no later than a moment."""
         row = hold.ends_row
         if row is None:
@@ -140,13 +140,13 @@ class LeaseSchedule:
         """Schedule holds that are in no bucket one period later."""
         due = now + self.period
         # A bucket begins up to one width before its holds are due; rounding may add another.
-        soon = due + (_LATE + 2) * self._width
+        soon = due + (_LATE_BUCKETS + 2) * self._width
         bucket = self._bucket(int(due / self._width))
         for hold in taken:
             bucket[hold] = None
             hold.bucket = bucket
             if hold.ends_at < soon:
-                self.mind_end(hold, hold.earliest_end)
+                self.watch_end(hold, hold.earliest_end)
 
     def _bucket(self, number: int) -> dict[Hold, None]:
         bucket = self._buckets.get(number)
@@ -157,12 +157,12 @@ class LeaseSchedule:
 
     def take_ended(self, now: float) -> list[Hold]:
         """Return the holds of which a lease is over, and remove their rows."""
-        late = int(now / self._width) - _LATE
+        late = int(now / self._width) - _LATE_BUCKETS
         for number in self._order:
             # Usually none: the event loop was blocked when these were due.
             if self._late <= number < late:
                 for hold in self._buckets[number]:
-                    self.mind_end(hold, hold.earliest_end)
+                    self.watch_end(hold, hold.earliest_end)
         self._late = max(self._late, late)
         ended: list[Hold] = []
         while self._ends and self._ends[0][0] <= now:
@@ -175,7 +175,7 @@ class LeaseSchedule:
             if end <= now:
                 ended.append(hold)
             else:
-                self.mind_end(hold, end)
+                self.watch_end(hold, end)
         return ended
 
     def _first_bucket(self) -> int | None:
@@ -204,4 +204,4 @@ class LeaseSchedule:
         for hold in kept:
             assert hold.ends_row is None or hold in rows
             assert hold.bucket is None or hold in hold.bucket
-            assert hold.bucket is not None or hold.ends_row is not None, "nothing minds a hold"
+            assert hold.bucket is not None or hold.ends_row is not None, "nothing watches a hold"

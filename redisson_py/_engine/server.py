@@ -1,6 +1,6 @@
 """What the engine asks of a server, in values: `Server`, and what it must know of a name.
 
-For Redis `_on_redis/executor.py` answers, for the other stores `_stores/executor.py`. The engine
+For Redis `_redis/executor.py` answers, for the other stores `_stores/executor.py`. The engine
 imports neither.
 """
 
@@ -14,7 +14,7 @@ from redisson_py._loop import Future, Loop
 from redisson_py.errors import BackendError, ConnectionLostError
 
 #: Shortest time in seconds for which a release is repeated, however short its lease is.
-RELEASE_LEAST = 1.0
+SHORTEST_RELEASE_SECONDS = 1.0
 
 
 class Call(Protocol):
@@ -234,7 +234,7 @@ class Server(Protocol):
             commands: The commands of its kind.
             hold: The hold.
             keep: For how many seconds it is repeated while there is no answer, at least
-                `RELEASE_LEAST`.
+                `SHORTEST_RELEASE_SECONDS`.
             late: What of its owner arrives later must be refused.
             change: Which change of its owner it is, where the owner remains in use.
             future: Gets the answer, if nothing late can arrive for the owner.

@@ -27,7 +27,7 @@ from redisson_py._engine.ownership import Begun, Ownership
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import LockCommands, View
 from redisson_py._engine.wait import Wait
-from redisson_py._engine.waiting import Turn
+from redisson_py._engine.waiting import HeadStart
 from redisson_py._keys import Name
 from redisson_py._loop import Future, Task, current_task
 from redisson_py._owner import TaskKey, reference
@@ -120,7 +120,7 @@ class TaskOwnership(Ownership[LockCommands, Context]):
         ):
             return None
         if queue is not None:
-            if queue.turn is not None or queue.yields_until:
+            if queue.head_start is not None or queue.yields_until:
                 return None
             # As `LocalQueue.go_first`, without the cost of a call.
             if (
@@ -245,7 +245,7 @@ class TaskOwnership(Ownership[LockCommands, Context]):
         self,
         task: Task,
         lease_time: float | None,
-        turn: Turn | None = None,
+        head_start: HeadStart | None = None,
         *,
         once: bool,
         deadline: float | None,
@@ -263,7 +263,7 @@ class TaskOwnership(Ownership[LockCommands, Context]):
             if not parent.renewed:
                 lease = min(lease, max(0.001, parent.lease_until - now()))
         request = AcquireRequest(
-            self, owner, 1, lease, turn, once=once, deadline=deadline, parent=parent
+            self, owner, 1, lease, head_start, once=once, deadline=deadline, parent=parent
         )
         request.renewed = lease_time is None
         if parent is not None:
@@ -284,7 +284,7 @@ class TaskOwnership(Ownership[LockCommands, Context]):
             lease_time is None,
             uncertain=request.uncertain,
             parent=request.parent,
-            batch=request.late_place,
+            batch=request.late_entry,
             asked_at=request.asked_at,
         )
         if answer.token is not None:
@@ -469,7 +469,7 @@ class TaskOwnership(Ownership[LockCommands, Context]):
             raise not_held(self, self.all_holds())
         await lease.release()
 
-    def over(self, hold: Hold) -> None:
+    def hold_ended(self, hold: Hold) -> None:
         """Let a read under the owner of an ended hold last longer than that hold."""
         if hold.reads and (read := self.read_under(hold)) is not None:
             with suppress(ClientClosedError):
@@ -555,8 +555,8 @@ class TaskOwnership(Ownership[LockCommands, Context]):
     def loss(self, hold: Hold) -> LeaseLostError:
         """Return the error for the loss of a hold without a lease."""
         # A hold that was released because it was over was not marked lost.
-        over: Reason = "expired" if hold.renewed else "ended"
-        reason = hold.reason if hold.state == "lost" else over
+        by_clock: Reason = "expired" if hold.renewed else "ended"
+        reason = hold.reason if hold.state == "lost" else by_clock
         return lost_error(self, hold.owner, now() - hold.granted_at, reason)
 
 
@@ -636,8 +636,12 @@ class _LockAttempt(Attempt[Hold, Lease]):
                     waiting_key = ownership.waiting_key
                     together.granted(context.bus.table, context.waiters[waiting_key])
                 hold = ownership.granted(request, self.task, self.lease_time, answer)
-                if queue is not None and request.turn is not None and not request.turn.taken:
-                    queue.turn_not_taken()
+                if (
+                    queue is not None
+                    and request.head_start is not None
+                    and not request.head_start.taken
+                ):
+                    queue.head_start_not_taken()
             return hold
         finally:
             if parent is not None and hold is None:
@@ -649,11 +653,11 @@ class _LockAttempt(Attempt[Hold, Lease]):
 
     def _new_request(self) -> AcquireRequest:
         ownership, queue, once = self._ownership, self.queue, self.once
-        turn = None
-        if not once and queue is not None and queue.turn is not None:
-            turn = queue.take_turn()
+        head_start = None
+        if not once and queue is not None and queue.head_start is not None:
+            head_start = queue.take_head_start()
         request = ownership.new_request(
-            self.task, self.lease_time, turn, once=once, deadline=self.deadline
+            self.task, self.lease_time, head_start, once=once, deadline=self.deadline
         )
         request.fails_fast = once
         request.yields = int(queue is not None and queue.take_yield(once))

@@ -21,30 +21,30 @@ from typing import Protocol, TypeGuard, TypeVar
 from redisson_py._answers import Busy, Wakes
 from redisson_py._engine.wait import Wait
 from redisson_py._loop import loop_time, sleep
-from redisson_py._options import LAST_LOOK, SHORTEST_WAIT, grace
-from redisson_py._time import PUNCTUAL
+from redisson_py._options import LAST_LOOK_SECONDS, SHORTEST_WAIT_SECONDS, grace
+from redisson_py._time import PUNCTUAL_SECONDS
 from redisson_py.errors import ConnectionLostError
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 
 #: Longest sleep without asking, in seconds, before jitter.
-SAFETY_POLL = 5.0
+SAFETY_POLL_SECONDS = 5.0
 
 #: Shortest sleep between two requests, so that a server that names no moment is not flooded.
-_SHORTEST_SLEEP = 0.05
+_SHORTEST_SLEEP_SECONDS = 0.05
 
 
 @dataclass(slots=True)
-class Turn:
-    """The turn of other processes: those that waited when we released go first.
+class HeadStart:
+    """A head start for other processes: those that waited when we released go first.
 
     Attributes:
         messages: The next request is sent at once after more than this many messages on the
             channel.
         until: With fewer messages, the first request is not sent before this loop time.
         patience: Later ones are not sent before this many seconds after each wake-up.
-        taken: Whether another process used the turn when we last yielded: the messages came, or
+        taken: Whether another process used it when we last yielded: the messages came, or
             the lock was busy afterwards.
     """
 
@@ -74,8 +74,8 @@ class Request(Protocol[T_co]):
         ...
 
     @property
-    def turn(self) -> Turn | None:
-        """The turn of other processes that comes before this request."""
+    def head_start(self) -> HeadStart | None:
+        """The head start of other processes that comes before this request."""
         ...
 
     @property
@@ -122,19 +122,19 @@ async def acquire(
     """
     outcome: T | Busy = _NOT_ASKED
     try:
-        turn = None if once else request.turn
+        head_start = None if once else request.head_start
         # One that comes to ask when its time is up has no time to listen.
         if once or not request.listens_first or _passed(deadline):
             outcome = await request.run(deadline)
             if type(outcome) is Busy and not once:
                 request.heard_busy_at = loop_time()
         if type(outcome) is Busy and not (once or _passed(deadline)):
-            if wait is not None and (turn is not None or outcome is not _NOT_ASKED):
+            if wait is not None and (head_start is not None or outcome is not _NOT_ASKED):
                 wait.start()
             with wakeups.listen(request.channel, request.wakes) as sleeper:
-                if turn is not None:
-                    left = turn.until - loop_time()
-                    turn.taken = await sleeper.wait_for_messages(turn.messages, left)
+                if head_start is not None:
+                    left = head_start.until - loop_time()
+                    head_start.taken = await sleeper.wait_for_messages(head_start.messages, left)
                 outcome = await _keep_asking(request, sleeper, deadline, wait)
         if not isinstance(outcome, Busy):
             return outcome
@@ -171,8 +171,8 @@ async def _keep_asking(
             wait.start()
         if late:
             return outcome
-        if request.turn is not None:
-            request.turn.taken = True
+        if request.head_start is not None:
+            request.head_start.taken = True
         await sleeper.wait(_sleep(outcome.retry_in, deadline))
         if _passed(deadline):
             if is_fresh(request.heard_busy_at, deadline):
@@ -181,31 +181,35 @@ async def _keep_asking(
             present = loop_time()
             late, deadline = True, present + grace(present - deadline)
             continue
-        if request.turn is not None:
+        if request.head_start is not None:
             # Otherwise who listened first would decide which process gets it.
-            turn = request.turn
-            turn.taken = await sleeper.wait_for_messages(turn.messages, turn.patience)
+            head_start = request.head_start
+            head_start.taken = await sleeper.wait_for_messages(
+                head_start.messages, head_start.patience
+            )
 
 
 def deadline_in(seconds: float | None) -> float | None:
     """Return the deadline of a call with this timeout, in loop time; None: it has none."""
-    return None if seconds is None else loop_time() + max(seconds, SHORTEST_WAIT)
+    return None if seconds is None else loop_time() + max(seconds, SHORTEST_WAIT_SECONDS)
 
 
 def is_fresh(heard_busy_at: float, deadline: float | None) -> bool:
     """Return whether a "busy" heard at that moment is recent enough for a deadline."""
-    return deadline is not None and heard_busy_at >= deadline - LAST_LOOK - PUNCTUAL
+    return deadline is not None and heard_busy_at >= deadline - LAST_LOOK_SECONDS - PUNCTUAL_SECONDS
 
 
 def _passed(deadline: float | None) -> TypeGuard[float]:
-    return deadline is not None and loop_time() >= deadline - PUNCTUAL
+    return deadline is not None and loop_time() >= deadline - PUNCTUAL_SECONDS
 
 
 def _sleep(retry_in: float | None, deadline: float | None) -> float:
-    poll = SAFETY_POLL * random.uniform(1.0, 1.5)
+    poll = SAFETY_POLL_SECONDS * random.uniform(1.0, 1.5)
     if retry_in is not None:
-        poll = min(poll, max(retry_in, _SHORTEST_SLEEP))
+        poll = min(poll, max(retry_in, _SHORTEST_SLEEP_SECONDS))
     if deadline is not None:
         left = deadline - loop_time()
-        poll = min(poll, left - LAST_LOOK if left > LAST_LOOK + PUNCTUAL else left)
+        poll = min(
+            poll, left - LAST_LOOK_SECONDS if left > LAST_LOOK_SECONDS + PUNCTUAL_SECONDS else left
+        )
     return poll

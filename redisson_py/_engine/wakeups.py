@@ -9,7 +9,7 @@ Invariants:
 - One release wakes one seat of each kind: who waits to read does not use up the message for who
   waits to write. A seat that was woken and leaves without having asked again passes the wake-up on
   to one of its kind (the rule of anyio's Condition).
-- An end that the server has named needs no wake-up here: whoever was told asks by itself then.
+- An end that the server has named needs no wake-up here: whoever knows it asks by itself then.
 - A wake-up is a hint. Missed, late or double, it costs time and never correctness.
 """
 
@@ -33,7 +33,7 @@ class Seat:
         self.woken: bool = False
 
     def wake(self) -> None:
-        """Wake the task, which asks again in a later turn of the event loop."""
+        """Wake the task, which asks again in a later iteration of the event loop."""
         self.woken = True
         self._on_wake()
 
@@ -87,7 +87,7 @@ class Table:
         """Return a channel if the bell listens to it."""
         return self.channels.get(name)
 
-    def start_over(self) -> None:
+    def reset(self) -> None:
         """Forget all channels: nobody waits, and the connection is gone."""
         self.channels.clear()
         self._of_one.clear()
@@ -150,7 +150,7 @@ class Table:
                 self._wake(seat)
 
     def ended_early(self, name: bytes) -> None:
-        """Wake all that wait for a lock, because a hold ended sooner than they were told.
+        """Wake all that wait for a lock, because a hold ended sooner than they know.
 
         Its waiters are on its channel, and on those of single waiters in a queue on the server.
         """

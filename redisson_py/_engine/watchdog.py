@@ -44,23 +44,23 @@ if TYPE_CHECKING:
 log = logging.getLogger("redisson_py")
 
 #: Holds renewed by one request.
-BATCH = 100
+BATCH_HOLDS = 100
 
 #: Holds that are all due at one moment are renewed over this share of the period.
-_SPREAD = 0.25
+_SPREAD_SHARE = 0.25
 
 #: Shortest pause in seconds between two turns that renew, so that other callbacks can run.
-_PAUSE = 0.005
+_PAUSE_SECONDS = 0.005
 
-#: Most holds renewed in one turn of the event loop: a few milliseconds of work.
-_AT_ONCE = 10 * BATCH
+#: Most holds renewed in one iteration of the event loop: a few milliseconds of work.
+_MOST_HOLDS_AT_ONCE = 10 * BATCH_HOLDS
 
 #: Shortest sleep in seconds before something is due. uvloop's timers count whole milliseconds: a
 #: shorter timer would fire at once, again and again, until the moment has come.
-_SHORTEST_SLEEP = 0.001
+_SHORTEST_SLEEP_SECONDS = 0.001
 
 #: Longest sleep while something is held, in seconds.
-_LONGEST_SLEEP = 1.0
+_LONGEST_SLEEP_SECONDS = 1.0
 
 
 class Watchdog:
@@ -116,11 +116,11 @@ class Watchdog:
                 due = min(due, now() + self._schedule.period)
             self._schedule.put(hold, due)
             if hold.ends_at < due + self._schedule.period:
-                self._schedule.mind_end(hold, hold.ends_at)
+                self._schedule.watch_end(hold, hold.ends_at)
             if self._timer is None or due < self._armed_for:
                 self._arm(min(due, hold.ends_at))
         else:
-            self.mind_end(hold)
+            self.watch_end(hold)
 
     def remove(self, hold: Hold) -> None:
         """Stop keeping a hold that is over."""
@@ -150,13 +150,13 @@ class Watchdog:
                 self._arm(due)
         else:
             self._schedule.drop(hold)
-        self.mind_end(hold)
+        self.watch_end(hold)
 
-    def mind_end(self, hold: Hold) -> None:
+    def watch_end(self, hold: Hold) -> None:
         """Note that the end of a hold, or of one of its leases, has changed."""
         if hold in self.holds:
             end = hold.earliest_end
-            self._schedule.mind_end(hold, end)
+            self._schedule.watch_end(hold, end)
             self._arm(end)
 
     def ask_now(self, concerns: Callable[[bytes], bool]) -> None:
@@ -184,7 +184,7 @@ class Watchdog:
             self._timer.cancel()
             self._timer = None
 
-    def start_over(self) -> None:
+    def reset(self) -> None:
         """Start again in another event loop, with nothing held."""
         self.close()
         self._closed = False
@@ -200,9 +200,9 @@ class Watchdog:
                 return
             self._timer.cancel()
         present = now()
-        delay = min(max(0.0, moment - present), _LONGEST_SLEEP)
-        if 0.0 < delay < _SHORTEST_SLEEP:
-            delay = _SHORTEST_SLEEP
+        delay = min(max(0.0, moment - present), _LONGEST_SLEEP_SECONDS)
+        if 0.0 < delay < _SHORTEST_SLEEP_SECONDS:
+            delay = _SHORTEST_SLEEP_SECONDS
         self._armed_for = present + delay
         self._timer = call_later(delay, self._tick)
 
@@ -219,7 +219,7 @@ class Watchdog:
                 self.end_overdue(hold)
             if self._at_once:
                 self._ask_at_once(moment)
-                pause = _PAUSE if self._at_once else 0.0
+                pause = _PAUSE_SECONDS if self._at_once else 0.0
             else:
                 pause = self._renew_what_is_due(moment)
             if pause:
@@ -239,21 +239,24 @@ class Watchdog:
         if hold.state != "held":
             return
         moment = now()
-        if (reason := hold.over(moment)) is not None:
+        if (reason := hold.end_reason(moment)) is not None:
             self.lose(hold, reason)
             return
-        over = hold.end_overdue(moment)
-        for _ in over:
+        overdue = hold.end_overdue(moment)
+        for _ in overdue:
             log.debug("a lease of %s %r is over", hold.ownership.kind, hold.ownership.name)
-        if over:
+        if overdue:
             hold.ownership.lower(hold)
-        self.mind_end(hold)
+        self.watch_end(hold)
 
     def _renew_what_is_due(self, moment: float) -> float:
         """Renew part of what is due; return how long to pause if there may be more."""
-        a_second = len(self.holds) / (_SPREAD * self._schedule.period)
-        at_once = BATCH * min(math.ceil(a_second * _PAUSE / BATCH) or 1, _AT_ONCE // BATCH)
-        taken = self._schedule.take_due(moment, BATCH, at_once)
+        a_second = len(self.holds) / (_SPREAD_SHARE * self._schedule.period)
+        at_once = BATCH_HOLDS * min(
+            math.ceil(a_second * _PAUSE_SECONDS / BATCH_HOLDS) or 1,
+            _MOST_HOLDS_AT_ONCE // BATCH_HOLDS,
+        )
+        taken = self._schedule.take_due(moment, BATCH_HOLDS, at_once)
         self._ask(taken, moment)
         return at_once / a_second if len(taken) == at_once else 0.0
 
@@ -261,10 +264,10 @@ class Watchdog:
         """Check part of the holds in `_at_once`."""
         taken: list[Hold] = []
         groups: set[Hashable] = set()
-        for hold in itertools.islice(self._at_once, _AT_ONCE):
+        for hold in itertools.islice(self._at_once, _MOST_HOLDS_AT_ONCE):
             taken.append(hold)
             groups.add(self._executor.group(hold.ownership.commands))
-            if len(groups) == BATCH:
+            if len(groups) == BATCH_HOLDS:
                 # Each group is a call of its own.
                 break
         for hold in taken:
@@ -285,7 +288,7 @@ class Watchdog:
             hold.ownership.warn_of_long_waits(hold, moment, 1.5 * self._schedule.period)
             plain = hold.renewed and hold.parent is None and not hold.max_held
             lease_time = self.lease_time if plain else self._lease_of(hold)
-            most = self._refused.batch(hold, BATCH) if self._refused.holds else BATCH
+            most = self._refused.batch(hold, BATCH_HOLDS) if self._refused.holds else BATCH_HOLDS
             groups[group(hold.ownership.commands), lease_time, most].append(hold)
         for (_, lease_time, most), holds in groups.items():
             for start in range(0, len(holds), most):
@@ -402,7 +405,7 @@ class Watchdog:
         for hold in holds:
             if hold in self.holds and hold.asked_after:
                 self._schedule.put(hold, retry_at)
-                self._schedule.mind_end(hold, hold.earliest_end)
+                self._schedule.watch_end(hold, hold.earliest_end)
         self._arm(retry_at)
 
     def check(self) -> None:

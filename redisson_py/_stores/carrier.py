@@ -1,12 +1,12 @@
 """Carries requests to a store: in order for each owner, and again after a failure.
 
 A store has several connections, so requests overtake each other. What must not: an undo its own
-request, a new lease a renewal that is under way. So the requests of one owner form a line, and each
-is sent when the one before it was answered or given up. A store never sees two requests of one
+request, a new lease a renewal that is under way. So the requests of one owner form a queue, and
+each is sent when the one before it was answered or given up. A store never sees two requests of one
 owner at once.
 
-Invariants: a line with calls has a task that works on it. A line without is dropped when nothing of
-its owner can be left in the store.
+Invariants: a queue with calls has a task that works on it. A queue without is dropped when nothing
+of its owner can be left in the store.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from redisson_py._loop import (
     wait_for_all,
     wake,
 )
-from redisson_py._options import SHORTEST_WAIT
+from redisson_py._options import SHORTEST_WAIT_SECONDS
+from redisson_py._outage import Outages
+from redisson_py._retry import pause_before
 from redisson_py._stores.contract import Granted, Renewal, Store
 from redisson_py._stores.reaching import Reaching
 from redisson_py._stores.requests import (
@@ -48,8 +50,6 @@ from redisson_py._stores.requests import (
     StoreRefusedError,
 )
 from redisson_py._stores.tasks import Tasks
-from redisson_py._stream.outage import Outages
-from redisson_py._stream.retry import pause_before
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError
 
@@ -57,12 +57,12 @@ log = logging.getLogger("redisson_py")
 
 #: An answer "busy" counts again for as long as this, in seconds, unless the store rang meanwhile:
 #: the waiting loop asks twice, as some servers hear of a waiter only with its second request.
-_STILL_BUSY = 0.05
+_STILL_BUSY_SECONDS = 0.05
 
-_ONE_SLEEP = 3600.0
+_SLEEP_SECONDS = 3600.0
 
 
-class Line:
+class OwnerQueue:
     """The requests of one owner, and what is known of it.
 
     Attributes:
@@ -104,7 +104,7 @@ class Carrier:
         silence: Seconds without an answer that are an outage.
 
     Attributes:
-        lines: The lines, by owner.
+        queues: The queues, by owner.
         time: The clock of the event loop.
         requests: How often the store was asked.
         starts: How often it was started.
@@ -125,7 +125,7 @@ class Carrier:
         self.store: Store = store
         self._life = life
         self.command_timeout: float = command_timeout
-        self.lines: dict[str, Line] = {}
+        self.queues: dict[str, OwnerQueue] = {}
         self.time: Callable[[], float] = monotonic
         self.requests: int = 0
         self.starts: int = 0
@@ -144,18 +144,18 @@ class Carrier:
         if not isinstance(request, Owned):
             self.tasks.start(partial(self._carry, call, None))
             return
-        line = self.lines.get(request.owner)
-        if line is None:
+        queue = self.queues.get(request.owner)
+        if queue is None:
             name = request.wish.name if isinstance(request, Ask) else request.name
-            line = self.lines[request.owner] = Line(name)
-        line.calls.append(call)
-        if not line.working:
-            line.working = True
-            self.tasks.start(partial(self._work, request.owner, line))
+            queue = self.queues[request.owner] = OwnerQueue(name)
+        queue.calls.append(call)
+        if not queue.working:
+            queue.working = True
+            self.tasks.start(partial(self._work, request.owner, queue))
 
     def no_answer(self, *, maybe_held: bool) -> ConnectionLostError:
         """Return the error of a caller whose deadline passed."""
-        return self.store.trouble.no_answer(maybe_held=maybe_held)
+        return self.store.last_failure.no_answer(maybe_held=maybe_held)
 
     def ring(self, name: str, owner: str | None = None) -> None:
         """Note that the store says that a name may be free, for one owner or for all."""
@@ -166,43 +166,43 @@ class Carrier:
         self._rang(None)
 
     def _rang(self, name: str | None, owner: str | None = None) -> None:
-        lines = self.lines.values() if owner is None else filter(None, [self.lines.get(owner)])
-        for line in lines:
-            if name is None or line.name == name:
-                line.busy = None
-                line.rings += 1
+        queues = self.queues.values() if owner is None else filter(None, [self.queues.get(owner)])
+        for queue in queues:
+            if name is None or queue.name == name:
+                queue.busy = None
+                queue.rings += 1
         if not self._closing:
             self._wake(name, owner)
 
-    async def _work(self, owner: str, line: Line) -> None:
-        """Send the calls of a line, one after the other."""
+    async def _work(self, owner: str, queue: OwnerQueue) -> None:
+        """Send the calls of an owner, one after the other."""
         cut_short = False
         try:
-            while line.calls:
-                call = line.calls.popleft()
-                await self._carry(call, line)
+            while queue.calls:
+                call = queue.calls.popleft()
+                await self._carry(call, queue)
                 if isinstance(call.request, GiveBack):
                     # Given back, or its lease is over.
-                    line.kept = line.unsure = False
+                    queue.kept = queue.unsure = False
         except Cancelled:
             # The event loop ends and has cancelled every task; blocks that clean up rely on us.
-            cut_short = not self._closing and bool(line.calls)
+            cut_short = not self._closing and bool(queue.calls)
             raise
         finally:
-            line.working = cut_short
+            queue.working = cut_short
             if cut_short:
-                self.tasks.start(partial(self._work, owner, line))
-            elif not (line.kept or line.unsure):
-                self.lines.pop(owner, None)
+                self.tasks.start(partial(self._work, owner, queue))
+            elif not (queue.kept or queue.unsure):
+                self.queues.pop(owner, None)
 
-    async def _carry(self, call: StoreCall, line: Line | None) -> None:
+    async def _carry(self, call: StoreCall, queue: OwnerQueue | None) -> None:
         """Carry out one call, and again until it is answered or given up."""
         attempt = 0
         while call.wanted:
             self._reaching.begin(call)
             try:
                 await self._start()
-                await self._once(call, line)
+                await self._once(call, queue)
             except ConnectionLostError as error:
                 self._unheard()
                 left = call.until - self.time()
@@ -214,15 +214,15 @@ class Carrier:
             except BackendError as error:
                 call.fail(StoreRefusedError(error))
             except BaseException as error:
-                self._is_unsure(call, line, sent=call.sends > 0)
+                self._is_unsure(call, queue, sent=call.sends > 0)
                 if _ends_us(error):
                     if self._closing:
                         call.fail(self.no_answer(maybe_held=call.sends > 0))
                         if not call.future.cancelled():
                             # Perhaps nobody waits for it, and asyncio must not say so.
                             call.future.exception()
-                    elif line is not None:
-                        line.calls.appendleft(call)
+                    elif queue is not None:
+                        queue.calls.appendleft(call)
                     else:
                         self.tasks.start(partial(self._carry, call, None))
                     raise
@@ -230,44 +230,44 @@ class Carrier:
                 log.exception("a request to %s failed", self.store.title)
                 left = call.until - self.time()
                 if not call.must or left <= 0 or self._closing:
-                    call.fail(StoreRefusedError(self._told(error)))
+                    call.fail(StoreRefusedError(self._unexpected(error)))
                     return
                 attempt += 1
                 await sleep(min(pause_before(attempt), left))
 
-    def _told(self, error: BaseException) -> BackendError:
+    def _unexpected(self, error: BaseException) -> BackendError:
         """Return the error for the caller from one that the store should not have raised."""
-        told = BackendError(f"{self.store.title} at {self.store.where} failed: {error!r}")
-        told.__cause__ = error
-        return told
+        wrapped = BackendError(f"{self.store.title} at {self.store.where} failed: {error!r}")
+        wrapped.__cause__ = error
+        return wrapped
 
-    async def _once(self, call: StoreCall, line: Line | None) -> None:
+    async def _once(self, call: StoreCall, queue: OwnerQueue | None) -> None:
         """Ask the store once."""
         request = call.request
-        if line is not None and isinstance(request, Ask):
-            if line.busy is not None and self.time() - line.busy[1] <= _STILL_BUSY:
-                call.succeed(line.busy[0])
+        if queue is not None and isinstance(request, Ask):
+            if queue.busy is not None and self.time() - queue.busy[1] <= _STILL_BUSY_SECONDS:
+                call.succeed(queue.busy[0])
                 return
-        elif line is not None and line.renewing is not None:
+        elif queue is not None and queue.renewing is not None:
             # A renewal that arrives later must not undo a shorter lease.
-            await wait_for_all([line.renewing])
-            line.renewing = None
-        if isinstance(request, GiveBack) and line is not None and not (line.kept or line.unsure):
+            await wait_for_all([queue.renewing])
+            queue.renewing = None
+        if isinstance(request, GiveBack) and queue is not None and not (queue.kept or queue.unsure):
             # The store has nothing of its owner. It was not asked, so nothing was heard of it.
             call.succeed(None)
             return
         # The store gives up no later than the caller; what must arrive is sent again.
         left = (call.until if call.must else call.deadline) - self.time()
-        deadline = now() + max(SHORTEST_WAIT, min(left, self.command_timeout))
+        deadline = now() + max(SHORTEST_WAIT_SECONDS, min(left, self.command_timeout))
         if not call.wanted:
             # Its caller left while the store was started; no undo follows what was never sent.
             return
         call.sends += 1
         self.requests += 1
         try:
-            reply = await self._ask(call, line, deadline)
+            reply = await self._ask(call, queue, deadline)
         except ConnectionLostError as error:
-            self._is_unsure(call, line, sent=error.maybe_held)
+            self._is_unsure(call, queue, sent=error.maybe_held)
             raise
         except BackendError:
             self._heard()
@@ -275,11 +275,11 @@ class Carrier:
         self._heard()
         call.succeed(reply)
 
-    def _is_unsure(self, call: StoreCall, line: Line | None, *, sent: bool) -> None:
+    def _is_unsure(self, call: StoreCall, queue: OwnerQueue | None, *, sent: bool) -> None:
         """Note that a call had no answer; if it was sent, it may still be carried out."""
         call.uncertain = call.uncertain or sent
-        if line is not None and sent and isinstance(call.request, Ask):
-            line.unsure = True
+        if queue is not None and sent and isinstance(call.request, Ask):
+            queue.unsure = True
 
     def _unheard(self) -> None:
         """Note that a request had no answer; if it is the first, others ask, and fail in time."""
@@ -294,12 +294,12 @@ class Carrier:
         self.ready = True
         self._reaching.heard()
 
-    async def _ask(self, call: StoreCall, line: Line | None, deadline: float) -> Any:
+    async def _ask(self, call: StoreCall, queue: OwnerQueue | None, deadline: float) -> Any:
         """Make one request of the store; return the answer as the engine takes it."""
         store, request, sent_at = self.store, call.request, now()
         if isinstance(request, Special):
             return await request.ask(deadline)
-        if line is None:
+        if queue is None:
             match request:
                 case Renew(batch):
                     found = await store.renew(batch, deadline)
@@ -318,44 +318,44 @@ class Carrier:
                     return await store.ping(deadline)
         match request:
             case Ask():
-                return await self._ask_for_hold(request, line, deadline)
+                return await self._ask_for_hold(request, queue, deadline)
             case Enter(name, owner, lease):
-                entered = Renewal(name, owner, line.token, lease)
+                entered = Renewal(name, owner, queue.token, lease)
                 (until,) = await store.renew([entered], deadline)
                 if until is None:
                     return LOST
                 return _answers.Granted(sent_at=min(sent_at, until - lease))
             case SetLease(name, owner, lease):
-                changed = Renewal(name, owner, line.token, lease, exact=True)
+                changed = Renewal(name, owner, queue.token, lease, exact=True)
                 (until,) = await store.renew([changed], deadline)
                 call.counts_from = None if until is None else until - lease
                 return None if until is None else 1
             case GiveBack(name, owner):
-                held = await store.give_back(name, owner, line.unsure, deadline)
+                held = await store.give_back(name, owner, queue.unsure, deadline)
                 call.uncertain = call.uncertain or held is None
                 return held or None
             case _:
                 raise AssertionError(request)
 
-    async def _ask_for_hold(self, request: Ask, line: Line, deadline: float) -> Answer:
-        wish, sent_at, rings = request.wish, now(), line.rings
-        kept, line.kept = line.kept, line.kept or wish.waits
-        line.busy = None
+    async def _ask_for_hold(self, request: Ask, queue: OwnerQueue, deadline: float) -> Answer:
+        wish, sent_at, rings = request.wish, now(), queue.rings
+        kept, queue.kept = queue.kept, queue.kept or wish.waits
+        queue.busy = None
         try:
             answer = await self.store.ask(wish, deadline)
         except BackendError as error:
             # What was refused or never sent needs no undo: in a long outage these would be many.
-            line.kept = kept or (isinstance(error, ConnectionLostError) and error.maybe_held)
+            queue.kept = kept or (isinstance(error, ConnectionLostError) and error.maybe_held)
             raise
         if isinstance(answer, Granted):
-            line.kept, line.token = True, answer.token
+            queue.kept, queue.token = True, answer.token
             # What lasts longer than was asked for is not relied on.
             counts_from = min(answer.until - wish.lease, sent_at)
             token = answer.token if wish.tokens else None
             return _answers.Granted(token, min(answer.tokens, wish.tokens), counts_from)
         busy = _answers.Busy(answer.retry_in, queued=wish.waits)
-        if wish.waits and line.rings == rings:
-            line.busy = busy, self.time()
+        if wish.waits and queue.rings == rings:
+            queue.busy = busy, self.time()
         return busy
 
     # From the first use to the end.
@@ -406,7 +406,7 @@ class Carrier:
         try:
             while True:
                 # Its timer has the loop refer to this task, and so to the client.
-                await sleep(_ONE_SLEEP)
+                await sleep(_SLEEP_SECONDS)
         except GeneratorExit:
             # The event loop was closed, and this coroutine was collected.
             self.leave_behind()
@@ -442,11 +442,11 @@ class Carrier:
             self.store.leave_behind()
         self.tasks.leave_behind()
 
-    def start_over(self) -> None:
+    def reset(self) -> None:
         """Forget everything, for another event loop or another life of the client."""
         self.leave_behind()
-        self.lines.clear()
-        self.tasks.start_over()
+        self.queues.clear()
+        self.tasks.reset()
         self._closing = self._started = self.ready = False
         self._starting = None
         self.heard_at = 0.0

@@ -17,6 +17,7 @@ from redisson_py._engine.wakeups import Table
 from redisson_py._engine.watchdog import Watchdog
 from redisson_py._keys import Name
 from redisson_py._listener import Teller
+from redisson_py._outage import Outages
 from redisson_py._owner import Owners
 from redisson_py._statistics import ClientStatistics, Counts
 from redisson_py._stores.commands import own_channel
@@ -25,7 +26,6 @@ from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.locks import FencedStoreLock, StoreLock, lock_ownership
 from redisson_py._stores.options import StoreOptions, check_store_options
 from redisson_py._stores.requests import Ping
-from redisson_py._stream.outage import Outages
 from redisson_py._time import Duration, check_timeout
 from redisson_py.locks.lock_of import LockOf
 

@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from redisson_py._stores.trouble import Trouble
+from redisson_py._stores.last_failure import LastFailure
 
 Kind = Literal["lock", "read", "write", "semaphore", "election"]
 """What is held. Every store has locks, fenced or not; etcd and ZooKeeper have read-write locks as
@@ -165,14 +165,14 @@ class Store(Protocol):
     Attributes:
         title: The server for people: `PostgreSQL`.
         where: Its address, without credentials.
-        trouble: Why it does not answer, if it does not.
+        last_failure: Why it does not answer, if it does not.
         ends_leases: It ends a hold that is not renewed, to the time. If not, all holds are renewed
             (`Wish.renewed`), and the client gives back what is to end.
     """
 
     title: str
     where: str
-    trouble: Trouble
+    last_failure: LastFailure
     ends_leases: bool
 
     async def start(self, bell: Bell, deadline: float) -> None:

@@ -35,7 +35,7 @@ from redisson_py.locks.lock_of import LockOf
 
 #: What was seen counts again for as long as this, in seconds, while the store watches it: the
 #: waiting loop asks twice.
-_STILL_SEEN = 0.05
+_STILL_SEEN_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Leadership(FencedLease):
 
     def _refuse_released(self) -> None:
         if self._state == "released":
-            raise self._over()
+            raise self._not_held()
 
 
 def _candidacy(context: Context, store: ElectionStore, value: bytes, name: Name) -> TaskOwnership:
@@ -286,7 +286,7 @@ class _Observation:
         channel: Its own channel, on which the store announces changes.
     """
 
-    turn = None
+    head_start = None
     listens_first = False
     heard_busy_at = 0.0
 
@@ -295,7 +295,7 @@ class _Observation:
         self.channel: bytes = own_channel(owner)
         self._election = election
         self._observer = election._text, owner
-        self._told: object = self
+        self._returned: object = self
         self._seen_at = 0.0
         self._stopped = False
 
@@ -309,14 +309,16 @@ class _Observation:
         election = self._election
         election._context.check()
         executor, store = election._executor, election._store
-        if executor.time() - self._seen_at <= _STILL_SEEN and store.observes(self._observer):
+        if executor.time() - self._seen_at <= _STILL_SEEN_SECONDS and store.observes(
+            self._observer
+        ):
             return Busy(None)
         seen: Sighting = await executor.answer(executor.start(Special(self._look), deadline))
         self._seen_at = executor.time()
         leader = _leader_of(seen)
-        if leader == self._told:
+        if leader == self._returned:
             return Busy(None)
-        self._told = leader
+        self._returned = leader
         return seen
 
     async def _look(self, deadline: float) -> Sighting:

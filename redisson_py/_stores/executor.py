@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from redisson_py._answers import Change, RefusedError
 from redisson_py._engine.client_life import ClientLife
-from redisson_py._engine.server import RELEASE_LEAST, Asked, Held
+from redisson_py._engine.server import SHORTEST_RELEASE_SECONDS, Asked, Held
 from redisson_py._loop import Future, Loop, call_later, clock_of, running_loop, wait_until, wake
-from redisson_py._options import LAST_LOOK, SHORTEST_WAIT, Options, grace
+from redisson_py._options import LAST_LOOK_SECONDS, SHORTEST_WAIT_SECONDS, Options, grace
+from redisson_py._outage import Outages
 from redisson_py._stores.carrier import Carrier
 from redisson_py._stores.contract import Renewal, Store
 from redisson_py._stores.requests import (
@@ -21,7 +22,6 @@ from redisson_py._stores.requests import (
     StoreCall,
     StoreRefusedError,
 )
-from redisson_py._stream.outage import Outages
 from redisson_py.errors import BackendError, ConnectionLostError
 
 if TYPE_CHECKING:
@@ -98,14 +98,14 @@ class StoreExecutor:
     async def answered_at(self, moment: float) -> bool:
         """Return whether the store answers at a moment that has come, in loop time."""
         late = self.time() - moment
-        if late > SHORTEST_WAIT and self.carrier.heard_at < moment - LAST_LOOK:
+        if late > SHORTEST_WAIT_SECONDS and self.carrier.heard_at < moment - LAST_LOOK_SECONDS:
             # The event loop was blocked: the probe before that moment had no time to be answered.
             self.probe()
             assert self._probe is not None
             answered = running_loop().create_future()
             self._probe.add_done_callback(lambda _: wake(answered))
             await wait_until(answered, grace(late))
-        return self.carrier.heard_at >= moment - LAST_LOOK
+        return self.carrier.heard_at >= moment - LAST_LOOK_SECONDS
 
     def no_answer(self, *, maybe_held: bool) -> ConnectionLostError:
         """Return the error of a caller whose deadline passed."""
@@ -177,7 +177,7 @@ class StoreExecutor:
         self, request: Request, keep: float, future: Future[Any] | None = None
     ) -> StoreCall:
         """Send a release, and repeat it until it is answered or `keep` seconds have passed."""
-        keep = max(keep, RELEASE_LEAST)
+        keep = max(keep, SHORTEST_RELEASE_SECONDS)
         present = self.time()
         deadline, until = present + min(self.command_timeout, keep), present + keep
         return self.start(request, deadline, must=True, until=until, future=future)
@@ -187,14 +187,14 @@ class StoreExecutor:
     ) -> StoreCall:
         """Renew holds to a lease; 0 only checks that they are there."""
         batch: list[Renewal] = []
-        lines = [self.carrier.lines.get(hold.owner) for hold in holds]
-        for hold, line in zip(holds, lines, strict=True):
-            name, token = hold.ownership.commands.key.decode(), 0 if line is None else line.token
+        queues = [self.carrier.queues.get(hold.owner) for hold in holds]
+        for hold, queue in zip(holds, queues, strict=True):
+            name, token = hold.ownership.commands.key.decode(), 0 if queue is None else queue.token
             batch.append(Renewal(name, hold.owner, token, lease_time))
         call = self.start(Renew(tuple(batch)), self.time() + seconds)
-        for line in lines:
-            if line is not None:
-                line.renewing = call.future
+        for queue in queues:
+            if queue is not None:
+                queue.renewing = call.future
         return call
 
     def start(

@@ -8,7 +8,7 @@ from redisson_py._answers import Granted
 from redisson_py._engine.hold import Hold, Lease, lease_end
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.task_ownership import TaskOwnership
-from redisson_py._engine.waiting import Turn
+from redisson_py._engine.waiting import HeadStart
 from redisson_py._loop import Task
 from redisson_py._time import now
 
@@ -26,13 +26,13 @@ class EndedHere(TaskOwnership):
         self,
         task: Task,
         lease_time: float | None,
-        turn: Turn | None = None,
+        head_start: HeadStart | None = None,
         *,
         once: bool,
         deadline: float | None,
     ) -> AcquireRequest:
         """Return the request for a new hold of a task: one that is renewed."""
-        return super().new_request(task, None, turn, once=once, deadline=deadline)
+        return super().new_request(task, None, head_start, once=once, deadline=deadline)
 
     def granted(
         self, request: AcquireRequest, task: Task, lease_time: float | None, answer: Granted

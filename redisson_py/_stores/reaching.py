@@ -6,14 +6,14 @@ import math
 from weakref import WeakKeyDictionary
 
 from redisson_py._loop import Task, current_task, task_or_none
+from redisson_py._outage import Outages
 from redisson_py._stores.contract import Store
 from redisson_py._stores.requests import StoreCall
-from redisson_py._stream.outage import Outages
 from redisson_py._time import now
 from redisson_py.errors import BackendError
 
 #: The part of a silence that counts as one: timers and clocks differ.
-_NEARLY = 0.9
+_SILENCE_SHARE = 0.9
 
 
 class Reaching:
@@ -23,19 +23,19 @@ class Reaching:
     as long as a silence: if no other call was answered meanwhile. It is over with the next answer.
 
     Args:
-        store: The store, whose `Trouble` tells of attempts that failed.
+        store: The store, whose `LastFailure` tells of attempts that failed.
         outages: Where to report outages; None: nowhere.
         silence: Seconds without an answer that are an outage.
     """
 
     def __init__(self, store: Store, outages: Outages | None, silence: float) -> None:
-        self._trouble = store.trouble
+        self._last_failure = store.last_failure
         self._outages = outages or Outages(store.where, server=store.title)
         self._silence = silence
         #: The call that each task makes, or made last, and since when; None: it starts the store.
         self._calls: WeakKeyDictionary[Task, tuple[StoreCall | None, float]] = WeakKeyDictionary()
         self._heard_at = -math.inf
-        store.trouble.away = self._away
+        store.last_failure.away = self._away
 
     def begin(self, call: StoreCall | None) -> None:
         """Note that the current task makes a call, or starts the store."""
@@ -44,19 +44,19 @@ class Reaching:
     def heard(self) -> None:
         """Note that the store has answered."""
         self._heard_at = now()
-        self._outages.over()
+        self._outages.ended()
 
     def unheard(self) -> None:
         """Note that the call of the current task had no answer."""
         _, began = self._calls[current_task()]
-        if began > self._heard_at and now() - began >= self._silence * _NEARLY:
-            if self._trouble.refused:
-                self._outages.serves_nothing(self._trouble.why)
+        if began > self._heard_at and now() - began >= self._silence * _SILENCE_SHARE:
+            if self._last_failure.refused:
+                self._outages.serves_nothing(self._last_failure.why)
             else:
-                self._outages.broke(self._trouble.why or "no answer in time")
+                self._outages.broke(self._last_failure.why or "no answer in time")
 
     def _away(self, why: str, done: bool | None) -> None:
-        """Fail the calls that want no second attempt to connect; see `Trouble.away`."""
+        """Fail the calls that want no second attempt to connect; see `LastFailure.away`."""
         task = task_or_none()
         # In a callback it is about the one session of all calls.
         own, began = (None, now()) if task is None else self._calls.get(task, (None, -math.inf))
@@ -68,4 +68,4 @@ class Reaching:
                 continue
             known = done is not None and call is own
             maybe_held = bool(done) if known else call.sends > 0
-            call.give_up(self._trouble.no_answer(maybe_held=maybe_held))
+            call.give_up(self._last_failure.no_answer(maybe_held=maybe_held))

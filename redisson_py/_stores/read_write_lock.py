@@ -17,7 +17,7 @@ from redisson_py._engine.hold import Hold
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import Asked
 from redisson_py._engine.snapshots import LockSnapshot, ReadWriteSnapshot
-from redisson_py._engine.waiting import Turn
+from redisson_py._engine.waiting import HeadStart
 from redisson_py._keys import Name
 from redisson_py._loop import Task
 from redisson_py._stores.commands import StoreLockCommands, UnqueuedCommands
@@ -68,7 +68,7 @@ class _ReadSide(EndedHere):
         self,
         task: Task,
         lease_time: float | None,
-        turn: Turn | None = None,
+        head_start: HeadStart | None = None,
         *,
         once: bool,
         deadline: float | None,
@@ -76,9 +76,9 @@ class _ReadSide(EndedHere):
         """Return the request for a new hold of a task, which may write."""
         write = self.write_hold(task)
         if write is None:
-            return super().new_request(task, lease_time, turn, once=once, deadline=deadline)
+            return super().new_request(task, lease_time, head_start, once=once, deadline=deadline)
         owner, lease = self.context.owners.new_owner(), self.context.options.lease_time
-        request = _ReadUnderWrite(self, owner, 1, lease, turn, once=once, deadline=deadline)
+        request = _ReadUnderWrite(self, owner, 1, lease, head_start, once=once, deadline=deadline)
         request.write = write
         return request
 

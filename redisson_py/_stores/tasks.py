@@ -78,6 +78,6 @@ class Tasks:
             end_task(task)
         self._running.clear()
 
-    def start_over(self) -> None:
+    def reset(self) -> None:
         """Begin again, in another event loop or another life of the client."""
         self._stopped = False

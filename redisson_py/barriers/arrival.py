@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from redisson_py._answers import Busy, RefusedError, Wakes, wakes_everybody
-from redisson_py._commands import barrier as commands
-from redisson_py._commands.barrier import (
+from redisson_py._engine.server import Call
+from redisson_py._keys import Name
+from redisson_py._loop import current_task, loop_time, wait_until
+from redisson_py._process_bound import ProcessBound
+from redisson_py._redis.commands import barrier as commands
+from redisson_py._redis.commands.barrier import (
     BarrierCommands,
     Broken,
     OtherParties,
@@ -12,12 +16,8 @@ from redisson_py._commands.barrier import (
     Void,
     Waiting,
 )
-from redisson_py._engine.server import Call
-from redisson_py._keys import Name
-from redisson_py._loop import current_task, loop_time, wait_until
-from redisson_py._on_redis.context import RedisContext
-from redisson_py._on_redis.receipts import receipt_time
-from redisson_py._process_bound import ProcessBound
+from redisson_py._redis.context import RedisContext
+from redisson_py._redis.receipts import receipt_time
 from redisson_py._time import milliseconds, now
 from redisson_py.errors import (
     BackendError,
@@ -28,10 +28,10 @@ from redisson_py.errors import (
 
 #: Shortest time in seconds for which an arrival counts: a waiting party looks again at most 20
 #: times a second.
-SHORTEST_ARRIVAL = 0.3
+SHORTEST_ARRIVAL_SECONDS = 0.3
 
 #: Seconds after its timeout for which a wait goes on, to learn whether it was released just before.
-LEAVE_REPLY_WAIT = 0.5
+LEAVE_REPLY_SECONDS = 0.5
 
 
 class Arrival(ProcessBound):
@@ -46,7 +46,7 @@ class Arrival(ProcessBound):
         fails_fast: The first failed attempt to connect fails the wait.
     """
 
-    turn = None
+    head_start = None
     listens_first = False
     heard_busy_at: float = 0.0
     fails_fast = False
@@ -58,7 +58,7 @@ class Arrival(ProcessBound):
         self._barrier = barrier
         self._name = name
         self._parties = parties
-        self._lease_time = max(context.options.lease_time, SHORTEST_ARRIVAL)
+        self._lease_time = max(context.options.lease_time, SHORTEST_ARRIVAL_SECONDS)
         self._generation = 0
         self._position = -1
         self._call: Call | None = None
@@ -100,7 +100,7 @@ class Arrival(ProcessBound):
                 return Busy(poll if look_in is None else min(poll, look_in), queued=True)
             case Released(position):
                 self._keep(position)
-                self._over()
+                self._ended()
                 return Released(self._position)
             case Broken():
                 raise BrokenBarrierError(
@@ -148,7 +148,7 @@ class Arrival(ProcessBound):
     def undo(self) -> None:
         """Leave the barrier, if Redis may count on this party. Does not wait; idempotent."""
         call = self._call
-        self._over()
+        self._ended()
         if not self._counted_on or call is None:
             return
         self._counted_on = False
@@ -179,7 +179,7 @@ class Arrival(ProcessBound):
         if self._leaving is None:
             return None
         answer = self._leaving.future
-        if not (answer.done() or await wait_until(answer, LEAVE_REPLY_WAIT)):
+        if not (answer.done() or await wait_until(answer, LEAVE_REPLY_SECONDS)):
             raise ConnectionLostError(
                 f"barrier {self._name!r}: timed out, and Redis did not confirm that this party"
                 " left; it may have been released just before",
@@ -199,5 +199,5 @@ class Arrival(ProcessBound):
         if call is not None:
             call.fail(error)
 
-    def _over(self) -> None:
+    def _ended(self) -> None:
         self._context.pending.pop(self, None)

@@ -7,16 +7,16 @@ from types import TracebackType
 from typing import final
 
 from redisson_py._arguments import explained
-from redisson_py._commands import barrier as commands
-from redisson_py._commands.barrier import BarrierCommands, InspectReply
 from redisson_py._engine import waiting
 from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.wait import Wait
 from redisson_py._keys import Name, barrier_channel
-from redisson_py._numbers import check_whole
-from redisson_py._on_redis.context import RedisContext
-from redisson_py._on_redis.inspecting import descriptions, texts
-from redisson_py._on_redis.receipts import Receipts
+from redisson_py._redis.commands import barrier as commands
+from redisson_py._redis.commands.barrier import BarrierCommands, InspectReply
+from redisson_py._redis.context import RedisContext
+from redisson_py._redis.inspecting import descriptions, texts
+from redisson_py._redis.numbers import check_whole
+from redisson_py._redis.receipts import Receipts
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration, check_timeout, within
 from redisson_py.barriers.arrival import Arrival

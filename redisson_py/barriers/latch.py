@@ -8,20 +8,20 @@ from typing import Any, final
 
 from redisson_py._answers import Busy, Wakes, wakes_everybody
 from redisson_py._arguments import explained
-from redisson_py._commands import latch as commands
-from redisson_py._commands.latch import LatchCommands
 from redisson_py._engine import waiting
 from redisson_py._engine.local_queue import LEAVE, LocalQueue, Waiter
 from redisson_py._engine.server import Way
 from redisson_py._engine.wait import Wait
 from redisson_py._keys import Name, latch_channel
 from redisson_py._loop import call_later, current_task, fail, wake
-from redisson_py._numbers import check_whole
-from redisson_py._on_redis.context import RedisContext
-from redisson_py._on_redis.inspecting import texts
-from redisson_py._on_redis.receipts import Receipts, receipt_key, receipt_time
 from redisson_py._owner import TaskRef, reference
 from redisson_py._process_bound import ProcessBound
+from redisson_py._redis.commands import latch as commands
+from redisson_py._redis.commands.latch import LatchCommands
+from redisson_py._redis.context import RedisContext
+from redisson_py._redis.inspecting import texts
+from redisson_py._redis.numbers import check_whole
+from redisson_py._redis.receipts import Receipts, receipt_key, receipt_time
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration, check_timeout, milliseconds, within
 from redisson_py.errors import AcquireTimeoutError, ConnectionLostError, RedissonError
@@ -309,7 +309,7 @@ class _OpenRequest:
     have been set in between.
     """
 
-    turn = None
+    head_start = None
     listens_first = False
 
     def __init__(

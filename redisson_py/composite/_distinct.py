@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from redisson_py._engine.task_ownership import TaskOwnership
-from redisson_py._on_redis.context import redis_of
-from redisson_py._on_redis.identity import names_of
+from redisson_py._redis.context import redis_of
+from redisson_py._redis.identity import names_of
 from redisson_py.locks.lock_like import LockLike
 
 
-class Place(NamedTuple):
+class MemberLock(NamedTuple):
     """A lock of a single server, and which member it is, or is part of.
 
     Attributes:
@@ -34,34 +34,34 @@ def database_names(owner: TaskOwnership) -> list[str]:
     return [f"{name}/{number}" for name in names_of(owner)] or [address]
 
 
-def keys_of(places: Sequence[Place]) -> list[tuple[Place, bytes]]:
+def keys_of(locks: Sequence[MemberLock]) -> list[tuple[MemberLock, bytes]]:
     """Return where members are kept: each with each of its keys."""
-    return [(place, key) for place in places for key in place.owner.view.keys]
+    return [(lock, key) for lock in locks for key in lock.owner.view.keys]
 
 
 def check_distinct(
-    places: Sequence[Place], databases: Mapping[TaskOwnership, Sequence[str]]
+    locks: Sequence[MemberLock], databases: Mapping[TaskOwnership, Sequence[str]]
 ) -> None:
     """Raise if two members are one lock, so that one would wait for the other.
 
     Args:
-        places: The locks of single servers that are members, or part of them.
+        locks: The locks of single servers that are members, or part of them.
         databases: The names of the database of each, if known; else it has its address.
 
     Raises:
         ValueError: They are.
     """
-    known: dict[tuple[bytes, str], Place] = {}
-    for place, key in keys_of(places):
-        owner = place.owner
+    known: dict[tuple[bytes, str], MemberLock] = {}
+    for lock, key in keys_of(locks):
+        owner = lock.owner
         for database in databases.get(owner, [owner.context.database]):
-            other = known.setdefault((key, database), place)
+            other = known.setdefault((key, database), lock)
             # The task that holds a member of a red lock can enter it again by itself.
-            reentered = other.owner.holds is owner.holds and (other.is_shared or place.is_shared)
-            if other.number == place.number or reentered:
+            reentered = other.owner.holds is owner.holds and (other.is_shared or lock.is_shared)
+            if other.number == lock.number or reentered:
                 continue
             raise ValueError(
-                f"{other.member!r} and {place.member!r} are the same lock in {_store_of(owner)}"
+                f"{other.member!r} and {lock.member!r} are the same lock in {_store_of(owner)}"
                 f" ({other.owner.context.database}, {owner.context.database})"
             )
 

@@ -106,8 +106,8 @@ class Gather(Generic[T]):
 class Sent(Future[Any], Generic[T]):
     """An operation whose command was sent: the future of the reply, which usually ends it.
 
-    That happens at once, while the reply is read: a turn of the event loop for each reply would
-    cost more than everything else that is done with it.
+    That happens at once, while the reply is read: an iteration of the event loop for each reply
+    would cost more than everything else that is done with it.
     """
 
     __slots__ = ("_gather", "_number")
@@ -120,7 +120,7 @@ class Sent(Future[Any], Generic[T]):
         """Return the result if the reply completes the operation; else change nothing."""
         raise NotImplementedError
 
-    def rest(self) -> Coroutine[Any, Any, T]:
+    def resume(self) -> Coroutine[Any, Any, T]:
         """Return a coroutine that awaits this future again and completes the operation."""
         raise NotImplementedError
 
@@ -147,7 +147,7 @@ class Sent(Future[Any], Generic[T]):
     def set_exception(self, error: type | BaseException) -> None:
         """There is no reply, or it is an error."""
         super().set_exception(error)
-        # Retrieved here, because `rest` may raise another error: no warning of asyncio.
+        # Retrieved here, because `resume` may raise another error: no warning of asyncio.
         self.exception()
         self._go_on()
 
@@ -163,7 +163,7 @@ class Sent(Future[Any], Generic[T]):
     def _go_on(self) -> None:
         gather, self._gather = self._gather, None
         assert gather is not None
-        gather.drive(self._number, self.rest())
+        gather.drive(self._number, self.resume())
 
     def _fail(self, error: BaseException) -> None:
         gather, self._gather = self._gather, None
@@ -186,11 +186,11 @@ class _Driven(Generic[T]):
     def step(self, _: object = None) -> None:
         """Start, or go on because the awaited future is done."""
         if self._gather is not None:
-            # Not cancelled after this turn of the loop was told to go on.
+            # Not cancelled after this iteration of the loop was asked to go on.
             self._run(self._coroutine.send, None)
 
     def cancel(self) -> None:
-        """Cancel what it awaits and tell it, without waiting for another turn of the loop."""
+        """Cancel what it awaits and tell it, without waiting for another iteration of the loop."""
         if self._future is not None:
             self._future.remove_done_callback(self.step)
             self._future.cancel()

@@ -110,8 +110,8 @@ class CompositeLease(Lease):
     @property
     def _overdue_reason(self) -> Reason:
         end, members = self._ends_at, self.held_members
-        over = [member for member in members if member._ends_at <= end] or members
-        reasons = {member._overdue_reason for member in over} or {
+        overdue = [member for member in members if member._ends_at <= end] or members
+        reasons = {member._overdue_reason for member in overdue} or {
             reason_of(each) for each in self._members
         }
         return "ended" if "ended" in reasons else "expired"
@@ -130,7 +130,7 @@ class CompositeLease(Lease):
                 hold.ownership.name,
             )
             hold.lease_ended()
-            self.release_rest()
+            self.release_remaining()
 
     def tell_acquired(self, teller: Teller, waited: float) -> None:
         """Tell a listener that it was acquired, and later if it is garbage-collected."""
@@ -151,18 +151,18 @@ class CompositeLease(Lease):
         self._garbage.atexit = False
 
     def _lost(self, reason: Reason) -> None:
-        self._is_over()
+        self._detach_garbage()
         super()._lost(reason)
 
     def _settle(self) -> None:
-        self._is_over()
+        self._detach_garbage()
         super()._settle()
 
-    def _is_over(self) -> None:
+    def _detach_garbage(self) -> None:
         if self._garbage is not None:
             self._garbage.detach()
 
-    def release_rest(self) -> None:
+    def release_remaining(self) -> None:
         """Release the members left after a loss, unless the end of its block does that."""
         if self._block is None:
             release_all(self._members)
@@ -229,7 +229,7 @@ class CompositeHold(TaskHold[CompositeLease]):
         """Handle the garbage collection of a lease, and with it of its members' leases."""
         if self.state == "held" and not self.known_leases():
             self.state = "lost"
-            self.ownership.over(self)
+            self.ownership.hold_ended(self)
 
     # Leases.
 
@@ -248,7 +248,7 @@ class CompositeHold(TaskHold[CompositeLease]):
         lease._settle()
         self._remove(lease)
 
-    def may_pass(self, turn: float, least_left: float) -> bool:
+    def may_pass(self, longest: float, least_left: float) -> bool:
         """Return whether it may pass to another task of this client without asking a server."""
         leases = self.known_leases()
         if self.state != "held" or not self.ownership.passable or len(leases) != 1:
@@ -259,7 +259,7 @@ class CompositeHold(TaskHold[CompositeLease]):
             # Not if its task has entered a member by itself as well.
             all(hold.count == 1 and hold.renewed and not hold.uncertain for hold in holds)
             and end_of(leases[0]._members, self._needed) - present >= least_left
-            and present - self.granted_at < turn
+            and present - self.granted_at < longest
         )
 
     def pass_to(self, task: TaskRef) -> None:
@@ -315,8 +315,8 @@ class CompositeHold(TaskHold[CompositeLease]):
                 now() - self.granted_at,
             )
         for lease in gone:
-            lease.release_rest()
-        self.ownership.over(self)
+            lease.release_remaining()
+        self.ownership.hold_ended(self)
         return gone
 
     def check(self) -> None:

@@ -125,7 +125,7 @@ class _Grant(Sent[Lease]):
             del pending[member]
         return lease
 
-    def rest(self) -> Coroutine[Any, Any, Lease]:
+    def resume(self) -> Coroutine[Any, Any, Lease]:
         request = self._request
         return _grant(
             *(self._member, self._task, None, request.deadline, self._pending, request),
@@ -257,7 +257,7 @@ class _Release(Sent[object]):
         release.judge(reply, None)
         return reply
 
-    def rest(self) -> Coroutine[Any, Any, None]:
+    def resume(self) -> Coroutine[Any, Any, None]:
         release = self.release
         del self.release
         return release.wait()
@@ -295,7 +295,7 @@ def is_occupied(member: TaskOwnership, task: Task) -> bool:
     if queue is None or is_waited_for(member):
         return is_waited_for(member)
     held = queue.hold is not None and queue.hold.valid
-    return held or queue.releasing or queue.turn is not None
+    return held or queue.releasing or queue.head_start is not None
 
 
 def is_held_by(member: TaskOwnership, task: Task) -> bool:

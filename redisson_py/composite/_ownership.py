@@ -46,7 +46,7 @@ from redisson_py.errors import (
 from redisson_py.locks.lock_like import LockLike, ownership_of
 
 #: Seconds to wait for the other servers after enough have answered a query.
-LOOK_GRACE = 0.1
+LOOK_GRACE_SECONDS = 0.1
 
 T = TypeVar("T")
 Own = TypeVar("Own", bound="CompositeOwnership")
@@ -158,9 +158,9 @@ class CompositeOwnership:
     def take(self, hold: CompositeHold, task: Task, waited: float) -> Lease:
         """Give a new or passed hold to the current task."""
         self.holds.put(task, hold)
-        return self._told(hold.leases[-1], waited)
+        return self._announced(hold.leases[-1], waited)
 
-    def _told(self, lease: CompositeLease, waited: float) -> Lease:
+    def _announced(self, lease: CompositeLease, waited: float) -> Lease:
         if (teller := self.context.teller) is not None:
             lease.tell_acquired(teller, waited)
         return lease
@@ -191,7 +191,7 @@ class CompositeOwnership:
             hold.settle(lease)
             release_all(leases)
             raise loss
-        return self._told(lease, waited)
+        return self._announced(lease, waited)
 
     # Releasing.
 
@@ -271,7 +271,7 @@ class CompositeOwnership:
         """Remove a hold from its task."""
         self.holds.remove(hold)
 
-    def over(self, hold: CompositeHold) -> None:
+    def hold_ended(self, hold: CompositeHold) -> None:
         """Handle the loss of a hold."""
         release_pending(hold.pending)
 

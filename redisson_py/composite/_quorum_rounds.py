@@ -21,13 +21,13 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Self
 
 from redisson_py._answers import Busy, Wakes
-from redisson_py._commands.wakes import lock_wakes
 from redisson_py._engine.bus import Sleeper
 from redisson_py._engine.hold import Lease
 from redisson_py._engine.task_ownership import TaskOwnership
-from redisson_py._engine.waiting import Turn, is_fresh
+from redisson_py._engine.waiting import HeadStart, is_fresh
 from redisson_py._loop import Future, Task, call_later, loop_time, new_future, wake
-from redisson_py._on_redis.identity import open_way
+from redisson_py._redis.commands.wakes import lock_wakes
+from redisson_py._redis.identity import open_way
 from redisson_py.composite._gather import Gather
 from redisson_py.composite._hold import CompositeHold
 from redisson_py.composite._member import (
@@ -52,23 +52,23 @@ log = logging.getLogger("redisson_py")
 #: How long to wait for one server: a share of the lease, as on Redis' page on Redlock (50 ms of
 #: 10 s); at least as long as a busy but healthy server or event loop may take; not so long that a
 #: person notices; and never so long that half of the others' leases has passed.
-_ANSWER_SHARE, _SHORTEST_ANSWER, _LONGEST_ANSWER = 1 / 200, 0.1, 0.5
+_ANSWER_SHARE, _SHORTEST_ANSWER_SECONDS, _LONGEST_ANSWER_SECONDS = 1 / 200, 0.1, 0.5
 
 #: How often to ask, in seconds, while too many servers are unresponsive.
-_UNRESPONSIVE_POLL = 0.25
+_UNRESPONSIVE_POLL_SECONDS = 0.25
 
 #: Range of the random wait in seconds after a split vote: enough to separate the rounds of two
 #: callers on one machine. It doubles with each split vote up to the longest, which spreads even
 #: hundreds of callers over enough rounds.
-_SHORTEST_SPREAD, _LONGEST_SPREAD = 0.002, 0.25
+_SHORTEST_SPREAD_SECONDS, _LONGEST_SPREAD_SECONDS = 0.002, 0.25
 
 
 def answer_time(members: Sequence[TaskOwnership], lease_time: float | None) -> float:
     """Return the seconds to wait for one server's answer."""
     if lease_time is None:
         lease_time = min(member.context.options.lease_time for member in members)
-    share = max(lease_time * _ANSWER_SHARE, _SHORTEST_ANSWER)
-    return min(share, _LONGEST_ANSWER, lease_time / 2)
+    share = max(lease_time * _ANSWER_SHARE, _SHORTEST_ANSWER_SECONDS)
+    return min(share, _LONGEST_ANSWER_SECONDS, lease_time / 2)
 
 
 class QuorumRounds:
@@ -82,7 +82,7 @@ class QuorumRounds:
         once: It does not wait, and does not yield to other processes.
 
     Attributes:
-        turn: The turn of other processes that comes before this request.
+        head_start: That of other processes, which comes before this request.
         answers: What each server said last, by its address.
         heard_busy_at: The loop time at which the last failed round ended.
     """
@@ -121,15 +121,15 @@ class QuorumRounds:
         self.answers: dict[str, str] = {}
         self.heard_busy_at: float = 0.0
         self._quorum_at: float | None = None
-        self.turn: Turn | None = None
-        self._turn_of = 0
+        self.head_start: HeadStart | None = None
+        self._head_start_of = 0
         if not (inner or once):
-            self._take_turns()
+            self._take_head_starts()
 
     @property
     def listens_first(self) -> bool:
         """Whether it listens before it asks for the first time."""
-        return self.turn is not None
+        return self.head_start is not None
 
     @property
     def channel(self) -> bytes:
@@ -184,8 +184,8 @@ class QuorumRounds:
         self.undo()
         took = loop_time() - began
         self._splits = self._splits + 1 if self._granted else 0
-        spread = max(_SHORTEST_SPREAD, 2 * took) * 2.0 ** min(self._splits, 8)
-        self._spread = min(spread, _LONGEST_SPREAD)
+        spread = max(_SHORTEST_SPREAD_SECONDS, 2 * took) * 2.0 ** min(self._splits, 8)
+        self._spread = min(spread, _LONGEST_SPREAD_SECONDS)
         return outcome
 
     def undo(self) -> None:
@@ -242,8 +242,8 @@ class QuorumRounds:
         for number in self._granted:
             self.answers[self._server(number)] = "granted, then released"
         answers = len(self._asked)
-        for place, error in sorted(answered.errors.items()):
-            number = self._asked[place]
+        for position, error in sorted(answered.errors.items()):
+            number = self._asked[position]
             text = str(error)
             if isinstance(error, NotGrantedError):
                 frees.append(math.inf if error.retry_in is None else error.retry_in)
@@ -263,7 +263,7 @@ class QuorumRounds:
         self._check_patience(answers)
         missing = self._needed - len(self._granted)
         if len(frees) < missing:
-            return Busy(_UNRESPONSIVE_POLL)
+            return Busy(_UNRESPONSIVE_POLL_SECONDS)
         retry_in = sorted(frees)[missing - 1]
         return Busy(None if math.isinf(retry_in) else retry_in)
 
@@ -281,24 +281,24 @@ class QuorumRounds:
 
     def no_answer(self) -> ConnectionLostError:
         """Return the error of a caller without a timeout."""
-        told = "; ".join(f"{server}: {answer}" for server, answer in self.answers.items())
+        listed = "; ".join(f"{server}: {answer}" for server, answer in self.answers.items())
         patience = self._composite.patience
         return ConnectionLostError(
-            f"fewer than {self._needed} servers answered for {patience:g} s ({told})",
+            f"fewer than {self._needed} servers answered for {patience:g} s ({listed})",
             maybe_held=False,
         )
 
     def _server(self, number: int) -> str:
         return self._members[number].context.database
 
-    def _take_turns(self) -> None:
-        """Take the turn of other processes that one of the members' queues owes."""
+    def _take_head_starts(self) -> None:
+        """Take the head start of other processes that one of the members' queues owes."""
         for number, member in enumerate(self._members):
             queue = member.queue
-            if queue is not None and queue.turn is not None:
-                turn = queue.take_turn()
-                if turn is not None and self.turn is None:
-                    self.turn, self._turn_of = turn, number
+            if queue is not None and queue.head_start is not None:
+                head_start = queue.take_head_start()
+                if head_start is not None and self.head_start is None:
+                    self.head_start, self._head_start_of = head_start, number
 
     # Sleeping.
 
@@ -331,7 +331,7 @@ class QuorumRounds:
 
     async def wait_for_messages(self, beyond: int, seconds: float) -> bool:
         """Sleep until others have had their turn, or for `seconds`; return whether."""
-        return await self._sleepers[self._turn_of].wait_for_messages(beyond, seconds)
+        return await self._sleepers[self._head_start_of].wait_for_messages(beyond, seconds)
 
     def heard(self) -> None:
         """Handle a release on a server, a new connection, or a closed client."""
@@ -340,11 +340,11 @@ class QuorumRounds:
 
     def _worth_asking(self) -> bool:
         """Whether a quorum may be free, or asking will raise."""
-        told = sum(
+        woken = sum(
             sleeper.seat is not None and sleeper.seat.woken and number not in self._granted
             for number, sleeper in enumerate(self._sleepers)
         )
-        return len(self._granted) + told >= self._needed or self._any_closed()
+        return len(self._granted) + woken >= self._needed or self._any_closed()
 
     def _any_closed(self) -> bool:
         try:

@@ -13,9 +13,9 @@ from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import is_fresh
 from redisson_py._loop import Task, loop_time, sleep
-from redisson_py._on_redis import identity
-from redisson_py._time import PUNCTUAL
-from redisson_py.composite._distinct import Place, check_distinct, database_names, keys_of
+from redisson_py._redis import identity
+from redisson_py._time import PUNCTUAL_SECONDS
+from redisson_py.composite._distinct import MemberLock, check_distinct, database_names, keys_of
 from redisson_py.composite._gather import Gather
 from redisson_py.composite._member import (
     NotGrantedError,
@@ -42,18 +42,18 @@ from redisson_py.locks.lock_like import LockLike, ownership_of
 
 #: Seconds after a refusal in which the members are only asked one after another. Asking all at
 #: once then would cost other callers more than it saves this one.
-_CONTENDED = 0.05
+_CONTENDED_SECONDS = 0.05
 
 #: How long to wait for a member while holding others, at first, in seconds, before all are given
 #: back; each time twice as long as the last, and up to twice as long again at random.
-_FIRST_WAIT = 0.25
+_FIRST_WAIT_SECONDS = 0.25
 
 #: The longest such wait, before the random part. Whoever wants what it holds waits as long, and the
 #: member may be held by just those.
-_LONGEST_WAIT = 3.0
+_LONGEST_WAIT_SECONDS = 3.0
 
 #: The longest pause in seconds before all are asked for again.
-_LONGEST_PAUSE = 0.05
+_LONGEST_PAUSE_SECONDS = 0.05
 
 
 @final
@@ -113,13 +113,13 @@ class MultiOwnership(CompositeOwnership):
         self.simple: list[TaskOwnership] = owners if simple else []
         self.one_by_one_until: float = 0.0
         #: Members with a key in common: the same lock perhaps, even at different addresses.
-        places = [
-            Place(number, member, owner, isinstance(member, CompositeLock))
+        locks = [
+            MemberLock(number, member, owner, isinstance(member, CompositeLock))
             for number, member in enumerate(members)
             for owner in owners_of(member)
         ]
-        count = Counter(key for _, key in keys_of(places))
-        shared = [place for place, key in keys_of(places) if count[key] > 1]
+        count = Counter(key for _, key in keys_of(locks))
+        shared = [lock for lock, key in keys_of(locks) if count[key] > 1]
         self._doubtful = list(dict.fromkeys(shared))
         check_distinct(self._doubtful, {})
 
@@ -139,16 +139,16 @@ class MultiOwnership(CompositeOwnership):
             ValueError: Two members are one lock.
         """
         strangers = [
-            identity.learn(place.owner)
-            for place in self._doubtful
+            identity.learn(lock.owner)
+            for lock in self._doubtful
             # The servers of a red lock need not all answer.
-            if not place.is_shared and identity.is_stranger(place.owner)
+            if not lock.is_shared and identity.is_stranger(lock.owner)
         ]
-        for place in self._doubtful:
-            identity.ask(place.owner)
+        for lock in self._doubtful:
+            identity.ask(lock.owner)
         limit = None if once or deadline is None else deadline - loop_time()
         await Gather(strangers).wait(limit=limit)
-        databases = {place.owner: database_names(place.owner) for place in self._doubtful}
+        databases = {lock.owner: database_names(lock.owner) for lock in self._doubtful}
         check_distinct(self._doubtful, databases)
         self.members: tuple[LockLike, ...] = tuple(
             sorted(self.members, key=lambda member: _sort_key(member, databases))
@@ -172,9 +172,9 @@ class MultiOwnership(CompositeOwnership):
             if once or leases is not None:
                 return leases
             heard_busy_at = loop_time()
-            self.one_by_one_until = heard_busy_at + _CONTENDED
+            self.one_by_one_until = heard_busy_at + _CONTENDED_SECONDS
             wait.start()
-        limit = _FIRST_WAIT
+        limit = _FIRST_WAIT_SECONDS
         patience = min(owner.context.options.command_timeout for owner in self.owners)
         answered_at = loop_time()
         members: Sequence[LockLike] = self.members
@@ -189,18 +189,18 @@ class MultiOwnership(CompositeOwnership):
                 raise _no_answer(walk.error)
             if _passed(deadline):
                 return None
-            if limit == _LONGEST_WAIT:
+            if limit == _LONGEST_WAIT_SECONDS:
                 # The queue is longer: keep the place in it. Nothing is held while the first is
                 # waited for. Not sooner: in different orders, multi locks hold each other up.
                 members = sorted(self.members, key=lambda member: member is not walk.busy)
-            limit = min(2 * limit, _LONGEST_WAIT)
-            pause = random.uniform(0, _LONGEST_PAUSE)
+            limit = min(2 * limit, _LONGEST_WAIT_SECONDS)
+            pause = random.uniform(0, _LONGEST_PAUSE_SECONDS)
             if deadline is not None:
                 pause = min(pause, deadline - loop_time())
             await sleep(pause)
 
     def _undisturbed(self, task: Task) -> bool:
-        """Whether no other task here, and no turn of another process, comes first."""
+        """Whether no other task here, and no head start of another process, comes first."""
         return loop_time() >= self.one_by_one_until and not any(
             is_occupied(owner, task) for owner in self.simple
         )
@@ -373,7 +373,7 @@ def _sort_key(
 
 
 def _passed(deadline: float | None) -> bool:
-    return deadline is not None and loop_time() >= deadline - PUNCTUAL
+    return deadline is not None and loop_time() >= deadline - PUNCTUAL_SECONDS
 
 
 def _no_answer(error: Exception | None) -> ConnectionLostError:

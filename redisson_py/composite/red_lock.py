@@ -12,15 +12,15 @@ from redisson_py._engine.hold import Lease, tell_released
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.wait import Wait
 from redisson_py._loop import Task, loop_time
-from redisson_py._on_redis.identity import Servers
 from redisson_py._owner import reference
+from redisson_py._redis.identity import Servers
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration
 from redisson_py.composite._gather import Gather
 from redisson_py.composite._hold import CompositeHold, CompositeLease
 from redisson_py.composite._member import is_ahead
 from redisson_py.composite._ownership import (
-    LOOK_GRACE,
+    LOOK_GRACE_SECONDS,
     CompositeAttempt,
     CompositeGrant,
     CompositeLock,
@@ -189,10 +189,10 @@ class QuorumOwnership(CompositeOwnership):
 
     def no_quorum(self, answers: dict[str, str], quorum_answered: bool) -> QuorumError:
         """Return the error that says what each server answered."""
-        told = "; ".join(f"{server}: {answer}" for server, answer in answers.items())
+        listed = "; ".join(f"{server}: {answer}" for server, answer in answers.items())
         return QuorumError(
             f"{self!r}: fewer than {self.needed} of {len(self.owners)} servers granted it in time"
-            f" ({told})",
+            f" ({listed})",
             answers,
             quorum_answered,
         )
@@ -234,9 +234,9 @@ class QuorumOwnership(CompositeOwnership):
         super().give_back(hold)
         self.queue.advance()
 
-    def over(self, hold: CompositeHold) -> None:
+    def hold_ended(self, hold: CompositeHold) -> None:
         """Handle the loss of a hold: let the waiting tasks ask the servers."""
-        super().over(hold)
+        super().hold_ended(hold)
         self._leave_queue(hold)
         self.queue.advance()
 
@@ -256,8 +256,8 @@ class QuorumOwnership(CompositeOwnership):
 
     async def settle_look(self, looks: Gather[Any]) -> None:
         """Wait for the answers of a quorum, and a moment for the others; not long for any."""
-        limit = max(self.answer_time, LOOK_GRACE)
-        await looks.wait(self.needed, LOOK_GRACE, limit)
+        limit = max(self.answer_time, LOOK_GRACE_SECONDS)
+        await looks.wait(self.needed, LOOK_GRACE_SECONDS, limit)
 
     def statistics(self) -> PrimitiveStatistics:
         """Return local counters: tasks that wait for it or a member, and its leases."""
@@ -328,10 +328,10 @@ class _Attempt(CompositeAttempt[QuorumOwnership]):
             raise red.no_quorum(rounds.answers, rounds.quorum_answered)
         if held is not None:
             return CompositeGrant(held, leases)
-        if rounds.turn is not None and not rounds.turn.taken:
+        if rounds.head_start is not None and not rounds.head_start.taken:
             for owner in red.owners:
                 if owner.queue is not None:
-                    owner.queue.turn_not_taken()
+                    owner.queue.head_start_not_taken()
         hold = red.queue.hold = red.new_hold(leases, self.task)
         rounds.hand_over(hold)
         return CompositeGrant(hold)

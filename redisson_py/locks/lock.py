@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Self, final
 
-from redisson_py._commands.lock import FairLockCommands, FencedLockCommands, LockCommands
 from redisson_py._engine.hold import FencedLease
 from redisson_py._engine.snapshots import LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
-from redisson_py._on_redis.context import RedisContext
-from redisson_py._on_redis.inspecting import Describer, texts
-from redisson_py._on_redis.view import ownership_of
+from redisson_py._redis.commands.lock import FairLockCommands, FencedLockCommands, LockCommands
+from redisson_py._redis.context import RedisContext
+from redisson_py._redis.inspecting import Describer, texts
+from redisson_py._redis.view import ownership_of
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.lock_of import LockOf
 
@@ -37,10 +37,10 @@ class ServerLock(LockLike):
         """
         context, commands = self._context, self._commands
         context.check()
-        left, words, *rest = await context.executor.run(self.key, commands.inspect())
+        left, words, *others = await context.executor.run(self.key, commands.inspect())
         describer = Describer(context, self._ownership.all_holds())
-        holders = await describer.holders_of(rest[:words], left)
-        waits = commands.waiters(rest[words:])
+        holders = await describer.holders_of(others[:words], left)
+        waits = commands.waiters(others[words:])
         return LockSnapshot(
             holders,
             tuple(each.owner for each in waits),
@@ -124,7 +124,7 @@ class FencedLock(LockOf[FencedLease], ServerLock):
 
 #: Shortest time in seconds for which a waiter in a fair queue counts as alive: it asks at most 20
 #: times a second.
-_SHORTEST_ALIVE = 0.3
+_SHORTEST_ALIVE_SECONDS = 0.3
 
 
 @final
@@ -163,7 +163,7 @@ class FairLock(ServerLock):
     """
 
     def __init__(self, context: RedisContext, name: Name, *, reentrant: bool = True) -> None:
-        alive = max(context.options.lease_time, _SHORTEST_ALIVE)
+        alive = max(context.options.lease_time, _SHORTEST_ALIVE_SECONDS)
         commands = FairLockCommands(context.options.names.key(name), alive)
         ownership = ownership_of(context, name, commands, passes=False, reentrant=reentrant)
         super().__init__(context, commands, ownership)

@@ -10,19 +10,19 @@ from __future__ import annotations
 from typing import Literal, Self, final
 
 from redisson_py._answers import Disagrees
-from redisson_py._commands.read_write_lock import (
+from redisson_py._engine.context import TaskHolds
+from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot, ReadWriteSnapshot
+from redisson_py._keys import Name, read_write_channel
+from redisson_py._redis.commands.read_write_lock import (
     WRITE_SUFFIX,
     PreferredWriteLockCommands,
     ReadLockCommands,
     WriteLockCommands,
     YieldingReadLockCommands,
 )
-from redisson_py._engine.context import TaskHolds
-from redisson_py._engine.snapshots import HolderSnapshot, LockSnapshot, ReadWriteSnapshot
-from redisson_py._keys import Name, read_write_channel
-from redisson_py._on_redis.context import RedisContext
-from redisson_py._on_redis.inspecting import Describer, seconds, texts
-from redisson_py._on_redis.view import ownership_of
+from redisson_py._redis.context import RedisContext
+from redisson_py._redis.inspecting import Describer, seconds, texts
+from redisson_py._redis.view import ownership_of
 from redisson_py.locks.lock import ServerLock
 from redisson_py.locks.two_sides import TwoSides
 

@@ -12,9 +12,6 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from redisson_py._answers import Disagrees, Granted, RefusedError
-from redisson_py._commands.permits import PermitCommands
-from redisson_py._commands.plain import plain_calls
-from redisson_py._commands.semaphore import SemaphoreCommands
 from redisson_py._engine import acquiring, waiting
 from redisson_py._engine.acquiring import Attempt
 from redisson_py._engine.hold import (
@@ -34,9 +31,12 @@ from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import is_fresh
 from redisson_py._keys import Name
 from redisson_py._loop import Future, Task
-from redisson_py._on_redis.context import RedisContext
-from redisson_py._on_redis.receipts import Receipts
 from redisson_py._owner import reference
+from redisson_py._redis.commands.permits import PermitCommands
+from redisson_py._redis.commands.plain import plain_calls
+from redisson_py._redis.commands.semaphore import SemaphoreCommands
+from redisson_py._redis.context import RedisContext
+from redisson_py._redis.receipts import Receipts
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import now
 from redisson_py.errors import ConnectionLostError, LeaseLostError, NotHeldError, RedissonError
@@ -71,7 +71,7 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
         self.unreported: weakref.WeakKeyDictionary[Task, list[Hold]] = weakref.WeakKeyDictionary()
 
     @property
-    def place(self) -> tuple[str, str, bytes]:
+    def identity(self) -> tuple[str, str, bytes]:
         """The identity of this semaphore among all others."""
         return self.context.database, self.kind, self.commands.key
 
@@ -87,7 +87,7 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
             # As `is_ahead`, without the cost of a call.
             or queue.waiters
             or queue.asking
-            or (queue.turn is not None and queue.is_ahead)
+            or (queue.head_start is not None and queue.is_ahead)
             or queue.yields_until
             or context.options.acquire_timeout is not None
             or not way.can_begin
@@ -206,7 +206,7 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
         hold.pass_to(first.task)
         return True
 
-    def over(self, hold: Hold) -> None:
+    def hold_ended(self, hold: Hold) -> None:
         """Handle the loss of a hold."""
         task = hold.task()
         # Only `release()` of a plain semaphore reports losses by task.
@@ -355,7 +355,7 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
         if found is None or found == wanted or wanted < 0 or queue.number_known:
             return
         queue.number_known = True
-        if self.context.is_news(self.place):
+        if self.context.is_news(self.identity):
             log.warning(
                 "%s %r has %d permit%s, not %d: an existing semaphore keeps its number. To change"
                 " it, call set_permits(%d) or add_permits(%d)",
@@ -492,13 +492,13 @@ class _PermitAttempt(Attempt[list[Hold], list[Permit]]):
         request.heard_busy_at = max(queue.busy_at, request.heard_busy_at)
         if request.passed is not None and request.passed.valid:
             return self._granted(request)
-        request.listen_first(None if queue.turn is None else queue.take_turn())
+        request.listen_first(None if queue.head_start is None else queue.take_head_start())
         granted = await waiting.acquire(request, request, self.deadline) is not None
         if granted and request.passed is None and request.registers:
             # The server took this client out of the queue with the grant.
             queue.joined = None
-        if granted and request.turn and not request.turn.taken:
-            queue.turn_not_taken()
+        if granted and request.head_start and not request.head_start.taken:
+            queue.head_start_not_taken()
         passed = request.passed is not None and request.passed.valid
         return self._granted(request) if granted or passed else None
 

@@ -24,12 +24,12 @@ from redisson_py._engine.hold import Hold
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import Call
-from redisson_py._engine.waiting import SAFETY_POLL, Turn, is_fresh
+from redisson_py._engine.waiting import SAFETY_POLL_SECONDS, HeadStart, is_fresh
 from redisson_py._engine.wakeups import Channel
 from redisson_py._loop import Future, loop_time
-from redisson_py._options import LAST_LOOK
+from redisson_py._options import LAST_LOOK_SECONDS
 from redisson_py._owner import TaskRef
-from redisson_py._time import PUNCTUAL
+from redisson_py._time import PUNCTUAL_SECONDS
 
 if TYPE_CHECKING:
     from redisson_py._engine.server import ClientQueue, Way
@@ -50,9 +50,9 @@ class PermitRequest(AcquireRequest):
 
     __slots__ = (
         "_asked_on",
+        "_ended",
         "_heard",
         "_listens_first",
-        "_over",
         "_permits",
         "_sleeper",
         "passed",
@@ -74,17 +74,17 @@ class PermitRequest(AcquireRequest):
         self._sleeper: Sleeper | None = None
         self._listens_first = False
         self.registers = False
-        self._over = False
+        self._ended = False
         self._asked_on: Channel | None = None
         self._heard = 0
         self.passed: Hold | None = None
 
-    def listen_first(self, turn: Turn | None) -> None:
-        """Subscribe before the first request, so that no message is missed; yield to `turn`.
+    def listen_first(self, head_start: HeadStart | None) -> None:
+        """Subscribe before the first request, so that no message is missed; yield to `head_start`.
 
         Redis was asked a moment ago, or need not be asked yet.
         """
-        self._listens_first, self.turn = True, turn
+        self._listens_first, self.head_start = True, head_start
 
     @property
     def listens_first(self) -> bool:
@@ -108,7 +108,7 @@ class PermitRequest(AcquireRequest):
 
     def take(self, hold: Hold) -> bool:
         """Take a hold instead of asking, unless a request is under way; return whether."""
-        if self._over or self.is_pending or self.passed is not None:
+        if self._ended or self.is_pending or self.passed is not None:
             return False
         self.passed = hold
         if self._sleeper is not None and self._sleeper.seat is not None:
@@ -125,7 +125,11 @@ class PermitRequest(AcquireRequest):
         if self._listens_first and not self._is_last_look(deadline):
             self._listens_first = False
             known = queue.known_busy(self.client, self._channel)
-            if known is not None and self._place is not None and not self._place.placed(known):
+            if (
+                known is not None
+                and self._queue_sleeper is not None
+                and not self._queue_sleeper.placed(known)
+            ):
                 return known
         answer = await super().run(deadline)
         if isinstance(answer, Busy):
@@ -139,7 +143,7 @@ class PermitRequest(AcquireRequest):
         """Whether the time is nearly up, and what Redis said last is too old to be the answer."""
         if deadline is None or is_fresh(self._permits.permit_queue.busy_at, deadline):
             return False
-        return loop_time() >= deadline - LAST_LOOK - PUNCTUAL
+        return loop_time() >= deadline - LAST_LOOK_SECONDS - PUNCTUAL_SECONDS
 
     def send(
         self,
@@ -162,7 +166,7 @@ class PermitRequest(AcquireRequest):
     def undo(self) -> None:
         """Give back what was passed, and what the request may have got."""
         # Do not pass it to this request again, which is still the head.
-        self._over = True
+        self._ended = True
         hold, self.passed = self.passed, None
         super().undo()
         if hold is not None:
@@ -202,9 +206,9 @@ class PermitQueue(LocalQueue[Hold]):
         self.number_known = False
         super().__init__()
 
-    def start_over(self) -> None:
+    def reset(self) -> None:
         """Reset everything after the event loop was closed: nothing in it continues."""
-        super().start_over()
+        super().reset()
         self.absent = self.missing = False
         self._busy_channel: Channel | None = None
         self._busy_messages = 0
@@ -232,7 +236,7 @@ class PermitQueue(LocalQueue[Hold]):
         The answer counts for the number of messages on the channel at the time of the request.
         """
         seconds = answer.retry_in
-        poll = SAFETY_POLL if seconds is None else min(seconds, SAFETY_POLL)
+        poll = SAFETY_POLL_SECONDS if seconds is None else min(seconds, SAFETY_POLL_SECONDS)
         self._busy_channel = channel
         self._busy_messages = messages
         self._busy_until = loop_time() + poll

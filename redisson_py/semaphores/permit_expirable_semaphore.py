@@ -6,21 +6,21 @@ from collections.abc import Iterable
 from typing import ClassVar, Self, final
 
 from redisson_py._arguments import explained
-from redisson_py._commands.client_queue import waits
-from redisson_py._commands.permit_expirable_semaphore import (
-    MOST_AT_ONCE,
-    PermitExpirableSemaphoreCommands,
-    owner_of,
-)
-from redisson_py._commands.permits import PermitCommands
 from redisson_py._engine.awaiting import acquiring
 from redisson_py._engine.block import HoldBlock
 from redisson_py._engine.hold import Hold, hold_of
 from redisson_py._engine.ownership import when_answered
 from redisson_py._keys import Name
 from redisson_py._loop import Future
-from redisson_py._numbers import EXACT_LIMIT, check_whole
-from redisson_py._on_redis.inspecting import seconds
+from redisson_py._redis.commands.client_queue import waits
+from redisson_py._redis.commands.permit_expirable_semaphore import (
+    MOST_PERMITS_AT_ONCE,
+    PermitExpirableSemaphoreCommands,
+    owner_of,
+)
+from redisson_py._redis.commands.permits import PermitCommands
+from redisson_py._redis.inspecting import seconds
+from redisson_py._redis.numbers import EXACT_LIMIT, check_whole
 from redisson_py._time import Duration, check_lease_time, check_timeout, milliseconds
 from redisson_py.errors import LeaseLostError, NotHeldError
 from redisson_py.semaphores._ownership import PermitOwnership
@@ -183,7 +183,10 @@ class PermitExpirableSemaphore(SemaphoreLike):
         """
         if isinstance(permit, Permit):
             theirs = hold_of(permit).ownership
-            if not isinstance(theirs, PermitOwnership) or theirs.place != self._ownership.place:
+            if (
+                not isinstance(theirs, PermitOwnership)
+                or theirs.identity != self._ownership.identity
+            ):
                 raise NotHeldError(f"{permit!r} belongs to another semaphore, not to {self!r}")
             return permit
         hold = self._ownership.hold_of(bytes.fromhex(permit_id))
@@ -317,8 +320,8 @@ class PermitExpirableSemaphore(SemaphoreLike):
 
     async def inspect(self) -> SemaphoreSnapshot:
         """Return a snapshot of holders and waiters, for people. Decide nothing from it."""
-        free, total, words, *rest = await self._answer(self._commands.inspect())
-        rows, waiting = rest[:words], waits(rest[words:])
+        free, total, words, *others = await self._answer(self._commands.inspect())
+        rows, waiting = others[:words], waits(others[words:])
         ids = rows[::2]
         found = [
             (owner_of(raw), 1, seconds(left)) for raw, left in zip(ids, rows[1::2], strict=True)
@@ -336,9 +339,9 @@ class PermitExpirableSemaphore(SemaphoreLike):
             ids.append(permit_id)
         if len({*ids}) < len(ids):
             raise ValueError("a permit is given twice")
-        if len(ids) > MOST_AT_ONCE:
+        if len(ids) > MOST_PERMITS_AT_ONCE:
             raise ValueError(
-                f"at most {MOST_AT_ONCE} permits can be released at once, not {len(ids)}"
+                f"at most {MOST_PERMITS_AT_ONCE} permits can be released at once, not {len(ids)}"
             )
         return ids
 
@@ -370,8 +373,10 @@ def _check_many(n: object) -> int:
         ValueError: It is below 1, or more than one script can take.
     """
     units = check_whole(n)
-    if units > MOST_AT_ONCE:
-        raise ValueError(f"at most {MOST_AT_ONCE} permits can be taken at once, not {units}")
+    if units > MOST_PERMITS_AT_ONCE:
+        raise ValueError(
+            f"at most {MOST_PERMITS_AT_ONCE} permits can be taken at once, not {units}"
+        )
     return units
 
 

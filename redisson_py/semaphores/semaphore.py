@@ -6,18 +6,18 @@ import math
 from typing import ClassVar, Self, final
 
 from redisson_py._arguments import explained
-from redisson_py._commands.client_queue import waits
-from redisson_py._commands.permits import PermitCommands
-from redisson_py._commands.replies import stored_number
-from redisson_py._commands.semaphore import SemaphoreCommands
 from redisson_py._engine.awaiting import acquiring
 from redisson_py._engine.block import HoldBlock
 from redisson_py._engine.hold import Hold
 from redisson_py._keys import Name
 from redisson_py._loop import current_task
-from redisson_py._numbers import EXACT_LIMIT, check_whole
-from redisson_py._on_redis.inspecting import seconds, texts
 from redisson_py._owner import reference
+from redisson_py._redis.commands.client_queue import waits
+from redisson_py._redis.commands.permits import PermitCommands
+from redisson_py._redis.commands.replies import stored_number
+from redisson_py._redis.commands.semaphore import SemaphoreCommands
+from redisson_py._redis.inspecting import seconds, texts
+from redisson_py._redis.numbers import EXACT_LIMIT, check_whole
 from redisson_py._time import Duration, check_lease_time, check_timeout, milliseconds, now
 from redisson_py.errors import LeaseLostError, NotHeldError
 from redisson_py.semaphores.permit import Permit
@@ -253,13 +253,13 @@ class Semaphore(SemaphoreLike):
 
     async def inspect(self) -> SemaphoreSnapshot:
         """Return a snapshot of holders and waiters, for people. Decide nothing from it."""
-        free, total, words, *rest = await self._answer(self._commands.inspect())
-        rows = rest[:words]
+        free, total, words, *others = await self._answer(self._commands.inspect())
+        rows = others[:words]
         found = [
             (owner, stored_number(units), seconds(left))
             for owner, units, left in zip(texts(rows[::3]), rows[1::3], rows[2::3], strict=True)
         ]
-        return await self._snapshot(free, found, total, waits(rest[words:]))
+        return await self._snapshot(free, found, total, waits(others[words:]))
 
     def _nothing(self) -> Permit:
         """Return a permit without units, which need not be kept or released."""

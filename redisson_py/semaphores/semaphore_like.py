@@ -10,10 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from redisson_py._answers import Disagrees
 from redisson_py._arguments import explained
-from redisson_py._commands.client_queue import Waits
-from redisson_py._commands.permits import PermitCommands
-from redisson_py._commands.replies import other_number, stored_number
-from redisson_py._commands.request import Command, Receipted
 from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.block import Block, BlockHalf, acquire
 from redisson_py._engine.decorating import Fill, P, R, decorate
@@ -23,10 +19,14 @@ from redisson_py._engine.snapshots import HolderSnapshot, WaiterSnapshot
 from redisson_py._engine.waiting import deadline_in
 from redisson_py._keys import Name, permit_channel
 from redisson_py._loop import Task, current_task
-from redisson_py._numbers import check_whole
-from redisson_py._on_redis.context import RedisContext
-from redisson_py._on_redis.inspecting import Describer, texts
-from redisson_py._on_redis.receipts import Receipts, Started
+from redisson_py._redis.commands.client_queue import Waits
+from redisson_py._redis.commands.permits import PermitCommands
+from redisson_py._redis.commands.replies import other_number, stored_number
+from redisson_py._redis.commands.request import Command, Receipted
+from redisson_py._redis.context import RedisContext
+from redisson_py._redis.inspecting import Describer, texts
+from redisson_py._redis.numbers import check_whole
+from redisson_py._redis.receipts import Receipts, Started
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import Duration, busy_for, check_lease_time, check_timeout, within
 from redisson_py.errors import AcquireTimeoutError
@@ -280,10 +280,10 @@ class SemaphoreLike(AsyncOnly, ABC):
         ownership = self._ownership
         describer = Describer(self._context, ownership.all_holds())
         holders = [await describer.holder(*row) for row in rows]
-        for place, permit_id in enumerate(permit_ids):
-            if holders[place].host is None:
+        for index, permit_id in enumerate(permit_ids):
+            if holders[index].host is None:
                 # Redisson's, or an owner without a description: any id looks like one of ours.
-                holders[place] = replace(holders[place], owner=permit_id)
+                holders[index] = replace(holders[index], owner=permit_id)
         return SemaphoreSnapshot(
             stored_number(free) if free else None,
             tuple(holders),

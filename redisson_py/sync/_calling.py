@@ -35,7 +35,7 @@ _tasks: set[asyncio.Task[None]] = set()
 class _State(Enum):
     QUEUED = auto()
     UNDER_WAY = auto()
-    OVER = auto()
+    ENDED = auto()
 
 
 class Call(Generic[T]):
@@ -108,7 +108,7 @@ class Call(Generic[T]):
 
     def _wait(self) -> None:
         # It can be acquired only once, perhaps before the interruption.
-        if self._state is not _State.OVER:
+        if self._state is not _State.ENDED:
             self._finished.acquire()
 
     def abandon(self) -> bool:
@@ -169,8 +169,8 @@ class Call(Generic[T]):
 
     def _finish(self) -> None:
         self._task = None
-        if self._state is not _State.OVER:
-            self._state = _State.OVER
+        if self._state is not _State.ENDED:
+            self._state = _State.ENDED
             self._finished.release()
 
     def _give_back(self) -> None:
@@ -202,7 +202,7 @@ class Actor:
         self._calls: deque[Call[Any]] = deque()
         self._wake: asyncio.Future[None] | None = None
         self._thread_ended = False
-        self._over = False
+        self._ended = False
 
     async def run(self) -> None:
         """Make the calls, one after the other."""
@@ -210,7 +210,7 @@ class Actor:
             while await self._come():
                 await self._calls.popleft().make()
         finally:
-            self._over = True
+            self._ended = True
             for call in self._calls:
                 call.refuse()
 
@@ -225,7 +225,7 @@ class Actor:
 
     def add(self, call: Call[Any]) -> None:
         """Make one more call."""
-        if self._over:
+        if self._ended:
             call.refuse()
             return
         self._calls.append(call)

@@ -14,13 +14,13 @@ from redisson_py import Listener, LostEvent
 log = logging.getLogger("redisson_py")
 
 
-Told = Callable[[LostEvent], object]
+OnLost = Callable[[LostEvent], object]
 
 #: The calls that the thread still has to make. One thread serves all clients, from the first loss.
-_losses: queue.SimpleQueue[tuple[Told, LostEvent]] | None = None
+_losses: queue.SimpleQueue[tuple[OnLost, LostEvent]] | None = None
 
 
-def _call_soon(on_lost: Told, event: LostEvent) -> None:
+def _call_soon(on_lost: OnLost, event: LostEvent) -> None:
     global _losses
     if _losses is None:
         _losses = queue.SimpleQueue()
@@ -33,7 +33,7 @@ def _call_soon(on_lost: Told, event: LostEvent) -> None:
     _losses.put((on_lost, event))
 
 
-def _work(losses: queue.SimpleQueue[tuple[Told, LostEvent]]) -> None:
+def _work(losses: queue.SimpleQueue[tuple[OnLost, LostEvent]]) -> None:
     while True:
         on_lost, event = losses.get()
         try:
@@ -59,7 +59,7 @@ class LossListener(Listener):
         on_lost: The function.
     """
 
-    def __init__(self, on_lost: Told) -> None:
+    def __init__(self, on_lost: OnLost) -> None:
         self._on_lost = on_lost
 
     def lost(self, event: LostEvent, /) -> None:

@@ -91,19 +91,19 @@ async def ask(
 
 async def _read_reply(reader: asyncio.StreamReader) -> Any:
     try:
-        line = (await reader.readuntil(b"\r\n"))[:-2]
-        kind, rest = line[:1], line[1:].decode(errors="surrogateescape")
+        reply = (await reader.readuntil(b"\r\n"))[:-2]
+        kind, body = reply[:1], reply[1:].decode(errors="surrogateescape")
         if kind == b"$":
-            if rest == "-1":
+            if body == "-1":
                 return None
-            blob = await reader.readexactly(int(rest) + 2)
+            blob = await reader.readexactly(int(body) + 2)
             return blob[:-2].decode(errors="surrogateescape")
     except asyncio.IncompleteReadError as error:
         raise ConnectionError("the server closed the connection") from error
     if kind == b"-":
-        return CommandError(rest)
+        return CommandError(body)
     if kind == b":":
-        return int(rest)
+        return int(body)
     if kind == b"*":
-        return None if rest == "-1" else [await _read_reply(reader) for _ in range(int(rest))]
-    return rest
+        return None if body == "-1" else [await _read_reply(reader) for _ in range(int(body))]
+    return body

@@ -29,7 +29,7 @@ class Part:
         bus: Whether it is a node of a cluster, which takes a second port.
         sentinel: Whether it is a sentinel.
         keeps: Whether it starts again with the configuration it has rewritten meanwhile.
-        lines: More lines for its configuration.
+        directives: More lines for its configuration.
         login: What we authenticate with; empty for the server's password.
         source: The address we connect from; None for any.
     """
@@ -38,7 +38,7 @@ class Part:
     bus: bool = False
     sentinel: bool = False
     keeps: bool = False
-    lines: tuple[str, ...] = ()
+    directives: tuple[str, ...] = ()
     login: tuple[str, ...] = ()
     source: str | None = None
 
@@ -66,25 +66,25 @@ class Configuration:
 
     def write(self, file: Path, port: int) -> None:
         """Write the file for a server on this port."""
-        lines = [
+        directives = [
             f"bind {self.part.host}",
             f"port {0 if self.tls else port}",
             f"dir {quoted(str(file.parent))}",
         ]
         if not self.part.sentinel:
             appendonly = "yes" if self.appendonly else "no"
-            lines += ['save ""', f"appendonly {appendonly}", "appendfsync always"]
+            directives += ['save ""', f"appendonly {appendonly}", "appendfsync always"]
         if self.unix_socket is not None:
-            lines.append(f"unixsocket {quoted(self.unix_socket)}")
+            directives.append(f"unixsocket {quoted(self.unix_socket)}")
         if self.password is not None:
-            lines.append(f"requirepass {quoted(self.password)}")
+            directives.append(f"requirepass {quoted(self.password)}")
         if self.tls is not None:
             names = ("tls-cert-file", "tls-key-file", "tls-ca-cert-file")
             files = [f"{n} {quoted(str(f))}" for n, f in zip(names, self.tls, strict=True)]
-            lines += [f"tls-port {port}", *files]
-        lines += self.part.lines
-        lines += [f"{name} {value or quoted('')}" for name, value in self.config.items()]
-        file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+            directives += [f"tls-port {port}", *files]
+        directives += self.part.directives
+        directives += [f"{name} {value or quoted('')}" for name, value in self.config.items()]
+        file.write_text("\n".join(directives) + "\n", encoding="utf-8")
 
 
 def free_port(part: Part = Part()) -> int:

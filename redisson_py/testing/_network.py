@@ -161,8 +161,8 @@ class Cuts:
         await _ip(f"rule del {rule}" for rule in rules)
 
 
-async def _ip(lines: Iterable[str]) -> None:
-    text = "".join(f"{line}\n" for line in lines)
+async def _ip(commands: Iterable[str]) -> None:
+    text = "".join(f"{each}\n" for each in commands)
     command = ["ip", "-batch", "-"]
     await asyncio.to_thread(
         subprocess.run, command, input=text, text=True, capture_output=True, check=True

@@ -137,7 +137,7 @@ class Probe:
     def is_ready(self) -> bool:
         """Whether the server answers a PING, and is the one we mean.
 
-        An error is an answer too (NOAUTH: it wants a password nobody told us), except LOADING.
+        An error is an answer too (NOAUTH: it wants a password that we do not know), except LOADING.
         """
         try:
             source = None if self.source is None else (self.source, 0)
@@ -177,7 +177,7 @@ def _ask(link: socket.socket, *words: str) -> bytes:
 
 
 def _is_whole(reply: bytes) -> bool:
-    line, found, rest = reply.partition(b"\r\n")
+    head, found, body = reply.partition(b"\r\n")
     if not found:
         return False
-    return not line.startswith(b"$") or len(rest) >= int(line[1:]) + 2
+    return not head.startswith(b"$") or len(body) >= int(head[1:]) + 2

@@ -13,12 +13,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, final
 
-_LINES: Final = b"+-:_#,("
+_SIMPLE_TYPES: Final = b"+-:_#,("
 _BLOBS: Final = b"$!="
 _CHILDREN_PER_ITEM: Final = {b"*": 1, b"~": 1, b">": 1, b"%": 2, b"|": 2}
 _ATTRIBUTE: Final = "|"
 _INLINE: Final = "inline"
-_LONGEST_LINE: Final = 64 * 1024  # the servers' own limit for an inline command
+_LONGEST_HEAD_BYTES: Final = 64 * 1024  # the servers' own limit for an inline command
 _PUBSUB_KINDS: Final = frozenset(
     prefix + verb for prefix in (b"", b"p", b"s") for verb in (b"subscribe", b"unsubscribe")
 )
@@ -141,8 +141,8 @@ class RespFramer:
             return self._scan_inline(marker)
         end = self._buffer.find(b"\r\n", self._scanned)
         if end < 0:
-            return self._line_may_still_end()
-        if marker in _LINES:
+            return self._head_may_still_end()
+        if marker in _SIMPLE_TYPES:
             return self._scanned_to(end + 2, marker)
         if marker in _BLOBS:
             return self._scan_blob(marker, end)
@@ -155,12 +155,12 @@ class RespFramer:
             raise FrameError(f"{marker!r} does not start a command")
         end = self._buffer.find(b"\n", self._scanned)
         if end < 0:
-            return self._line_may_still_end()
+            return self._head_may_still_end()
         self._kind, self._scanned = _INLINE, end + 1
         return True
 
-    def _line_may_still_end(self) -> bool:
-        if self._scanned + _LONGEST_LINE < len(self._buffer):
+    def _head_may_still_end(self) -> bool:
+        if self._scanned + _LONGEST_HEAD_BYTES < len(self._buffer):
             raise FrameError("a line has no end")
         return False
 

@@ -69,7 +69,7 @@ class CommandLine:
         """Whether it has not ended yet."""
         return self._process.returncode is None
 
-    async def line(self) -> str:
+    async def read_row(self) -> str:
         """Return the next line of its output, or of its command's."""
         assert self._process.stdout is not None
         async with asyncio.timeout(PATIENCE):
@@ -77,7 +77,7 @@ class CommandLine:
 
     async def numbers(self) -> list[int]:
         """Return the numbers of the next line."""
-        return [int(each) for each in (await self.line()).split()]
+        return [int(each) for each in (await self.read_row()).split()]
 
     def write(self, text: str) -> None:
         """Write to its input."""

@@ -189,7 +189,7 @@ async def test_server_that_does_not_answer_is_69(server_factory: ServerFactory) 
     assert report.one("connection")["todo"] == "check the server and the network"
 
 
-async def test_wrong_password_is_69_and_told(server_factory: ServerFactory) -> None:
+async def test_wrong_password_is_69_and_reported(server_factory: ServerFactory) -> None:
     server = await server_factory("valkey", password="right")
     url = url_of_user(server.url, "default")
     report = await examine(url)
@@ -199,7 +199,9 @@ async def test_wrong_password_is_69_and_told(server_factory: ServerFactory) -> N
     assert PASSWORD not in str(report.document).split()
 
 
-async def test_tls_mistakes_are_69_and_told(server_factory: ServerFactory, tmp_path: Path) -> None:
+async def test_tls_mistakes_are_69_and_reported(
+    server_factory: ServerFactory, tmp_path: Path
+) -> None:
     plain = await server_factory("valkey")
     report = await examine(plain.url.replace("redis://", "rediss://"))
     assert report.status == 69
@@ -217,17 +219,17 @@ async def test_report_for_people_is_short_and_has_the_worst_first(
 ) -> None:
     config = {"maxmemory-policy": "allkeys-lru", "maxmemory": "100mb"}
     server = await server_factory("valkey", config=config)
-    lines = (await printed(server.url)).splitlines()
-    assert lines[0] == f"{server.address} (one server)"
-    assert lines[2].split() == [
+    rows = (await printed(server.url)).splitlines()
+    assert rows[0] == f"{server.address} (one server)"
+    assert rows[2].split() == [
         "problem", "eviction", "allkeys-lru:", "a", "full", "server", "deletes", "locks", "that",
         "are", "held",
     ]  # fmt: skip
-    assert lines[3].strip() == "-> CONFIG SET maxmemory-policy noeviction"
-    assert lines[4].startswith("warning      persistence")
-    assert lines[-1] == "1 problem, 1 warning, 13 ok"
-    assert len(lines) < 25
-    assert max(map(len, lines)) <= 100
+    assert rows[3].strip() == "-> CONFIG SET maxmemory-policy noeviction"
+    assert rows[4].startswith("warning      persistence")
+    assert rows[-1] == "1 problem, 1 warning, 13 ok"
+    assert len(rows) < 25
+    assert max(map(len, rows)) <= 100
 
 
 @pytest.mark.parametrize("moment", ["acquired", "released"])

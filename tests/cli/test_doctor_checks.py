@@ -224,7 +224,7 @@ def test_latency_is_judged_by_the_lease_only(
 
 
 @pytest.mark.parametrize(
-    ("lines", "level"),
+    ("rows", "level"),
     [
         ([], "warning"),
         (["state=online,lag=0"], "ok"),
@@ -232,9 +232,9 @@ def test_latency_is_judged_by_the_lease_only(
         (["state=wait_bgsave,lag=0"], "warning"),
     ],
 )
-def test_replicas(lines: list[str], level: str) -> None:
-    info = {"role": "master", "connected_slaves": str(len(lines))}
-    info |= {f"slave{n}": f"ip=h,port={n},{line}" for n, line in enumerate(lines)}
+def test_replicas(rows: list[str], level: str) -> None:
+    info = {"role": "master", "connected_slaves": str(len(rows))}
+    info |= {f"slave{n}": f"ip=h,port={n},{row}" for n, row in enumerate(rows)}
     found, *_ = topologies.check_replicas(server(info), replace(ONE, topology="cluster"))
     assert found.level == level
 

@@ -33,11 +33,11 @@ async def test_good_cluster_has_no_finding_but_ok_and_an_odd_node_is_named(
     # A finding names the servers that it is about.
     odd = cluster.nodes[1]
     await odd.execute("CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-    lines = (await printed(cluster.url)).splitlines()
-    assert lines[0].endswith("(a cluster)")
-    (eviction,) = [line for line in lines if "allkeys-lru" in line]
+    rows = (await printed(cluster.url)).splitlines()
+    assert rows[0].endswith("(a cluster)")
+    (eviction,) = [row for row in rows if "allkeys-lru" in row]
     assert eviction.endswith(f"({odd.address})")
-    (version,) = [line for line in lines if " version " in line]
+    (version,) = [row for row in rows if " version " in row]
     name = "Valkey" if kind == "valkey" else "Redis"
     assert version.endswith(f"{name} " + ".".join(map(str, odd.version)))
 

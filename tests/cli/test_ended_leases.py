@@ -26,8 +26,8 @@ WAITERS, TIMEOUTS = "{k}:redisson_py:waiters", "redisson_lock_timeout:{k}"
 
 async def end(redis: Redis, key: str, *members: Any) -> None:
     """Let leases be over since long ago."""
-    over: Any = dict.fromkeys(members, 1000)
-    assert await redis.zadd(key, over, xx=True, ch=True) == len(members)
+    ended: Any = dict.fromkeys(members, 1000)
+    assert await redis.zadd(key, ended, xx=True, ch=True) == len(members)
 
 
 async def members(redis: Redis, key: str) -> list[bytes]:
@@ -46,7 +46,7 @@ async def listed(url: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("ids", [False, True])
-async def test_permits_whose_leases_are_over_are_free(
+async def test_permits_whose_leases_have_ended_are_free(
     ids: bool, client: Redisson, clients: ClientFactory, redis: Redis, server_url: str
 ) -> None:
     def semaphore(of: Redisson) -> Any:

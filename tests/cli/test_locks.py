@@ -119,13 +119,13 @@ async def test_nothing_is_held(server_url: str) -> None:
     assert (result.exit_code, result.stdout) == (0, "nothing is held\n")
 
 
-async def test_lines_are_whole_where_there_is_no_terminal(
+async def test_rows_are_whole_where_there_is_no_terminal(
     server_url: str, clients: ClientFactory
 ) -> None:
     name = "n" * 300
     async with clients().get_lock(name):
-        lines = (await run("locks", "--url", server_url)).stdout.splitlines()
-    assert [line.split()[:3] for line in lines] == [
+        rows = (await run("locks", "--url", server_url)).stdout.splitlines()
+    assert [row.split()[:3] for row in rows] == [
         ["NAME", "KIND", "STATE"],
         [name, "lock", "held"],
     ]

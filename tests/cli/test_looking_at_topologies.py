@@ -49,7 +49,7 @@ async def test_a_master_that_is_away_is_named_and_the_others_are_listed(
         await silent.resume()
     assert locks.exit_code == 69
     assert f"{silent.port} did not answer" in locks.stderr
-    names = [line.split()[0] for line in locks.stdout.splitlines()]
+    names = [row.split()[0] for row in locks.stdout.splitlines()]
     assert names == ["NAME", *NAMES[1:]]
     # What it has is known; who listens anywhere is not.
     assert other.exit_code == 0

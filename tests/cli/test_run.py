@@ -51,7 +51,7 @@ async def test_the_lock_is_held_while_the_command_runs_and_is_redissons(
     run = await command_line(
         *("run", "k", "--lease", "7", "--", "sh", "-c", 'echo "$REDISSON_PY_OWNER"; read line')
     )
-    owner = await run.line()
+    owner = await run.read_row()
     # The hash, field and count of Redisson's RLock.
     assert await redis.hgetall("k") == {owner.encode(): b"1"}
     assert 0 < await redis.pttl("k") <= 7000
@@ -128,7 +128,7 @@ async def test_an_error_that_cannot_be_written_leaves_the_exit_status(
         assert await run.end() == (75, "", "")
 
 
-async def test_a_refusal_is_one_line_too(command_line: StartCommandLine, redis: Redis) -> None:
+async def test_a_refusal_is_one_row_too(command_line: StartCommandLine, redis: Redis) -> None:
     await redis.set("k", "no lock", ex=60)
     code, _, errors = await (await command_line("run", "k", "--", "true")).end()
     assert code == 69
@@ -240,7 +240,7 @@ async def test_as_many_run_at_a_time_as_there_are_permits(
 ) -> None:
     runs = [await command_line("run", "s", "--permits", "2", "--", *WAITS) for _ in range(2)]
     for run in runs:
-        await run.line()
+        await run.read_row()
     assert await client.get_semaphore("s").available() == 0
     third = await command_line("run", "s", "--permits", "2", "-n", "--", "true")
     assert (await third.end())[0] == 75
@@ -253,13 +253,13 @@ async def test_as_many_run_at_a_time_as_there_are_permits(
 async def test_readers_run_together_and_writers_alone(command_line: StartCommandLine) -> None:
     readers = [await command_line("run", "k", "--read", "--", *WAITS) for _ in range(2)]
     for run in readers:
-        await run.line()
+        await run.read_row()
     writer = await command_line("run", "k", "--write", "-n", "--", "true")
     assert (await writer.end())[0] == 75
     for run in readers:
         assert (await run.end("\n"))[0] == 0
     writer = await command_line("run", "k", "--write", "--", *WAITS)
-    await writer.line()
+    await writer.read_row()
     reader = await command_line("run", "k", "--read", "-n", "--", "true")
     assert (await reader.end())[0] == 75
     assert (await writer.end("\n"))[0] == 0

@@ -87,9 +87,9 @@ async def test_signals_are_passed_on_during_the_grace(
     run = await command_line(
         *("run", "k", *SHORT, "--grace", str(PATIENCE), "--", "sh", "-c", script)
     )
-    assert await run.line() == "up"
+    assert await run.read_row() == "up"
     await client.get_lock("k").force_release()
-    assert await run.line() == "ending"
+    assert await run.read_row() == "ending"
     run.send_signal(signal.SIGINT)
     status, _, errors = await run.end()
     assert status == 74
@@ -100,7 +100,7 @@ async def test_a_loss_that_the_release_discovers_is_one_too(
     command_line: StartCommandLine, redis: Redis
 ) -> None:
     run = await command_line("run", "k", "--", *WAITS)
-    await run.line()
+    await run.read_row()
     await redis.delete("k")
     status, _, errors = await run.end("\n")
     assert status == 74
@@ -122,7 +122,7 @@ async def test_an_outage_longer_than_the_lease_is_a_loss(
 ) -> None:
     proxy = await link()
     run = await command_line("run", "k", *SHORT, "--", *WAITS, url=proxy.url)
-    await run.line()
+    await run.read_row()
     proxy.black_hole()
     status, _, errors = await run.end()
     assert status == 74
@@ -138,7 +138,7 @@ async def test_a_release_without_an_answer_keeps_the_status_of_the_command(
     run = await command_line(
         *("run", "k", "--", "sh", "-c", "echo up; read line; exit 3"), url=proxy.url
     )
-    await run.line()
+    await run.read_row()
     proxy.black_hole()
     status, _, errors = await run.end("\n")
     assert status == 3
@@ -197,7 +197,7 @@ async def test_a_grace_that_is_longer_than_a_shell_can_count_is_long(
     script = "trap 'read line; sleep 0.5; echo ended; exit 0' TERM;"
     script += " echo up; while :; do sleep 0.05; done"
     run = await command_line("run", "k", "--grace", "1e30", "--", "sh", "-c", script)
-    assert await run.line() == "up"
+    assert await run.read_row() == "up"
     run.send_signal(signal.SIGKILL)
     run.write("\n")
-    assert await run.line() == "ended"
+    assert await run.read_row() == "ended"

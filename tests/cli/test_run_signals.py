@@ -51,11 +51,14 @@ async def test_signals_are_passed_on_to_the_command_and_what_it_has_started(
     command_line: StartCommandLine,
 ) -> None:
     run = await command_line("run", "k", "--", sys.executable, "-c", PRINTS_SIGNALS)
-    assert {await run.line(), await run.line()} == {"parent", "child"}
+    assert {await run.read_row(), await run.read_row()} == {"parent", "child"}
     for each in PASSED_ON:
         number = getattr(signal, each)
         run.send_signal(number)
-        assert {await run.line(), await run.line()} == {f"parent {number}", f"child {number}"}
+        assert {await run.read_row(), await run.read_row()} == {
+            f"parent {number}",
+            f"child {number}",
+        }
     assert await run.end("") == (0, "", "")
 
 
@@ -64,7 +67,7 @@ async def test_a_command_that_a_signal_ends_has_the_status_that_shells_have(
     command_line: StartCommandLine, redis: Redis, number: signal.Signals
 ) -> None:
     run = await command_line("run", "k", "--", *WAITS)
-    await run.line()
+    await run.read_row()
     run.send_signal(number)
     assert await run.end() == (128 + number, "", "")
     assert not await redis.exists("k")
@@ -129,7 +132,7 @@ async def test_signals_while_it_ends_do_not_change_the_exit_status(
         run = await command_line(
             "run", "k", "--", "sh", "-c", "trap '' TERM USR1; echo up; read line; exit 7"
         )
-        await run.line()
+        await run.read_row()
         run.write("\n")
         while run.running:
             run.send_signal(signal.SIGUSR1)
@@ -163,7 +166,7 @@ async def test_what_we_were_started_to_ignore_is_ignored(command_line: StartComm
         *("run", "k", "--", "sh", "-c", "kill -HUP $$; echo $$; read line"),
         wrapped_in=("sh", "-c", 'trap "" HUP; exec "$@"', "-"),
     )
-    await run.line()
+    await run.read_row()
     run.send_signal(signal.SIGHUP)
     assert await run.end("\n") == (0, "", "")
 

@@ -37,9 +37,9 @@ async def looks(*arguments: str) -> AsyncIterator[Looks]:
         assert process.stdout is not None
         async with asyncio.timeout(30):
             while True:
-                line = await process.stdout.readline()
-                assert line, "top has ended"
-                look: dict[str, Any] = json.loads(line)
+                row = await process.stdout.readline()
+                assert row, "top has ended"
+                look: dict[str, Any] = json.loads(row)
                 if wanted(look):
                     return look
 
@@ -236,7 +236,7 @@ async def test_a_stopped_top_leaves_the_terminal_to_the_shell(
             assert terminal.is_as_before
 
 
-async def test_a_dumb_terminal_gets_plain_lines(server_url: str, clients: ClientFactory) -> None:
+async def test_a_dumb_terminal_gets_plain_rows(server_url: str, clients: ClientFactory) -> None:
     async with clients().get_lock("orders"):
         with on_terminal("top", "--interval", "0.1", "--url", server_url, TERM="dumb") as terminal:
             await terminal.shows("orders")
@@ -264,7 +264,7 @@ async def test_it_fits_any_terminal(
         await lease.release()
     assert frames
     assert max(len(frame) for frame in frames) <= height
-    assert max(len(line) for frame in frames for line in frame) <= width
+    assert max(len(row) for frame in frames for row in frame) <= width
     assert b"Traceback" not in terminal.shown
 
 

@@ -56,7 +56,9 @@ async def test_who_waits_where_and_since_when(
     assert f"{{{name}}}:redisson_py:clients" in text
     for table in tables:
         head, row = (
-            line for line in table.splitlines() if " KIND " in line or line.startswith(name)
+            printed
+            for printed in table.splitlines()
+            if " KIND " in printed or printed.startswith(name)
         )
         assert re.match(r"\d", row[head.index("WAITED") :])
         assert row[head.index("WAIT ") :].startswith("1 ")
@@ -68,7 +70,7 @@ async def test_of_a_long_queue_some_are_listed_and_all_are_counted(
     seconds, _ = await redis.time()
     # They joined an hour ago, one a second; the first was called a minute ago.
     ids = [f"{GHOST[:-4]}{number:04}" for number in range(700)]
-    joined = {each: (seconds - 3600 + place) * 1e6 for place, each in enumerate(ids)}
+    joined = {each: (seconds - 3600 + position) * 1e6 for position, each in enumerate(ids)}
     await redis.zadd(QUEUE, {f">{ids[0]}": (60 - seconds) * 1e6, **joined})
     await redis.pexpire(QUEUE, 60_000)
     (found,) = await inspected(server_url, "k", "--limit", "5")
@@ -108,10 +110,10 @@ async def test_who_waits_for_permits(
     waiters = [clients(client_name=f"billing-{number}") for number in range(3)]
     async with await semaphore(client).acquire():
         tasks = []
-        for place, waiter in enumerate(waiters, 1):
+        for position, waiter in enumerate(waiters, 1):
             tasks.append(asyncio.create_task(semaphore(waiter).acquire()))
 
-            async def waits(count: int = place) -> bool:
+            async def waits(count: int = position) -> bool:
                 return len((await semaphore(client).inspect()).waiting) == count
 
             await until_async(waits)

@@ -194,7 +194,7 @@ def lock(client: Any, make_lock: MakeLock) -> LockLike:
     return make_lock(client)
 
 
-def over(applies: Callable[[Kind], object]) -> pytest.MarkDecorator:
+def for_kinds(applies: Callable[[Kind], object]) -> pytest.MarkDecorator:
     """Run a test over the kinds to which its claim applies."""
     names = [name for name, kind in EVERY_KIND.items() if applies(kind)]
     return pytest.mark.parametrize("kind", names, indirect=True)
@@ -230,32 +230,34 @@ def is_passing(kind: Kind) -> bool:
     return kind.passes and is_single(kind)
 
 
-locks = over(is_lock)
+locks = for_kinds(is_lock)
 """For tests of what belongs to a task: who owns it, how often, and who may release it."""
 
-exclusive = over(lambda kind: kind.rival is None)
-exclusive_locks = over(lambda kind: kind.rival is None and not kind.semaphore)
+exclusive = for_kinds(lambda kind: kind.rival is None)
+exclusive_locks = for_kinds(lambda kind: kind.rival is None and not kind.semaphore)
 """For tests of several tasks of which one can have it."""
 
-timed = over(lambda kind: kind.timed)
+timed = for_kinds(lambda kind: kind.timed)
 """For tests of a `lease_time`."""
 
-central = over(is_central)
+central = for_kinds(is_central)
 """For tests of what happens to the one server that has it."""
 
-single = over(is_single)
+single = for_kinds(is_single)
 """For tests that look at the owner on the server."""
 
-of_redis = over(in_redis)
-central_of_redis = over(lambda kind: in_redis(kind) and is_central(kind))
-central_locks_of_redis = over(lambda kind: in_redis(kind) and is_central(kind) and is_lock(kind))
-single_of_redis = over(lambda kind: in_redis(kind) and is_single(kind))
-passing_of_redis = over(lambda kind: in_redis(kind) and is_passing(kind))
+of_redis = for_kinds(in_redis)
+central_of_redis = for_kinds(lambda kind: in_redis(kind) and is_central(kind))
+central_locks_of_redis = for_kinds(
+    lambda kind: in_redis(kind) and is_central(kind) and is_lock(kind)
+)
+single_of_redis = for_kinds(lambda kind: in_redis(kind) and is_single(kind))
+passing_of_redis = for_kinds(lambda kind: in_redis(kind) and is_passing(kind))
 """For tests of Redis's keys, scripts and writes."""
 
-reentrant = over(is_reentrant)
-single_reentrant = over(lambda kind: kind.reentrant and is_single(kind))
+reentrant = for_kinds(is_reentrant)
+single_reentrant = for_kinds(lambda kind: kind.reentrant and is_single(kind))
 """For tests that enter it again."""
 
-passing = over(is_passing)
+passing = for_kinds(is_passing)
 """For tests of what is passed from task to task."""

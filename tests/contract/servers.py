@@ -218,8 +218,8 @@ class Site:
     async def assert_idle(self) -> None:
         """Fail unless each client that is open keeps nothing."""
         for client in [each for each in self._made if not each._life.closed]:
-            lines = client._executor.carrier.lines
-            await until(lambda lines=lines: not lines)  # type: ignore[misc]
+            queues = client._executor.carrier.queues
+            await until(lambda queues=queues: not queues)  # type: ignore[misc]
             assert_idle(client)
 
     async def aclose(self) -> None:

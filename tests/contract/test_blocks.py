@@ -108,7 +108,7 @@ async def test_loss_of_the_outer_lock_goes_through_the_inner_block(
     assert not_cancelled()
 
 
-async def test_loss_of_both_at_once_is_told_for_both(
+async def test_loss_of_both_at_once_is_reported_for_both(
     make_lock: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
     client = clients()
@@ -145,7 +145,7 @@ async def test_loss_in_a_task_group_cancels_its_children(
     assert not_cancelled()
 
 
-async def test_cancellation_from_outside_wins_over_a_loss(
+async def test_cancellation_from_outside_wins_against_a_loss(
     kind: Kind, make_lock: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
     client = clients()
@@ -156,13 +156,13 @@ async def test_cancellation_from_outside_wins_over_a_loss(
         async with make_lock(client) as lease:
             await servers.forget("k")
 
-            def both_in_one_turn() -> None:
+            def both_in_one_iteration() -> None:
                 # Composite locks: their members are counted.
                 for lost in getattr(lease, "_members", [lease]):
                     lost._hold.ownership.context.watchdog.lose(lost._hold, "taken")
                 me.cancel()
 
-            asyncio.get_running_loop().call_soon(both_in_one_turn)
+            asyncio.get_running_loop().call_soon(both_in_one_iteration)
             await asyncio.sleep(30)
 
     task = asyncio.create_task(work())

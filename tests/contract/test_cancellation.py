@@ -46,7 +46,7 @@ async def test_waiter_for_another_client_leaves_nothing(
 
 @exclusive
 @every_way
-async def test_waiter_in_the_local_line_leaves_nothing(lock: LockLike, give_up: GiveUp) -> None:
+async def test_waiter_in_the_local_queue_leaves_nothing(lock: LockLike, give_up: GiveUp) -> None:
     async with lock:
         following = asyncio.create_task(give_up(lock.acquire))
         # On a slow machine it may have come and gone between two looks.
@@ -75,7 +75,7 @@ async def test_next_waiter_gets_in_when_the_head_is_cancelled(
 
 
 @exclusive
-async def test_cancelled_in_the_turn_it_was_passed_to_passes_on(
+async def test_cancelled_in_the_iteration_it_was_passed_to_passes_on(
     lock: LockLike, client: Redisson, servers: Servers
 ) -> None:
     lease = await lock.acquire()
@@ -94,7 +94,7 @@ async def test_cancelled_in_the_turn_it_was_passed_to_passes_on(
 
 
 @exclusive
-async def test_cancelled_in_the_turn_it_was_passed_to_with_nobody_after(
+async def test_cancelled_in_the_iteration_it_was_passed_to_with_nobody_after(
     lock: LockLike, client: Redisson, servers: Servers
 ) -> None:
     lease = await lock.acquire()

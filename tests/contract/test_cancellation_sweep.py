@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 
 from redisson_py import ClientClosedError, NotHeldError
 from redisson_py._engine import local_queue
-from redisson_py._stream.stream import Stream
+from redisson_py._redis.stream.stream import Stream
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
 from tests.support.cancellation_scene import (
@@ -123,13 +123,13 @@ async def acquire_beside_another_kind_of_lock(scene: Scene, cut: Probe) -> None:
 
 
 @trial_of_locks
-async def acquire_after_the_turn_of_another_client(scene: Scene, cut: Probe) -> None:
+async def acquire_after_the_head_start_of_another_client(scene: Scene, cut: Probe) -> None:
     lease = await scene.lock.acquire()
     others = asyncio.create_task(scene.others_lock.acquire(timeout=SOON))
     await scene.side.until_listening(scene.other)
     with pytest.MonkeyPatch.context() as patch:
         # This client lets one message come before it asks again, however long that takes.
-        patch.setattr(local_queue, "YIELD_WAIT", SOON)
+        patch.setattr(local_queue, "YIELD_SECONDS", SOON)
         await lease.release()
     leave = once((await others).release)
     await scene.get_after(leave, cut, scene.lock.acquire())
@@ -353,14 +353,14 @@ async def aclose_while_connecting(scene: Scene, cut: Probe) -> None:
 
 
 async def closed(scene: Scene, client: Any, waiting: list[Any], cut: Probe) -> None:
-    is_over = scene.side.ending(client)
+    has_ended = scene.side.ending(client)
     await cut(client.aclose())
     outcomes = await asyncio.gather(*waiting, return_exceptions=True)
     assert {type(outcome) for outcome in outcomes} == {ClientClosedError}
     with pytest.raises(ClientClosedError):
         await scene.side.answered(client)
     await client.aclose()
-    await until(is_over)
+    await until(has_ended)
 
 
 @pytest.fixture(autouse=True)

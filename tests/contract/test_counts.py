@@ -16,9 +16,9 @@ from redisson_py.locks.lock_like import LockLike
 from redisson_py.testing import EmbeddedSentinel
 from tests.contract.conftest import (
     central_of_redis,
+    for_kinds,
     in_redis,
     of_redis,
-    over,
     passing,
     single,
     single_of_redis,
@@ -35,7 +35,7 @@ pytestmark = pytest.mark.also("cluster")
 
 
 @pytest.mark.usefixtures("unsynced")
-@over(lambda kind: in_redis(kind) and not kind.composite)
+@for_kinds(lambda kind: in_redis(kind) and not kind.composite)
 async def test_uncontended_pair_is_two_scripts_and_two_writes(
     lock: LockLike, client: Redisson, redis: Redis
 ) -> None:
@@ -112,7 +112,7 @@ async def test_uncontended_pair_makes_few_function_calls(client: Redisson, primi
 @pytest.mark.usefixtures("unsynced")
 @single_of_redis
 @pytest.mark.parametrize(("calls", "writes"), [(2, 1), (32, 1), (50, 2), (500, 3)])
-async def test_calls_of_one_turn_leave_together(
+async def test_calls_of_one_iteration_leave_together(
     make_lock: MakeLock, clients: ClientFactory, calls: int, writes: int
 ) -> None:
     """In one write, but an idle server gets the first few dozen at once, twice."""
@@ -163,7 +163,7 @@ async def test_contended_hand_off_in_one_process_sends_nothing(
 
 
 @single
-async def test_without_turns_every_hand_off_goes_through_the_server(
+async def test_without_passing_every_hand_off_goes_through_the_server(
     make_lock: MakeLock, clients: ClientFactory
 ) -> None:
     client = clients(turn=0)
@@ -251,9 +251,9 @@ async def test_waiting_subscribes_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # However busy the machine is: a second without a waiter ends it, and may pass here.
-    monkeypatch.setattr(bus, "LINGER", 1000.0)
+    monkeypatch.setattr(bus, "LINGER_SECONDS", 1000.0)
     # The first in the queue listens to all releases too when it has heard nothing for a moment.
-    monkeypatch.setattr(client_queue, "WATCH_AFTER", 1000.0)
+    monkeypatch.setattr(client_queue, "WATCH_DELAY_SECONDS", 1000.0)
     holder, waiter = clients(), clients()
     async with Counted(redis) as counted:
         for _ in range(3):

@@ -212,7 +212,7 @@ async def test_methods_are_named_by_their_object(make_lock: MakeLock, client: Re
     assert await Account.close_all()
 
 
-async def test_misuse_is_told_when_decorating(make_lock: MakeLock, servers: Servers) -> None:
+async def test_misuse_is_reported_when_decorating(make_lock: MakeLock, servers: Servers) -> None:
     lock = make_lock(servers.unconnected(), TEMPLATE)
 
     async def report(night: str) -> None: ...

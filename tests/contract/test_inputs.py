@@ -13,11 +13,11 @@ from redisson_py import CountDownLatch, CyclicBarrier, Redisson, ScriptError
 from redisson_py._time import now
 from redisson_py.locks.lock_like import LockLike
 from tests.contract.conftest import (
+    for_kinds,
     in_redis,
     is_lock,
     locks,
     of_redis,
-    over,
     single_of_redis,
     timed,
 )
@@ -161,7 +161,7 @@ async def test_wrong_type_of_key(lock: LockLike, servers: Servers) -> None:
     await assert_lists(servers)
 
 
-@over(lambda kind: in_redis(kind) and is_lock(kind))
+@for_kinds(lambda kind: in_redis(kind) and is_lock(kind))
 async def test_force_release_of_a_wrong_type_of_key(lock: LockLike, servers: Servers) -> None:
     await make_lists(servers)
     with pytest.raises(ScriptError, match="WRONGTYPE"):

@@ -17,12 +17,12 @@ from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.contract.conftest import (
     Every,
     central_locks_of_redis,
+    for_kinds,
     in_redis,
     is_central,
     is_lock,
     is_passing,
     of_redis,
-    over,
     passing,
     single_of_redis,
     timed,
@@ -61,21 +61,21 @@ async def test_deleted_key_cancels_the_body(
     assert caught.value.owner == lease.owner
     assert 0 < caught.value.held_for < 30
     assert client.statistics().losses == 1
-    told = [
+    reported = [
         record.message
         for record in caplog.records
         if record.message.startswith("lost ") and lease.owner in record.message
     ]
     # A member of a red lock has the same owner, and a record of its own if its loss came first.
-    too_few = [message for message in told if "too few of its members are left" in message]
-    assert len(too_few if kind.servers > 1 else told) == 1
+    too_few = [message for message in reported if "too few of its members are left" in message]
+    assert len(too_few if kind.servers > 1 else reported) == 1
     task = asyncio.current_task()
     assert task is not None
     assert task.cancelling() == 0
 
 
 @of_redis
-async def test_flushall_is_told_at_the_next_renewal_and_the_waiters_go_on(
+async def test_flushall_is_reported_at_the_next_renewal_and_the_waiters_go_on(
     kind: Kind,
     servers: Servers,
     make_lock: MakeLock,
@@ -110,7 +110,7 @@ async def test_flushall_is_told_at_the_next_renewal_and_the_waiters_go_on(
     assert not client._watchdog.holds
 
 
-@over(lambda kind: in_redis(kind) and is_lock(kind))
+@for_kinds(lambda kind: in_redis(kind) and is_lock(kind))
 async def test_taken_over_by_another_type_is_a_loss(
     make_lock: MakeLock, clients: ClientFactory, servers: Servers
 ) -> None:
@@ -318,7 +318,7 @@ async def test_check_and_wait_lost_outside_a_block(
         await lease.release()
 
 
-async def test_block_over_a_lease_that_is_lost_already_does_not_begin(
+async def test_block_on_a_lease_that_is_lost_already_does_not_begin(
     lock: LockLike, client: Redisson, servers: Servers
 ) -> None:
     lease = await lock.acquire()

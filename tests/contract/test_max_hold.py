@@ -17,11 +17,11 @@ from tests.contract.conftest import (
     Each,
     Every,
     central_locks_of_redis,
+    for_kinds,
     is_lock,
     is_reentrant,
     is_single,
     locks,
-    over,
     passing,
     single,
 )
@@ -44,7 +44,7 @@ async def until_lost(lock: LockLike, **options: Any) -> LeaseLostError:
 
 
 @locks
-async def test_the_body_is_told_and_the_lock_is_free(lock: LockLike, servers: Servers) -> None:
+async def test_the_body_is_notified_and_the_lock_is_free(lock: LockLike, servers: Servers) -> None:
     began = now()
     loss = await until_lost(lock, max_hold=0.5)
     assert loss.reason == "ended"
@@ -114,7 +114,7 @@ async def test_a_crash_frees_it_within_one_lease(
     await lease.release()
 
 
-@over(lambda kind: kind.composite or kind is KINDS["lock"])
+@for_kinds(lambda kind: kind.composite or kind is KINDS["lock"])
 async def test_as_a_decorator(make_lock: MakeLock, client: Redisson, servers: Servers) -> None:
     @make_lock(client).hold(max_hold=0.5)
     async def work() -> None:
@@ -270,8 +270,8 @@ async def test_without_renewals_it_expired_before(lock: LockLike) -> None:
     async with lock.hold(max_hold=60) as lease:
         ends_at = lease._hold.ends_at
         assert lease._overdue_reason == "expired"
-        assert lease._hold.over(ends_at) == "expired"
-        assert lease._hold.over(ends_at - 0.01) is None
+        assert lease._hold.end_reason(ends_at) == "expired"
+        assert lease._hold.end_reason(ends_at - 0.01) is None
 
 
 async def test_a_read_under_a_write_goes_on(client: Redisson, redis: Redis) -> None:

@@ -11,9 +11,9 @@ from redisson_py._time import now
 from redisson_py.locks.lock_like import LockLike
 from tests.contract.conftest import (
     EVERY_KIND,
+    for_kinds,
     is_reentrant,
     is_single,
-    over,
     reentrant,
     single_reentrant,
 )
@@ -81,7 +81,7 @@ async def test_others_are_refused_until_the_last_release(
 
 
 @pytest.mark.usefixtures("old_busy_counts")
-@over(lambda kind: kind.rival is None and not kind.semaphore)
+@for_kinds(lambda kind: kind.rival is None and not kind.semaphore)
 async def test_child_task_is_somebody_else(lock: LockLike) -> None:
     async with lock:
         assert await asyncio.create_task(lock.try_acquire()) is None
@@ -166,8 +166,8 @@ async def test_reentry_counts_from_before_it_was_asked_for(
         await inner.release()
 
 
-@over(lambda kind: is_reentrant(kind) and is_single(kind) and kind.ends_leases)
-async def test_a_lease_that_was_over_before_it_came_is_not_returned(
+@for_kinds(lambda kind: is_reentrant(kind) and is_single(kind) and kind.ends_leases)
+async def test_a_lease_that_had_ended_before_it_came_is_not_returned(
     make_lock: MakeLock, clients: ClientFactory, proxy: ProxyFactory, servers: Servers
 ) -> None:
     link = await proxy()

@@ -9,12 +9,12 @@ import pytest
 
 from redisson_py import FencedLease
 from redisson_py.locks.lock_like import LockLike
-from tests.contract.conftest import over
+from tests.contract.conftest import for_kinds
 from tests.fixtures.client import ClientFactory
 from tests.support.kinds import MakeLock
 
-fenced = over(lambda kind: kind.fenced)
-fenced_locks = over(lambda kind: kind.fenced and kind.reentrant)
+fenced = for_kinds(lambda kind: kind.fenced)
+fenced_locks = for_kinds(lambda kind: kind.fenced and kind.reentrant)
 
 
 @fenced

@@ -16,8 +16,8 @@ from tests.contract.conftest import (
     central,
     exclusive,
     exclusive_locks,
+    for_kinds,
     locks,
-    over,
     timed,
 )
 from tests.contract.servers import Servers
@@ -213,7 +213,7 @@ async def test_waiter_gets_it_when_the_lease_ends_without_a_message(
         await lease.release()
 
 
-@over(lambda kind: kind.timed and kind.rival is None)
+@for_kinds(lambda kind: kind.timed and kind.rival is None)
 async def test_expired_lease_is_the_next_tasks(lock: LockLike) -> None:
     lease = await granted_in_time(lambda: lock.acquire(lease_time=0.3))
     gained = await asyncio.create_task(lock.acquire(timeout=20))

@@ -106,7 +106,7 @@ async def test_it_costs_nothing_where_the_type_is_right(client: Redisson, redis:
 
 
 @pytest.mark.usefixtures("one_server")
-async def test_who_may_not_ask_is_told_what_redis_said(
+async def test_who_may_not_ask_learns_what_redis_said(
     clients: ClientFactory, allow: Permit, redis: Redis
 ) -> None:
     client = clients(url=await allow("type"))

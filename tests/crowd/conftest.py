@@ -15,8 +15,8 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py._dialect import Dialect
-from redisson_py._scripts.source import Script
+from redisson_py._redis.dialect import Dialect
+from redisson_py._redis.scripts.source import Script
 from tests.crowd.queue_look import members, until_in_queue
 from tests.support.waiting import set_safety_poll
 
@@ -35,7 +35,7 @@ def nobody_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [
         each
         for name, module in [*sys.modules.items()]
-        if name.startswith("redisson_py._commands")
+        if name.startswith("redisson_py._redis.commands")
         for each in vars(module).values()
         if isinstance(each, Script)
     ]
@@ -57,7 +57,7 @@ class Waiter:
     def __init__(self, process: Process) -> None:
         self.process = process
 
-    async def line(self) -> list[str]:
+    async def read_row(self) -> list[str]:
         """Return the words of the next thing it says."""
         assert self.process.stdout is not None
         async with asyncio.timeout(60):
@@ -65,7 +65,7 @@ class Waiter:
 
     async def granted(self) -> int:
         """Return when it was granted the lock, in nanoseconds."""
-        word, moment = await self.line()
+        word, moment = await self.read_row()
         assert word == "granted"
         return int(moment)
 
@@ -73,7 +73,7 @@ class Waiter:
         """Have it release; return when."""
         assert self.process.stdin is not None
         self.process.stdin.write(b"\n")
-        word, moment = await self.line()
+        word, moment = await self.read_row()
         assert word == "released"
         return int(moment)
 
@@ -91,7 +91,7 @@ class Waiter:
         await self.process.wait()
 
 
-async def in_turn(waiters: Iterable[Waiter]) -> AsyncIterator[tuple[Waiter, int]]:
+async def in_order(waiters: Iterable[Waiter]) -> AsyncIterator[tuple[Waiter, int]]:
     """Return each once it was granted the lock, and when.
 
     Mostly they come in order. On a busy machine one that lives may be silent for so long that it is
@@ -148,7 +148,7 @@ async def join(server_url: str, redis: Redis) -> AsyncIterator[Join]:
         )
         waiter = Waiter(process)
         started.append(waiter)
-        assert await waiter.line() == ["ready"]
+        assert await waiter.read_row() == ["ready"]
         if waits:
             await until_in_queue(redis, before + count)
         return waiter

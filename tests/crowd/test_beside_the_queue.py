@@ -23,7 +23,7 @@ SOON = 60
 
 @pytest.mark.parametrize("of", ["lock", "write"])
 @pytest.mark.parametrize("section", [0, 0.001, 0.05], ids=["empty", "short", "long"])
-async def test_red_and_multi_locks_over_a_lock_in_a_crowd_come_too(
+async def test_red_and_multi_locks_of_a_lock_in_a_crowd_come_too(
     clients: ClientFactory, redis: Redis, section: float, of: str
 ) -> None:
     granted = Counter[str]()

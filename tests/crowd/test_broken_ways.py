@@ -33,9 +33,9 @@ SOON = 60
 async def queued(crowd: Sequence[Redisson], redis: Redis, kind: str) -> list[asyncio.Task[Any]]:
     """Have clients wait for the lock, in this order."""
     tasks = []
-    for place, client in enumerate(crowd, 1):
+    for number, client in enumerate(crowd, 1):
         tasks.append(asyncio.create_task(of_kind(client, kind).acquire()))
-        await until_in_queue(redis, place)
+        await until_in_queue(redis, number)
     return tasks
 
 

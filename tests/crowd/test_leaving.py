@@ -11,8 +11,8 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError, LeaseLostError, Redisson
-from redisson_py._commands.client_queue import client_of
 from redisson_py._engine import waiting
+from redisson_py._redis.commands.client_queue import client_of
 from redisson_py.locks.read_write_lock import Prefer
 from tests.crowd.kinds import Kind, each_kind, each_queue, holding, of_kind
 from tests.crowd.queue_look import QUEUE, members, until_in_queue, until_nobody_is_left
@@ -88,12 +88,12 @@ async def test_who_asks_when_its_time_is_up_leaves_no_entry(
 
 @each_queue
 @pytest.mark.parametrize("timeout", [None, SOON])
-@pytest.mark.parametrize("turns", range(4))
+@pytest.mark.parametrize("rounds", range(4))
 async def test_head_and_the_next_task_are_cancelled_together(
     clients: ClientFactory,
     client: Redisson,
     redis: Redis,
-    turns: int,
+    rounds: int,
     timeout: float | None,
     kind: str,
 ) -> None:
@@ -106,17 +106,17 @@ async def test_head_and_the_next_task_are_cancelled_together(
         await until_in_queue(redis, 1)
         await until_listening(waiter)
         head.cancel()
-        for _ in range(turns):
+        for _ in range(rounds):
             await asyncio.sleep(0)
         following.cancel()
         await asyncio.wait([head, following])
         await until_nobody_is_left(redis)
 
 
-@pytest.mark.parametrize("turns", range(8))
+@pytest.mark.parametrize("rounds", range(8))
 @each_kind
 async def test_a_client_that_is_cancelled_as_its_call_comes_lets_the_next_go(
-    clients: ClientFactory, client: Redisson, redis: Redis, kind: str, turns: int
+    clients: ClientFactory, client: Redisson, redis: Redis, kind: str, rounds: int
 ) -> None:
     lease = await holding(client, kind).acquire()
     first, following = clients(), clients()
@@ -127,7 +127,7 @@ async def test_a_client_that_is_cancelled_as_its_call_comes_lets_the_next_go(
     wake_ups = first.statistics().wake_ups
     releases = asyncio.create_task(lease.release())
     await until(lambda: first.statistics().wake_ups > wake_ups)
-    for _ in range(turns):
+    for _ in range(rounds):
         await asyncio.sleep(0)
     if not waits.done():
         waits.cancel()

@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-from tests.crowd.conftest import NEVER, Join, Waiter, in_turn
+from tests.crowd.conftest import NEVER, Join, Waiter, in_order
 from tests.crowd.kinds import channel_of, holding, of_kind, one_by_one, one_by_one_queues
 from tests.crowd.queue_look import QUEUE, lease_left, members, until_nobody_is_left
 from tests.fixtures.measured import Measured
@@ -41,7 +41,7 @@ async def test_stopped_waiters_are_passed_over(
         crowd[number].stop()
     released = time.monotonic_ns()
     await lease.release()
-    async for waiter, granted in in_turn(live(crowd, silent)):
+    async for waiter, granted in in_order(live(crowd, silent)):
         late = (granted - released) // 1000000
         measured(f"{kind}, {silent} stopped: ms to {crowd.index(waiter)}", late)
         released = await waiter.release()
@@ -65,7 +65,7 @@ async def test_clients_of_a_killed_process_are_no_burden(
     await dead.kill()
     released = time.monotonic_ns()
     await lease.release()
-    async for waiter, granted in in_turn(crowd[stopped:]):
+    async for waiter, granted in in_order(crowd[stopped:]):
         measured("ms behind 200 killed clients", (granted - released) / 1000000)
         released = await waiter.release()
     if stopped:
@@ -103,7 +103,7 @@ async def test_the_next_one_comes_when_the_lease_of_a_killed_holder_ends(
         crowd[number].stop()
     await holder.kill()
     ends = time.monotonic_ns() + 1000000 * await lease_left(redis, kind)
-    async for waiter, granted in in_turn(live(crowd, (*killed, *stopped))):
+    async for waiter, granted in in_order(live(crowd, (*killed, *stopped))):
         late = (granted - ends) / 1000000
         measured(f"ms after the lease, {killed} dead, {stopped} stopped", late)
         ends = await waiter.release()
@@ -125,7 +125,7 @@ async def test_a_stopped_reader_keeps_nobody_waiting(
     stopped.stop()
     released = time.monotonic_ns()
     await lease.release()
-    async for waiter, granted in in_turn(others):
+    async for waiter, granted in in_order(others):
         measured(f"{behind} behind a stopped reader: ms", (granted - released) / 1e6)
         if behind == "write":
             released = await waiter.release()

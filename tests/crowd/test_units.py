@@ -45,9 +45,9 @@ async def waiting(
 ) -> list[asyncio.Task[Any]]:
     """Have each wait, in this order."""
     tasks = []
-    for place, each in enumerate(crowd, 1):
+    for number, each in enumerate(crowd, 1):
         tasks.append(asyncio.create_task(each.acquire()))
-        await until_in_queue(redis, place)
+        await until_in_queue(redis, number)
     return tasks
 
 
@@ -149,7 +149,7 @@ async def test_a_client_waits_under_the_name_that_says_what_it_wants(
         await permit.release()
 
 
-@pytest.mark.parametrize("turns", range(6))
+@pytest.mark.parametrize("rounds", range(6))
 @each_kind
 async def test_who_left_under_another_name_asks_again_to_come_back(
     clients: ClientFactory,
@@ -157,7 +157,7 @@ async def test_who_left_under_another_name_asks_again_to_come_back(
     redis: Redis,
     monkeypatch: pytest.MonkeyPatch,
     kind: str,
-    turns: int,
+    rounds: int,
 ) -> None:
     """A task for one unit leaves between two for two: what the first heard is not for the last."""
     set_safety_poll(monkeypatch, SOON)
@@ -173,7 +173,7 @@ async def test_who_left_under_another_name_asks_again_to_come_back(
     await until_listening(waiter)
     first.cancel()
     # In one of these turns its request is on its way.
-    for _ in range(turns):
+    for _ in range(rounds):
         await asyncio.sleep(0)
     between.cancel()
     await asyncio.wait([first, between])

@@ -30,7 +30,7 @@ async def wait(client: Redisson, kind: str) -> None:
 
 
 async def main(url: str, kind: str, count: int, lease_time: float, safety_poll: float) -> None:
-    waiting.SAFETY_POLL = safety_poll
+    waiting.SAFETY_POLL_SECONDS = safety_poll
     clients = [Redisson.from_url(url, lease_time=lease_time) for _ in range(count)]
     for client in clients:
         await client.ping()

@@ -100,13 +100,13 @@ class Newcomer:
         """Save a file, as the page has it but for the address of the server."""
         (self.home / name).write_text(LOCAL.sub(self.url, code), encoding="utf-8")
 
-    def type(self, line: str) -> subprocess.CompletedProcess[str]:
+    def type(self, row: str) -> subprocess.CompletedProcess[str]:
         """Type a line of a page, or a block, into a shell, with the own server and wheel."""
-        line = LOCAL.sub(self.url, line)
-        if line.startswith("pip install "):
-            line = _PACKAGE.sub(str(self.wheel), line)
+        row = LOCAL.sub(self.url, row)
+        if row.startswith("pip install "):
+            row = _PACKAGE.sub(str(self.wheel), row)
             pip = f"{shlex.quote(sys.executable)} -m pip --python {shlex.quote(str(self.python))}"
-            line = line.replace("pip install", f"{pip} install --quiet", 1)
+            row = row.replace("pip install", f"{pip} install --quiet", 1)
         variables = {
             name: value
             for name, value in os.environ.items()
@@ -114,7 +114,7 @@ class Newcomer:
         }
         variables["PATH"] = f"{self.environment / 'bin'}{os.pathsep}{variables['PATH']}"
         return subprocess.run(
-            line,
+            row,
             shell=True,
             cwd=self.home,
             env=variables,
@@ -124,13 +124,13 @@ class Newcomer:
             timeout=120,
         )
 
-    def type_all(self, lines: str) -> str:
+    def type_all(self, rows: str) -> str:
         """Type the lines of a block, each of which has to work; return what they printed."""
         printed = ""
-        for line in lines.splitlines():
-            if line.strip():
-                done = self.type(line)
-                assert done.returncode == 0, f"{line}\n{done.stdout}{done.stderr}"
+        for row in rows.splitlines():
+            if row.strip():
+                done = self.type(row)
+                assert done.returncode == 0, f"{row}\n{done.stdout}{done.stderr}"
                 printed += done.stdout
         return printed
 
@@ -145,9 +145,9 @@ class Newcomers:
         self._folder = folder
         self._made: dict[str, Newcomer] = {}
 
-    def with_line(self, line: str, url: str) -> Newcomer:
+    def with_row(self, row: str, url: str) -> Newcomer:
         """Return somebody with a new environment, in which they have typed this line."""
-        if line not in self._made:
+        if row not in self._made:
             if not self._made:
                 self._wheel = build_wheel(self._folder / "dist")
             folder = self._folder / str(len(self._made))
@@ -155,9 +155,9 @@ class Newcomers:
             home.mkdir(parents=True)
             venv.create(environment, symlinks=True)
             one = Newcomer(home, environment, self._wheel, url)
-            one.type_all(line)
-            self._made[line] = one
-        return replace(self._made[line], url=url)
+            one.type_all(row)
+            self._made[row] = one
+        return replace(self._made[row], url=url)
 
 
 def build_wheel(folder: Path) -> Path:

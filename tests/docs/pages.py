@@ -20,7 +20,7 @@ PAGES = [repository.ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 _NOT_RUN = re.compile(r"\*Not run by our tests: (?P<reason>.+)\*\n*\Z")
 _TITLE = re.compile(r'title="(?P<title>[^"]+)"')
 #: The other way to name a file, on pages that have tests: a comment in its first line.
-_FIRST_LINE = re.compile(r"# (?P<title>\w+\.py)\n")
+_FIRST_ROW = re.compile(r"# (?P<title>\w+\.py)\n")
 _INFO = re.compile(r"(?P<info>[^\n]*)\n")
 
 
@@ -30,7 +30,7 @@ class Block:
 
     Attributes:
         page: The file it is in.
-        line: The number of its first line of code.
+        row: The number of its first line of code.
         language: What the fence says first: python, sh, text.
         title: The name of the file that it is, or empty.
         code: Its text.
@@ -38,16 +38,16 @@ class Block:
     """
 
     page: Path
-    line: int
+    row: int
     language: str
     title: str
     code: str
     not_run: str
 
     @property
-    def place(self) -> str:
+    def where(self) -> str:
         """Where it is, for failures."""
-        return f"{repository.name(self.page)}:{self.line}"
+        return f"{repository.name(self.page)}:{self.row}"
 
 
 @functools.cache
@@ -62,7 +62,7 @@ def _blocks(page: Path) -> Iterator[Block]:
     for region in RawFencedCodeBlockLexer(_INFO)(Document(text, str(page))):
         info = region.lexemes["info"]
         code = region.lexemes["source"].text
-        title = _TITLE.search(info) or (names_files and _FIRST_LINE.match(code))
+        title = _TITLE.search(info) or (names_files and _FIRST_ROW.match(code))
         not_run = _NOT_RUN.search(text[: region.start])
         yield Block(
             page,

@@ -79,19 +79,19 @@ def demo() -> Text:
     os.close(own)
     if process.wait():
         raise RuntimeError(written.decode())
-    lines, row = [""], 0
+    texts, row = [""], 0
     for part in _CONTROL.split(written.decode()):
         match part:
             case "\x1b[1A":
                 row -= 1
             case "\x1b[2K":
-                lines[row] = ""
+                texts[row] = ""
             case "\n" | "\r\n":
                 row += 1
-                lines += [""] * (row == len(lines))
+                texts += [""] * (row == len(texts))
             case _ if not _CONTROL.match(part):
-                lines[row] += part
-    return Text.from_ansi("\n".join(lines).rstrip(), no_wrap=True)
+                texts[row] += part
+    return Text.from_ansi("\n".join(texts).rstrip(), no_wrap=True)
 
 
 async def top() -> RenderableType:

@@ -36,19 +36,19 @@ def needs_files(code: str, titles: Sequence[str]) -> bool:
     return bool(uses_file) or ("pytest" in first and has_tests)
 
 
-def check(code: str, url: str, place: str) -> None:
+def check(code: str, url: str, where: str) -> None:
     """Check each command of a block.
 
     Raises:
         AssertionError: One cannot be run by a reader.
     """
     for words in _commands(code):
-        assert _is_fine(words, url), f"{place}: {shlex.join(words)}"
+        assert _is_fine(words, url), f"{where}: {shlex.join(words)}"
 
 
 def _commands(code: str) -> Iterator[list[str]]:
-    for line in code.replace("\\\n", " ").splitlines():
-        words = [_REDIRECTION.sub("", word) for word in shlex.split(line, comments=True)]
+    for row in code.replace("\\\n", " ").splitlines():
+        words = [_REDIRECTION.sub("", word) for word in shlex.split(row, comments=True)]
         words = words[: words.index("")] if "" in words else words
         if len(words) > 5 and all(re.fullmatch(r"[\d*/,-]+", word) for word in words[:5]):
             words = words[5:]  # a line of a crontab
@@ -60,8 +60,8 @@ def _commands(code: str) -> Iterator[list[str]]:
 
 def _is_fine(words: list[str], url: str) -> bool:
     match words:
-        case ["python", "-m", "redisson_py", *rest] | ["redisson-py", *rest]:
-            return _parses(rest, url)
+        case ["python", "-m", "redisson_py", *parts] | ["redisson-py", *parts]:
+            return _parses(parts, url)
         case ["pip", "install", *packages]:
             return all(_can_be_installed(package) for package in packages)
         case ["make", *targets]:
@@ -85,9 +85,9 @@ def _parses(arguments: list[str], url: str) -> bool:
         return invoke(*arguments, env={"REDISSON_URL": url}).exit_code == 0
     try:
         context = cli.make_context("redisson-py", list(arguments))
-        name, command, rest = cli.resolve_command(context, context._protected_args + context.args)
+        name, command, parts = cli.resolve_command(context, context._protected_args + context.args)
         assert command is not None
-        command.make_context(name, rest, parent=context)
+        command.make_context(name, parts, parent=context)
     except click.exceptions.Exit as end:
         return end.exit_code == 0
     except click.UsageError:

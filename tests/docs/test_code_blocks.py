@@ -83,7 +83,7 @@ def is_program(block: Block) -> bool:
 def compiled(block: Block, code: str) -> CodeType:
     """Compile a block, so that tracebacks name the line of the page."""
     tree = ast.parse(code, filename=str(block.page))
-    ast.increment_lineno(tree, block.line - 1)
+    ast.increment_lineno(tree, block.row - 1)
     flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     made: CodeType = compile(tree, str(block.page), "exec", flags=flags)
     return made
@@ -162,7 +162,7 @@ def run_there(command: str, folder: Path, url: str, block: Block) -> str:
         text=True,
         timeout=PATIENCE,
     )
-    assert done.returncode == 0, f"{block.place}: {done.stdout}{done.stderr}"
+    assert done.returncode == 0, f"{block.where}: {done.stdout}{done.stderr}"
     return done.stdout
 
 
@@ -199,10 +199,10 @@ def test_commands_are_as_the_page_says(page: Path, server_url: str, tmp_path: Pa
                 )
                 printed = run_there(command, tmp_path, server_url, block)
             else:
-                shell.check(block.code, server_url, block.place)
+                shell.check(block.code, server_url, block.where)
         elif block.language == "text" and named:
             assert printed.strip() == block.code.strip(), (
-                f"{block.place}: the output is another one"
+                f"{block.where}: the output is another one"
             )
     if tests and not re.search("^pytest", commands, re.MULTILINE):
         run_tests(tmp_path, tests[0])
@@ -216,7 +216,7 @@ def test_commands_are_as_the_page_says(page: Path, server_url: str, tmp_path: Pa
 @pytest.mark.parametrize(
     "block",
     [
-        pytest.param(block, id=block.place)
+        pytest.param(block, id=block.where)
         for block in ALL
         if block.language in ("yaml", "toml", "json", "sql") and not block.not_run
     ],
@@ -238,7 +238,7 @@ def test_data_can_be_read(block: Block, tmp_path: Path, monkeypatch: pytest.Monk
             shell.check_sql(block.code)
 
 
-@pytest.mark.parametrize("block", [pytest.param(block, id=block.place) for block in ALL])
+@pytest.mark.parametrize("block", [pytest.param(block, id=block.where) for block in ALL])
 def test_block_says_what_it_is(block: Block) -> None:
     assert block.language in LANGUAGES | ELSEWHERE
     if block.not_run:
@@ -249,7 +249,7 @@ def test_block_says_what_it_is(block: Block) -> None:
 
 def test_few_blocks_are_not_run() -> None:
     """A page is no place for code that nobody runs."""
-    left_out = [block.place for block in ALL if block.not_run]
+    left_out = [block.where for block in ALL if block.not_run]
     assert len(left_out) <= len(ALL) // 10, left_out
 
 
@@ -262,14 +262,14 @@ def test_the_first_screen_of_the_readme_has_a_program_and_the_two_commands() -> 
         assert each in screen
 
 
-def test_the_first_example_has_the_lines_that_stay() -> None:
+def test_the_first_example_has_the_rows_that_stay() -> None:
     first = blocks_of(PAGES[0])[0].code
-    for line in (
+    for row in (
         'async with client.get_lock("k")',
         'await client.get_semaphore("s", 5).acquire()',
         'await client.get_latch("job").wait()',
     ):
-        assert line in first
+        assert row in first
 
 
 HELP = inspect.cleandoc(redisson_py.__doc__ or "")

@@ -21,8 +21,8 @@ PAGE = (repository.ROOT / "docs" / "coming-from.md").read_text("utf-8")
 def rows(heading: str) -> list[list[str]]:
     """Return the cells of the table below a heading."""
     section = PAGE.split(f"## {heading}\n")[1].split("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|")]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+    table = [row for row in section.splitlines() if row.startswith("|")]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in table[2:]]
 
 
 def code(cell: str) -> list[str]:

@@ -56,10 +56,10 @@ def rows() -> Iterator[tuple[set[str], list[re.Pattern[str]]]]:
     """Yield the levels of each row of the table, and what matches its texts."""
     page = (repository.ROOT / "docs" / "operations.md").read_text("utf-8")
     table = page[page.index("## The log") :]
-    for line in table[: table.index("\n## ", 1)].splitlines():
-        cells = [each.strip() for each in line.strip("|").split(" | ")]
+    for row in table[: table.index("\n## ", 1)].splitlines():
+        cells = [each.strip() for each in row.strip("|").split(" | ")]
         levels = {level for level in LEVELS if level in cells[0]}
-        if line.startswith("|") and levels:
+        if row.startswith("|") and levels:
             yield levels, [pattern(text) for _, text in re.findall(r"(``|`)(.+?)\1(?!`)", cells[1])]
 
 
@@ -75,8 +75,10 @@ ROWS = list(rows())
 
 @pytest.mark.parametrize(("text", "levels"), LOGGED)
 def test_a_record_is_explained(text: str, levels: set[str]) -> None:
-    told = [told for told, patterns in ROWS if any(each.fullmatch(text) for each in patterns)]
-    assert any(each & levels for each in told), f"{text.replace(HOLE, '…')!r}: {levels}, not {told}"
+    known = [known for known, patterns in ROWS if any(each.fullmatch(text) for each in patterns)]
+    assert any(each & levels for each in known), (
+        f"{text.replace(HOLE, '…')!r}: {levels}, not {known}"
+    )
 
 
 def test_every_row_is_about_something_that_is_said() -> None:

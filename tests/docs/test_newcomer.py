@@ -24,9 +24,9 @@ TESTING, TELEMETRY = "docs/testing.md", "docs/telemetry.md"
 def newcomer(newcomers: Newcomers, server: EmbeddedServer) -> Newcomer:
     """Somebody who has typed the first command of the README, with a wheel from this checkout."""
     # Whatever the fence says: this is the first line of all.
-    lines = block(README, "sh", containing="pip install").splitlines()
-    first = next(line for line in lines if line.startswith("pip install"))
-    return newcomers.with_line(first, server.url)
+    rows = block(README, "sh", containing="pip install").splitlines()
+    first = next(row for row in rows if row.startswith("pip install"))
+    return newcomers.with_row(first, server.url)
 
 
 @pytest.fixture
@@ -73,13 +73,13 @@ def test_traces_and_metrics_are_printed(newcomer: Newcomer) -> None:
 
 
 def test_live_view_shows_what_the_command_line_holds(newcomer: Newcomer) -> None:
-    install, *lines = block(COMMANDS, "sh").splitlines()
+    install, *rows = block(COMMANDS, "sh").splitlines()
     newcomer.type_all(install)
     assert "redisson-py, version" in newcomer.type_all("redisson-py --version")
     # What the page has the lock held for looks at it.
     newcomer.write("report.sh", "#!/bin/sh\nredisson-py top --once\n")
     newcomer.type_all("chmod +x report.sh")
-    done = newcomer.type("\n".join(lines))
+    done = newcomer.type("\n".join(rows))
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("PONG")
     assert re.search(r"^nightly-report +lock +held ", done.stdout, re.MULTILINE), done.stdout
@@ -99,13 +99,13 @@ def test_doctor_looks_as_its_page_says(newcomer: Newcomer, plain: redis_py.Redis
     plain.config_set("appendonly", "no")
     done = newcomer.type("redisson-py doctor --url redis://localhost:6379/0")
     assert done.returncode == 1
-    fault = [line for line in shown.splitlines() if line.startswith(("problem", "warning"))]
+    fault = [row for row in shown.splitlines() if row.startswith(("problem", "warning"))]
     assert len(fault) == 2
-    assert [line for line in fault if line not in done.stdout.splitlines()] == []
+    assert [row for row in fault if row not in done.stdout.splitlines()] == []
     # What the page says to do about each, typed as it is.
     arrow = "-> "
-    for line in done.stdout.splitlines():
-        if line.strip().startswith(arrow):
-            words = line.strip().removeprefix(arrow).split()
+    for row in done.stdout.splitlines():
+        if row.strip().startswith(arrow):
+            words = row.strip().removeprefix(arrow).split()
             plain.execute_command(*words)  # type: ignore[no-untyped-call]  # redis-py's
     assert "problem" not in newcomer.type_all("redisson-py doctor --url redis://localhost:6379/0")

@@ -21,7 +21,7 @@ from tests.support import repository
 FOLDER = repository.ROOT / "examples" / "recipes"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
 #: Lines of a recipe, without the empty ones.
-MOST_LINES = 39
+MOST_ROWS = 39
 
 #: Where readers have them, seen from the folder in which they have installed the checkout.
 HERE = "redisson_py/examples/recipes"
@@ -39,8 +39,8 @@ def run(newcomers: Newcomers) -> Run:
     """Runs a recipe to its end, in an environment made from its line; gives what it printed."""
 
     def run(name: str, variable: str, url: str) -> list[str]:
-        (line,) = INSTALL.findall((FOLDER / f"{name}.py").read_text("utf-8"))
-        reader = newcomers.with_line(line, url)
+        (row,) = INSTALL.findall((FOLDER / f"{name}.py").read_text("utf-8"))
+        reader = newcomers.with_row(row, url)
         shutil.copytree(FOLDER, reader.home / HERE, dirs_exist_ok=True)
         done = reader.type(f"{variable}='{url}' python -W error {HERE}/{name}.py")
         assert done.returncode == 0, done.stderr
@@ -50,27 +50,27 @@ def run(newcomers: Newcomers) -> Run:
     return run
 
 
-def fastapi_lifespan(lines: list[str]) -> None:
-    assert lines == ['while it is locked: 409; afterwards: 200 {"written":"monday"}']
+def fastapi_lifespan(rows: list[str]) -> None:
+    assert rows == ['while it is locked: 409; afterwards: 200 {"written":"monday"}']
 
 
-def leader_election(lines: list[str]) -> None:
-    terms = [int(found[1]) for line in lines if (found := re.search(r"leads, term (\d+)", line))]
+def leader_election(rows: list[str]) -> None:
+    terms = [int(found[1]) for row in rows if (found := re.search(r"leads, term (\d+)", row))]
     assert len(terms) == 3
     assert sorted(set(terms)) == terms
     # The loser of the second term may be cancelled, with the others, before it says so.
-    assert sum(line.endswith("does not lead any more: forced") for line in lines) in (1, 2)
+    assert sum(row.endswith("does not lead any more: forced") for row in rows) in (1, 2)
 
 
-def cron_job(lines: list[str]) -> None:
-    assert lines == [
+def cron_job(rows: list[str]) -> None:
+    assert rows == [
         "second machine, meanwhile: ran=False",
         "first machine: ran=True",
     ]
 
 
-def work_rate(lines: list[str]) -> None:
-    *calls, last = lines
+def work_rate(rows: list[str]) -> None:
+    *calls, last = rows
     assert sorted(calls) == [f"worker {a}: call {b}" for a in range(4) for b in range(5)]
     found = re.fullmatch(r"20 calls in ([\d.]+) s", last)
     assert found
@@ -79,44 +79,44 @@ def work_rate(lines: list[str]) -> None:
     assert float(found[1]) >= 3.9
 
 
-def migration(lines: list[str]) -> None:
-    found = re.fullmatch(r"\{'first name, last name': (\d+), 'name': (\d+)\}", lines[-1])
+def migration(rows: list[str]) -> None:
+    found = re.fullmatch(r"\{'first name, last name': (\d+), 'name': (\d+)\}", rows[-1])
     assert found, "a request has seen the row half changed, or all saw the same"
     assert int(found[1]) + int(found[2]) == 60
     assert int(found[1]) >= 20
     assert int(found[2]) >= 20
 
 
-def fan_out(lines: list[str]) -> None:
-    assert lines == ["all parts are done: NORTH, SOUTH, WEST"]
+def fan_out(rows: list[str]) -> None:
+    assert rows == ["all parts are done: NORTH, SOUTH, WEST"]
 
 
-def sigterm(lines: list[str]) -> None:
-    *jobs, last = lines
+def sigterm(rows: list[str]) -> None:
+    *jobs, last = rows
     assert jobs == ["a job begins", "it is done"] * (len(jobs) // 2)
     assert jobs
     assert last == "stopped between two jobs"
 
 
-def fencing_sql(lines: list[str]) -> None:
-    assert lines == ["new holder: accepted", "paused holder: refused", "balance: 150"]
+def fencing_sql(rows: list[str]) -> None:
+    assert rows == ["new holder: accepted", "paused holder: refused", "balance: 150"]
 
 
-def celery_task(lines: list[str]) -> None:
+def celery_task(rows: list[str]) -> None:
     found = ["monday is there", "monday is there", "wrote monday", "wrote tuesday"]
-    assert lines == [str(found)]
+    assert rows == [str(found)]
 
 
-def django_command(lines: list[str]) -> None:
-    assert lines == ["second host: it runs already", "first host: done"]
+def django_command(rows: list[str]) -> None:
+    assert rows == ["second host: it runs already", "first host: done"]
 
 
-def idempotent_consumer(lines: list[str]) -> None:
-    assert lines == ["booked known known known 1 look-up"]
+def idempotent_consumer(rows: list[str]) -> None:
+    assert rows == ["booked known known known 1 look-up"]
 
 
-def postgres_guard(lines: list[str]) -> None:
-    assert lines == [
+def postgres_guard(rows: list[str]) -> None:
+    assert rows == [
         "taken over before the commit: False",
         "new holder: booked",
         "paused holder: refused",
@@ -124,8 +124,8 @@ def postgres_guard(lines: list[str]) -> None:
     ]
 
 
-def postgres_fencing(lines: list[str]) -> None:
-    assert lines == [
+def postgres_fencing(rows: list[str]) -> None:
+    assert rows == [
         "new holder: accepted",
         "paused holder: refused",
         "now it hears of it",
@@ -133,19 +133,19 @@ def postgres_fencing(lines: list[str]) -> None:
     ]
 
 
-def row_lock(lines: list[str]) -> None:
-    assert lines == ["paid refused refused", "balance: 40"]
+def row_lock(rows: list[str]) -> None:
+    assert rows == ["paid refused refused", "balance: 40"]
 
 
-def version_column(lines: list[str]) -> None:
-    found = re.fullmatch(r"words: ([abc] [abc] [abc]); version 4; (\d) attempts", lines[-1])
+def version_column(rows: list[str]) -> None:
+    found = re.fullmatch(r"words: ([abc] [abc] [abc]); version 4; (\d) attempts", rows[-1])
     assert found, "a word is lost"
     assert set(found[1].split()) == set("abc")
     assert 3 <= int(found[2]) <= 6
 
 
-def idempotency_key(lines: list[str]) -> None:
-    assert lines == ["booking 1, booking 1, booking 1", "rows: 1"]
+def idempotency_key(rows: list[str]) -> None:
+    assert rows == ["booking 1, booking 1, booking 1", "rows: 1"]
 
 
 #: What the output of a recipe must show.
@@ -197,7 +197,7 @@ def test_every_recipe_is_run() -> None:
 @pytest.mark.parametrize("name", CHECKS | POSTGRES_CHECKS)
 def test_recipe_is_short_and_on_the_page(name: str) -> None:
     text = (FOLDER / f"{name}.py").read_text("utf-8")
-    assert sum(bool(line.strip()) for line in text.splitlines()) <= MOST_LINES
+    assert sum(bool(row.strip()) for row in text.splitlines()) <= MOST_ROWS
     page = (repository.ROOT / "docs" / "recipes.md").read_text("utf-8")
     assert f'--8<-- "{name}.py"' in page
     assert f"../examples/recipes/{name}.py" in page

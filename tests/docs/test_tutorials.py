@@ -42,12 +42,12 @@ asyncio.run(main())
 
 
 @pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: str(page.stem))
-def test_tutorial_runs_with_what_its_line_installs(
+def test_tutorial_runs_with_what_its_command_installs(
     page: Path, newcomers: Newcomers, server: EmbeddedServer
 ) -> None:
     blocks = [block for block in blocks_of(page) if not block.not_run]
-    (line,) = INSTALL.findall("".join(block.code for block in blocks if block.language == "sh"))
-    reader = newcomers.with_line(line, server.url)
+    (row,) = INSTALL.findall("".join(block.code for block in blocks if block.language == "sh"))
+    reader = newcomers.with_row(row, server.url)
     parts = ""
     for block in blocks:
         if block.title:
@@ -59,22 +59,22 @@ def test_tutorial_runs_with_what_its_line_installs(
     for block in blocks:
         if block.language == "sh" and not block.code.startswith("docker "):
             done = reader.type(INSTALL.sub("", block.code))
-            assert done.returncode == 0, f"{block.place}\n{done.stdout}{done.stderr}"
+            assert done.returncode == 0, f"{block.where}\n{done.stdout}{done.stderr}"
             printed = done.stdout
         elif block.language == "text":
-            assert printed.strip() == block.code.strip(), block.place
+            assert printed.strip() == block.code.strip(), block.where
     if parts:
         reader.write("parts.txt", parts)
         reader.write("parts.py", PARTS)
         reader.type_all(f"python -W error parts.py {server.url}")
 
 
-async def test_service_runs_with_what_its_line_installs(
+async def test_service_runs_with_what_its_command_installs(
     newcomers: Newcomers, server: EmbeddedServer, tmp_path: Path
 ) -> None:
     service = repository.ROOT / "examples" / "service"
-    (line,) = INSTALL.findall((service / "__init__.py").read_text("utf-8"))
-    reader = newcomers.with_line(line, server.url)
+    (row,) = INSTALL.findall((service / "__init__.py").read_text("utf-8"))
+    reader = newcomers.with_row(row, server.url)
     shutil.copytree(service, reader.home / "redisson_py" / "examples" / "service")
     folder = reader.home / "redisson_py"
     ledger = tmp_path / "ledger.sqlite"

@@ -45,7 +45,7 @@ async def stepped(clock: SteppedClock, server_factory: ServerFactory) -> Embedde
 # The server's clock.
 
 
-async def test_server_clock_stepped_forward_is_told_and_tokens_grow(
+async def test_server_clock_stepped_forward_is_reported_and_tokens_grow(
     clients: ClientFactory,
     stepped: EmbeddedServer,
     clock: SteppedClock,
@@ -173,8 +173,8 @@ async def test_holder_on_a_starved_processor_keeps_its_lock(
     finally:
         if process.returncode is None:
             process.kill()
-        rest, _ = await process.communicate()
-    assert rest == b"", "the holder was told of a loss, or released"
+        output, _ = await process.communicate()
+    assert output == b"", "the holder was told of a loss, or released"
 
 
 class Renewals:

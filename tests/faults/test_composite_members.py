@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, ConnectionLostError, QuorumError, Redisson
-from redisson_py._commands.lock import SET_LEASE
+from redisson_py._redis.commands.lock import SET_LEASE
 from redisson_py.composite.multi_lock import MultiLock
 from redisson_py.composite.red_lock import RedLock
 from redisson_py.testing import FaultProxy

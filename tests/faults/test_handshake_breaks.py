@@ -9,7 +9,7 @@ import pytest
 from redis.asyncio import Connection, Redis
 
 from redisson_py._options import Options
-from redisson_py._redis import AbstractConnection, Connector
+from redisson_py._redis.redis_py import AbstractConnection, Connector
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.logs import assert_all_retrieved

@@ -11,7 +11,7 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError, Redisson
-from redisson_py._commands.barrier import LEAVE
+from redisson_py._redis.commands.barrier import LEAVE
 from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory

@@ -218,8 +218,8 @@ async def test_an_arrival_repeated_is_one_party(
         await until(lambda: far.statistics().connections >= 2)
         await until_listening(far)
     assert await barrier.n_waiting() == 1
-    rest = await asyncio.gather(barrier.wait(10), barrier.wait(10))
-    assert sorted([await waiting, *rest]) == [0, 1, 2]
+    others = await asyncio.gather(barrier.wait(10), barrier.wait(10))
+    assert sorted([await waiting, *others]) == [0, 1, 2]
 
 
 @every_loss

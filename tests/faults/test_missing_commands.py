@@ -12,7 +12,7 @@ from redis.asyncio import Redis
 
 from redisson_py import Lease, Redisson, ScriptError, UnsupportedServerError
 from redisson_py._cli.commands.acl import commands
-from redisson_py._scripts import source
+from redisson_py._redis.scripts import source
 from redisson_py.testing import EmbeddedServer
 from tests.faults.test_permissions import Allow, all_but, allow  # noqa: F401
 from tests.fixtures.client import ClientFactory

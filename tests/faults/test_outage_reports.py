@@ -16,7 +16,7 @@ from redisson_py import (
     Redisson,
     RenewedLateEvent,
 )
-from redisson_py._stream import stream
+from redisson_py._redis.stream import stream
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory
@@ -28,7 +28,7 @@ Records = Callable[..., list[str]]
 
 
 @pytest.fixture
-def told() -> Recorder:
+def recorder() -> Recorder:
     return Recorder()
 
 
@@ -48,19 +48,19 @@ def records(caplog: pytest.LogCaptureFixture) -> Records:
 
 
 def failed_attempts(records: Records) -> int:
-    return sum("no connection to Redis" in line for line in records(logging.DEBUG))
+    return sum("no connection to Redis" in row for row in records(logging.DEBUG))
 
 
-async def test_an_outage_is_one_warning_and_one_line_when_it_is_over(
+async def test_an_outage_is_one_warning_and_one_record_when_it_has_ended(
     clients: ClientFactory,
     proxy: ProxyFactory,
-    told: Recorder,
+    recorder: Recorder,
     records: Records,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(stream, "pause_before", lambda attempt, longest=0.0: 0.01)
     link = await proxy()
-    client = clients(link.url, listener=told)
+    client = clients(link.url, listener=recorder)
     where = f"{link.host}:{link.port}"
     await answered(client)
     for outage in range(1, 3):
@@ -74,7 +74,10 @@ async def test_an_outage_is_one_warning_and_one_line_when_it_is_over(
         await (await waiting).release()
         warning, info = records()[-2:]
         assert warning.startswith(f"WARNING connection to Redis at {where} lost: ")
-        lost, restored = told.of(ConnectionLostEvent)[-1], told.of(ConnectionRestoredEvent)[-1]
+        lost, restored = (
+            recorder.of(ConnectionLostEvent)[-1],
+            recorder.of(ConnectionRestoredEvent)[-1],
+        )
         assert lost == ConnectionLostEvent(where, warning.partition("lost: ")[2])
         assert restored == ConnectionRestoredEvent(where, restored.away)
         assert 0.2 <= restored.away < 60
@@ -83,80 +86,82 @@ async def test_an_outage_is_one_warning_and_one_line_when_it_is_over(
         )
         assert len(records()) == 2 * outage
         assert client.statistics().reconnects == outage
-    assert len(told.of(ConnectionLostEvent)) == len(told.of(ConnectionRestoredEvent)) == 2
+    assert len(recorder.of(ConnectionLostEvent)) == len(recorder.of(ConnectionRestoredEvent)) == 2
 
 
 async def test_a_client_that_never_could_connect(
-    clients: ClientFactory, own_server: EmbeddedServer, told: Recorder, records: Records
+    clients: ClientFactory, own_server: EmbeddedServer, recorder: Recorder, records: Records
 ) -> None:
     url = own_server.url
     await own_server.stop()
-    client = clients(url, listener=told, command_timeout=0.2)
+    client = clients(url, listener=recorder, command_timeout=0.2)
     assert records() == []
     while failed_attempts(records) < 5:
         with pytest.raises(ConnectionLostError):
             await answered(client)
-    (line,) = records()
+    (row,) = records()
     where = f"{own_server.host}:{url.rpartition(':')[2].partition('/')[0]}"
-    assert line.startswith(f"WARNING no connection to Redis at {where}: ")
+    assert row.startswith(f"WARNING no connection to Redis at {where}: ")
     assert failed_attempts(records) >= 5
-    (event,) = told.events
-    assert event == ConnectionLostEvent(where, line.partition(f"{where}: ")[2])
+    (event,) = recorder.events
+    assert event == ConnectionLostEvent(where, row.partition(f"{where}: ")[2])
     await client.aclose()
-    assert len(records()) == len(told.events) == 1
+    assert len(records()) == len(recorder.events) == 1
 
 
 async def test_a_client_that_is_refused(
-    server_factory: ServerFactory, clients: ClientFactory, told: Recorder, records: Records
+    server_factory: ServerFactory, clients: ClientFactory, recorder: Recorder, records: Records
 ) -> None:
     server = await server_factory(password="right")
-    client = clients(f"redis://:wrong@{server.host}:{server.port}", listener=told)
+    client = clients(f"redis://:wrong@{server.host}:{server.port}", listener=recorder)
     for _ in range(10):
         with pytest.raises(BackendError):
             await answered(client)
-    (line,) = records()
-    assert line.startswith("ERROR Redis at")
-    assert told.story == ["connection lost"]
+    (row,) = records()
+    assert row.startswith("ERROR Redis at")
+    assert recorder.story == ["connection lost"]
 
 
 async def test_a_close_is_no_outage(
-    client: Redisson, clients: ClientFactory, told: Recorder, records: Records
+    client: Redisson, clients: ClientFactory, recorder: Recorder, records: Records
 ) -> None:
-    listening = clients(listener=told)
+    listening = clients(listener=recorder)
     async with listening, listening.get_lock("k"):
-        told.events.clear()
-    await clients(listener=told).aclose()
+        recorder.events.clear()
+    await clients(listener=recorder).aclose()
     await answered(client)
     await client.aclose()
-    assert told.story == ["released lock k"]
+    assert recorder.story == ["released lock k"]
     assert records(logging.DEBUG) == []
 
 
 async def test_renewals_that_fail_in_an_outage_are_no_warnings(
-    clients: ClientFactory, proxy: ProxyFactory, told: Recorder, records: Records
+    clients: ClientFactory, proxy: ProxyFactory, recorder: Recorder, records: Records
 ) -> None:
     link = await proxy()
-    client = clients(link.url, listener=told, lease_time=9)
+    client = clients(link.url, listener=recorder, lease_time=9)
     leases = await asyncio.gather(*[client.get_lock(f"k{n}").acquire() for n in range(300)])
-    told.events.clear()
+    recorder.events.clear()
     link.refuse()
     link.cut()
 
     def failed() -> int:
-        return sum("are not renewed yet" in line for line in records(logging.DEBUG))
+        return sum("are not renewed yet" in row for row in records(logging.DEBUG))
 
     await until(lambda: failed() >= 3)
     # Now less than a third is left, and enough for a renewal.
     await until(lambda: max(lease.remaining for lease in leases) < 2.9)
     link.pass_through()
-    await until(lambda: len(told.of(RenewedLateEvent)) == 300)
-    assert [line.split()[0] for line in records()] == ["WARNING", "INFO"]
-    assert told.story == [
+    await until(lambda: len(recorder.of(RenewedLateEvent)) == 300)
+    assert [row.split()[0] for row in records()] == ["WARNING", "INFO"]
+    assert recorder.story == [
         *["connection lost", "connection restored"],
-        *[f"renewed late lock {event.name!s}" for event in told.of(RenewedLateEvent)],
+        *[f"renewed late lock {event.name!s}" for event in recorder.of(RenewedLateEvent)],
     ]
-    assert {event.owner for event in told.of(RenewedLateEvent)} == {each.owner for each in leases}
-    for event in told.of(RenewedLateEvent):
+    assert {event.owner for event in recorder.of(RenewedLateEvent)} == {
+        each.owner for each in leases
+    }
+    for event in recorder.of(RenewedLateEvent):
         assert event.late > 3
         assert 0 < event.remaining < 3
         assert event.late + event.remaining < 6

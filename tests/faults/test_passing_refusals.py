@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from redisson_py import ConnectionLostError, NotHeldError, Redisson, ReleaseFailedError
-from redisson_py._stream.refused_calls import RefusedCalls
+from redisson_py._redis.stream.refused_calls import RefusedCalls
 from redisson_py._time import now
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.client import ClientFactory
@@ -65,17 +65,17 @@ async def test_a_release_that_comes_after_the_end_of_its_lease_is_no_loss(
         # Of a hold whose grant was asked for twice, a release is repeated for the client's lease.
         link.cut_after_execution(b"EVALSHA")
         lease = await KINDS[name].one(client).acquire(lease_time=1)
-        over = now() + 1
+        ends = now() + 1
         await admin.config_set("stop-writes-on-bgsave-error", "yes")
         assert not lease.lost
         releasing = asyncio.create_task(lease.release())
-        await until(lambda: now() > over)
+        await until(lambda: now() > ends)
     with pytest.raises(ReleaseFailedError):
         await releasing
 
 
 @each_kind
-async def test_a_refused_acquire_waits_until_its_time_is_over(
+async def test_a_refused_acquire_waits_until_its_time_is_up(
     kind: Kind, sick_client: Redisson, own_server: EmbeddedServer
 ) -> None:
     thing = kind.one(sick_client)

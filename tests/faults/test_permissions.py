@@ -17,8 +17,8 @@ from redis.asyncio import Redis
 
 from redisson_py import BackendError, FencedLock, LeaseLostError, Redisson, RLock, ScriptError
 from redisson_py._cli.commands.acl import OUTSIDE, commands
-from redisson_py._scripts import source
-from redisson_py._stream import stream
+from redisson_py._redis.scripts import source
+from redisson_py._redis.stream import stream
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import PASSWORD, documented_rules, url_of_user
 from tests.support.leases import renew_now
@@ -121,7 +121,7 @@ async def test_documented_permissions_are_enough(
         if command not in GREETING + LISTENING and (kind, command) not in UNUSED
     ],
 )
-async def test_missing_command_is_told_at_once(
+async def test_missing_command_is_reported_at_once(
     kind: str, missing: str, clients: ClientFactory, allow: Allow, redis: Redis
 ) -> None:
     client = clients(await allow(*all_but(missing)))
@@ -161,7 +161,7 @@ async def refusals(redis: Redis, command: str) -> list[str]:
 
 
 @pytest.mark.parametrize("missing", GREETING)
-async def test_missing_greeting_is_told_at_once(
+async def test_missing_greeting_is_reported_at_once(
     missing: str, clients: ClientFactory, allow: Allow, redis: Redis
 ) -> None:
     client = clients(await allow(*all_but(missing)) + "/1", client_name="billing")
@@ -209,7 +209,7 @@ async def test_what_a_script_may_not_do_is_refused_for_all_leases_together(
 
 
 @pytest.mark.parametrize("forbidden", ["hexists", "@all"])
-async def test_holder_whose_renewals_are_refused_is_told_when_its_lease_ends(
+async def test_holder_whose_renewals_are_refused_is_notified_when_its_lease_ends(
     forbidden: str,
     clients: ClientFactory,
     allow: Allow,
@@ -264,7 +264,7 @@ async def test_waiter_hears_of_releases_once_its_channels_are_allowed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     set_safety_poll(monkeypatch, 1000)
-    monkeypatch.setattr(stream, "UNTIL_ALLOWED", 0.05)
+    monkeypatch.setattr(stream, "PERMISSION_PAUSE_SECONDS", 0.05)
     client = clients(await allow(*documented_rules()))
     async with client.get_lock("other"):
         pass
@@ -282,7 +282,7 @@ async def test_waiter_hears_of_releases_once_its_channels_are_allowed(
     await (await waiting).release()
 
 
-async def test_waiter_is_told_when_its_user_is_deleted(
+async def test_waiter_is_notified_when_its_user_is_deleted(
     clients: ClientFactory, allow: Allow, redis: Redis
 ) -> None:
     client = clients(await allow(*documented_rules()))

@@ -223,7 +223,7 @@ def state_of(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
 
 
-async def test_waiter_that_is_stopped_at_the_head_loses_its_place(
+async def test_waiter_that_is_stopped_at_the_head_loses_its_position(
     client: Redisson, redis: Redis, server_url: str
 ) -> None:
     fair = await server_side(redis)

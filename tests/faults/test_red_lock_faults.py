@@ -10,8 +10,8 @@ import pytest
 
 from redisson_py import ConnectionLostError, LeaseLostError, QuorumError, Redisson
 from redisson_py._engine.hold import Lease
-from redisson_py._on_redis.identity import is_unresponsive
-from redisson_py._stream.stream import Stream
+from redisson_py._redis.identity import is_unresponsive
+from redisson_py._redis.stream.stream import Stream
 from redisson_py.composite.red_lock import RedLock
 from redisson_py.testing import FaultProxy
 from tests.fixtures.fleet import Fleet, until_executed
@@ -222,7 +222,7 @@ async def acquire_free(fleet: Fleet, lock: RedLock, rival: RedLock, cut: Probe) 
 async def acquire_after_another(fleet: Fleet, lock: RedLock, rival: RedLock, cut: Probe) -> None:
     held = await rival.acquire()
     await finish(await cut(lock.acquire(timeout=10), when_asleep(lock, held)))
-    await finish(None if held._told else held)
+    await finish(None if held._spent else held)
 
 
 @trial
@@ -239,7 +239,7 @@ async def acquire_after_another_task(
     held = await asyncio.create_task(lock.acquire())
     await until_executed(lock)
     await finish(await cut(lock.acquire(timeout=10), when_asleep(lock, held)))
-    await finish(None if held._told else held)
+    await finish(None if held._spent else held)
 
 
 @trial
@@ -264,7 +264,7 @@ async def reenter(fleet: Fleet, lock: RedLock, rival: RedLock, cut: Probe) -> No
 async def release(fleet: Fleet, lock: RedLock, rival: RedLock, cut: Probe) -> None:
     lease = await lock.acquire()
     await cut(lease.release())
-    assert lease._told
+    assert lease._spent
 
 
 @trial
@@ -307,7 +307,7 @@ async def pair(fleet: Fleet) -> tuple[RedLock, RedLock]:
 
 
 @pytest.mark.parametrize("trial", TRIALS, ids=lambda each: each.__name__)
-async def test_cancelled_anywhere_nothing_is_left_on_any_server(
+async def test_cancelled_at_any_point_nothing_is_left_on_any_server(
     fleet: Fleet, pair: tuple[RedLock, RedLock], trial: Trial, measured: Measured
 ) -> None:
     lock, rival = pair

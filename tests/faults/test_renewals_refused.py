@@ -11,7 +11,7 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import Lease, Redisson
-from redisson_py._engine.watchdog import BATCH
+from redisson_py._engine.watchdog import BATCH_HOLDS
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.measured import Measured
@@ -20,7 +20,7 @@ from tests.support.sick_server import unable_to_save
 from tests.support.waiting import until
 
 HOLDS = 5000
-BATCHES = HOLDS // BATCH
+BATCHES = HOLDS // BATCH_HOLDS
 
 
 @pytest_asyncio.fixture
@@ -85,7 +85,7 @@ async def test_a_user_who_may_run_no_script_any_more(
         assert client.statistics().commands_sent - sent <= 3 * BATCHES + 10
         records = [record.getMessage() for record in caplog.records]
         assert len(records) == 1, records
-        assert f"refused to renew {BATCH} leases, among them lock 'k0'; " in records[0]
+        assert f"refused to renew {BATCH_HOLDS} leases, among them lock 'k0'; " in records[0]
         await admin.acl_setuser("default", enabled=True, commands=["+evalsha"])
     renew_now(client)
     renewals = client.statistics().renewals

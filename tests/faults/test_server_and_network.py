@@ -12,8 +12,8 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, ConnectionLostError
-from redisson_py._options import LONGEST_COMMAND_TIMEOUT
-from redisson_py._stream.retry import pause_before
+from redisson_py._options import LONGEST_COMMAND_SECONDS
+from redisson_py._retry import pause_before
 from redisson_py.errors import LeaseLostError
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.client import ClientFactory
@@ -75,7 +75,7 @@ async def test_duplicate_later_than_anything_is_repeated_ends_with_its_lease(
     (tombstone,) = await redis.keys("*tombstone*")
     assert (
         await redis.pttl(tombstone) / 1000
-        > LONGEST_COMMAND_TIMEOUT + client._context.options.reply_timeout
+        > LONGEST_COMMAND_SECONDS + client._context.options.reply_timeout
     )
     await redis.delete(tombstone)  # as if its time were over
     async with Stragglers(server_url) as late:

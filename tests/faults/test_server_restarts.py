@@ -33,7 +33,7 @@ async def test_hand_offs_under_client_kill_and_script_flush(
                 inside = False
                 sections += 1
 
-    async def trouble() -> None:
+    async def restart() -> None:
         # A flag, not a cancellation: below Python 3.12 redis-py swallows one now and then.
         while not done.is_set():
             for each in await redis.client_list():
@@ -44,7 +44,7 @@ async def test_hand_offs_under_client_kill_and_script_flush(
             await redis.script_flush()
             await asyncio.sleep(0.01)
 
-    nemesis = asyncio.create_task(trouble())
+    nemesis = asyncio.create_task(restart())
     await asyncio.gather(*[work(client) for client in workers for _ in range(2)])
     done.set()
     await nemesis
@@ -53,7 +53,7 @@ async def test_hand_offs_under_client_kill_and_script_flush(
 
 
 @pytest.mark.parametrize("with_data", [True, False], ids=["with its data", "without"])
-async def test_killed_server_keeps_the_hold_or_the_holder_is_told(
+async def test_killed_server_keeps_the_hold_or_the_holder_is_notified(
     with_data: bool, clients: ClientFactory, server_factory: ServerFactory
 ) -> None:
     server = await server_factory(appendonly=with_data)

@@ -20,8 +20,8 @@ from redisson_py import (
     Redisson,
     ReleaseFailedError,
 )
-from redisson_py._options import LAST_LOOK
-from redisson_py._stream import stream as stream_module
+from redisson_py._options import LAST_LOOK_SECONDS
+from redisson_py._redis.stream import stream as stream_module
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
@@ -130,8 +130,8 @@ async def test_calls_that_begin_while_redis_is_away(
         await client.ping(timeout=20)
     fail(link, fault)
     async with asyncio.timeout(25):
-        told = await outcomes([call(client) for call in CALLS.values()])
-    assert dict(zip(CALLS, told, strict=True)) == dict.fromkeys(CALLS, ConnectionLostError)
+        answers = await outcomes([call(client) for call in CALLS.values()])
+    assert dict(zip(CALLS, answers, strict=True)) == dict.fromkeys(CALLS, ConnectionLostError)
     await mend(link, client)
     # Nothing is left of them: whoever comes next, gets it.
     async with client.get_lock("a").hold(timeout=20):
@@ -173,7 +173,7 @@ async def test_busy_a_while_ago_and_silent_since_is_no_answer(
     waiting = await begun_in_time(
         lambda: outcomes([thing.acquire(timeout=2.5) for thing in things]),
         2.5,
-        lambda: was_told_busy(far, len(things)) and far._context.bus.table.seats >= len(things),
+        lambda: heard_busy(far, len(things)) and far._context.bus.table.seats >= len(things),
     )
     fail(link, fault)
     assert await waiting == [ConnectionLostError] * len(things)
@@ -294,7 +294,7 @@ async def test_all_without_a_timeout_fail_together(
 async def test_a_timeout_covers_the_wait_for_room(
     far: Redisson, link: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream_module, "MAX_IN_FLIGHT", 1)
+    monkeypatch.setattr(stream_module, "MAX_COMMANDS_IN_FLIGHT", 1)
     link.black_hole()
     stuck = asyncio.create_task(far.ping())
     await until(lambda: stream_of(far).full)
@@ -337,9 +337,9 @@ async def test_a_finished_block_whose_release_gets_no_answer_ends_normally(
     await asyncio.gather(*map(leave, blocks))
     records = [each for each in caplog.records if "the release of" in each.getMessage()]
     assert [record.levelno for record in records] == [logging.WARNING] * len(blocks)
-    told = "\n".join(record.getMessage() for record in records)
+    answers = "\n".join(record.getMessage() for record in records)
     # For a multi lock, the record names a member, whose name begins with the same words.
-    assert all(f"'{key_of(name)}" in told for name in CENTRAL), told
+    assert all(f"'{key_of(name)}" in answers for name in CENTRAL), answers
     await mend(link, far)
 
     async def released() -> bool:
@@ -403,7 +403,7 @@ async def test_waits_for_another_client_have_the_true_answer(
     waiting = await begun_in_time(
         lambda: outcomes([each.try_acquire(timeout=TIMEOUT) for each in waited_for]),
         TIMEOUT,
-        lambda: was_told_busy(far, len(leases)) and far._context.bus.table.seats == len(leases),
+        lambda: heard_busy(far, len(leases)) and far._context.bus.table.seats == len(leases),
     )
     if silent:
         link.black_hole()
@@ -420,9 +420,9 @@ async def test_waits_for_another_client_have_the_true_answer(
 
 
 async def begun_in_time(
-    begin: Callable[[], Coroutine[Any, Any, object]], seconds: float, told: Callable[[], object]
+    begin: Callable[[], Coroutine[Any, Any, object]], seconds: float, answers: Callable[[], object]
 ) -> asyncio.Task[object]:
-    """Begin a wait of so many seconds; return it when `told()`, before it takes its last look.
+    """Begin a wait of so many seconds; return it when `answers()`, before it takes its last look.
 
     Later than that what Redis said is no "busy a while ago": the wait ends, and is begun again.
     """
@@ -430,8 +430,8 @@ async def begun_in_time(
     while True:
         ends = clock() + seconds
         waiting = asyncio.create_task(begin())
-        await until(lambda waiting=waiting: told() or waiting.done(), 20)  # type: ignore[misc]
-        if not waiting.done() and ends - clock() > LAST_LOOK + 0.2:
+        await until(lambda waiting=waiting: answers() or waiting.done(), 20)  # type: ignore[misc]
+        if not waiting.done() and ends - clock() > LAST_LOOK_SECONDS + 0.2:
             return waiting
         await asyncio.gather(waiting, return_exceptions=True)
 
@@ -441,6 +441,6 @@ async def outcomes(calls: list[Coroutine[Any, Any, Any]]) -> list[type]:
     return [type(each) for each in await asyncio.gather(*calls, return_exceptions=True)]
 
 
-def was_told_busy(client: Redisson, waiters: int = 1) -> bool:
+def heard_busy(client: Redisson, waiters: int = 1) -> bool:
     """Whether so many tasks of a client wait, and what was asked for them is answered."""
     return client.statistics().waiters == waiters and listens(client._context)

@@ -213,7 +213,7 @@ LOCKS = {
 @pytest.mark.parametrize(
     ("kind", "gone"), [(kind, gone) for kind, lock in LOCKS.items() for gone in subsets(lock.parts)]
 )
-async def test_a_lock_has_one_holder_who_is_told(
+async def test_a_lock_has_one_holder_who_is_notified(
     kind: str,
     gone: tuple[str, ...],
     moment: str,

@@ -7,7 +7,8 @@ from random import Random
 from typing import Any, Final
 
 from redisson_py._answers import Granted
-from redisson_py._commands import (
+from redisson_py._engine.wakeups import Table
+from redisson_py._redis.commands import (
     barrier,
     lock,
     permit_expirable_semaphore,
@@ -15,14 +16,13 @@ from redisson_py._commands import (
     read_write_lock,
     semaphore,
 )
-from redisson_py._commands.replies import decode, stored_number
-from redisson_py._engine.wakeups import Table
-from redisson_py._on_redis.subscriptions import Subscriptions
-from redisson_py._scripts.source import Script, load_all
-from redisson_py._stream.handshake import dialect_of, is_master
-from redisson_py._topology import choice
-from redisson_py._topology.confirming import count_replicas
-from redisson_py._topology.slots import SlotMap, read_redirect
+from redisson_py._redis.commands.replies import decode, stored_number
+from redisson_py._redis.scripts.source import Script, load_all
+from redisson_py._redis.stream.handshake import dialect_of, is_master
+from redisson_py._redis.subscriptions import Subscriptions
+from redisson_py._redis.topology import choice
+from redisson_py._redis.topology.confirming import count_replicas
+from redisson_py._redis.topology.slots import SlotMap, read_redirect
 from redisson_py.errors import BackendError
 from tests.fuzz.values import WORDS, parsed, value
 

@@ -17,7 +17,7 @@ from typing import Any, Final
 import hiredis
 
 from redisson_py import Redisson, RedissonError
-from redisson_py._scripts.source import load_all
+from redisson_py._redis.scripts.source import load_all
 from tests.fuzz.values import BROKEN, WORDS, parsed, pushed, refusal, scalar, value
 from tests.support.fake_peer import (
     CUT,

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from redisson_py import ConnectionLostError, Redisson
-from redisson_py._limits import MOST_LINE
+from redisson_py._redis.limits import MOST_UNENDED_BYTES
 from tests.fuzz.hostile_server import play
 from tests.support.fake_peer import Command, FakePeer, bulk, echo, push
 from tests.support.waiting import until
@@ -56,17 +56,17 @@ async def test_the_error_quotes_the_reply() -> None:
 
 
 @pytest.mark.parametrize("kind", [b"+", b"-", b"$"])
-async def test_a_line_without_an_end_ends_the_connection_and_is_quoted(
+async def test_a_row_without_an_end_ends_the_connection_and_is_quoted(
     kind: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    line = kind + b"granted, perhaps" + b"\n" * MOST_LINE
+    row = kind + b"granted, perhaps" + b"\n" * MOST_UNENDED_BYTES
     async with FakePeer() as peer:
-        peer.otherwise = scripted(line)  # type: ignore[assignment]
+        peer.otherwise = scripted(row)  # type: ignore[assignment]
         async with Redisson.from_url(peer.url, command_timeout=1) as client:
             with pytest.raises(ConnectionLostError):
                 await client.get_lock("k").acquire()
             assert len(peer.links) > 1
-    said = f"unreadable answer: a line of more than {MOST_LINE} bytes that begins with b"
+    said = f"unreadable answer: a line of more than {MOST_UNENDED_BYTES} bytes that begins with b"
     assert f"{said}'{kind.decode()}granted, perhaps" in caplog.text
 
 

@@ -8,14 +8,14 @@ from random import Random
 import hiredis
 import pytest
 
-from redisson_py._limits import (
-    MOST_BYTES,
+from redisson_py._redis.limits import (
     MOST_ELEMENTS,
-    MOST_LINE,
+    MOST_REPLY_BYTES,
+    MOST_UNENDED_BYTES,
     BoundedReader,
     TooLargeError,
 )
-from redisson_py._scripts.shapes import array, read_shape, text, whole
+from redisson_py._redis.scripts.shapes import array, read_shape, text, whole
 from tests.fuzz.decoders import decode_all, read_all
 from tests.fuzz.values import BROKEN, value
 from tests.support.fake_peer import bulk
@@ -62,7 +62,7 @@ def test_replies_that_are_passed_on_can_be_decoded(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_cut_anywhere_replies_are_the_same_and_a_huge_array_is_refused(seed: int) -> None:
+def test_cut_at_any_point_replies_are_the_same_and_a_huge_array_is_refused(seed: int) -> None:
     random = Random(seed)
     inside = b"x\r\n*12345678\r\n>99999999\r\n" * 5
     parts = [value(random) for _ in range(10)] + [bulk(inside)]
@@ -94,37 +94,39 @@ def test_a_reply_without_an_end_is_not_collected_for_ever(begin: bytes, more: by
     reader, fed, got = bounded(), 0, list[str]()
     read(reader, begin, got)
     with pytest.raises(TooLargeError):
-        while fed < 2 * MOST_BYTES:
+        while fed < 2 * MOST_REPLY_BYTES:
             read(reader, more, got)
             fed += len(more)
-    assert MOST_BYTES - len(more) - len(begin) <= fed <= MOST_BYTES
+    assert MOST_REPLY_BYTES - len(more) - len(begin) <= fed <= MOST_REPLY_BYTES
     assert not got
 
 
 @pytest.mark.parametrize("more", [b"x" * 100, b"x" * 99 + b"\n", b"x" * 99 + b"\r", b"7" * 4000])
 @pytest.mark.parametrize("begin", [b"+", b"-ERR ", b"$", b"*2\r\n+a\r\n:", b"$1\r\na\r\n("])
-def test_a_line_without_an_end_is_refused_and_never_searched(begin: bytes, more: bytes) -> None:
+def test_a_row_without_an_end_is_refused_and_never_searched(begin: bytes, more: bytes) -> None:
     counting, got, fed = CountingReader(), list[str](), 0
     reader = BoundedReader(counting, _NOTHING)
     read(reader, begin, got)
-    head, _, line = begin.rpartition(b"\r\n")
-    begins = re.escape(repr((line + more)[:30])[2:-1])
-    with pytest.raises(TooLargeError, match=f"a line of more than {MOST_LINE} bytes .* b'{begins}"):
-        while fed < 2 * MOST_LINE:
+    head, _, row = begin.rpartition(b"\r\n")
+    begins = re.escape(repr((row + more)[:30])[2:-1])
+    with pytest.raises(
+        TooLargeError, match=f"a line of more than {MOST_UNENDED_BYTES} bytes .* b'{begins}"
+    ):
+        while fed < 2 * MOST_UNENDED_BYTES:
             read(reader, more, got)
             fed += len(more)
-    assert MOST_LINE - len(more) - len(line) < fed <= MOST_LINE
+    assert MOST_UNENDED_BYTES - len(more) - len(row) < fed <= MOST_UNENDED_BYTES
     # hiredis searches a line from its begin each time that it is given more of it.
     assert b"".join(counting.given) == (head + b"\r\n" if head else b"")
 
 
-def test_a_long_text_without_a_line_end_is_read() -> None:
+def test_a_long_text_without_a_row_end_is_read() -> None:
     counting, got = CountingReader(), list[str]()
     reader = BoundedReader(counting, _NOTHING)
-    said = bulk(b"x" * 20 * MOST_LINE)
-    for place in range(0, len(said), 1000):
-        read(reader, said[place : place + 1000], got)
-    assert got == [repr(b"x" * 20 * MOST_LINE)]
+    said = bulk(b"x" * 20 * MOST_UNENDED_BYTES)
+    for start in range(0, len(said), 1000):
+        read(reader, said[start : start + 1000], got)
+    assert got == [repr(b"x" * 20 * MOST_UNENDED_BYTES)]
     assert len(counting.given) == 2
 
 
@@ -141,8 +143,8 @@ def test_huge_arrays_inside_each_other_are_refused_as_one(kind: bytes, length: i
     said = (kind + b"999999\r\n") * 1000
     reader, got = bounded(), list[str]()
     with pytest.raises(TooLargeError, match="elements"):
-        for place in range(0, len(said), length):
-            read(reader, said[place : place + length], got)
+        for start in range(0, len(said), length):
+            read(reader, said[start : start + length], got)
     assert not got
 
 
@@ -150,8 +152,8 @@ def test_large_replies_one_after_the_other_are_not_counted_together() -> None:
     reader, got = bounded(), list[str]()
     large = b"*100000\r\n" + b"_\r\n" * 100_000
     for _ in range(2 * MOST_ELEMENTS // 100_000):
-        for place in range(0, len(large), 65536):
-            read(reader, large[place : place + 65536], got)
+        for start in range(0, len(large), 65536):
+            read(reader, large[start : start + 65536], got)
     assert len(got) == 2 * MOST_ELEMENTS // 100_000
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import hiredis
 
-from redisson_py._limits import MOST_LINE
+from redisson_py._redis.limits import MOST_UNENDED_BYTES
 from tests.support.fake_peer import bulk, error, push
 
 #: Words that our code looks for in replies, errors and pushes.
@@ -45,7 +45,7 @@ def scalar(random: Random) -> bytes:
         case 2 | 3:
             return bulk(random.choice(WORDS))
         case 4:
-            return b"+" + random.choice(WORDS).replace(b"\r\n", b"")[:MOST_LINE] + b"\r\n"
+            return b"+" + random.choice(WORDS).replace(b"\r\n", b"")[:MOST_UNENDED_BYTES] + b"\r\n"
         case 5:
             return random.choice((b"#t\r\n", b"#f\r\n", b",nan\r\n", b",inf\r\n", b",1.5\r\n"))
         case 6:

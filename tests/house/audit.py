@@ -63,8 +63,8 @@ def needed(root: str = _ROOT) -> dict[str, Distribution]:
             continue
         if name != root:
             found[canonicalize_name(name)] = package
-        for line in package.requires or ():
-            needs = Requirement(line)
+        for row in package.requires or ():
+            needs = Requirement(row)
             marker = needs.marker
             applies = marker is None or any(
                 marker.evaluate({"extra": extra}) for extra in (*wanted, "")

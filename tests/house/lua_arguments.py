@@ -26,7 +26,7 @@ _KEYS = ("arrivals", "barrier", "channel", "counter", "counts", "key", "lock", "
 _FIELDS = ("asks", "client", "field", "how", "ids", "leaver", "leaves", "member", "over", "owner")
 PARAMETERS = {*_KEYS, *_FIELDS, "clients", "message", "timeouts", "tombstone", "total", "waiters"}
 #: Places in a queue, which is never so long; they are looked at one by one.
-PLACES = re.compile(r"(?:place|rank) [-+] \w+|#dead \+ 1")
+POSITIONS = re.compile(r"(?:place|rank) [-+] \w+|#dead \+ 1")
 _ASSIGNMENT = re.compile(
     r"^[ \t]*(?:local )?((?:[a-z_]\w*(?:\[[^=\n]*\])?)(?:, [a-z_]\w*)*) = ", re.MULTILINE
 )
@@ -41,12 +41,12 @@ class Argument:
     """An argument of a call that is not a key's or a field's name in quotes.
 
     Attributes:
-        line: Where the call begins.
+        row: Where the call begins.
         text: The argument.
         start: Where it stands in the script.
     """
 
-    line: int
+    row: int
     text: str
     start: int
 
@@ -57,11 +57,11 @@ def numbers(script: str) -> list[Argument]:
     names = _Names(lua)
     found = []
     for start, words in _calls(lua):
-        line = lua.count("\n", 0, start) + 1
-        for place, text in words:
-            allowed = _LITERAL.fullmatch(text) or PLACES.fullmatch(text)
+        row = lua.count("\n", 0, start) + 1
+        for position, text in words:
+            allowed = _LITERAL.fullmatch(text) or POSITIONS.fullmatch(text)
             if not allowed and not names.is_text(text, start):
-                found.append(Argument(line, text, place))
+                found.append(Argument(row, text, position))
     return found
 
 
@@ -85,7 +85,7 @@ class _Names:
         self._given: list[tuple[int, str, str | bool]] = []
         for found in _ASSIGNMENT.finditer(lua):
             targets = [name.strip() for name in found[1].split(", ")]
-            values = [text for _, text in _split(lua, found.end(), _end_of_line(lua, found.end()))]
+            values = [text for _, text in _split(lua, found.end(), _end_of_row(lua, found.end()))]
             for number, target in enumerate(targets):
                 name = re.sub(r"\[.*", "[]", target)
                 self._given.append((found.start(), name, self._value(values, number, len(targets))))
@@ -108,63 +108,63 @@ class _Names:
         # The parts of an array in a reply, or of a text.
         return name in ("unpack", "string.match")
 
-    def is_text(self, expression: str, place: int) -> bool:
+    def is_text(self, expression: str, position: int) -> bool:
         """Return whether an expression at this place of the script is never a number."""
         return all(
-            self._operand(_split_words(choice, " and ")[-1], place)
+            self._operand(_split_words(choice, " and ")[-1], position)
             for choice in _split_words(expression, " or ")
         )
 
-    def _operand(self, text: str, place: int) -> bool:
+    def _operand(self, text: str, position: int) -> bool:
         text = text.strip()
         if _STRING.fullmatch(text) or text in ("nil", "false", "true", "{}"):
             return True
         parts = _split_words(text, "..")
         if len(parts) > 1:
-            return all(self._operand(part, place) for part in parts)
+            return all(self._operand(part, position) for part in parts)
         if re.match(r"[-#\d]", text) or any(
             len(_split_words(text, sign)) > 1 for sign in (" + ", " - ", " * ", " / ")
         ):
             return False
         called = re.match(r"([\w.]+)\((?:'([A-Z]+)')?", text)
         if called and _closing(text, text.index("(") + 1) == len(text) - 1:
-            return self._returns(called[1], called[2], text, place)
+            return self._returns(called[1], called[2], text, position)
         if re.match(r"(KEYS|ARGV)\[", text):
             return True
         name = re.sub(r"\[.*\]$", "", text)
         if name != text:
             # The elements of a table are what was put into it, or the words of a reply.
-            return self._last(name + "[]", place, True)
-        return self._last(name, place, False)
+            return self._last(name + "[]", position, True)
+        return self._last(name, position, False)
 
-    def _returns(self, function: str, command: str | None, text: str, place: int) -> bool:
+    def _returns(self, function: str, command: str | None, text: str, position: int) -> bool:
         if function in ("redis.call", "redis.pcall"):
             return command not in COUNTING
         if function == "unpack":
             table = text[len("unpack(") : -1]
-            return self.is_text(table, place) and self._all(table + "[]", place)
+            return self.is_text(table, position) and self._all(table + "[]", position)
         return function in TEXT
 
-    def _all(self, name: str, place: int) -> bool:
-        given = [each for each in self._given if each[1] == name and each[0] < place]
+    def _all(self, name: str, position: int) -> bool:
+        given = [each for each in self._given if each[1] == name and each[0] < position]
         return all(self._meaning(each) for each in given)
 
-    def _last(self, name: str, place: int, unknown: bool) -> bool:
-        given = [each for each in self._given if each[1] == name and each[0] < place]
+    def _last(self, name: str, position: int, unknown: bool) -> bool:
+        given = [each for each in self._given if each[1] == name and each[0] < position]
         return self._meaning(given[-1]) if given else unknown
 
     def _meaning(self, given: tuple[int, str, str | bool]) -> bool:
-        place, _, value = given
-        return value if isinstance(value, bool) else self.is_text(value, place)
+        position, _, value = given
+        return value if isinstance(value, bool) else self.is_text(value, position)
 
 
 # Reading.
 
 
-def _closing(lua: str, place: int) -> int:
-    """Return where the parenthesis that opened before `place` is closed."""
+def _closing(lua: str, position: int) -> int:
+    """Return where the parenthesis that opened before `position` is closed."""
     depth, quoted = 1, False
-    for at in range(place, len(lua)):
+    for at in range(position, len(lua)):
         if lua[at] == "'":
             quoted = not quoted
         elif not quoted and lua[at] in "([{":
@@ -173,13 +173,13 @@ def _closing(lua: str, place: int) -> int:
             depth -= 1
             if depth == 0:
                 return at
-    raise ValueError(f"nothing closes {lua[place : place + 40]!r}")
+    raise ValueError(f"nothing closes {lua[position : position + 40]!r}")
 
 
-def _end_of_line(lua: str, place: int) -> int:
+def _end_of_row(lua: str, position: int) -> int:
     """Return where the line ends, or the one on which its parentheses are closed."""
     depth = 0
-    for at in range(place, len(lua)):
+    for at in range(position, len(lua)):
         depth += (lua[at] in "([{") - (lua[at] in ")]}")
         if lua[at] == "\n" and depth <= 0 and not re.match(r"\s+(and|or)\b", lua[at:]):
             return at
@@ -188,11 +188,11 @@ def _end_of_line(lua: str, place: int) -> int:
 
 def _split(lua: str, start: int, end: int) -> list[tuple[int, str]]:
     """Return the parts between commas with their places."""
-    parts, place = [], start
+    parts, position = [], start
     for text in _split_words(lua[start:end], ","):
         indent = len(text) - len(text.lstrip())
-        parts.append((place + indent, text.strip()))
-        place += len(text) + 1
+        parts.append((position + indent, text.strip()))
+        position += len(text) + 1
     return parts
 
 

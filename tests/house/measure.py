@@ -17,7 +17,7 @@ from typing import Any
 import redisson_py
 from redisson_py import Redisson, RLock
 from redisson_py._engine.hold import Hold, TaskHold
-from redisson_py._stream.wire import Wire
+from redisson_py._redis.stream.wire import Wire
 from redisson_py.testing import embedded_server
 from tests.support import repository
 
@@ -26,7 +26,7 @@ FIELDS = {*TaskHold.__slots__, *Hold.__slots__}
 _PAIRS = 100
 
 
-def lines_of(paths: list[Path]) -> int:
+def rows_of(paths: list[Path]) -> int:
     return sum(len(path.read_text("utf-8").splitlines()) for path in paths)
 
 
@@ -260,28 +260,28 @@ def ignores() -> int:
     return sum(path.read_text("utf-8").count("# type: ignore") for path in paths)
 
 
-def code_lines_of_the_core() -> int:
+def code_rows_of_the_core() -> int:
     """Return the lines of code without `_cli`, `testing` and `sync`, comments and docstrings."""
     side_rooms = ("_cli", "testing", "sync")
-    lines = 0
+    rows = 0
     for path in repository.of_kind(".py", "redisson_py"):
         if path.relative_to(PACKAGE).parts[0] in side_rooms:
             continue
         tree = ast.parse(path.read_text("utf-8"))
         texts = {
-            line
+            row
             for node in ast.walk(tree)
             if isinstance(node, ast.Expr)
             and isinstance(node.value, ast.Constant)
             and isinstance(node.value.value, str)
-            for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+            for row in range(node.lineno, (node.end_lineno or node.lineno) + 1)
         }
-        lines += sum(
+        rows += sum(
             1
-            for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
-            if line.strip() and not line.lstrip().startswith("#") and number not in texts
+            for number, row in enumerate(path.read_text("utf-8").splitlines(), 1)
+            if row.strip() and not row.lstrip().startswith("#") and number not in texts
         )
-    return lines
+    return rows
 
 
 def files_by_folder() -> dict[str, int]:
@@ -292,7 +292,7 @@ def files_by_folder() -> dict[str, int]:
 
 
 def share_of_tests() -> float:
-    return lines_of(repository.of_kind(".py", "tests")) / lines_of(
+    return rows_of(repository.of_kind(".py", "tests")) / rows_of(
         repository.of_kind(".py", "redisson_py")
     )
 
@@ -302,11 +302,11 @@ def rows() -> Iterator[tuple[str, str]]:
     touched = files_of_a_pair()
     yield (
         "lines to read to understand one lock",
-        f"{lines_of(touched)} in {len(touched)} files that a pair runs through",
+        f"{rows_of(touched)} in {len(touched)} files that a pair runs through",
     )
     frames = frames_to_the_write()
-    places = {frame.partition(":")[0] for frame in frames}
-    yield "frames from `async with lock` to the write", f"{len(frames)}, in {len(places)} files"
+    files = {frame.partition(":")[0] for frame in frames}
+    yield "frames from `async with lock` to the write", f"{len(frames)}, in {len(files)} files"
     yield "function calls an uncontended pair", f"{calls_a_pair():.0f}"
     yield "function calls a hand-off inside a process", f"{calls_a_hand_off():.0f}"
     name, depth, overridden = deepest_public_type()
@@ -323,7 +323,7 @@ def rows() -> Iterator[tuple[str, str]]:
     yield "largest circle of files", f"{len(circle)}: {', '.join(circle)}"
     yield "uses of another object's private parts outside its file", f"{private_accesses()}"
     yield "`type: ignore`", f"{ignores()}"
-    yield "lines of code of the core", f"{code_lines_of_the_core()}"
+    yield "lines of code of the core", f"{code_rows_of_the_core()}"
     folders = files_by_folder()
     yield "files a folder", ", ".join(f"{folder} {count}" for folder, count in folders.items())
     yield "test lines to source lines", f"{share_of_tests():.1f} : 1"

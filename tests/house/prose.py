@@ -29,7 +29,7 @@ class Text(NamedTuple):
     """A text that users see, and where it starts."""
 
     path: str
-    line: int
+    row: int
     text: str
 
 
@@ -75,8 +75,8 @@ def _part(part: ast.expr) -> str:
 
 def refusals(source: str, path: str = "") -> Iterator[Text]:
     """Yield the errors that a Lua script replies."""
-    for number, line in enumerate(source.splitlines(), 1):
-        for text in re.findall(r"error_reply\('([^']*)'\)", line):
+    for number, row in enumerate(source.splitlines(), 1):
+        for text in re.findall(r"error_reply\('([^']*)'\)", row):
             yield Text(path, number, text)
 
 

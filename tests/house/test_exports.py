@@ -42,9 +42,9 @@ def test_what_is_public_is_listed() -> None:
 
 
 def test_classes_are_known_by_the_name_they_are_imported_by() -> None:
-    places = {name: each.__module__ for name, each in CLASSES.items()}
+    modules = {name: each.__module__ for name, each in CLASSES.items()}
     expected = {n: "redisson_py.errors" if n in ERRORS else "redisson_py" for n in CLASSES}
-    assert places == expected
+    assert modules == expected
 
 
 @every_class

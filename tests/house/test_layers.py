@@ -14,7 +14,12 @@ CONTRACTS = PROJECT["tool"]["importlinter"]["contracts"]
 
 
 def test_every_module_has_a_layer() -> None:
-    (layers,) = [each["layers"] for each in CONTRACTS if each["type"] == "layers"]
+    # What is inside `_redis` has a contract of its own, which is exhaustive.
+    (layers,) = [
+        each["layers"]
+        for each in CONTRACTS
+        if each["type"] == "layers" and "containers" not in each
+    ]
     named = {module.strip(" ()") for layer in layers for module in layer.split("|")}
     package = repository.ROOT / "redisson_py"
     modules = {f"redisson_py.{path.stem}" for path in package.glob("[!_]*.py")}

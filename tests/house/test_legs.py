@@ -18,7 +18,7 @@ from tests.support import repository
 
 MISSING = "needs etcd: Debian's etcd-server and etcd-client have it"
 TESTS = repository.ROOT / "tests"
-SLOW, TURN = "tests/a/test_a.py::test_slow", "tests/a/test_a.py::test_turn"
+SLOW, OTHER = "tests/a/test_a.py::test_slow", "tests/a/test_a.py::test_turn"
 
 
 def outcome(
@@ -43,17 +43,17 @@ def outcome(
             False,
         ),
         (
-            [outcome(SLOW, passed=2), outcome(TURN, passed=3)],
-            [SLOW, TURN],
+            [outcome(SLOW, passed=2), outcome(OTHER, passed=3)],
+            [SLOW, OTHER],
             "OK after 3 min 21 s: 7 tests passed, none left out;"
-            f" 2 of the passed failed beside others and passed alone: {SLOW}, {TURN}",
+            f" 2 of the passed failed beside others and passed alone: {SLOW}, {OTHER}",
             True,
         ),
         (
-            [outcome(SLOW, TURN)],
-            [TURN],
+            [outcome(SLOW, OTHER)],
+            [OTHER],
             "FAILED after 3 min 21 s: 1 tests passed, 1 failed, none left out;"
-            f" 1 of the passed failed beside others and passed alone: {TURN}",
+            f" 1 of the passed failed beside others and passed alone: {OTHER}",
             False,
         ),
         (
@@ -64,7 +64,7 @@ def outcome(
         ),
     ],
 )
-def test_the_last_line_says_what_failed_and_what_was_left_out(
+def test_the_last_row_says_what_failed_and_what_was_left_out(
     found: list[Outcome], again: list[str], said: str, good: bool
 ) -> None:
     assert verdict("make test", 201, found, again) == (f"make test: {said}", good)

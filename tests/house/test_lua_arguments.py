@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from redisson_py._scripts import source
+from redisson_py._redis.scripts import source
 from tests.house.lua_arguments import numbers
 
 SCRIPTS = source.load_all()
@@ -24,8 +24,8 @@ def test_each_conversion_in_a_call_is_missed_when_it_is_gone() -> None:
     missed, seen = [], 0
     for script in SCRIPTS:
         for found in CONVERTED.finditer(script.text):
-            line = script.text[script.text.rfind("\n", 0, found.start()) + 1 : found.start()]
-            called = re.search(r"redis\.p?call\('(\w+)'(?:(?!redis\.).)*$", line)
+            row = script.text[script.text.rfind("\n", 0, found.start()) + 1 : found.start()]
+            called = re.search(r"redis\.p?call\('(\w+)'(?:(?!redis\.).)*$", row)
             if called is None or called[1] == "ZADD":
                 continue
             worse = script.text[: found.start()] + found[1] + script.text[found.end() :]

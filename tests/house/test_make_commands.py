@@ -71,8 +71,8 @@ def named() -> Iterator[tuple[str, str]]:
         for code in [*fences, *re.findall(r"^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL)]:
             yield from ((found.strip(), name) for found in _FENCED.findall(code))
         yield from ((found, name) for found in _INLINE.findall(text) if " " in found)
-    for line in make("help").splitlines():
-        target, about = line.split(maxsplit=1)
+    for row in make("help").splitlines():
+        target, about = row.split(maxsplit=1)
         yield f"make {target}", "make help"
         yield from ((f"make {target} {switch}", "make help") for switch in _SWITCH.findall(about))
 
@@ -92,8 +92,8 @@ def runs(command: str, environment: Path) -> list[str]:
     printed = make("-n", f"VENV={environment}", *_PYTHONS, *words)
     text = re.sub(rf"{environment}(?:-\w+)?/bin/", "", printed)
     text = text.replace("\\\n", " ").replace("make --no-print-directory ", "make ")
-    lines = (re.sub(r"\s+", " ", line).strip() for line in text.splitlines())
-    return [line for line in lines if line and not line.startswith(("#", "echo "))]
+    rows = (re.sub(r"\s+", " ", row).strip() for row in text.splitlines())
+    return [row for row in rows if row and not row.startswith(("#", "echo "))]
 
 
 @pytest.fixture(scope="module")
@@ -110,16 +110,16 @@ def test_it_runs_this(command: str, environment: Path) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_what_is_named_runs_something(command: str, environment: Path) -> None:
     """Each switch has its effect: it is read by what runs, and changes it."""
-    lines = runs(command, environment)
-    assert lines, f"{COMMANDS[command]} names {command}"
+    rows = runs(command, environment)
+    assert rows, f"{COMMANDS[command]} names {command}"
     words = shlex.split(command)
     if switches := [word for word in words if "=" in word]:
         plain = shlex.join(word for word in words if word not in switches)
-        assert lines != runs(plain, environment), f"{COMMANDS[command]}: no effect: {switches}"
-    for module in re.findall(r"python -m ((?:tests|examples|benchmarks)[\w.]*)", "\n".join(lines)):
+        assert rows != runs(plain, environment), f"{COMMANDS[command]}: no effect: {switches}"
+    for module in re.findall(r"python -m ((?:tests|examples|benchmarks)[\w.]*)", "\n".join(rows)):
         path = repository.ROOT / module.replace(".", "/")
         assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
-    of_pytest = "\n".join(line for line in lines if " pytest " in line)
+    of_pytest = "\n".join(row for row in rows if " pytest " in row)
     for path_of_tests in re.findall(r"(?<![\w=])tests/[\w/.]+", of_pytest):
         assert (repository.ROOT / path_of_tests).exists(), path_of_tests
 

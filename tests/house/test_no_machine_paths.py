@@ -42,7 +42,7 @@ def test_no_file_names_a_path_or_a_registry_of_one_machine() -> None:
     assert findings("https" + "://registry.example.com/simple")
 
 
-def test_every_text_file_ends_with_one_newline_and_no_line_with_blanks() -> None:
+def test_every_text_file_ends_with_one_newline_and_no_row_with_blanks() -> None:
     untidy = [
         repository.name(path)
         for path in repository.of_kind(".py")

@@ -39,10 +39,37 @@ REFUSED = {
     "whitelist": "allowed",
 }
 _WORD = re.compile("|".join(rf"(?:^|_){word}s?(?:_|$)" for word in REFUSED))
+
+#: Refused in names of tests and programs too: each of these meant several things.
+VAGUE = {
+    "over": "ended, overdue, settled",
+    "rest": "remaining, others",
+    "place": "position, index",
+    "turn": "head start, iteration, round",
+    "line": "local queue, client queue; of a text: row",
+    "told": "reported, notified",
+    "mind": "watch",
+    "trouble": "failure",
+    "lobby": "unrouted",
+    "doubt": "suspected, uncertain",
+    "anywhere": "on any store, at any point",
+}
+_VAGUE = re.compile("|".join(rf"(?:^|_){word}s?(?=_|$)" for word in VAGUE))
+#: The field's terms that have one of them as a part.
+_TERMS = re.compile(
+    r"(?:fail|hand|pass|take|taken|taking|took|handed|handing|passed)(?:s|es)?_over|command_line"
+)
+#: Names that users write.
+_PUBLIC = {
+    "redisson_py/_options.py": {"turn"},
+    "redisson_py/_stores/options.py": {"turn"},
+    "redisson_py/sync/_options.py": {"turn"},
+    "redisson_py/testing/_topologies/cluster.py": {"place"},
+}
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 #: The door to redis-py uses redis-py's words; the helpers for tests speak of the network.
-_ELSEWHERE = ("redisson_py/_redis.py", "redisson_py/testing/")
+_ELSEWHERE = ("redisson_py/_redis/redis_py.py", "redisson_py/testing/")
 
 
 def identifiers(source: str) -> Iterator[tuple[int, str]]:
@@ -59,13 +86,15 @@ def identifiers(source: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, node.attr
             case ast.alias() if node.asname:
                 yield 0, node.asname
+            case ast.ExceptHandler() | ast.MatchAs() if node.name:
+                yield node.lineno, node.name
 
 
 def lua_identifiers(source: str) -> Iterator[tuple[int, str]]:
     """Yield every name in a Lua text that is neither text nor a command, with its line."""
-    for number, line in enumerate(source.splitlines(), 1):
-        declared = line.startswith("--! ") and not line.startswith(("--! returns", "--! retry"))
-        code = line if declared else re.sub(r"'[^']*'|--.*", "", line)
+    for number, row in enumerate(source.splitlines(), 1):
+        declared = row.startswith("--! ") and not row.startswith(("--! returns", "--! retry"))
+        code = row if declared else re.sub(r"'[^']*'|--.*", "", row)
         yield from ((number, word) for word in re.findall(r"[A-Za-z_]\w*", code))
 
 
@@ -73,10 +102,14 @@ def refused(name: str) -> bool:
     return bool(_WORD.search(_CAMEL.sub("_", name).lower()))
 
 
+def vague(name: str) -> bool:
+    return bool(_VAGUE.search(_TERMS.sub("", _CAMEL.sub("_", name).lower())))
+
+
 def findings(path: Path) -> list[str]:
     text = path.read_text("utf-8")
     names = lua_identifiers(text) if path.suffix == ".lua" else identifiers(text)
-    return [f"{repository.name(path)}:{line}: {name}" for line, name in names if refused(name)]
+    return [f"{repository.name(path)}:{row}: {name}" for row, name in names if refused(name)]
 
 
 def test_no_identifier_is_refused() -> None:
@@ -89,9 +122,21 @@ def test_no_identifier_is_refused() -> None:
     assert not found, f"{found}; use instead: {REFUSED}"
 
 
+def test_no_name_is_vague() -> None:
+    """Not in Lua: a script's text is deployed under its sha."""
+    found = [
+        f"{repository.name(path)}:{row}: {name}"
+        for path in repository.of_kind(".py", "redisson_py", "tests", "benchmarks", "examples")
+        for row, name in [(0, path.stem), *identifiers(path.read_text("utf-8"))]
+        if vague(name) and name not in _PUBLIC.get(repository.name(path), ())
+    ]
+    assert not found, f"{found}; use instead: {VAGUE}"
+
+
 #: What a native engineer would not write, with what to write. No text for users has it.
 UNPLAIN = {
     r"told": "who says it? says, reports, raises, logs",
+    r"minds?": "keeps, watches, matters",
     r"anew": "again, new",
     r"mend(?:s|ed|ing)?": "repair, fix",
     r"for ever": "forever",
@@ -117,15 +162,16 @@ def unplain(text: str) -> list[tuple[int, str]]:
 
 def test_texts_for_users_are_plain() -> None:
     found = [
-        f"{each.path}:{each.line + line}: {words}"
+        f"{each.path}:{each.row + row}: {words}"
         for each in prose.all_texts()
-        for line, words in unplain(each.text)
+        for row, words in unplain(each.text)
     ]
     assert not found, "\n".join([*found, f"use instead: {UNPLAIN}"])
 
 
 def test_the_words_are_found() -> None:
     assert [refused(name) for name in ("lock_ttl", "refreshTicket", "throttle")] == [1, 1, 0]
+    assert [vague(name) for name in ("isOver", "take_over", "places", "online")] == [1, 0, 1, 0]
     assert [bool(unplain(text)) for text in ("waits for\n  ever", "recommend")] == [1, 0]
 
 

@@ -57,6 +57,6 @@ NOTE: Final = """
 def noted(directory: Path) -> list[tuple[str, int]]:
     """Return host and port of the servers that a suite has written down."""
     file = directory / "noted"
-    places = file.read_text().split() if file.exists() else []
-    pairs = [place.rpartition(":") for place in places]
+    addresses = file.read_text().split() if file.exists() else []
+    pairs = [address.rpartition(":") for address in addresses]
     return [(host, int(port)) for host, _, port in pairs]

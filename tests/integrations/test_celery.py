@@ -79,7 +79,7 @@ def test_no_task_overlaps_another(pool: str, app: Celery, tmp_path: Path, server
     with workers(tmp_path, server_url, pool, 2):
         found = [each.get(timeout=100) for each in results]
     assert (tmp_path / "number").read_text() == "45"
-    pids, ids = ({row[place] for row in found} for place in (0, 1))
+    pids, ids = ({row[column] for row in found} for column in (0, 1))
     # Each process is a client of its own, in which nothing of the parent is left.
     assert len(pids) == len(ids)
     if pool == "prefork":

@@ -288,8 +288,8 @@ def run(code: str) -> str:
 def test_a_missing_package_is_an_import_error_that_names_the_extra() -> None:
     for missing in ("opentelemetry", "opentelemetry.metrics"):
         hidden = f"import sys; sys.modules[{missing!r}] = None\n"
-        lines = run(hidden + "import redisson_py.integrations.opentelemetry").splitlines()
-        assert lines[-1] == (
+        rows = run(hidden + "import redisson_py.integrations.opentelemetry").splitlines()
+        assert rows[-1] == (
             "ModuleNotFoundError: redisson_py.integrations.opentelemetry needs OpenTelemetry:"
             " pip install 'redisson-py[otel]'"
         )

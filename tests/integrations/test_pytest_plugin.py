@@ -271,7 +271,7 @@ def test_a_suite_that_does_not_use_it_imports_and_sees_nothing_of_it(
     result = run(pytester, "test_plain.py")
     result.assert_outcomes(passed=1)
     assert "redisson" not in "\n".join(
-        line for line in result.outlines if not line.startswith("plugins:")
+        row for row in result.outlines if not row.startswith("plugins:")
     )
     assert not result.errlines
     off = run(pytester, "-p", "no:redisson_py")

@@ -174,8 +174,8 @@ async def test_no_server_is_left_by_a_crash(
 
 async def _all_ended(pytester: pytest.Pytester, count: int) -> None:
     """Return when none of the servers that a suite has noted answers any more."""
-    places = noted(pytester.path)
-    assert len(places) == count
+    addresses = noted(pytester.path)
+    assert len(addresses) == count
 
     async def answers(host: str, port: int) -> bool:
         try:
@@ -186,7 +186,7 @@ async def _all_ended(pytester: pytest.Pytester, count: int) -> None:
         return True
 
     async def all_silent() -> bool:
-        return not any([await answers(*place) for place in places])
+        return not any([await answers(*address) for address in addresses])
 
     await until_async(all_silent, 30)
 

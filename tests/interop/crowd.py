@@ -133,7 +133,7 @@ class Order:
     def __init__(self, log: bytes, name: str) -> None:
         self.grants = self.queued = 0
         self.overtaken: list[str] = []
-        line: deque[bytes] = deque()
+        order: deque[bytes] = deque()
         #: By owner, where it waits under another name: see lua/fair_lock/acquire.lua.
         waits_as: dict[bytes, bytes] = {}
         name = re.escape(name)
@@ -142,18 +142,18 @@ class Order:
         gets = rf'(?:HSET|HINCRBY)" "{name}" "([^"]+)" "1"'
         pattern = rf'{asks}|lua\] "(?:{comes}|{gets})'.encode()
         for found in re.finditer(pattern, log, re.IGNORECASE):
-            owner, place, comer, holder = found.groups()
+            owner, position, comer, holder = found.groups()
             if owner:
-                waits_as[owner] = owner if place == b"1" else place
+                waits_as[owner] = owner if position == b"1" else position
             elif comer:
                 self.queued += 1
-                if comer in line:
+                if comer in order:
                     self.overtaken.append(f"{comer!r} had a place and came again")
-                line.append(comer)
+                order.append(comer)
             else:
                 self.grants += 1
                 waiter = waits_as.get(holder, holder)
-                if line and line[0] != waiter:
-                    self.overtaken.append(f"{waiter!r} came before {line[0]!r}")
-                if waiter in line:
-                    line.remove(waiter)
+                if order and order[0] != waiter:
+                    self.overtaken.append(f"{waiter!r} came before {order[0]!r}")
+                if waiter in order:
+                    order.remove(waiter)

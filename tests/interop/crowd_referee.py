@@ -95,9 +95,9 @@ class Referee:
         self.deaths += self._inside.pop(worker, None) is not None
         self._wake()
 
-    def answer(self, worker: Worker, line: str) -> str | None:
+    def answer(self, worker: Worker, row: str) -> str | None:
         """Judge a step; return what to tell the worker now."""
-        match line.split():
+        match row.split():
             case ["hello", language, process]:
                 worker.language, worker.process = language, process
                 self._greeted.append(worker)
@@ -124,7 +124,7 @@ class Referee:
                         worker, f"passed round {number}: {self._arrived[number]} were there"
                     )
                 return "ok"
-        raise ValueError(f"not a step of a section: {line!r}")
+        raise ValueError(f"not a step of a section: {row!r}")
 
     def _enter(self, worker: Worker, mode: str, token: list[str]) -> str:
         others = [section.mode for section in self._inside.values()]
@@ -192,11 +192,11 @@ class Worker(asyncio.Protocol):
         self._received += data
         if not self._received.endswith(b"\n"):
             return
-        line, self._received = self._received.decode(), b""
-        reply = self._referee.answer(self, line)
+        row, self._received = self._received.decode(), b""
+        reply = self._referee.answer(self, row)
         if self._referee.on_step is not None:
-            self._referee.on_step(self.process, line.split()[0])
-        if reply is not None and line.startswith("enter"):
+            self._referee.on_step(self.process, row.split()[0])
+        if reply is not None and row.startswith("enter"):
             pause = random.choice(self._referee.pauses)
             asyncio.get_running_loop().call_later(pause, self.tell, reply)
         elif reply is not None:

@@ -136,9 +136,9 @@ def main() -> None:
     """Carry out orders until the input ends."""
     # Nobody gets along by asking again: who misses a message must be missed.
     for module in (waiting, _queue):
-        setattr(module, "SAFETY_POLL", 100_000.0)  # noqa: B010  # mypy knows it in one of them only
-    for line in sys.stdin:
-        asyncio.run(carry_out(json.loads(line)))
+        setattr(module, "SAFETY_POLL_SECONDS", 100_000.0)  # noqa: B010  # mypy knows it in one of them only
+    for row in sys.stdin:
+        asyncio.run(carry_out(json.loads(row)))
         sys.stdout.write("done\n")
         sys.stdout.flush()
 

@@ -53,7 +53,7 @@ class Visitor:
         assert await self._locks.release(self.who)
 
 
-async def in_turn(*visitors: Visitor) -> None:
+async def in_order(*visitors: Visitor) -> None:
     """Each gets in when the one before has left, and not before."""
     for number, visitor in enumerate(visitors, 1):
         await visitor.gets_in()

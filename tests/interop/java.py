@@ -132,11 +132,11 @@ class Java:
     ) -> Future[Any]:
         """Write an order; its future is for any thread."""
         call: Future[Any] = Future()
-        line = {"on": on, "method": method, "thread": thread, "as": keep_as}
+        row = {"on": on, "method": method, "thread": thread, "as": keep_as}
         with self._lock:
             number = next(self._numbers)
             self._calls[number] = call
-            text = json.dumps({"id": number, **line, "args": [_argument(arg) for arg in args]})
+            text = json.dumps({"id": number, **row, "args": [_argument(arg) for arg in args]})
             assert self.process.stdin is not None
             self.process.stdin.write(text.encode() + b"\n")
             self.process.stdin.flush()
@@ -157,8 +157,8 @@ class Java:
 
     def _read(self) -> None:
         assert self.process.stdout is not None
-        for line in self.process.stdout:
-            answer = json.loads(line)
+        for row in self.process.stdout:
+            answer = json.loads(row)
             call = self._calls.pop(answer["id"])
             # A caller that was cancelled wants no answer.
             if not call.set_running_or_notify_cancel():

@@ -77,7 +77,7 @@ async def _red(redissons: Sequence[JavaObject], name: str) -> list[JavaObject]:
     # It says that of each one.
     said = await whole.java.driver.call("complaints", thread="looks on")
     usual = ("RedLock object is deprecated", "Event loop shut down?")
-    assert all(any(part in line for part in usual) for line in said), said
+    assert all(any(part in row for part in usual) for row in said), said
     return [whole, *members]
 
 

@@ -95,9 +95,9 @@ async def crews(
     assert complaints == [[], []]
 
 
-def say(line: str) -> None:
+def say(row: str) -> None:
     """Have a line for those who want to know: `pytest -s`, or a failure, shows it."""
-    sys.stdout.write(f"{line}\n")
+    sys.stdout.write(f"{row}\n")
 
 
 async def prepare(client: Redisson, java: Java, kind: str, permits: int, parties: int) -> str:
@@ -139,7 +139,7 @@ async def assert_as_before(redis: Redis, kind: str, permits: int) -> None:
 
 
 @pytest.mark.parametrize("kind", [*LOCKS, *SEMAPHORES, "latch"])
-async def test_a_mixed_crowd_takes_turns_and_nobody_is_forgotten(
+async def test_a_mixed_crowd_alternate_and_nobody_is_forgotten(
     kind: str,
     crews: list[Crew],
     java: Java,
@@ -158,7 +158,7 @@ async def test_a_mixed_crowd_takes_turns_and_nobody_is_forgotten(
         asyncio.timeout(100 * TIMES),
     ):
         await work(crews, referee, name=name, url=server_url, parties=workers, **order_for(kind))
-        log = [] if monitor is None else await monitor.lines()
+        log = [] if monitor is None else await monitor.rows()
     assert referee.faults == []
     assert referee.deaths == 0
     assert set(referee.sections.values()) == {WORKERS * SHARE}

@@ -23,12 +23,12 @@ async def unlock_too_late(theirs: Theirs, scene: Scene) -> None:
     """Java releases what it has no more: it is told so, and the holder does not notice."""
     ids = [await redisson.call("getId") for redisson in theirs.redissons]
 
-    async def over() -> bool:
+    async def has_ended() -> bool:
         # Whoever got a red lock has two servers of three; the third lease may end later.
         state = str(await scene.state())
         return not any(each in state for each in ids)
 
-    await until_async(over)
+    await until_async(has_ended)
     before = await scene.state()
     if scene.kind.strict:
         with pytest.raises(JavaError) as refused:

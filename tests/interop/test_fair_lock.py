@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.java import JavaFactory, RedissonFactory
-from tests.interop.fair import LEASE, Visitor, in_turn, java_fair, our_fair
+from tests.interop.fair import LEASE, Visitor, in_order, java_fair, our_fair
 from tests.interop.java import Java, JavaObject
 from tests.interop.same_steps import JavaLocks, OurLocks
 from tests.interop.tasks import Tasks
@@ -45,7 +45,7 @@ async def ours(clients: ClientFactory, tasks: Tasks, only_messages: None) -> Our
 
 
 @pytest.mark.also("interop-cluster")
-async def test_a_mixed_line_is_served_in_order(
+async def test_a_mixed_queue_is_served_in_order(
     java: Java,
     redissons: RedissonFactory,
     clients: ClientFactory,
@@ -56,18 +56,18 @@ async def test_a_mixed_line_is_served_in_order(
     short = {"fairLockWaitTimeout": 8000} if java.since(3, 46) else {}
     far = [await java_fair(await redissons(**each)) for each in ({}, short)]
     near = [our_fair(clients(lease_time=LEASE), tasks) for _ in range(2)]
-    line = [
+    queue = [
         Visitor(locks, f"{who}{number}")
         for number in range(3)
         for locks, who in ((far[0], "j"), (near[0], "p"), (far[1], "q"), (near[1], "r"))
     ]
     assert await far[0].acquire("first")
-    for number, visitor in enumerate(line):
+    for number, visitor in enumerate(queue):
         # Every third says for how long it will wait.
         await visitor.join(fair, None if number % 3 else 40)
     assert len(await fair.queued()) == 12
     assert await far[0].release("first")
-    await in_turn(*line)
+    await in_order(*queue)
 
 
 async def lock_vanishes(fair: FairScripts) -> None:
@@ -81,16 +81,16 @@ async def test_nobody_gets_past_a_waiter_of_the_other_side(
 ) -> None:
     # With the script that threads use who wait, so that the server knows it.
     await theirs.wait("a")
-    line = [Visitor(ours, "b"), Visitor(theirs, "c")]
-    await line[0].join(fair)
+    queue = [Visitor(ours, "b"), Visitor(theirs, "c")]
+    await queue[0].join(fair)
     await lock_vanishes(fair)
     # It is free, but somebody of ours is the next.
     assert not await theirs.acquire("d")
     assert await fair.holds() == {}
     # Redisson's unlock of what is not held succeeds, and tells the next in line.
     assert await theirs.release("d")
-    await line[0].gets_in()
-    await line[1].join(fair)
+    await queue[0].gets_in()
+    await queue[1].join(fair)
     await until_asleep(theirs.lock(), "c")
     await lock_vanishes(fair)
     # It is free, but a thread of Redisson's is the next.
@@ -98,7 +98,7 @@ async def test_nobody_gets_past_a_waiter_of_the_other_side(
     assert await fair.holds() == {}
     # Our release finds that it was lost, and tells the next in line too.
     assert not await ours.release("b")
-    await in_turn(line[1])
+    await in_order(queue[1])
 
 
 def about(score: float) -> object:
@@ -112,10 +112,10 @@ async def test_a_waiter_that_gives_up_leaves_nothing_and_later_ones_move_up(
 ) -> None:
     assert await theirs.acquire("a")
     leaver = Visitor(theirs if how == "java's time is up" else ours, "leaver")
-    line = [Visitor(ours, "b"), Visitor(theirs, "c"), Visitor(theirs, "d")]
-    await line[0].join(fair)
+    queue = [Visitor(ours, "b"), Visitor(theirs, "c"), Visitor(theirs, "d")]
+    await queue[0].join(fair)
     await leaver.join(fair, None if how == "ours is cancelled" else SHORT_WAIT)
-    for visitor in line[1:]:
+    for visitor in queue[1:]:
         await visitor.join(fair)
     owners = await fair.queued()
     before = await fair.moments()
@@ -135,7 +135,7 @@ async def test_a_waiter_that_gives_up_leaves_nothing_and_later_ones_move_up(
         nearer = before[owner] - before[first] - (left[owner] - left[first])
         assert nearer == pytest.approx(wait, abs=200)
     assert await theirs.release("a")
-    await in_turn(*line)
+    await in_order(*queue)
 
 
 async def test_killed_threads_at_the_head_and_in_the_middle_are_passed_over(
@@ -151,20 +151,20 @@ async def test_killed_threads_at_the_head_and_in_the_middle_are_passed_over(
     ours = our_fair(clients(lease_time=12), tasks)
     assert await theirs.acquire("a")
     dead = [Visitor(doomed, "first"), Visitor(doomed, "second")]
-    line = [Visitor(ours, "b"), Visitor(theirs, "c"), Visitor(ours, "d")]
+    queue = [Visitor(ours, "b"), Visitor(theirs, "c"), Visitor(ours, "d")]
     await dead[0].join(fair)
-    await line[0].join(fair)
+    await queue[0].join(fair)
     await dead[1].join(fair)
-    for visitor in line[1:]:
+    for visitor in queue[1:]:
         await visitor.join(fair)
     await asyncio.to_thread(machine.kill)
     first, _, second, *_ = await fair.queued()
     assert await theirs.release("a")
     await fair.set_moment(first, 500)
-    await line[0].gets_in()
-    await line[0].leaves()
+    await queue[0].gets_in()
+    await queue[0].leaves()
     await fair.set_moment(second, 500)
-    await in_turn(*line[1:])
+    await in_order(*queue[1:])
 
 
 @pytest_asyncio.fixture
@@ -201,32 +201,32 @@ async def test_our_killed_waiter_is_passed_over_as_soon_as_one_of_ours_asks(
 ) -> None:
     ours = our_fair(clients(lease_time=12), tasks)
     assert await theirs.acquire("a")
-    line = [Visitor(theirs, "b"), Visitor(ours, "c"), Visitor(theirs, "d")]
+    queue = [Visitor(theirs, "b"), Visitor(ours, "c"), Visitor(theirs, "d")]
     # All must be in the queue before the first of the dead is found out.
     processes = await asyncio.gather(start(25), start(25))
     await until_killed(processes[0], fair)
-    await line[0].join(fair)
+    await queue[0].join(fair)
     await until_killed(processes[1], fair)
-    for visitor in line[1:]:
+    for visitor in queue[1:]:
         await visitor.join(fair)
     assert len(await fair.queued()) == 5
     assert await theirs.release("a")
-    await in_turn(*line)
+    await in_order(*queue)
 
 
-async def test_our_killed_waiter_keeps_its_place_as_long_as_a_redisson_thread(
+async def test_our_killed_waiter_keeps_its_position_as_long_as_a_redisson_thread(
     theirs: JavaLocks, fair: FairScripts, start: Start
 ) -> None:
     assert await theirs.acquire("a")
     await until_killed(await start(1), fair)
-    line = [Visitor(theirs, "b"), Visitor(theirs, "c")]
-    for visitor in line:
+    queue = [Visitor(theirs, "b"), Visitor(theirs, "c")]
+    for visitor in queue:
         await visitor.join(fair)
     (dead, *_) = await fair.queued()
     assert (await fair.moments())[dead] == about(30_000 + WAIT)
     await fair.set_moment(dead, -1)
     assert await theirs.release("a")
-    await in_turn(*line)
+    await in_order(*queue)
     # Redisson knows nothing of what we keep beside; that ends by itself.
     assert await fair.redis.pttl(fair.waiters) == about(30_000 + WAIT)
     await fair.redis.delete(fair.waiters)

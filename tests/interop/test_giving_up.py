@@ -73,7 +73,7 @@ async def test_we_behind_a_thread_that_is_interrupted_are_woken(
     assert await scene.state() == []
 
 
-async def we_are_behind_the_place_of_one_who_was_interrupted(scene: Scene) -> None:
+async def we_are_behind_one_who_was_interrupted(scene: Scene) -> None:
     theirs, ours = await scene.theirs(), scene.ours()
     # Short enough to be waited for, and Java must be interrupted before.
     assert await theirs.try_lock(lease_time=10)
@@ -90,8 +90,8 @@ async def we_are_behind_the_place_of_one_who_was_interrupted(scene: Scene) -> No
 
 
 @pytest.mark.usefixtures("only_messages")
-async def test_we_wait_for_an_interrupted_thread_only_while_its_place_is_kept(
+async def test_we_wait_for_an_interrupted_thread_only_while_its_position_is_kept(
     scenes: list[Scene],
 ) -> None:
     queues = [scene for scene in scenes if scene.kind.queues]
-    await at_once(queues, we_are_behind_the_place_of_one_who_was_interrupted)
+    await at_once(queues, we_are_behind_one_who_was_interrupted)

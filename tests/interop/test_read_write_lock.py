@@ -162,6 +162,6 @@ async def test_a_forced_release_frees_it_from_readers_of_both_sides(
         assert not await locks.release(who, "read")
         assert not await locks.acquire(who, "read")
     first = 0 if writers[0].done() else 1
-    for place in (first, 1 - first):
-        await gets_in(writers[place])
-        assert await (shared.ours, shared.java)[place].release("w", "write")
+    for number in (first, 1 - first):
+        await gets_in(writers[number])
+        assert await (shared.ours, shared.java)[number].release("w", "write")

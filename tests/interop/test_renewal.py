@@ -121,7 +121,7 @@ async def test_each_watchdog_keeps_what_its_side_holds_and_nothing_else(
             group.create_task(at_once(named, play))
 
 
-async def test_we_get_in_when_java_was_killed_but_not_before_its_lease_is_over(
+async def test_we_get_in_when_java_was_killed_but_not_before_its_lease_has_ended(
     scenes: list[Scene], start_java: JavaFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     java = start_java()
@@ -135,7 +135,7 @@ async def test_we_get_in_when_java_was_killed_but_not_before_its_lease_is_over(
         await until_ours_waits(ours)
         asleep.release()
         await killed.wait()
-        await in_when_the_lease_is_over(scene, waiting)
+        await in_when_the_lease_has_ended(scene, waiting)
         await (await waiting).release()
 
     set_safety_poll(monkeypatch, 1000.0)
@@ -148,7 +148,7 @@ async def test_we_get_in_when_java_was_killed_but_not_before_its_lease_is_over(
         killed.set()
 
 
-async def test_java_gets_in_when_we_were_killed_but_not_before_our_lease_is_over(
+async def test_java_gets_in_when_we_were_killed_but_not_before_our_lease_has_ended(
     scenes: list[Scene], server_url: str, fleet: Fleet
 ) -> None:
     scenes = that_look_again(scenes)
@@ -160,7 +160,7 @@ async def test_java_gets_in_when_we_were_killed_but_not_before_our_lease_is_over
         waiting = await theirs.waits()
         asleep.release()
         await killed.wait()
-        await in_when_the_lease_is_over(scene, waiting)
+        await in_when_the_lease_has_ended(scene, waiting)
         assert await waiting
         await theirs.unlock("b")
 
@@ -174,7 +174,7 @@ async def test_java_gets_in_when_we_were_killed_but_not_before_our_lease_is_over
         killed.set()
 
 
-async def in_when_the_lease_is_over(scene: Scene, waiting: asyncio.Future[Any]) -> None:
+async def in_when_the_lease_has_ended(scene: Scene, waiting: asyncio.Future[Any]) -> None:
     """Check that a waiter is let in by the end of a lease that nobody renews any more."""
     start, left = now(), [await redis.pttl(scene.name) for redis in scene.redis]
     # A red lock needs two of three.

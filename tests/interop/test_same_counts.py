@@ -85,7 +85,7 @@ async def test_permits_with_ids(
     async def we_take(**lease: float) -> None:
         permits.append(await ours.acquire(**lease))
 
-    async def java_when_over() -> None:
+    async def java_when_ended() -> None:
         async def got() -> bool:
             if (permit := await theirs.call("tryAcquire")) is None:
                 return False
@@ -94,7 +94,7 @@ async def test_permits_with_ids(
 
         await until_async(got)
 
-    async def we_when_over() -> None:
+    async def we_when_ended() -> None:
         async def got() -> bool:
             if (permit := await ours.try_acquire()) is None:
                 return False
@@ -109,7 +109,7 @@ async def test_permits_with_ids(
         ("take for 600 s", lambda: java_takes(600_000, MS), lambda: we_take(lease_time=600)),
         ("take", java_takes, we_take),
         ("take for 20 s", lambda: java_takes(20_000, MS), lambda: we_take(lease_time=20)),
-        ("take what is over", java_when_over, we_when_over),
+        ("take what is over", java_when_ended, we_when_ended),
         ("release", lambda: theirs.call("release", ids[1]), lambda: ours.release(permits[1])),
         (
             "release two",

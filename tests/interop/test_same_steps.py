@@ -160,10 +160,10 @@ async def fair_story(locks: Locks, keyspace: Keyspace) -> Notes:
         before = await keyspace.waiting()
         waiting = locks.wait(who, seconds)
 
-        async def in_line() -> bool:
+        async def queued() -> bool:
             return await keyspace.waiting() > before
 
-        await until_async(in_line)
+        await until_async(queued)
         await keyspace.meet(who.upper())
         return waiting
 

@@ -148,16 +148,16 @@ class TestGivingUp:
         assert await counted(ours, java) == 0
 
 
-async def until_over(redis: Redis) -> None:
+async def until_ended(redis: Redis) -> None:
     """Return when the lease of everybody of ours is over, by the server's clock."""
 
-    async def over() -> bool:
+    async def has_ended() -> bool:
         seconds, micros = await redis.time()
         present = seconds * 1000 + micros // 1000
         return await redis.zcount(LEASES, present + 1, "inf") == 0
 
     assert await redis.zcard(LEASES)
-    await until_async(over)
+    await until_async(has_ended)
 
 
 class TestDeadHolders:
@@ -186,7 +186,7 @@ class TestDeadHolders:
             waiting = java.call("acquire", thread="a")
             await until_asleep(java, "a")
             process.kill()
-            await until_over(redis)
+            await until_ended(redis)
             assert await java.call("availablePermits") == 0
             assert await java.call("tryAcquire") is False
             # Any question will do.

@@ -93,10 +93,10 @@ def sweep(
     """
     number = max(1, -int(-seconds // ROUND))
     plans = [
-        Plan(each, chosen, place, seconds / number, seed + again)
+        Plan(each, chosen, where, seconds / number, seed + again)
         for each in _named(workload, WORKLOADS, "workload")
-        for place in _places(each, nemesis, topology)
-        for chosen in sets(nemesis, each, place, lacking)
+        for where in _where(each, nemesis, topology)
+        for chosen in sets(nemesis, each, where, lacking)
         for again in range(number)
     ]
     if not plans:
@@ -104,17 +104,17 @@ def sweep(
     return plans
 
 
-def _places(workload: str, nemesis: str, topology: str) -> list[str]:
+def _where(workload: str, nemesis: str, topology: str) -> list[str]:
     """Return the topologies of a workload: those named, or the first one that can bear it all."""
     if topology:
         named = _named(topology, TOPOLOGIES, "topology")
         return [name for name in named if bears(workload, name)]
     several = nemesis in ("none", "all", "each", "pairs")
     names = [] if several else _named(nemesis, NEMESES, "nemesis")
-    places = [name for name in TOPOLOGIES if bears(workload, name, names)]
-    if not places:
+    found = [name for name in TOPOLOGIES if bears(workload, name, names)]
+    if not found:
         raise NoSuchName(f"no topology of the workload {workload} bears {nemesis} together")
-    return places[:1]
+    return found[:1]
 
 
 def _groups(lacking: Collection[Need]) -> list[list[str]]:
@@ -131,7 +131,7 @@ def _groups(lacking: Collection[Need]) -> list[list[str]]:
             if (
                 like
                 and len(group) < TOGETHER
-                and any(bears("mutex", place, together) for place in TOPOLOGIES)
+                and any(bears("mutex", where, together) for where in TOPOLOGIES)
             ):
                 group.append(name)
                 break
@@ -140,7 +140,7 @@ def _groups(lacking: Collection[Need]) -> list[list[str]]:
     return groups
 
 
-_ALL_PLACES = [(each, place) for each in WORKLOADS for place in TOPOLOGIES if bears(each, place)]
+_ALL_PAIRS = [(each, where) for each in WORKLOADS for where in TOPOLOGIES if bears(each, where)]
 
 
 def default_round(seconds: float | None, seed: int, lacking: Collection[Need] = ()) -> list[Plan]:
@@ -154,8 +154,8 @@ def default_round(seconds: float | None, seed: int, lacking: Collection[Need] = 
     ran: dict[str, int] = dict.fromkeys([*WORKLOADS, *TOPOLOGIES], 0)
 
     def add(nemeses: Collection[str], name: str = "") -> None:
-        able = [place for place in _ALL_PLACES if bears(*place, nemeses) and name in ("", *place)]
-        workload, topology = min(able, key=lambda place: (ran[place[0]], ran[place[1]]))
+        able = [pair for pair in _ALL_PAIRS if bears(*pair, nemeses) and name in ("", *pair)]
+        workload, topology = min(able, key=lambda pair: (ran[pair[0]], ran[pair[1]]))
         ran[workload] += 1
         ran[topology] += 1
         where = (tuple(nemeses), topology, seconds or SECONDS, seed + len(plans))
@@ -174,7 +174,7 @@ def endless(seed: int, lacking: Collection[Need] = ()) -> Iterator[Plan]:
     able = _able(lacking)
     for number in itertools.count():
         chance = random.Random(f"{seed}/{number}")
-        workload, topology = chance.choice(_ALL_PLACES)
+        workload, topology = chance.choice(_ALL_PAIRS)
         chosen: list[str] = []
         most = chance.choice((1, 1, 2, 2, 3, len(NEMESES)))
         for name in chance.sample(able, len(able)):

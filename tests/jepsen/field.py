@@ -67,13 +67,13 @@ class WorkerProcess:
 
     Attributes:
         said: What it printed at its end; None if it was killed or has not ended.
-        trouble: How a life of it ended that nobody killed, if not well.
+        failure: How a life of it ended that nobody killed, if not well.
     """
 
     def __init__(self, spec: WorkerSpec) -> None:
         self.spec = spec
         self.said: dict[str, Any] | None = None
-        self.trouble = ""
+        self.failure = ""
         self._process: Process | None = None
         self._log = Path(spec.folder) / f"{spec.name}.log"
 
@@ -107,15 +107,15 @@ class WorkerProcess:
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(number)
 
-    def tell(self, line: str) -> None:
+    def tell(self, row: str) -> None:
         """Tell it something on its standard input, if it still runs."""
         assert self.process.stdin is not None
         if self.process.returncode is None:
-            self.process.stdin.write(line.encode() + b"\n")
+            self.process.stdin.write(row.encode() + b"\n")
 
     async def kill(self) -> None:
         """End its present life with SIGKILL; note it if that had ended by itself already."""
-        if self.process.returncode is not None and self.said is None and not self.trouble:
+        if self.process.returncode is not None and self.said is None and not self.failure:
             self._note_end()
         self.signal(signals.SIGKILL)
         await self.process.wait()
@@ -123,12 +123,12 @@ class WorkerProcess:
     def look_at_log(self) -> None:
         """Note what Python logged, if it is more than what the library tells."""
         said = self._log.read_text("utf-8", "replace") if self._log.exists() else ""
-        place = min((said.find(words) for words in _NOISE if words in said), default=-1)
-        if place >= 0 and not self.trouble:
-            self.trouble = f"{self.name} logged: {said[max(0, place - 200) :][:2000]}"
+        at = min((said.find(words) for words in _NOISE if words in said), default=-1)
+        if at >= 0 and not self.failure:
+            self.failure = f"{self.name} logged: {said[max(0, at - 200) :][:2000]}"
 
     def _note_end(self) -> None:
-        self.trouble = f"{self.name} ended by itself: {self._log.read_text()[-2000:]}"
+        self.failure = f"{self.name} ended by itself: {self._log.read_text()[-2000:]}"
 
     async def stop(self, seconds: float) -> None:
         """Tell it to end, and note what it says; kill it after so many seconds."""
@@ -141,16 +141,16 @@ class WorkerProcess:
         process.stdin.close()
         try:
             async with asyncio.timeout(seconds):
-                lines = (await process.stdout.read()).decode().splitlines()
+                rows = (await process.stdout.read()).decode().splitlines()
                 await process.wait()
         except TimeoutError:
-            self.trouble = f"{self.name} did not end within {seconds:g} s"
+            self.failure = f"{self.name} did not end within {seconds:g} s"
             await self.kill()
             return
-        if not lines or process.returncode:
-            self.trouble = f"{self.name} failed: {self._log.read_text()[-2000:]}"
+        if not rows or process.returncode:
+            self.failure = f"{self.name} failed: {self._log.read_text()[-2000:]}"
         else:
-            self.said = json.loads(lines[-1])
+            self.said = json.loads(rows[-1])
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ class Field:
     needs: frozenset[Need] = frozenset()
     folder: Path = Path()
     stack: AsyncExitStack = field(default_factory=AsyncExitStack)
-    _turns: dict[object, asyncio.Lock] = field(default_factory=dict)
+    _locks: dict[object, asyncio.Lock] = field(default_factory=dict)
     _have_struck: set[str] = field(default_factory=set)
     _first_strikes: int = 0
 
@@ -245,7 +245,7 @@ class Field:
             urls = [_as_user(url) for url in urls]
         return Way(urls, options, source)
 
-    def place(self, chance: random.Random) -> str:
+    def some_key(self, chance: random.Random) -> str:
         """Return the name of something that the workers use, for its slot."""
         return chance.choice(self.workers[0].spec.objects)
 
@@ -267,35 +267,35 @@ class Field:
         finally:
             self.record.complete(number, "info", **result)
 
-    def turn(self, thing: object) -> asyncio.Lock:
+    def lock_of(self, thing: object) -> asyncio.Lock:
         """Return the lock under which a nemesis does to a thing what others must not mix with.
 
         The servers of a topology are one thing: what happens to one concerns all.
         """
-        return self._turns.setdefault(self._whole(thing), asyncio.Lock())
+        return self._locks.setdefault(self._whole(thing), asyncio.Lock())
 
     @asynccontextmanager
-    async def turn_of_topology(self, name: str) -> AsyncGenerator[bool]:
+    async def topology_alone(self, name: str) -> AsyncGenerator[bool]:
         """Hold the turn of the topology; yield whether a nemesis is to strike it.
 
         A failover takes seconds: a queue of them would outlast the run. So a nemesis that has
         struck leaves the turn to others, if one has it or waits for it. One that has not struck
         waits, also when the time of the run is over: each strikes once.
         """
-        turn = self.turn(self.topology)
-        if name in self._have_struck and (turn.locked() or self._first_strikes):
+        lock_of = self.lock_of(self.topology)
+        if name in self._have_struck and (lock_of.locked() or self._first_strikes):
             yield False
             return
         first = name not in self._have_struck
         self._first_strikes += first
         try:
-            await turn.acquire()
+            await lock_of.acquire()
         finally:
             self._first_strikes -= first
         try:
             yield True
         finally:
-            turn.release()
+            lock_of.release()
 
     async def masters(self) -> list[EmbeddedServer]:
         """Return the servers that take writes, as far as they answer."""

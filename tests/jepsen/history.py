@@ -173,11 +173,11 @@ def read_history(folder: Path) -> History:
 def _read(path: Path) -> Iterator[Op]:
     open_ones: dict[int, dict[str, Any]] = {}
     done: list[dict[str, Any]] = []
-    with path.open("rb") as lines:
-        for line in lines:
-            if not line.endswith(b"\n"):
+    with path.open("rb") as rows:
+        for row in rows:
+            if not row.endswith(b"\n"):
                 break  # the process was killed while it wrote
-            record = json.loads(line)
+            record = json.loads(row)
             begun = open_ones.pop(record["i"], None)
             if begun is not None:
                 done.append({**begun, **record})

@@ -91,13 +91,15 @@ def _listed(counted: dict[str, int]) -> str:
     return ", ".join(f"{name} ({count})" for name, count in sorted(counted.items()))
 
 
-def _was_served(history: History, told: Op, lease: int) -> bool:
+def _was_served(history: History, reported: Op, lease: int) -> bool:
     """Return whether the process that lost a lease had answers all the time before."""
-    end = told.t0
+    end = reported.t0
     answers = [
         op
         for op in history.of("acquire", "release")
-        if op.process == told.process and op.out == "ok" and end - lease <= op.t0 < op.end <= end
+        if op.process == reported.process
+        and op.out == "ok"
+        and end - lease <= op.t0 < op.end <= end
     ]
     parts = {
         (op.t0 - end) * _PARTS // lease
@@ -113,13 +115,13 @@ def idle(plan: Plan, history: History) -> list[str]:
     return [name for name in plan.nemeses if name not in struck]
 
 
-_TROUBLE = "trouble.txt"
+_FAILURES = "trouble.txt"
 
 
-def note_trouble(folder: Path, texts: list[str]) -> None:
+def note_failures(folder: Path, texts: list[str]) -> None:
     """Write down what went wrong besides: the verdicts of another day must know it too."""
     if texts:
-        (folder / _TROUBLE).write_text("\0".join(texts), "utf-8")
+        (folder / _FAILURES).write_text("\0".join(texts), "utf-8")
 
 
 def _as_struck(plan: Plan, history: History) -> Facts:
@@ -138,8 +140,8 @@ def judge(folder: Path) -> Result:
         name: Ruling.of(CHECKERS[name](history, facts))
         for name in WORKLOADS[plan.workload].checkers
     }
-    trouble = folder / _TROUBLE
-    noted = trouble.read_text("utf-8").split("\0") if trouble.exists() else []
+    failures = folder / _FAILURES
+    noted = failures.read_text("utf-8").split("\0") if failures.exists() else []
     return Result(
         plan,
         len(history),

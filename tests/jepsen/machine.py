@@ -58,13 +58,13 @@ def to_do_without() -> Mapping[Need, str]:
         LackingError: It lacks something and is one of CI.
     """
     missing = lacking()
-    lines = [
+    rows = [
         f"left out, as '{need}' is missing here ({why}): "
         + ", ".join(name for name, nemesis in NEMESES.items() if need in nemesis.needs)
         for need, why in missing.items()
     ]
     if missing and os.environ.get("CI"):
-        raise LackingError("\n".join(lines))
-    for line in lines:
-        say(line)
+        raise LackingError("\n".join(rows))
+    for row in rows:
+        say(row)
     return missing

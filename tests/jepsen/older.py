@@ -52,18 +52,18 @@ def run_instead(folder: Path, module: str, *arguments: str) -> None:
 
 def _unpacked(folder: Path) -> Path:
     """Return the folder with the package and its scripts; several workers may ask at once."""
-    place = folder / f"redisson_py-{COMMIT}"
-    if not place.exists():
+    target = folder / f"redisson_py-{COMMIT}"
+    if not target.exists():
         archive = _git("archive", COMMIT, "redisson_py", "lua")
         archive.check_returncode()
         unpacked = Path(mkdtemp(dir=folder))
         with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as files:
             files.extractall(unpacked, filter="data")
         try:
-            unpacked.rename(place)
+            unpacked.rename(target)
         except OSError:  # another worker was faster
             shutil.rmtree(unpacked)
-    return place
+    return target
 
 
 def _git(*arguments: str) -> subprocess.CompletedProcess[bytes]:

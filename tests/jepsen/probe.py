@@ -115,8 +115,8 @@ class Probe:
         for server in await self._field.masters():
             for key, owners in await self._field.tell(server, "EVAL", _OWNERS, 0) or ():
                 self._record.note("probe", key, "now", rid="owners", value=owners)
-            for key, rounds, over in await self._field.tell(server, "EVAL", _ROUNDS, 0) or ():
-                self._record.note("probe", key, "now", rid="rounds", value=rounds, n=over)
+            for key, rounds, finished in await self._field.tell(server, "EVAL", _ROUNDS, 0) or ():
+                self._record.note("probe", key, "now", rid="rounds", value=rounds, n=finished)
 
     async def quiet(self) -> None:
         """Look at what is left when leases of workers that were killed have run out."""

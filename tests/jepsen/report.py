@@ -43,29 +43,29 @@ def _verdict(result: Result) -> str:
             said.append(colour if sys.stdout.isatty() else text)
     if result.idle:
         said.append(f"did not strike: {', '.join(result.idle)}")
-    return "; ".join(["TROUBLE"] * bool(result.trouble) + said)
+    return "; ".join(["TROUBLE"] * bool(result.failures) + said)
 
 
 def failure(result: Result) -> str:
     """Return what went wrong in a run, with the command that repeats it."""
-    lines = [f"  {text}" for text in result.trouble]
+    rows = [f"  {text}" for text in result.failures]
     for name, ruling in result.rulings.items():
         if ruling.state == "BROKEN":
-            lines += [f"  {name}: {ruling.found:,} violations", *_counterexamples(ruling)]
-    if not lines:
-        lines = ["  no checker had anything to look at"]
-    lines.append(f"  repeat it: {result.plan.command}")
-    lines.append(f"  its histories: {result.folder}")
-    return "\n".join(lines)
+            rows += [f"  {name}: {ruling.found:,} violations", *_counterexamples(ruling)]
+    if not rows:
+        rows = ["  no checker had anything to look at"]
+    rows.append(f"  repeat it: {result.plan.command}")
+    rows.append(f"  its histories: {result.folder}")
+    return "\n".join(rows)
 
 
 def _counterexamples(ruling: Ruling) -> list[str]:
-    lines: list[str] = []
+    rows: list[str] = []
     for each in ruling.shown:
-        lines.append(f"    {each.rule}")
+        rows.append(f"    {each.rule}")
         start = min((op.t0 for op in each.ops), default=0)
-        lines += [f"      {_operation(op, start)}" for op in each.ops]
-    return lines
+        rows += [f"      {_operation(op, start)}" for op in each.ops]
+    return rows
 
 
 def _operation(op: Op, start: int) -> str:
@@ -83,25 +83,25 @@ def _operation(op: Op, start: int) -> str:
 
 def whole(results: Sequence[Result]) -> str:
     """Return the figures of each run, what each checker said over all runs, and the sums."""
-    lines = ["", "figures:"]
+    rows = ["", "figures:"]
     for result in results:
         plan = result.plan
         for name in _PUBLISHED:
             if (ruling := result.rulings.get(name)) and ruling.figures:
                 said = "; ".join(f"{what} {value}" for what, value in ruling.figures.items())
-                lines.append(f"  {plan.workload} under {plan.nemesis}: {name}: {said}")
+                rows.append(f"  {plan.workload} under {plan.nemesis}: {name}: {said}")
     looked_at, broken, figures = Counter[str](), Counter[str](), Counter[str]()
     for result in results:
         for name, ruling in result.rulings.items():
             looked_at[name] += ruling.looked_at
             broken[name] += ruling.found if ruling.state == "BROKEN" else 0
             figures[name] += ruling.found if ruling.state == "figure" else 0
-    lines += ["", f"{'checker':24} {'looked at':>12} {'violations':>10}  of a broken assumption"]
+    rows += ["", f"{'checker':24} {'looked at':>12} {'violations':>10}  of a broken assumption"]
     for name, number in sorted(looked_at.items()):
-        lines.append(f"{name:24} {number:12,} {broken[name]:10,}  {figures[name]:,}")
+        rows.append(f"{name:24} {number:12,} {broken[name]:10,}  {figures[name]:,}")
         if not number:
-            lines.append(f"{name} had nothing to look at in any run")
-    return "\n".join([*lines, "", summary(results)])
+            rows.append(f"{name} had nothing to look at in any run")
+    return "\n".join([*rows, "", summary(results)])
 
 
 def summary(results: Sequence[Result]) -> str:

@@ -49,9 +49,9 @@ class Board:
         self._left: defaultdict[str, deque[str]] = defaultdict(deque)
         self._rounds: defaultdict[str, _Round] = defaultdict(_Round)
 
-    def answer(self, word: str, topic: str, rest: list[str]) -> str:
+    def answer(self, word: str, topic: str, arguments: list[str]) -> str:
         """Do what a worker asks for; return what to tell it."""
-        match word, rest:
+        match word, arguments:
             case "post", words:
                 self._left[topic].extend(words)
                 return "ok"
@@ -60,7 +60,7 @@ class Board:
                 return left.popleft() if left else ""
             case "join", [member]:
                 return str(self._join(self._rounds[topic], member))
-        raise ValueError(f"not a step: {word} {topic} {rest}")
+        raise ValueError(f"not a step: {word} {topic} {arguments}")
 
     def _join(self, present: _Round, member: str) -> int:
         if member in present.members:
@@ -79,25 +79,25 @@ class Resource:
         self._contents: dict[str, str] = {}
         self._board = Board()
 
-    def answer(self, line: str) -> str:
+    def answer(self, row: str) -> str:
         """Take a step; return what to tell the worker."""
-        word, obj, *rest = line.split(" ")
+        word, obj, *arguments = row.split(" ")
         if word not in ("ask", "begin", "write", "look"):
-            return self._board.answer(word, obj, rest)
+            return self._board.answer(word, obj, arguments)
         number = self._numbers.get(obj)
         if number is None:
             number = self._numbers[obj] = Referee(checks=obj.startswith("fenced"))
         match word:
             case "ask" | "begin":
-                return self._step(number, word, obj, *rest)
+                return self._step(number, word, obj, *arguments)
             case "write":
-                section, token, value, *content = rest
+                section, token, value, *content = arguments
                 said = self._step(number, word, obj, section, token, value)
                 if content and said == "accepted":
                     self._contents[obj] = content[0]
                 return said
             case _:
-                self._record.note("look", obj, rid=rest[0], value=number.value)
+                self._record.note("look", obj, rid=arguments[0], value=number.value)
                 return str(number.value)
 
     def finish(self) -> None:
@@ -123,8 +123,8 @@ class Resource:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one worker, line by line."""
         with suppress(ConnectionError):  # the worker was killed
-            while line := await reader.readline():
-                writer.write(self.answer(line.decode().strip()).encode() + b"\n")
+            while row := await reader.readline():
+                writer.write(self.answer(row.decode().strip()).encode() + b"\n")
         writer.close()
 
 

@@ -43,11 +43,11 @@ class SharedConnection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Deliver the answers; a task that was cancelled meanwhile needs none."""
-        *lines, self._received = (self._received + data).split(b"\n")
-        for line in lines:
+        *rows, self._received = (self._received + data).split(b"\n")
+        for row in rows:
             answer = self._asked.popleft()
             if not answer.done():
-                answer.set_result(line.decode())
+                answer.set_result(row.decode())
 
     async def tell(self, *words: object) -> str:
         """Tell the next step and return the answer."""
@@ -71,15 +71,15 @@ class ThreadConnections:
 
     async def tell(self, *words: object) -> str:
         """Tell the next step and return the answer."""
-        if not hasattr(self._local, "lines"):
+        if not hasattr(self._local, "rows"):
             connection = socket.create_connection(("127.0.0.1", self._port))
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._open.append(connection)
-            self._local.lines = connection.makefile("rw", encoding="utf-8", newline="\n")
-        lines = self._local.lines
-        lines.write(" ".join(map(str, words)) + "\n")
-        lines.flush()
-        return str(lines.readline()).rstrip("\n")
+            self._local.rows = connection.makefile("rw", encoding="utf-8", newline="\n")
+        rows = self._local.rows
+        rows.write(" ".join(map(str, words)) + "\n")
+        rows.flush()
+        return str(rows.readline()).rstrip("\n")
 
     def close(self) -> None:
         """Close all connections."""

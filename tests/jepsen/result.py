@@ -77,7 +77,7 @@ class Result:
         plan: What was run.
         operations: How many operations were recorded.
         rulings: What each checker said.
-        trouble: What went wrong besides: a worker that did not end, a run that failed.
+        failures: What went wrong besides: a worker that did not end, a run that failed.
         idle: Nemeses of the plan that did not strike.
         folder: Where the histories are; empty if they were not kept.
     """
@@ -85,7 +85,7 @@ class Result:
     plan: Plan
     operations: int = 0
     rulings: Mapping[str, Ruling] = field(default_factory=dict)
-    trouble: Sequence[str] = ()
+    failures: Sequence[str] = ()
     idle: Sequence[str] = ()
     folder: str = ""
 
@@ -93,7 +93,9 @@ class Result:
     def ok(self) -> bool:
         """Whether no rule is broken, every process ended well, and something was looked at."""
         states = [ruling.state for ruling in self.rulings.values()]
-        return not self.trouble and "BROKEN" not in states and {"ok", "figure"} & {*states} != set()
+        return (
+            not self.failures and "BROKEN" not in states and {"ok", "figure"} & {*states} != set()
+        )
 
     @property
     def broken(self) -> list[str]:

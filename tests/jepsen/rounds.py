@@ -55,18 +55,18 @@ async def one(plan: Plan, folder: Path, tree: Path | None = None) -> Result:
             )
     except OSError as error:
         # No `unshare` here, or no space: other runs need neither.
-        return Result(plan, trouble=[f"the run cannot begin: {error}"], folder=str(folder))
+        return Result(plan, failures=[f"the run cannot begin: {error}"], folder=str(folder))
     try:
         async with asyncio.timeout(plan.seconds + GRACE):
             await process.wait()
         return Result.load(folder)
     except TimeoutError:
-        return Result(plan, trouble=["the run did not end"], folder=str(folder))
+        return Result(plan, failures=["the run did not end"], folder=str(folder))
     except (FileNotFoundError, ValueError):
         # It has no result, or not all of one: the disk was full.
         log_text = (folder / _LOG).read_text("utf-8", "replace")
         text = log_text or "it wrote no result and no error; is the disk full?"
-        return Result(plan, trouble=[f"the run failed: {text[-3000:]}"], folder=str(folder))
+        return Result(plan, failures=[f"the run failed: {text[-3000:]}"], folder=str(folder))
     finally:
         await _end(process)
 
@@ -86,10 +86,10 @@ async def _end(process: Process) -> None:
 def _new(folder: Path, title: str) -> Path:
     """Make a folder: no run goes on in the histories of another one, or reports its result."""
     for number in itertools.count(1):
-        place = folder / (title if number == 1 else f"{title}+again-{number}")
+        home = folder / (title if number == 1 else f"{title}+again-{number}")
         with suppress(FileExistsError):
-            place.mkdir(parents=True)
-            return place
+            home.mkdir(parents=True)
+            return home
     raise AssertionError
 
 

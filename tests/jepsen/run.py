@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.jepsen.field import Field, WorkerProcess
 from tests.jepsen.history import Recorder
-from tests.jepsen.judge import judge, note_trouble
+from tests.jepsen.judge import judge, note_failures
 from tests.jepsen.nemeses import NEMESES
 from tests.jepsen.nemeses.nemesis import Nemesis
 from tests.jepsen.plan import Plan
@@ -71,27 +71,27 @@ async def record(plan: Plan, folder: Path) -> None:
             await asyncio.gather(*[worker.kill() for worker in field.workers])
     for worker in field.workers:
         worker.look_at_log()
-    note_trouble(folder, [worker.trouble for worker in field.workers if worker.trouble])
+    note_failures(folder, [worker.failure for worker in field.workers if worker.failure])
 
 
 async def _strike(plan: Plan, field: Field, chance: random.Random) -> None:
     """Have the nemeses strike for the time of the plan; a strike comes to its end."""
-    over = asyncio.Event()
+    ended = asyncio.Event()
     seeds = [chance.randrange(1 << 30) for _ in plan.nemeses]
     async with asyncio.TaskGroup() as striking:
         for name, seed in zip(plan.nemeses, seeds, strict=True):
-            striking.create_task(_keep_striking(NEMESES[name], field, random.Random(seed), over))
+            striking.create_task(_keep_striking(NEMESES[name], field, random.Random(seed), ended))
         await asyncio.sleep(plan.seconds)
-        over.set()
+        ended.set()
 
 
 async def _keep_striking(
-    nemesis: Nemesis, field: Field, chance: random.Random, over: asyncio.Event
+    nemesis: Nemesis, field: Field, chance: random.Random, ended: asyncio.Event
 ) -> None:
     while True:
         with suppress(TimeoutError):
             async with asyncio.timeout(chance.uniform(*nemesis.pause)):
-                await over.wait()
+                await ended.wait()
                 return
         # What one strike draws while it lasts, for each command that passes, must not decide what
         # the next one does.
@@ -113,7 +113,7 @@ async def _resource(folder: Path) -> AsyncIterator[int]:
         raise RuntimeError(f"the resource ended with {code}")
 
 
-async def _until_told(folder: Path) -> None:
+async def _until_asked(folder: Path) -> None:
     """Record the plan of a folder, unless standard input ends first."""
     loop = asyncio.get_running_loop()
     recording = asyncio.ensure_future(record(Plan.load(folder), folder))
@@ -128,7 +128,7 @@ def main() -> int:
     """Carry out the plan of the folder on the command line."""
     folder = Path(sys.argv[1])
     with suppress(asyncio.CancelledError):
-        asyncio.run(_until_told(folder))
+        asyncio.run(_until_asked(folder))
         judge(folder).save(folder)
         return 0
     return 1

@@ -9,7 +9,7 @@ An operation `overslept` is such a sleep, with the request before it and the ans
 
     t0, t1      when the request began that Redis answered with "busy"; when the next was answered
     value       when that "busy" had come, and when the timer ended the sleep
-    n           where the waiter stood by that "busy": see `Place`
+    n           where the waiter stood by that "busy": see `Position`
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from typing import Any
 from redisson_py._answers import Busy
 from redisson_py._engine import bus, client_queue, request, waiting
 from redisson_py._engine.request import AcquireRequest
-from tests.jepsen.checkers.oversleeping import Place
+from tests.jepsen.checkers.oversleeping import Position
 from tests.jepsen.history import now
 
 #: Told of a sleep: the request, when it was sent and answered "busy", where it stood then, and the
 #: end of the sleep.
-OnOverslept = Callable[[AcquireRequest, tuple[int, int], Place, int], None]
+OnOverslept = Callable[[AcquireRequest, tuple[int, int], Position, int], None]
 
 
 class _Watch:
@@ -34,7 +34,7 @@ class _Watch:
 
     def __init__(self) -> None:
         self.busy: tuple[int, int] | None = None
-        self.place = Place.NOWHERE
+        self.position = Position.NOWHERE
         self.ends: list[int] = []
 
     def woken(self) -> None:
@@ -84,13 +84,13 @@ class _QueueSleeper(_Noting, client_queue.QueueSleeper):
     """A sleeper in the queue of clients."""
 
 
-def _place(waiting_for: AcquireRequest, answer: object) -> Place:
-    if isinstance(answer, Busy) and answer.place is not None:
-        return Place.BEHIND if answer.place else Place.FIRST
-    return Place.IN_TURN if waiting_for.ownership.commands.queues else Place.NOWHERE
+def _position(waiting_for: AcquireRequest, answer: object) -> Position:
+    if isinstance(answer, Busy) and answer.position is not None:
+        return Position.BEHIND if answer.position else Position.FIRST
+    return Position.IN_ORDER if waiting_for.ownership.commands.queues else Position.NOWHERE
 
 
-def watch_sleeps(told: OnOverslept) -> None:
+def watch_sleeps(on_overslept: OnOverslept) -> None:
     """Tell of sleeps that end without a wake-up, in this process, from now on."""
     acquire, run = waiting.acquire, AcquireRequest.run
 
@@ -104,9 +104,9 @@ def watch_sleeps(told: OnOverslept) -> None:
         if (watch := _watch.get()) is not None:
             for end in watch.ends:
                 if watch.busy is not None:
-                    told(self, watch.busy, watch.place, end)
+                    on_overslept(self, watch.busy, watch.position, end)
             watch.ends.clear()
-            watch.busy, watch.place = (since, now()), _place(self, answer)
+            watch.busy, watch.position = (since, now()), _position(self, answer)
         return answer
 
     bus.Sleeper = _Sleeper  # type: ignore[misc]

@@ -76,7 +76,7 @@ def test_what_is_refused(workload: str, nemesis: str, topology: str, said: str) 
     assert said in str(refused.value)
 
 
-def test_what_a_machine_lacks_is_told_and_a_failure_in_ci(
+def test_what_a_machine_lacks_is_reported_and_a_failure_in_ci(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     unshare = tmp_path / "unshare"

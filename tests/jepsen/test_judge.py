@@ -83,14 +83,14 @@ def test_a_run_with_all_that_belongs_to_it_is_well(tmp_path: Path) -> None:
         ("channels", "nobody saw what was left on a server at the end: channels"),
     ],
 )
-def test_what_is_missing_is_told(tmp_path: Path, left_out: str, said: str) -> None:
+def test_what_is_missing_is_reported(tmp_path: Path, left_out: str, said: str) -> None:
     Kept(tmp_path, PLAN, left_out)
     result = judge(tmp_path)
-    assert result.trouble == [said]
+    assert result.failures == [said]
     assert not result.ok
 
 
-def test_a_broken_rule_is_told_with_its_operations_and_its_command(tmp_path: Path) -> None:
+def test_a_broken_rule_is_reported_with_its_operations_and_its_command(tmp_path: Path) -> None:
     kept = Kept(tmp_path, FLUSHED)
     kept.overlap()
     # Nothing is excused before the first strike.
@@ -124,7 +124,7 @@ def done(name: str, process: str, start: int, end: int, **facts: Any) -> Op:
 
 GRANT = done("acquire", "w0", 0, 1)
 ANSWERED = [done("acquire", "w0", moment, moment + 50) for moment in range(1000, 2000, 50)]
-TOLD = done("told", "w0", 2000, 2000, err="expired")
+REPORTED = done("told", "w0", 2000, 2000, err="expired")
 
 
 def failed(err: str, word: str = "acquire") -> Op:
@@ -143,10 +143,10 @@ def failed(err: str, word: str = "acquire") -> Op:
         (QUIET, [failed("ConnectionLostError")], ""),
         (QUIET, [failed("ConnectionLostError")] * 2, "more errors than grants: ConnectionLostErr"),
         # A lease that ended while all worked; or nobody knows whether all did, or nobody renews it.
-        (QUIET, [TOLD, *ANSWERED], "leases ended that could be renewed: plain-1 (1)"),
-        (QUIET, [TOLD, *ANSWERED[:3], *ANSWERED[-5:]], ""),
-        (QUIET, [TOLD, *ANSWERED[:3], done("acquire", "w0", 1150, 1700), *ANSWERED[-5:]], ""),
-        (Plan("expirable", (), "single", 5, 7), [TOLD, *ANSWERED], ""),
+        (QUIET, [REPORTED, *ANSWERED], "leases ended that could be renewed: plain-1 (1)"),
+        (QUIET, [REPORTED, *ANSWERED[:3], *ANSWERED[-5:]], ""),
+        (QUIET, [REPORTED, *ANSWERED[:3], done("acquire", "w0", 1150, 1700), *ANSWERED[-5:]], ""),
+        (Plan("expirable", (), "single", 5, 7), [REPORTED, *ANSWERED], ""),
     ],
 )
 def test_errors_of_a_run_that_nothing_struck(plan: Plan, ops: list[Op], said: str) -> None:
@@ -162,5 +162,5 @@ async def test_a_result_of_before_is_not_that_of_a_run_now(tmp_path: Path) -> No
     judge(old).save(old)
     (result,) = [each async for each in rounds.several([plan], tmp_path, 1)]
     assert not result.ok
-    assert "KeyError: 'moon'" in result.trouble[0]
+    assert "KeyError: 'moon'" in result.failures[0]
     assert Result.load(old).ok

@@ -126,8 +126,8 @@ async def test_permissions_are_revoked_and_restored(tmp_path: Path) -> None:
         (server,) = field.servers
 
         async def user() -> str:
-            lines = await server.execute("ACL", "LIST")
-            return str(next(line for line in lines if line.startswith(f"user {USER} ")))
+            rows = await server.execute("ACL", "LIST")
+            return str(next(row for row in rows if row.startswith(f"user {USER} ")))
 
         before = await user()
 

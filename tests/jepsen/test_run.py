@@ -50,7 +50,7 @@ async def test_a_machine_that_lacks_something_says_what(
     monkeypatch.setenv("PATH", str(tmp_path))
     result = await rounds.one(Plan("mutex", (nemesis,), "single", 1, 1), tmp_path / "run")
     assert not result.ok
-    assert said in result.trouble[0]
+    assert said in result.failures[0]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ async def test_a_machine_that_lacks_something_says_what(
         (("--jobs", "0"), "invalid _at_least_one value: '0'"),
     ],
 )
-def test_what_is_wrong_is_told(words: tuple[str, ...], said: str) -> None:
+def test_what_is_wrong_is_reported(words: tuple[str, ...], said: str) -> None:
     done = tool(*words)
     assert done.returncode == 2
     assert said in done.stderr

@@ -57,7 +57,7 @@ def finished(folder: Path, op: str) -> int:
 
 
 @pytest.mark.parametrize("mode", ["asyncio", "uvloop", "threads"])
-async def test_it_blocks_and_cancels_when_told_to(tmp_path: Path, mode: str) -> None:
+async def test_it_blocks_and_cancels_when_asked_to(tmp_path: Path, mode: str) -> None:
     async with started(tmp_path, "mutex", mode) as worker:
         await until(lambda: finished(tmp_path, "release") > 10)
         worker.tell("block 0.05")
@@ -70,7 +70,7 @@ async def test_it_blocks_and_cancels_when_told_to(tmp_path: Path, mode: str) -> 
     assert blocked.end - blocked.t0 >= 50_000_000
     # Nothing can cancel a thread.
     assert len(history.of("cancelled")) == (0 if mode == "threads" else 2)
-    assert worker.trouble == ""
+    assert worker.failure == ""
     assert worker.said is not None
     assert worker.said["mode"] == mode
     assert [op.value for op in history.of("left")] == [[0, 0], 0]
@@ -107,7 +107,7 @@ async def test_each_workload_works(tmp_path: Path, name: str) -> None:
     async with started(tmp_path, name) as worker:
         await until(lambda: finished(tmp_path, done) > (0 if name == "barrier" else 3))
     history = read_history(tmp_path)
-    assert worker.trouble == ""
+    assert worker.failure == ""
     assert history.of("unexpected") == []
     (began,) = history.of("began")
     assert began.value["older"] is (name == "mixed")
@@ -130,7 +130,7 @@ async def test_a_worker_that_ended_by_itself_is_noticed(tmp_path: Path) -> None:
         os.kill(worker.process.pid, signal.SIGABRT)
         await worker.process.wait()
         await worker.kill()
-    assert "ended by itself" in worker.trouble
+    assert "ended by itself" in worker.failure
 
 
 @pytest.mark.parametrize(
@@ -145,4 +145,4 @@ def test_what_python_logged_is_noticed(tmp_path: Path, said: str, noted: bool) -
     (tmp_path / "w1.log").write_text(said, "utf-8")
     worker = WorkerProcess(WorkerSpec.of(WORKLOADS["mutex"], "w1", tmp_path))
     worker.look_at_log()
-    assert bool(worker.trouble) is noted
+    assert bool(worker.failure) is noted

@@ -35,7 +35,7 @@ from redisson_py import Redisson, RedissonError
 from tests.jepsen import older
 from tests.jepsen.history import Recorder, now, say
 from tests.jepsen.resource_client import SharedConnection, ThreadConnections
-from tests.jepsen.working import Told, Work, Worker, record_sleep
+from tests.jepsen.working import LossListener, Work, Worker, record_sleep
 
 if TYPE_CHECKING:
     from tests.jepsen.workloads.workload import Workload
@@ -172,9 +172,9 @@ class Tasks:
 
     def _read(self) -> None:
         received = os.read(sys.stdin.fileno(), 4096)
-        *lines, self._received = (self._received + received).split(b"\n")
-        for line in lines:
-            self._obey(line.decode().split())
+        *rows, self._received = (self._received + received).split(b"\n")
+        for row in rows:
+            self._obey(row.decode().split())
         if not received:
             self._obey(["stop"])
 
@@ -270,7 +270,7 @@ async def run(
 ) -> dict[str, Any]:
     """Run the tasks of a worker until it is told to stop; return how it ran."""
     record = Recorder(Path(spec.folder), spec.name)
-    options = {"client_name": spec.name, "listener": Told(record), **spec.options}
+    options = {"client_name": spec.name, "listener": LossListener(record), **spec.options}
     # A release of which nobody knows must not look like one that was answered.
     options["on_release_error"] = "raise"
     threaded = manner.mode == "threads"

@@ -223,8 +223,8 @@ class Use:
             self._note("check", "fail", since, err=type(error).__name__)
             raise
         # What is over is over for good: no later look may succeed.
-        over: dict[str, Any] = {"value": "over"} if not lease.remaining else {}
-        self._note("check", "ok", since, deadline=deadline(lease), **over)
+        mark: dict[str, Any] = {"value": "over"} if not lease.remaining else {}
+        self._note("check", "ok", since, deadline=deadline(lease), **mark)
 
     def recorded(self, op: str, **facts: Any) -> Any:
         """Record another operation of this use: see `Worker.recorded`."""
@@ -291,7 +291,7 @@ class Held:
         self._use.releasing()
 
 
-class Told(Listener):
+class LossListener(Listener):
     """The listener: records each loss, and each wait, in the moment in which the library tells it.
 
     A use waits if Redis says that its object is busy, or other tasks of the client come first.
@@ -317,7 +317,7 @@ class Told(Listener):
 
 
 def record_sleep(
-    record: Recorder, request: Any, busy: tuple[int, int], place: int, end: int
+    record: Recorder, request: Any, busy: tuple[int, int], position: int, end: int
 ) -> None:
     """Record a sleep of a waiter that nothing woke: see `sleeps`."""
     use = _current_use.get()
@@ -327,7 +327,7 @@ def record_sleep(
         since=busy[0],
         rid="" if use is None else use.rid,
         value=[busy[1], end],
-        n=place,
+        n=position,
     )
 
 

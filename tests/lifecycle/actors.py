@@ -83,9 +83,9 @@ class Order:
                 self.thrown |= self.asked_to_cancel and isinstance(error, asyncio.CancelledError)
                 step = partial(operation.throw, error)
 
-    def _count_down(self, turns: int) -> None:
-        if turns:
-            asyncio.get_running_loop().call_soon(self._count_down, turns - 1)
+    def _count_down(self, iterations: int) -> None:
+        if iterations:
+            asyncio.get_running_loop().call_soon(self._count_down, iterations - 1)
         else:
             self.cancel()
 
@@ -101,7 +101,7 @@ class Block:
     """An `async with` block that stays open until it is left, in any task.
 
     Attributes:
-        over: The kind of thing that the block uses.
+        entered: The kind of thing that the block uses.
         stacked: It is on an `AsyncExitStack`, and not in an async generator.
         lease: What its `as` gave.
         left: A task has been told to leave it.
@@ -110,9 +110,9 @@ class Block:
     """
 
     def __init__(
-        self, manager: AbstractAsyncContextManager[Any], over: str, *, stack: bool
+        self, manager: AbstractAsyncContextManager[Any], entered: str, *, stack: bool
     ) -> None:
-        self.over = over
+        self.entered = entered
         self.manager = manager
         self._generator: AsyncGenerator[Any, None] | None = None
         self._stack: AsyncExitStack | None = AsyncExitStack() if stack else None
@@ -261,8 +261,8 @@ class Actor:
 
     async def _unwind(self, error: BaseException) -> None:
         self.unwinding = True
-        told = False
-        while self.blocks and not told:
+        reported = False
+        while self.blocks and not reported:
             block = self.blocks.pop()
             if block.left:
                 continue
@@ -271,11 +271,11 @@ class Actor:
             except asyncio.CancelledError as passed:
                 error = passed
             except LeaseLostError:
-                told = True
+                reported = True
             except BaseException as raised:
                 self.findings.append(f"{raised!r} out of a block of {self} for {error!r}")
-                told = True
-        while self._expected or (not told and self.task.cancelling()):
+                reported = True
+        while self._expected or (not reported and self.task.cancelling()):
             self._expected = max(0, self._expected - 1)
             self.task.uncancel()
         self.unwinding = False

@@ -120,7 +120,9 @@ async def _somebody_is_served(world: World) -> None:
     def served() -> bool:
         world.collect()
         waits = [wait for n in range(len(CLIENTS)) for wait in world.pending(n)]
-        if len(world.subject.keys) > 1 and any(grip.lost and not grip.told for grip in world.grips):
+        if len(world.subject.keys) > 1 and any(
+            grip.lost and not grip.reported for grip in world.grips
+        ):
             return True
         # A waiter that no message reached delays those behind it, until it asks by itself.
         return bool(world.held()) or not waits or any(wait.untold for wait in waits)
@@ -148,8 +150,8 @@ async def _counted_here(world: World) -> str:
             continue  # it may have some members and wait for others
         grips = [grip for grip in world.grips if grip.client == number]
         held = sum(grip.held for grip in grips)
-        over = sum(grip.lost and not grip.told for grip in grips)
-        if not held * each <= statistics.held_leases <= (held + over) * each:
+        unreported = sum(grip.lost and not grip.reported for grip in grips)
+        if not held * each <= statistics.held_leases <= (held + unreported) * each:
             return f"client {number} counts {statistics.held_leases} leases: {grips}"
         if statistics.waiters != len(waits) and each == 1:
             return f"client {number} counts {statistics.waiters} waiters of {len(waits)}"
@@ -165,12 +167,12 @@ async def _counted_there(world: World) -> str:
     counts = await world.subject.taken(world.redis, world.observer)
     world.collect()
     held = sum(grip.units for grip in world.held())
-    over = sum(grip.units for grip in grips if grip.lost and not grip.told)
+    unreported = sum(grip.units for grip in grips if grip.lost and not grip.reported)
     if "read" in world.subject.sides:
         # A reader's hold that has ended stays in the hash until the next script runs.
-        over = sum(grip.units for grip in grips if grip.lost)
+        unreported = sum(grip.units for grip in grips if grip.lost)
     # The other members are there until the composite is released.
-    most = held + over if held or len(world.subject.keys) > 1 else 0
+    most = held + unreported if held or len(world.subject.keys) > 1 else 0
     # A late duplicate of a request may get it for a waiter whom no message reached: it asks later.
     most += sum(wait.units for wait in world.waits if wait.untold)
     if not world.subject.counts_holds:

@@ -55,11 +55,11 @@ class Draw:
     lease_time: float | None
     seconds: float
     units: int
-    over: str
+    entered: str
     stack: bool
     once: bool
     how: str
-    turns: int
+    iterations: int
     mishap: Mishap
 
 
@@ -76,7 +76,7 @@ class Director:
         self.subject = world.subject
         self.ending = "leave"
         self.spared: frozenset[str] = frozenset()
-        self._turns = 0
+        self._iterations = 0
         self._beside: asyncio.Task[None] | None = None
 
     async def play(self, draw: Draw) -> None:
@@ -85,8 +85,8 @@ class Director:
         What can be done depends on the clock, and what is drawn must not: hence this takes the next
         step which is possible.
         """
-        place = NAMES.index(draw.what)
-        others = [name for name in NAMES[place:] + NAMES[:place] if name != "cut"]
+        index = NAMES.index(draw.what)
+        others = [name for name in NAMES[index:] + NAMES[:index] if name != "cut"]
         for name in [draw.what, *others]:
             if name not in self.spared and (step := self._step(name, draw)) is not None:
                 await bounded(self._taken(name, step))
@@ -100,11 +100,11 @@ class Director:
 
     async def _taken(self, name: str, step: Step) -> None:
         self.world.played.append(name)
-        if self._turns and self._beside is None:
+        if self._iterations and self._beside is None:
             self.world.racing = True
             self._beside = asyncio.create_task(step())
-            while self._turns:
-                self._turns -= 1
+            while self._iterations:
+                self._iterations -= 1
                 await asyncio.sleep(0)
             return
         await step()
@@ -121,9 +121,9 @@ class Director:
             await beside
         self.world.racing = False
 
-    async def _overlap(self, turns: int) -> None:
+    async def _overlap(self, iterations: int) -> None:
         """Give the next step this many turns of the loop before the one after it begins."""
-        self._turns = turns
+        self._iterations = iterations
 
     def _step(self, name: str, draw: Draw) -> Step | None:
         """Return a step, if it is possible."""
@@ -146,8 +146,8 @@ class Director:
             return world.straggle
         if name == "delete" and world.held():
             return world.delete
-        if name == "overlap" and self._beside is None and not self._turns:
-            return partial(self._overlap, draw.turns)
+        if name == "overlap" and self._beside is None and not self._iterations:
+            return partial(self._overlap, draw.iterations)
         return None
 
     def _step_of_a_task(self, name: str, draw: Draw) -> Step | None:
@@ -159,7 +159,7 @@ class Director:
         units = min(draw.units, subject.most_units)
         if name == "enter":
             options: dict[str, Any] = {
-                "over": draw.over,
+                "entered": draw.entered,
                 "stack": draw.stack,
                 "mishap": draw.mishap,
             }
@@ -192,11 +192,11 @@ class Director:
             return partial(world.drop, grip)
         return None
 
-    def _actor(self, place: int) -> Actor | None:
+    def _actor(self, index: int) -> Actor | None:
         """Choose a task that can do something, those that hold something first."""
         holders = {grip.task for grip in self.world.held()}
         idle = sorted(self.world.idle(), key=lambda actor: actor.task not in holders)
-        return idle[place % len(idle)] if idle else None
+        return idle[index % len(idle)] if idle else None
 
 
 async def bounded(step: Coroutine[Any, Any, None]) -> None:
@@ -205,6 +205,6 @@ async def bounded(step: Coroutine[Any, Any, None]) -> None:
         await step
 
 
-def chosen(found: Sequence[T], place: int) -> T | None:
+def chosen(found: Sequence[T], index: int) -> T | None:
     """Return one of them, the newest first; None, if there is none."""
-    return found[-1 - place % len(found)] if found else None
+    return found[-1 - index % len(found)] if found else None

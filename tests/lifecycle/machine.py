@@ -14,7 +14,7 @@ from tests.lifecycle.play import Play
 from tests.lifecycle.records import Mishap
 
 #: Chooses one of what is there, whatever the number.
-PLACE = st.integers(0, 5)
+INDEX = st.integers(0, 5)
 SHORT = st.sampled_from([0.05, 0.2])
 MISHAP: st.SearchStrategy[Mishap] = st.one_of(
     st.none(),
@@ -28,17 +28,17 @@ MISHAP: st.SearchStrategy[Mishap] = st.one_of(
 DRAWS = st.builds(
     Draw,
     what=st.sampled_from(WANTED),
-    who=PLACE,
-    which=PLACE,
-    side=PLACE,
+    who=INDEX,
+    which=INDEX,
+    side=INDEX,
     lease_time=st.one_of(st.none(), st.none(), SHORT, st.just(60.0)),
     seconds=st.one_of(SHORT, st.just(60.0)),
     units=st.integers(1, 2),
-    over=st.sampled_from(["bare", "bare", "hold", "shared", "lease"]),
+    entered=st.sampled_from(["bare", "bare", "hold", "shared", "lease"]),
     stack=st.booleans(),
     once=st.booleans(),
     how=st.sampled_from(["end", "break", "error"]),
-    turns=st.integers(1, 6),
+    iterations=st.integers(1, 6),
     mishap=MISHAP,
 )
 

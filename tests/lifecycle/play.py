@@ -45,24 +45,24 @@ class Play(World):
         lease_time: float | None,
         units: int,
         *,
-        over: str,
+        entered: str,
         stack: bool,
         mishap: Mishap = None,
     ) -> None:
         """Enter a block over the "bare" thing, its "hold()", a "shared" hold(), or a "lease"."""
         target = self.targets[actor.client][side]
         subject = self.subject
-        if over != "hold" and over != "lease":
+        if entered != "hold" and entered != "lease":
             lease_time, units = None, 1
-        if over == "hold":
+        if entered == "hold":
             manager = subject.hold(target, lease_time, units)
         else:
-            manager = self.shared[actor.client][side] if over == "shared" else target
-        block = Block(manager, over, stack=stack)
-        self.note(over, "stack" if stack else "generator")
+            manager = self.shared[actor.client][side] if entered == "shared" else target
+        block = Block(manager, entered, stack=stack)
+        self.note(entered, "stack" if stack else "generator")
 
         async def work() -> Lease | None:
-            if over == "lease":
+            if entered == "lease":
                 lease = await subject.acquire(target, lease_time, units, once=False)
                 assert lease is not None
                 block.manager = lease
@@ -109,7 +109,7 @@ class Play(World):
         self.allow(grip, hollow=hollow or (self.racing and grip.may_go))
         order = await self._finished(by, lambda: block.leave(how), mishap)
         error = order.error
-        grip.told = True
+        grip.reported = True
         if error is None:
             assert how != "error", "the block swallowed the error of its body"
         elif order.thrown and isinstance(error, asyncio.CancelledError):
@@ -136,7 +136,7 @@ class Play(World):
             own.blocks.remove(block)
         self.allow(grip, hollow=self.is_hollow(grip))
         block.drop()
-        grip.told = True
+        grip.reported = True
         self.dropped.clear()
         with contextlib.suppress(TimeoutError):
             await until(lambda: not grip.held or self.dropped, SOON)
@@ -155,7 +155,7 @@ class Play(World):
         self.note(grip)
         grip.may_go = True
         order = await self._finished(by, grip.lease.release, mishap)
-        grip.told = True
+        grip.reported = True
         if order.thrown:
             return
         if sure and not self.unwound(grip):
@@ -176,10 +176,10 @@ class Play(World):
         if self.subject.is_semaphore:
             # Also one that the clock has ended a moment ago.
             plain = [grip for grip in self.grips if grip.client == actor.client]
-            candidates = [grip for grip in plain if grip.block is None and not grip.told]
+            candidates = [grip for grip in plain if grip.block is None and not grip.reported]
         for grip in candidates:
             grip.may_go = True
-        left = [grip for grip in mine if grip.held or (grip.lost and not grip.told)]
+        left = [grip for grip in mine if grip.held or (grip.lost and not grip.reported)]
         # What is acquired meanwhile is the newest, perhaps before it was recorded.
         coming = self.pending(actor.client) if self.subject.is_semaphore else []
         order = await self._finished(actor, target.release, mishap)
@@ -188,7 +188,7 @@ class Play(World):
             wait.may_go = wait.block is None
         if isinstance(order.error, LeaseLostError):
             for grip in [grip for grip in left if grip.lost][-1:]:
-                grip.told = True
+                grip.reported = True
 
     async def extend(self, grip: Grip, by: Actor, seconds: float, mishap: Mishap = None) -> None:
         sure = self.is_sure(grip)
@@ -207,13 +207,13 @@ class Play(World):
 
     async def force_release(self, by: Actor, side: str) -> None:
         target = self.targets[by.client][side]
-        gone = [grip for grip in self.not_over() if grip.side == side]
+        gone = [grip for grip in self.not_ended() if grip.side == side]
         # A writer whose short lease ends first leaves its task's read behind.
         ending = self.ending()
         writes = any(grip.held and not grip.severed and grip not in ending for grip in gone)
         if side == "write" and gone:
             # What the writer reads goes with it.
-            gone += [grip for grip in self.not_over() if grip.side == "read"]
+            gone += [grip for grip in self.not_ended() if grip.side == "read"]
         spares = side == "read" and self.subject.spares_reads_of_writers
         if spares and any(g.side == "write" and not g.severed for g in self.held()):
             # As in Redisson: what the writer reads stays with it.
@@ -240,7 +240,7 @@ class Play(World):
             wait.untold = True
             # It may have this key already, and wait for the other one.
             wait.severed = wait.severed or len(self.subject.keys) > 1
-        async with self._sever(self.not_over()):
+        async with self._sever(self.not_ended()):
             # Also those who wait for another key, or pass on what they have.
             self.severed_owners |= await self.subject.owners(self.redis, self.subject.keys[:1])
             await self.subject.delete(self.redis, self.observer)
@@ -257,7 +257,7 @@ class Play(World):
         for grip in self.grips:
             if grip.block in actor.blocks:
                 self.allow(grip, hollow=self.is_hollow(grip))
-                grip.told = True
+                grip.reported = True
         actor.cancel_body()
         await until(lambda: not actor.unwinding, SOON)
 
@@ -270,8 +270,8 @@ class Play(World):
         actor.end()
         await until(actor.task.done, SOON)
         self.ended.append(actor)
-        place = self.actors.index(actor)
-        self.actors[place] = Actor(f"actor {place} after {len(self.ended)}", actor.client)
+        index = self.actors.index(actor)
+        self.actors[index] = Actor(f"actor {index} after {len(self.ended)}", actor.client)
 
     async def straggle(self) -> None:
         """Have the server execute late commands of broken connections."""
@@ -293,7 +293,7 @@ class Play(World):
             by = next((actor for actor in idle if actor.task is grip.task), idle[0])
             if grip.block is not None and not grip.block.left:
                 await self.leave(grip, by, "end")
-            if grip.held or (grip.lost and not grip.told):
+            if grip.held or (grip.lost and not grip.reported):
                 await self.release_lease(grip, by)
 
     async def close_all(self) -> None:
@@ -319,7 +319,7 @@ class Play(World):
         """Excuse what is held now, and what is granted meanwhile."""
         self.severing += 1
         # A release that is still under way finds nothing, although its caller was cancelled.
-        released = [grip for grip in self.grips if grip.over and not grip.lost]
+        released = [grip for grip in self.grips if grip.ended and not grip.lost]
         for grip in [*grips, *released]:
             grip.severed = True
         yield

@@ -26,8 +26,8 @@ class Grip:
         own_end: It may end by itself.
         severed: Its record on the server was deleted, directly or by `force_release`.
         may_go: A task was told to release it.
-        told: A release of it has reported the loss.
-        over: It is known to have ended.
+        reported: A release of it has reported the loss.
+        ended: It is known to have ended.
     """
 
     lease: Lease
@@ -39,8 +39,8 @@ class Grip:
     own_end: bool
     severed: bool = False
     may_go: bool = False
-    told: bool = False
-    over: bool = False
+    reported: bool = False
+    ended: bool = False
 
     @property
     def held(self) -> bool:

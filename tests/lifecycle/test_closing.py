@@ -82,7 +82,7 @@ class Ends(Listener):
         self.ended.append(event.reason)
 
 
-async def test_an_abandoned_lease_that_was_lost_before_is_told_once(
+async def test_an_abandoned_lease_that_was_lost_before_is_reported_once(
     clients: ClientFactory,
 ) -> None:
     ends = Ends()
@@ -103,7 +103,7 @@ async def test_an_abandoned_lease_that_was_lost_before_is_told_once(
 
 
 @pytest.mark.parametrize("how", ["close", "lose"])
-async def test_a_lease_that_became_garbage_is_told_when_its_hold_ends(
+async def test_a_lease_that_became_garbage_is_reported_when_its_hold_ends(
     clients: ClientFactory, how: str
 ) -> None:
     ends = Ends()
@@ -128,7 +128,7 @@ async def test_a_lease_that_became_garbage_is_told_when_its_hold_ends(
 CLIENT_NAME = "closing"
 
 
-async def loop_turns(count: int = 20) -> None:
+async def loop_iterations(count: int = 20) -> None:
     """Let everything go on that waits for nothing."""
     for _ in range(count):
         await asyncio.sleep(0)
@@ -153,7 +153,7 @@ async def test_second_close_waits_for_the_first(
     link.hold()
     closing = [asyncio.create_task(client.aclose()) for _ in range(3)]
     await link.wait_until(lambda link: link.held > 0)
-    await loop_turns()
+    await loop_iterations()
     # The release has no answer yet.
     assert [task.done() for task in closing] == [False] * 3
     link.release_held()
@@ -173,7 +173,7 @@ async def closed_twice(
     link.hold()
     first, second = (asyncio.create_task(client.aclose()) for _ in range(2))
     await link.wait_until(lambda link: link.held > 0)
-    await loop_turns()
+    await loop_iterations()
     assert not second.done()
     return client, first, second
 
@@ -229,15 +229,15 @@ class Program:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self.process = process
-        self.lines: list[str] = []
+        self.rows: list[str] = []
 
     async def read(self) -> None:
         assert self.process.stdout is not None
-        async for line in self.process.stdout:
-            self.lines.append(line.decode().strip())
+        async for row in self.process.stdout:
+            self.rows.append(row.decode().strip())
 
     def said(self, text: str) -> bool:
-        return any(line.startswith(text) for line in self.lines)
+        return any(row.startswith(text) for row in self.rows)
 
 
 @asynccontextmanager
@@ -269,7 +269,7 @@ async def running(stage: Stage, how: str) -> AsyncIterator[Program]:
         await stage.servers[0].delete("{cleaned} 0", "{cleaned} 1")
     text = errors.decode()
     assert not any(word in text for word in UNCLEAN), text
-    assert (code, program.lines[-1]) == (0, "ended"), text
+    assert (code, program.rows[-1]) == (0, "ended"), text
 
 
 async def held(stage: Stage, server: Redis, name: str) -> bool:
@@ -299,7 +299,7 @@ async def assert_held_until_cleaned(stage: Stage, names: list[str]) -> None:
 def assert_cleaned(program: Program, count: int) -> None:
     """Fail unless every cleanup ran to its end, and knew of no loss."""
     for number in range(count):
-        assert f"cleaned {number}" in program.lines, program.lines
+        assert f"cleaned {number}" in program.rows, program.rows
     assert not program.said("lost")
     assert not program.said("interrupted")
 

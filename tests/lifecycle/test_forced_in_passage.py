@@ -25,7 +25,7 @@ PASSING = [name for name in PASSED_ON if not KINDS[name].semaphore]
 both_ways = pytest.mark.parametrize("short", [True, False], ids=["async_with", "with_a_timeout"])
 
 #: Turns of the event loop over which a hand-off goes, a pass that is taken back included.
-TURNS = 3
+ITERATIONS = 3
 
 
 class Holder:
@@ -91,15 +91,15 @@ class _Gated:
         return answer
 
 
-def after(turns: int, act: Callable[[], object]) -> None:
+def after(iterations: int, act: Callable[[], object]) -> None:
     """Act after this many turns of the event loop."""
     loop = asyncio.get_running_loop()
-    loop.call_soon(act if turns == 0 else lambda: after(turns - 1, act))
+    loop.call_soon(act if iterations == 0 else lambda: after(iterations - 1, act))
 
 
-async def turns() -> None:
+async def iterations() -> None:
     """Return after all of an order was played."""
-    for _ in range(2 * TURNS):
+    for _ in range(2 * ITERATIONS):
         await asyncio.sleep(0)
 
 
@@ -111,7 +111,7 @@ def orders() -> Iterator[Order]:
 
     Acts of the same turn are done in the order in which they are listed.
     """
-    for event, cancel in itertools.product(range(TURNS), [None, *range(TURNS)]):
+    for event, cancel in itertools.product(range(ITERATIONS), [None, *range(ITERATIONS)]):
         acts = [(0, "leave"), (event, "event")]
         if cancel is not None:
             acts.append((cancel, "cancel"))
@@ -146,8 +146,8 @@ class Scene:
             "event": event,
             "cancel": self.holders[1].task.cancel,
         }
-        for turn, act in order:
-            after(turn, acts[act])
+        for iteration, act in order:
+            after(iteration, acts[act])
 
     async def assert_one_holder(self, rival: Any) -> None:
         """Fail if a task believes that it holds what the server gives to another client."""
@@ -158,7 +158,7 @@ class Scene:
             assert not any(holder.believes for holder in self.holders), "two holders"
             await lease.release()
 
-    async def assert_all_told(self, order: Order, *also: type[BaseException]) -> None:
+    async def assert_all_reported(self, order: Order, *also: type[BaseException]) -> None:
         """Let all go on; each must end undisturbed, or because it was told of the loss."""
         for holder in self.holders:
             holder.may_leave.set()
@@ -181,7 +181,7 @@ async def scenes(stage: Stage, party: Party, short: bool) -> AsyncIterator[tuple
 @both_ways
 @pytest.mark.parametrize("stage", PASSING, indirect=True)
 async def test_nobody_believes_in_a_hold_that_was_forced(stage: Stage, short: bool) -> None:
-    party, rival = await stage.party(turn=60).connected(), await stage.rival().connected()
+    party, rival = await stage.party(iteration=60).connected(), await stage.rival().connected()
     async for order, scene in scenes(stage, party, short):
         forced = stage.kind.make(party.clients, stage.name, 1)
         gate = Gate(Party(party.clients, forced))
@@ -190,7 +190,7 @@ async def test_nobody_believes_in_a_hold_that_was_forced(stage: Stage, short: bo
         scene.play(order, gate.open)
         await forcing
         await scene.assert_one_holder(rival.thing)
-        await scene.assert_all_told(order)
+        await scene.assert_all_reported(order)
     await stage.assert_nothing_held(party)
 
 
@@ -199,7 +199,7 @@ async def test_nobody_believes_in_a_hold_that_was_forced(stage: Stage, short: bo
 async def test_nobody_believes_in_a_hold_that_the_server_has_lost(
     stage: Stage, short: bool
 ) -> None:
-    party, rival = await stage.party(turn=60).connected(), await stage.rival().connected()
+    party, rival = await stage.party(iteration=60).connected(), await stage.rival().connected()
 
     def lose() -> None:
         # As when the answer to a renewal comes.
@@ -210,9 +210,9 @@ async def test_nobody_believes_in_a_hold_that_the_server_has_lost(
     async for order, scene in scenes(stage, party, short):
         await stage.wipe()
         scene.play(order, lose)
-        await turns()
+        await iterations()
         await scene.assert_one_holder(rival.thing)
-        await scene.assert_all_told(order)
+        await scene.assert_all_reported(order)
     await stage.assert_nothing_held(party)
 
 

@@ -89,7 +89,7 @@ async def test_closing_while_a_renewal_is_unanswered_says_nothing(
 
     monkeypatch.setattr(client._executor, "start_batch", counted)
     said: list[object] = []
-    asyncio.get_running_loop().set_exception_handler(lambda _, told: said.append(told))
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
     await client.get_lock("held").acquire()
     link.black_hole("down")
     await until(lambda: renewals)
@@ -132,7 +132,7 @@ async def test_multi_lock_outside_a_block_is_given_back_at_shutdown(
     assert await redis.exists("one", "two") == 0
 
 
-async def test_both_leases_of_a_re_entered_multi_lock_are_told_of_the_loss(
+async def test_both_leases_of_a_re_entered_multi_lock_are_notified_of_the_loss(
     client: Redisson, redis: Redis
 ) -> None:
     """The first gives its members back while the second is still to be told."""

@@ -13,7 +13,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import ConnectionLostError, LeaseLostError, NotHeldError, Redisson, RedissonError
-from redisson_py._engine.hold import MOST_ENDED
+from redisson_py._engine.hold import MOST_ENDED_LEASES
 from redisson_py._time import now
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory
@@ -156,7 +156,7 @@ async def test_leases_that_ended_are_not_kept_as_long_as_the_outer_one(stage: St
     party = stage.party()
     outer = await party.thing.acquire()
     inner: list[weakref.ref[Any]] = []
-    while len(inner) < 3 * MOST_ENDED:
+    while len(inner) < 3 * MOST_ENDED_LEASES:
         # A busy machine may need longer than that for one.
         with suppress(RedissonError):
             inner.append(weakref.ref(await party.thing.acquire(lease_time=SHORT)))
@@ -167,8 +167,8 @@ async def test_leases_that_ended_are_not_kept_as_long_as_the_outer_one(stage: St
         return sum(lease() is not None for lease in inner)
 
     # A composite gives back what is left of its members first.
-    await until(lambda: kept() == MOST_ENDED)
-    for _ in range(MOST_ENDED):
+    await until(lambda: kept() == MOST_ENDED_LEASES)
+    for _ in range(MOST_ENDED_LEASES):
         with pytest.raises(LeaseLostError):
             await party.thing.release()
     assert not outer.lost

@@ -50,7 +50,7 @@ async def in_a_block(party: Party, *then: Callable[[], Awaitable[Any]], **option
     return reason_of(caught.value)
 
 
-async def told_by(work: Awaitable[Any]) -> str:
+async def reason_from(work: Awaitable[Any]) -> str:
     """Return the reason in the error of a call."""
     with pytest.raises(LeaseLostError) as caught:
         await work
@@ -77,13 +77,13 @@ async def test_expired(stage: Stage) -> None:
     with pytest.raises(LeaseLostError) as caught:
         lease.check()
     assert reason_of(caught.value) == "expired"
-    assert await told_by(lease.extend(9)) == "expired"
+    assert await reason_from(lease.extend(9)) == "expired"
     if stage.kind is KINDS["semaphore"]:
         # Its units remain its own until the next acquire, so it can release them.
         await lease.release()
     else:
         # The release is still sent; that Redis has forgotten the lease does not change the reason.
-        assert await told_by(lease.release()) == "expired"
+        assert await reason_from(lease.release()) == "expired"
     await assert_nothing_held(stage, party)
 
 
@@ -95,11 +95,11 @@ async def test_ended(stage: Stage) -> None:
     assert await in_a_block(party, blocked, lease_time=LEASE) == "ended"
     lease = await party.thing.acquire(lease_time=LEASE)
     block_the_loop()
-    assert await told_by(lease.release()) == "ended"
+    assert await reason_from(lease.release()) == "ended"
     lease = await party.thing.acquire()
     await lease.extend(LEASE)
     await lease.wait_lost()
-    assert await told_by(lease.release()) == "ended"
+    assert await reason_from(lease.release()) == "ended"
     await assert_nothing_held(stage, party)
 
 
@@ -113,10 +113,10 @@ async def test_taken(stage: Stage) -> None:
     assert await in_a_block(party, wipe_and_renew) == "taken"
     lease = await party.thing.acquire()
     await stage.wipe()
-    assert await told_by(lease.release()) == "taken"
+    assert await reason_from(lease.release()) == "taken"
     lease = await party.thing.acquire()
     await stage.wipe()
-    assert await told_by(lease.extend(9)) == "taken"
+    assert await reason_from(lease.extend(9)) == "taken"
     await assert_nothing_held(stage, party)
 
 
@@ -126,7 +126,7 @@ async def test_forced(stage: Stage) -> None:
     assert await in_a_block(party, lambda: in_a_task(party.thing.force_release())) == "forced"
     lease = await party.thing.acquire()
     await party.thing.force_release()
-    assert await told_by(lease.release()) == "forced"
+    assert await reason_from(lease.release()) == "forced"
     # Redis does not record it: holders of other clients see it as any other loss.
 
     async def force_and_renew() -> None:

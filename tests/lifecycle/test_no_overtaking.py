@@ -101,7 +101,7 @@ async def test_a_waiter_goes_first_when_the_hold_was_lost_in_a_stalled_loop(
 
 
 @each_kind
-async def test_a_waiter_of_another_client_gets_its_turn(
+async def test_a_waiter_of_another_client_is_served(
     kind: str, clients: ClientFactory, proxy: ProxyFactory
 ) -> None:
     """It is as far away as another process: the loop asks again before it gets a message."""
@@ -153,7 +153,9 @@ async def test_a_red_lock_that_is_tried_for_does_not_overtake_a_waiter_here(flee
     assert granted <= 2
 
 
-async def test_a_red_lock_that_is_tried_for_leaves_other_clients_their_turn(fleet: Fleet) -> None:
+async def test_a_red_lock_that_is_tried_for_leaves_other_clients_their_head_start(
+    fleet: Fleet,
+) -> None:
     ours, theirs = fleet.red_lock(3), fleet.red_lock(3)
     got = asyncio.Event()
     lease = await ours.acquire()

@@ -17,7 +17,7 @@ from redisson_py import (
     Redisson,
     ReleaseFailedError,
 )
-from redisson_py._on_redis import executor
+from redisson_py._redis import executor
 from redisson_py._time import now
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet, until_executed
@@ -220,7 +220,7 @@ async def life_left(redis: Redis, keys: tuple[str, ...]) -> float:
 
 
 @pytest.mark.more
-async def test_a_live_waiter_keeps_its_place_when_others_ask_later_than_a_lease(
+async def test_a_live_waiter_keeps_its_position_when_others_ask_later_than_a_lease(
     clients: ClientFactory, redis: Redis
 ) -> None:
     """It reports well before it would count as dead, not once a lease."""
@@ -340,7 +340,7 @@ async def test_the_answer_to_a_change_does_not_count_after_the_next_was_sent(
 
 
 @each_kind
-async def test_a_release_that_is_repeated_when_the_rest_has_ended_was_no_loss(
+async def test_a_release_that_is_repeated_when_the_others_have_ended_was_no_loss(
     kind: str,
     clients: ClientFactory,
     proxy: ProxyFactory,
@@ -349,7 +349,7 @@ async def test_a_release_that_is_repeated_when_the_rest_has_ended_was_no_loss(
 ) -> None:
     """It left Redis what the inner lease needs, which was over before the repetition came."""
     # Otherwise the repetition would have to come within the second for which a release is tried.
-    monkeypatch.setattr(executor, "RELEASE_LEAST", 20.0)
+    monkeypatch.setattr(executor, "SHORTEST_RELEASE_SECONDS", 20.0)
     link = await proxy()
     lock = REENTRANT[kind](clients(link.url, lease_time=30))
     outer, inner = await lock.acquire(), await lock.acquire(lease_time=1)
@@ -383,8 +383,8 @@ async def test_a_release_is_repeated_for_a_long_lease_without_an_answer(
     with pytest.raises((LeaseLostError, ReleaseFailedError)):
         await lease.release()
     # The outage outlasts by far what the holder relied on.
-    over_at = now() + 3
-    await until(lambda: now() > over_at)
+    ends_at = now() + 3
+    await until(lambda: now() > ends_at)
     assert await recorded(redis)
     link.pass_through()
 

@@ -14,13 +14,13 @@ import pytest
 from redis.asyncio import ConnectionPool, Redis
 
 from redisson_py import ConnectionLostError, Redisson
-from redisson_py._redis import servers_from_url
+from redisson_py._redis.redis_py import servers_from_url
 from redisson_py.errors import BackendError, UnsupportedServerError
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory
 from tests.support.certificates import make_certificates
 from tests.support.fake_peer import Command, FakePeer, error
-from tests.support.passwords import parts_told, passwords, told
+from tests.support.passwords import parts_shown, passwords, shown
 
 PASSWORDS = passwords(100, seed=14)
 
@@ -76,7 +76,7 @@ def log(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
     with caplog.at_level(logging.DEBUG):
         yield caplog
     logged = "\n".join([caplog.text, *(repr(vars(record)) for record in caplog.records)])
-    assert [password for password in PASSWORDS if parts_told(password, logged)] == []
+    assert [password for password in PASSWORDS if parts_shown(password, logged)] == []
 
 
 @pytest.mark.parametrize("url", WRONG)
@@ -85,7 +85,7 @@ def test_a_url_that_is_refused(url: str) -> None:
         for form in (password, quote(password), quote(password, safe="")):
             with pytest.raises(ValueError, match=r"URL|supported") as caught:
                 Redisson.from_url(url.format(form))
-            assert not parts_told(password, told(caught.value)), password
+            assert not parts_shown(password, shown(caught.value)), password
 
 
 @pytest.mark.parametrize("url", RIGHT)
@@ -94,7 +94,7 @@ async def test_a_url_that_leads_nowhere(url: str) -> None:
         connector = servers_from_url(url.format(quote(password, safe="")), None).connector
         with pytest.raises(BackendError) as caught:
             await connector.open(5)
-        assert not parts_told(password, told(caught.value), repr(connector)), password
+        assert not parts_shown(password, shown(caught.value), repr(connector)), password
 
 
 @pytest.mark.parametrize("url", RIGHT)
@@ -105,12 +105,12 @@ async def test_a_url_in_which_nothing_is_escaped(url: str) -> None:
         try:
             connector = servers_from_url(url.format(password), None).connector
         except ValueError as problem:
-            refused.append(parts_told(password, told(problem)))
+            refused.append(parts_shown(password, shown(problem)))
             continue
         assert not set("/#?") & set(password)
         with pytest.raises(BackendError) as caught:
             await connector.open(5)
-        assert not parts_told(password, told(caught.value), repr(connector)), password
+        assert not parts_shown(password, shown(caught.value), repr(connector)), password
     assert not any(refused)
     assert 0 < len(refused) < len(PASSWORDS)
 
@@ -125,10 +125,10 @@ async def test_a_server_that_refuses_the_password(
             lock = client.get_lock("k")
             with pytest.raises(BackendError, match="credentials") as caught:
                 await lock.acquire()
-            assert not parts_told(password, told(caught.value), repr(client), repr(lock))
+            assert not parts_shown(password, shown(caught.value), repr(client), repr(lock))
 
 
-async def test_a_server_that_repeats_what_it_was_told(clients: ClientFactory) -> None:
+async def test_a_server_that_repeats_what_it_was_sent(clients: ClientFactory) -> None:
     """Redis 5 does, up to a number of letters that may end within the password."""
 
     def unknown(command: Command) -> bytes:
@@ -147,7 +147,7 @@ async def test_a_server_that_repeats_what_it_was_told(clients: ClientFactory) ->
             peer.greeting = what
             with pytest.raises(BackendError, match="its answer is hidden") as odd:
                 await clients(url).ping()
-            assert not parts_told(password, told(old.value), told(odd.value)), password
+            assert not parts_shown(password, shown(old.value), shown(odd.value)), password
 
 
 async def test_a_password_that_cannot_be_encoded() -> None:
@@ -155,7 +155,7 @@ async def test_a_password_that_cannot_be_encoded() -> None:
     for password in PASSWORDS:
         with pytest.raises(ValueError, match="UTF-8") as refused:
             Redisson.from_url(f"redis://me:\udcff{quote(password, safe='')}@127.0.0.1:1")
-        assert not parts_told(password, told(refused.value))
+        assert not parts_shown(password, shown(refused.value))
 
 
 async def test_a_password_of_a_client_that_cannot_be_encoded(clients: ClientFactory) -> None:
@@ -166,7 +166,7 @@ async def test_a_password_of_a_client_that_cannot_be_encoded(clients: ClientFact
             with pytest.raises(BackendError, match="cannot encode") as caught:
                 await client.ping()
             await client.aclose()
-            assert not parts_told(password, told(caught.value)), password
+            assert not parts_shown(password, shown(caught.value)), password
 
 
 @pytest.mark.more
@@ -181,7 +181,7 @@ async def test_tls_that_fails(
             client = clients(url)
             with pytest.raises(BackendError, match="TLS") as caught:
                 await client.ping()
-            assert not parts_told(password, told(caught.value), repr(client)), password
+            assert not parts_shown(password, shown(caught.value), repr(client)), password
 
 
 SECRET = "hush-hush-5"
@@ -191,7 +191,7 @@ def test_an_error_about_a_port_tells_nothing_secret() -> None:
     """Without a host, the password is where the port would be."""
     with pytest.raises(ValueError, match="URL") as caught:
         Redisson.from_url(f"redis://me:{SECRET}")
-    assert SECRET not in told(caught.value)
+    assert SECRET not in shown(caught.value)
 
 
 def test_an_error_about_a_client_of_redis_py_tells_nothing_secret() -> None:
@@ -199,7 +199,7 @@ def test_an_error_about_a_client_of_redis_py_tells_nothing_secret() -> None:
     pool = ConnectionPool.from_url(f"redis://me:1?{SECRET}=2@localhost")
     with pytest.raises(ValueError, match="setting") as caught:
         Redisson(Redis(connection_pool=pool))
-    assert SECRET not in told(caught.value)
+    assert SECRET not in shown(caught.value)
 
 
 @pytest.mark.parametrize("way", ["url", "client"])

@@ -31,7 +31,7 @@ async def test_a_release_does_not_give_back_what_another_client_took(
     assert await other.available() == 2
 
 
-async def test_a_release_after_a_loss_is_told_and_mints_nothing(
+async def test_a_release_after_a_loss_is_reported_and_mints_nothing(
     clients: ClientFactory, proxy: ProxyFactory
 ) -> None:
     """Five of two were out: the permit was given back at its loss, and by the release again."""

@@ -38,7 +38,7 @@ async def warm(lock: RedLock) -> RedLock:
 
 
 @pytest.mark.parametrize("reply", [1, 2, 3])
-async def test_cancelled_in_the_turn_of_a_reply_nothing_is_left(
+async def test_cancelled_in_the_iteration_of_a_reply_nothing_is_left(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch, reply: int
 ) -> None:
     """A reply that was read counts, and is given back; one that was not is not waited for."""

@@ -13,7 +13,7 @@ import trio
 from redisson_py import AcquireTimeoutError, NotHeldError, QuorumError, Redisson
 from tests.fixtures.client import ClientFactory
 from tests.support.kinds import KINDS
-from tests.support.last_look import TRIES, told_as_silent
+from tests.support.last_look import TRIES, heard_silence
 from tests.support.leases import renewed_at_once
 from tests.support.streams import answered
 from tests.support.waiting import until
@@ -25,7 +25,7 @@ def said(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["lock", "multi_lock"])
 @pytest.mark.more
-async def test_task_that_waits_for_itself_is_told_once(
+async def test_task_that_waits_for_itself_is_reported_once(
     clients: ClientFactory, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
     client = clients(lease_time=3)
@@ -59,7 +59,7 @@ async def test_task_that_waits_for_itself_is_told_once(
 
 
 @pytest.mark.more
-async def test_short_waits_and_those_with_a_timeout_are_not_told(
+async def test_short_waits_and_those_with_a_timeout_are_not_reported(
     clients: ClientFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
     client = clients(lease_time=3)
@@ -151,7 +151,7 @@ WAITED_FOR = ["lock", "fair_lock", "read_lock", "semaphore", "expirable_semaphor
 
 @pytest.mark.parametrize("kind", WAITED_FOR)
 @pytest.mark.more
-async def test_a_timeout_on_a_live_server_is_told_as_busy(
+async def test_a_timeout_on_a_live_server_is_reported_as_busy(
     kind: str, clients: ClientFactory
 ) -> None:
     """Also where the timer of the event loop is a little early, as uvloop's is."""
@@ -168,16 +168,18 @@ async def test_a_timeout_on_a_live_server_is_told_as_busy(
                 *[thing.try_acquire(timeout=seconds) for thing in things[10:]],
                 return_exceptions=True,
             )
-            if not any(map(told_as_silent, outcomes)):
+            if not any(map(heard_silence, outcomes)):
                 break
         assert {type(outcome) for outcome in outcomes[:10]} == {AcquireTimeoutError}
         assert outcomes[10:] == [None] * 10
-        assert not any(map(told_as_silent, outcomes)), outcomes
+        assert not any(map(heard_silence, outcomes)), outcomes
     for lease in leases:
         await lease.release()
 
 
-async def test_the_timeouts_of_a_crowd_on_one_lock_are_told_as_busy(clients: ClientFactory) -> None:
+async def test_the_timeouts_of_a_crowd_on_one_lock_are_reported_as_busy(
+    clients: ClientFactory,
+) -> None:
     """One waiter asks for all; the others get no answer of their own."""
     holder, client = clients(), clients()
     # Connected first, so that only the wait can time out.
@@ -189,10 +191,10 @@ async def test_the_timeouts_of_a_crowd_on_one_lock_are_told_as_busy(clients: Cli
                 for number in range(200)
             ]
             outcomes = await asyncio.gather(*asked, return_exceptions=True)
-            if not any(map(told_as_silent, outcomes)):
+            if not any(map(heard_silence, outcomes)):
                 break
     assert {type(outcome) for outcome in outcomes} == {AcquireTimeoutError}
-    assert not any(map(told_as_silent, outcomes)), outcomes
+    assert not any(map(heard_silence, outcomes)), outcomes
 
 
 async def test_the_error_of_a_call_that_did_not_wait_says_what_is_so(

@@ -16,7 +16,7 @@ from redis.asyncio import Redis
 
 import redisson_py
 from redisson_py import LeaseLostError, Redisson
-from redisson_py._stream import stream
+from redisson_py._redis.stream import stream
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import PASSWORD, ProxyFactory, documented_rules, url_of_user
 from tests.support.cluster_look import servers_of
@@ -142,11 +142,11 @@ async def test_leases_that_are_far_from_their_end_cost_nothing_meanwhile(
     )
     await until_forgotten(client)
     before = sys.gettrace()
-    lines, here = 0, redisson_py.__path__[0]
+    rows, here = 0, redisson_py.__path__[0]
 
     def count(frame: FrameType, event: str, _: object) -> Any:
-        nonlocal lines
-        lines += event == "line"
+        nonlocal rows
+        rows += event == "line"
         return count
 
     sys.settrace(lambda frame, *_: count if frame.f_code.co_filename.startswith(here) else None)
@@ -154,7 +154,7 @@ async def test_leases_that_are_far_from_their_end_cost_nothing_meanwhile(
         await asyncio.sleep(2.5)  # the watchdog looks at its clock every second
     finally:
         sys.settrace(before)
-    assert lines < 5000
+    assert rows < 5000
     await asyncio.gather(*[lease.release() for lease in leases])
 
 
@@ -241,7 +241,7 @@ async def is_asked(redis: Redis) -> bool:
 
 @pytest.mark.also("cluster")
 @pytest.mark.parametrize("take", KINDS)
-async def test_what_was_taken_meanwhile_is_told_at_the_reconnection(
+async def test_what_was_taken_meanwhile_is_reported_at_the_reconnection(
     take: Take, clients: ClientFactory, redis: Redis
 ) -> None:
     client = clients(lease_time=LONG, client_name="app")

@@ -140,7 +140,9 @@ class World:
                 grip.severed = severed or any(each.severed for each in owner)
                 if grip.side == "read":
                     # Under a write that ends by itself, a read ends with it.
-                    mine = [each for each in self.grips if each.task is grip.task and not each.over]
+                    mine = [
+                        each for each in self.grips if each.task is grip.task and not each.ended
+                    ]
                     grip.own_end |= any(each.side == "write" and each.own_end for each in mine)
                 self.grips.append(grip)
                 self.note("->", grip)
@@ -148,11 +150,11 @@ class World:
                 self._check_refusal(wait)
         for grip in self.grips:
             if grip.block is not None and grip.block.left:
-                self.allow(grip, hollow=grip.over and not grip.lost)
-                grip.told |= grip.block.ended
-            if grip.held or grip.over:
+                self.allow(grip, hollow=grip.ended and not grip.lost)
+                grip.reported |= grip.block.ended
+            if grip.held or grip.ended:
                 continue
-            grip.over = True
+            grip.ended = True
             for wait in self.waits:
                 # The end of a lease publishes no message to other clients; a release does.
                 if grip.lost and wait.actor.client != grip.client:
@@ -173,7 +175,7 @@ class World:
             assert not isinstance(error, AcquireTimeoutError), "timed out without a timeout"
             assert isinstance(error, RedissonError), f"an acquisition ended with {error!r}"
             short = wait.lease_time is not None and wait.lease_time < 1
-            gone = any(grip.lost or (grip.severed and not grip.over) for grip in mine)
+            gone = any(grip.lost or (grip.severed and not grip.ended) for grip in mine)
             once = wait.once and isinstance(error, ConnectionLostError)
             refused = wait.refused and isinstance(error, ScriptError)
             assert short or gone or once or refused or wait.raced, (
@@ -194,7 +196,7 @@ class World:
     @staticmethod
     def is_hollow(grip: Grip) -> bool:
         """Whether the acquisition of a block is over and its end has no loss left to report."""
-        return not grip.held and (grip.told or not grip.lost)
+        return not grip.held and (grip.reported or not grip.lost)
 
     # The acquisitions and actors.
 
@@ -211,7 +213,7 @@ class World:
         """Return what its holders expect to hold."""
         return [grip for grip in self.grips if grip.held]
 
-    def not_over(self) -> list[Grip]:
+    def not_ended(self) -> list[Grip]:
         """Return what is held, what is being released, and what may be held again.
 
         A concurrent step or a cancelled body may be releasing it. Until the client has noticed that
@@ -220,7 +222,7 @@ class World:
         return [
             grip
             for grip in self.grips
-            if not grip.over
+            if not grip.ended
             or grip.lease._state == "held"
             or (grip.block is not None and grip.block.leaving)
         ]
@@ -252,13 +254,13 @@ class World:
         An `AsyncExitStack` calls the methods of the class with the thing itself: nothing then
         tells the blocks of one task apart but their order, and those of several by the task.
         """
-        if grip.block is None or grip.block.over != "bare" or not grip.block.stacked:
+        if grip.block is None or grip.block.entered != "bare" or not grip.block.stacked:
             return True
         others = [
             each
             for each in self.open_blocks()
             if each.block is not None
-            and each.block.over == "bare"
+            and each.block.entered == "bare"
             and (each.client, each.side) == (grip.client, grip.side)
         ]
         if by.task is grip.task:

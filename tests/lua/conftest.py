@@ -73,7 +73,7 @@ def fenced(scripts: Scripts) -> LockScripts:
 @pytest.fixture
 def any_lock(scripts: Scripts, kind: str) -> AnyLock:
     """A lock of the kind that the test is run for; a fair one without a queue."""
-    return FairScripts(scripts, places=0) if kind == "fair" else LOCKS[kind](scripts)
+    return FairScripts(scripts, positions=0) if kind == "fair" else LOCKS[kind](scripts)
 
 
 @pytest_asyncio.fixture(params=["plain", "fenced", "write"])

@@ -25,7 +25,7 @@ class Model:
     away: int = 0
     note: int | None = None
     held: dict[Any, int] = field(default_factory=dict)
-    over: set[Any] = field(default_factory=set)
+    ended: set[Any] = field(default_factory=set)
     endless: set[Any] = field(default_factory=set)
     gone: set[Any] = field(default_factory=set)
     heard: list[int] = field(default_factory=list)
@@ -38,7 +38,7 @@ class Model:
     def void(self) -> None:
         """What was taken from a semaphore that is gone counts no more."""
         self.held.clear()
-        self.over.clear()
+        self.ended.clear()
         self.endless.clear()
 
     def make(self, units: int) -> None:
@@ -62,7 +62,7 @@ class Model:
         return None if known == named else str(-10 - max(0, known))
 
     def drop(self, mark: Any) -> int:
-        self.over.discard(mark)
+        self.ended.discard(mark)
         self.endless.discard(mark)
         return self.held.pop(mark, 0)
 
@@ -74,7 +74,7 @@ class Model:
 
     def reclaim(self, reclaims: int) -> int:
         assert self.value is not None
-        back = sum(self.drop(mark) for mark in sorted(self.over)[:reclaims])
+        back = sum(self.drop(mark) for mark in sorted(self.ended)[:reclaims])
         self.value += back
         return back
 
@@ -101,7 +101,7 @@ class Plain(Model):
         self, owner: str, units: int, start: int, reclaims: int, compares: bool = False
     ) -> str:
         if self.value is not None and owner in self.held:
-            self.over.discard(owner)
+            self.ended.discard(owner)
             return "granted"
         if owner in self.gone:
             return "void"
@@ -176,7 +176,7 @@ class Permits(Model):
     ) -> str:
         there = [each for each in ids if each in self.held] if self.value is not None else []
         if len(there) == len(ids):
-            self.over -= {*ids}
+            self.ended -= {*ids}
             return "granted"
         if there or ids[0] in self.gone:
             return "void"
@@ -200,16 +200,16 @@ class Permits(Model):
     def release(self, ids: tuple[bytes, ...], leaves: bytes | None) -> str:
         if leaves:
             self.gone.add(leaves)
-        over = bool(self.over & {*ids})
+        ended = bool(self.ended & {*ids})
         back = sum(self.drop(each) for each in ids)
         if self.value is None or not back:
             return "nothing"
         self.value += back
         self.tell(self.value)
-        return "over" if over else "all"
+        return "over" if ended else "all"
 
     def release_all(self, ids: tuple[bytes, ...]) -> int:
-        if self.value is None or not ({*ids} <= self.held.keys() - self.over):
+        if self.value is None or not ({*ids} <= self.held.keys() - self.ended):
             return 0
         if self.reclaim(100):
             self.tell(self.value)
@@ -246,7 +246,7 @@ class Permits(Model):
     def update_lease(self, mark: bytes) -> int:
         if self.value is None:
             return 0
-        alive = mark in self.held and mark not in self.over
+        alive = mark in self.held and mark not in self.ended
         back, sooner = self.reclaim(100), int(alive and self.ends_sooner(mark))
         if back:
             self.tell(self.value)

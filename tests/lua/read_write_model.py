@@ -8,8 +8,8 @@ from typing import Any
 import redis as redis_py
 
 from redisson_py import _keys
-from redisson_py._dialect import Dialect
-from redisson_py._scripts.source import load
+from redisson_py._redis.dialect import Dialect
+from redisson_py._redis.scripts.source import load
 from tests.support.scripts.read_write import Side
 
 UNIT = 1_000_000
@@ -58,10 +58,10 @@ class Model:
 
     def take(self, step: Step) -> str:
         """Do a step; return what the caller is told."""
-        told: str = getattr(self, step.verb)(step)
+        reply: str = getattr(self, step.verb)(step)
         if step.tombstone:
             self.gone.add(step.mark)
-        return told
+        return reply
 
     def acquire(self, step: Step) -> str:
         count = self.counts.get(step.mark, 0)
@@ -107,7 +107,7 @@ class Model:
             self.ends = max(self.ends, self.needed())
         if not holds:
             del self.counts[step.mark]
-        self.end_what_is_over()
+        self.end_what_has_ended()
         return "released"
 
     def renew(self, step: Step) -> str:
@@ -140,9 +140,9 @@ class Model:
     def wait(self, units: int) -> None:
         self.now += units
         self.leases = {hold: end for hold, end in self.leases.items() if end > self.now}
-        self.end_what_is_over()
+        self.end_what_has_ended()
 
-    def end_what_is_over(self) -> None:
+    def end_what_has_ended(self) -> None:
         if self.ends <= self.now:
             self.mode, self.counts = None, {}
 

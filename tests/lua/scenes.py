@@ -23,7 +23,7 @@ from tests.support.scripts.latch import LatchScripts
 from tests.support.scripts.lock import LockScripts
 from tests.support.scripts.permits import SemaphoreScripts
 from tests.support.scripts.read_write import LONG, ReadWriteScripts
-from tests.support.scripts.unit_queue import FULL, UnitQueue, in_line
+from tests.support.scripts.unit_queue import FULL, UnitQueue, queue_up
 
 #: Coroutines, to be awaited in their order.
 Calls = tuple[Coroutine[Any, Any, Any], ...]
@@ -171,7 +171,7 @@ def _owners(k: SemaphoreScripts) -> Calls:
     return *_first(k), k.acquire(B)
 
 
-def _over(k: SemaphoreScripts) -> Calls:
+def _ended(k: SemaphoreScripts) -> Calls:
     return *_owners(k), k.end(A)
 
 
@@ -191,9 +191,9 @@ _SEMAPHORE: dict[str, Callable[[SemaphoreScripts], Calls]] = {
     "replace": lambda k: (*_owners(k), k.set(9, replaces=1)),
     "delete": lambda k: (*_owners(k), k.remove()),
     "drain": lambda k: (*_owners(k), k.drain()),
-    "look at what is over": lambda k: (*_over(k), k.available()),
-    "acquire of what is over": lambda k: (*_over(k), k.acquire(C)),
-    "drain of what is over": lambda k: (*_over(k), k.drain()),
+    "look at what is over": lambda k: (*_ended(k), k.available()),
+    "acquire of what is over": lambda k: (*_ended(k), k.acquire(C)),
+    "drain of what is over": lambda k: (*_ended(k), k.drain()),
     "renewal": lambda k: (*_first(k), k.renew(A, LONG, **IDLE)),
     "new lease": lambda k: (*_first(k), k.set_lease(A, LONG, **IDLE, **VERSION)),
     "inspect": lambda k: (*_owners(k), k.inspect()),
@@ -204,7 +204,7 @@ def _ids(k: ExpirableScripts) -> Calls:
     return k.start(5), k.acquire(P + Q)
 
 
-def _over_ids(k: ExpirableScripts) -> Calls:
+def _ended_ids(k: ExpirableScripts) -> Calls:
     return *_ids(k), k.end(Q)
 
 
@@ -219,18 +219,18 @@ _PERMITS: dict[str, Callable[[ExpirableScripts], Calls]] = {
     "release of all": lambda k: (*_ids(k), k.release_all(P + Q)),
     "add": lambda k: (*_ids(k), k.add(2)),
     "replace": lambda k: (*_ids(k), k.set(9, replaces=1)),
-    "look at what is over": lambda k: (*_over_ids(k), k.available()),
-    "acquire of what is over": lambda k: (*_over_ids(k), k.acquire(W)),
-    "look at a lease": lambda k: (*_over_ids(k), k.lease_left(P)),
-    "update of a lease": lambda k: (*_over_ids(k), k.update_lease(P, LONG, **IDLE, **VERSION)),
+    "look at what is over": lambda k: (*_ended_ids(k), k.available()),
+    "acquire of what is over": lambda k: (*_ended_ids(k), k.acquire(W)),
+    "look at a lease": lambda k: (*_ended_ids(k), k.lease_left(P)),
+    "update of a lease": lambda k: (*_ended_ids(k), k.update_lease(P, LONG, **IDLE, **VERSION)),
     "inspect": lambda k: (*_ids(k), k.inspect()),
 }
 _UNITS: dict[str, Callable[[UnitQueue], Calls]] = {
-    "release": lambda k: (in_line(k, X, Y), k.release(FULL)),
-    "undo": lambda k: (in_line(k, X, Y), k.undo(FULL)),
-    "the called one comes": lambda k: (in_line(k, X, Y), k.release(FULL), k.asks(X)),
-    "the called one leaves": lambda k: (in_line(k, X, Y), k.release(FULL), k.leaves(X)),
-    "a newcomer": lambda k: (in_line(k, X, Y), k.gives(1), k.asks(NEWCOMER, yields=1)),
+    "release": lambda k: (queue_up(k, X, Y), k.release(FULL)),
+    "undo": lambda k: (queue_up(k, X, Y), k.undo(FULL)),
+    "the called one comes": lambda k: (queue_up(k, X, Y), k.release(FULL), k.asks(X)),
+    "the called one leaves": lambda k: (queue_up(k, X, Y), k.release(FULL), k.leaves(X)),
+    "a newcomer": lambda k: (queue_up(k, X, Y), k.gives(1), k.asks(NEWCOMER, yields=1)),
 }
 _LATCH: dict[str, Callable[[LatchScripts], Calls]] = {
     "set": lambda k: (k.set(3),),

@@ -64,7 +64,7 @@ class TestAcquire:
             await semaphore.acquire(A, 2, lease_ms=lease_ms)
         assert await semaphore.left(A) > LEASE
 
-    async def test_no_semaphore_is_told_from_a_busy_one_and_none_is_made(
+    async def test_no_semaphore_is_distinguished_from_a_busy_one_and_none_is_made(
         self, semaphore: Either, redis: Redis
     ) -> None:
         await semaphore.delete()
@@ -86,7 +86,7 @@ class TestAcquire:
 
 
 class TestRelease:
-    async def test_all_come_back_once_and_the_new_count_is_told(
+    async def test_all_come_back_once_and_the_new_count_is_reported(
         self, semaphore: Either, redis: Redis
     ) -> None:
         await semaphore.acquire(A, 2)
@@ -99,7 +99,7 @@ class TestRelease:
         assert await semaphore.release(A) is None
         assert await semaphore.value() == 5
 
-    async def test_below_zero_nothing_is_told(self, semaphore: Either, redis: Redis) -> None:
+    async def test_below_zero_nothing_is_reported(self, semaphore: Either, redis: Redis) -> None:
         # parity, weakness 12: a negative message breaks Redisson's listener.
         await semaphore.acquire(A, 2)
         await semaphore.start(-5)

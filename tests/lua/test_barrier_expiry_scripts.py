@@ -114,7 +114,7 @@ async def test_a_release_is_remembered_as_long_as_one_of_its_parties_may_look(
     assert (await barrier.wait("a", str(first.generation))).state == RELEASED
 
 
-async def test_void_lasts_as_long_as_it_is_told_to(barrier: BarrierScripts, redis: Redis) -> None:
+async def test_void_lasts_as_long_as_it_is_set_to(barrier: BarrierScripts, redis: Redis) -> None:
     await barrier.leave("a", receipt_ms=TOMBSTONE + 60_000)
     assert await redis.pttl(barrier.arrival("a")) > TOMBSTONE + 60_000 - MARGIN
 
@@ -135,7 +135,9 @@ async def test_a_foreign_hash_is_refused_and_stays(barrier: BarrierScripts, redi
     assert await everything(redis) == before
 
 
-async def test_inspect_lists_as_many_as_it_is_told_and_counts_all(barrier: BarrierScripts) -> None:
+async def test_inspect_lists_as_many_as_it_is_asked_for_and_counts_all(
+    barrier: BarrierScripts,
+) -> None:
     barrier.parties = 10
     for number in range(5):
         await barrier.wait(f"o{number}", lease_ms=LEASE + number * 1000)

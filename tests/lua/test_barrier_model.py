@@ -218,9 +218,9 @@ class Machine(RuleBasedStateMachine):
     @rule(data=st.data())
     def repeat_a_change(self, data: st.DataObject) -> None:
         verb, number, answer = data.draw(st.sampled_from(self.calls))
-        told = self.do(getattr(self.barrier, verb)(calls=number))
+        reply = self.do(getattr(self.barrier, verb)(calls=number))
         # An older one is not done either, but nobody waits for its answer any more.
-        assert told == (answer if number == len(self.calls) else 0)
+        assert reply == (answer if number == len(self.calls) else 0)
 
     @invariant()
     def what_people_see_is_so(self) -> None:

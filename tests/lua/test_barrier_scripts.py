@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from redisson_py._scripts.source import load
+from redisson_py._redis.scripts.source import load
 from redisson_py._time import now
 from tests.lua.test_golden_vectors import listening
 from tests.support.leases import assert_left
@@ -196,8 +196,8 @@ class StoppedClock(BarrierScripts):
         text = self.scripts.wording(load("barrier.wait")).text
         assert text.count(_TIME) == 1
         if not self.moment:
-            seconds, rest = await ask(self.redis, "TIME")
-            self.moment = f"{{'{int(seconds)}', '{int(rest)}'}}"
+            seconds, microseconds = await ask(self.redis, "TIME")
+            self.moment = f"{{'{int(seconds)}', '{int(microseconds)}'}}"
         keys = self.key, self.arrivals, self.released, self.arrival(owner)
         args = owner, self.parties, generation, LEASE, TOMBSTONE, self.channel
         text = text.replace(_TIME, self.moment)

@@ -20,8 +20,8 @@ from tests.support.scripts.client_queue import (
     Y,
     Z,
     freed,
-    in_line,
     owner_of,
+    queue_up,
 )
 
 each_way = pytest.mark.parametrize("lease_ms", BOTH_WAYS)
@@ -30,10 +30,10 @@ each_way = pytest.mark.parametrize("lease_ms", BOTH_WAYS)
 class TestJoining:
     async def test_the_first_two_hear_when_the_lease_ends(self, queue: QueueScripts) -> None:
         await queue.acquire(HOLDER)
-        for place, client in enumerate((X, Y)):
-            left, *rest = await queue.asks(client)
+        for position, client in enumerate((X, Y)):
+            left, *others = await queue.asks(client)
             assert LEASE - 20_000 < left <= LEASE
-            assert rest == [place, 0]
+            assert others == [position, 0]
         assert await queue.asks(Z) == [-1, 2, 0]
         assert await queue.waiting() == [X, Y, Z]
         assert 40_000 < await ask(queue.redis, "PTTL", queue.clients) <= 60_000
@@ -95,17 +95,17 @@ class TestWhoTakesIt:
         assert await queue.waiting() == [X, NEWCOMER]
         assert await queue.holds() == {}
 
-    @pytest.mark.parametrize(("client", "place"), [(Y, 1), (Z, 2)])
+    @pytest.mark.parametrize(("client", "position"), [(Y, 1), (Z, 2)])
     async def test_the_others_leave_one_that_was_called_a_moment(
-        self, queue: QueueScripts, heard: Hearing, lease_ms: int, client: str, place: int
+        self, queue: QueueScripts, heard: Hearing, lease_ms: int, client: str, position: int
     ) -> None:
         await freed(queue, X, Y, Z)
         await queue.joined_ago(X, LONG)
         await queue.called_ago(X, MOMENT)
-        look_ms, *rest = await queue.asks(client, lease_ms=lease_ms)
+        look_ms, *others = await queue.asks(client, lease_ms=lease_ms)
         # The second is told when to look.
         assert look_ms == (51 - MOMENT if client == Y else -1)
-        assert rest == [place, 0]
+        assert others == [position, 0]
         assert await heard(X) == await heard(Y) == await heard(Z) == []
         assert await queue.called() == X
 
@@ -125,7 +125,7 @@ class TestReleasing:
     async def test_it_calls_the_first_alone(
         self, queue: QueueScripts, heard: Hearing, lease_ms: int
     ) -> None:
-        await in_line(queue, X, Y)
+        await queue_up(queue, X, Y)
         assert await queue.release(HOLDER, lease_ms=lease_ms) == -1
         assert await queue.holds() == {}
         assert (await queue.called(), await queue.waiting()) == (X, [X, Y])
@@ -136,10 +136,10 @@ class TestReleasing:
         # As Redisson, a writer says of what is free already that it is.
         assert await heard("all") == ([] if queue.suffix == "" else ["0"])
 
-    async def test_a_lease_that_ends_sooner_is_told_to_the_first_two(
+    async def test_a_lease_that_ends_sooner_is_reported_to_the_first_two(
         self, queue: QueueScripts, heard: Hearing, lease_ms: int
     ) -> None:
-        await in_line(queue, X, Y, Z)
+        await queue_up(queue, X, Y, Z)
         await queue.acquire(HOLDER, 2, 10 * LEASE)
         assert await queue.release(HOLDER, 1, lease_ms=lease_ms) == 0
         assert [await heard(each) for each in (X, Y, Z, "all")] == [["0"], ["0"], [], ["0"]]
@@ -149,7 +149,7 @@ class TestReleasing:
 
 
 async def test_a_forced_release_calls_the_first_once(queue: QueueScripts, heard: Hearing) -> None:
-    await in_line(queue, "dead", X, Y)
+    await queue_up(queue, "dead", X, Y)
     for messages in (["0"], []):
         assert await queue.force_release() == 1
         assert await heard(X) == messages
@@ -161,7 +161,7 @@ async def test_a_forced_release_calls_the_first_once(queue: QueueScripts, heard:
 
 class TestLeaving:
     async def test_late_it_spares_a_hold(self, queue: QueueScripts, redis: Redis) -> None:
-        await in_line(queue, X)
+        await queue_up(queue, X)
         await queue.release(HOLDER)
         await queue.asks(X)
         before = await everything(redis)

@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 )
 from redis.asyncio import Redis
 
-from redisson_py._scripts.source import Arg, Script, Wording
+from redisson_py._redis.scripts.source import Arg, Script, Wording
 from tests.support.scripts.calls import LEASE, TOMBSTONE, Scripts, ask
 from tests.support.scripts.client_queue import (
     BOTH_WAYS,
@@ -67,15 +67,15 @@ class Model:
         called: The first of them, if it was called and has not answered.
         silent: That is long ago.
         alive: Those that listen.
-        told: What those that live have heard.
+        messages: What those that live have heard.
     """
 
     holder: str | None = None
-    line: list[str] = field(default_factory=list)
+    order: list[str] = field(default_factory=list)
     called: str | None = None
     silent: bool = False
     alive: set[str] = field(default_factory=lambda: {*CLIENTS})
-    told: list[tuple[str, str]] = field(default_factory=list)
+    messages: list[tuple[str, str]] = field(default_factory=list)
 
     def asks(self, client: str, owner: str) -> str:
         if self.holder == owner:
@@ -86,56 +86,56 @@ class Model:
             return "granted"
         if self.called == client:
             self.called = None
-        if client not in self.line:
-            self.line.append(client)
+        if client not in self.order:
+            self.order.append(client)
         return "busy"
 
     def _may_take(self, client: str) -> bool:
         if self.called is not None and self.called != client and self.silent:
             self._leave(self.called)
-        if self.line and self.line[0] != client and self.called is None:
+        if self.order and self.order[0] != client and self.called is None:
             self._call_next(client)
-        return not self.line or self.line[0] == client
+        return not self.order or self.order[0] == client
 
     def _call_next(self, client: str | None = None) -> None:
         dead = 0
-        while self.line and self.line[0] not in self.alive and self.line[0] != client:
-            self._drop(self.line[0])
+        while self.order and self.order[0] not in self.alive and self.order[0] != client:
+            self._drop(self.order[0])
             dead += 1
-        if self.line and self.line[0] != client:
-            self.called, self.silent = self.line[0], False
-            self._tell(self.line[0], "0")
-            if dead and len(self.line) > 1:
-                self._tell(self.line[1], "2")
+        if self.order and self.order[0] != client:
+            self.called, self.silent = self.order[0], False
+            self._tell(self.order[0], "0")
+            if dead and len(self.order) > 1:
+                self._tell(self.order[1], "2")
 
     def _leave(self, client: str) -> None:
-        if client in self.line[:2] and len(self.line) > 2:
-            self._tell(self.line[2], "2")
+        if client in self.order[:2] and len(self.order) > 2:
+            self._tell(self.order[2], "2")
         self._drop(client)
 
     def _drop(self, client: str) -> None:
-        if client in self.line:
-            self.line.remove(client)
+        if client in self.order:
+            self.order.remove(client)
         if self.called == client:
             self.called = None
 
     def _tell(self, client: str, message: str) -> None:
         if client in self.alive:
-            self.told.append((client, message))
+            self.messages.append((client, message))
 
     def frees(self) -> None:
         self.holder = None
         self._call_next()
 
     def leaves(self, client: str) -> int:
-        was_there = client in self.line
+        was_there = client in self.order
         self._leave(client)
         if self.called is None and self.holder is None:
             self._call_next()
         return int(was_there)
 
 
-class Line(RuleBasedStateMachine):
+class ClientOrder(RuleBasedStateMachine):
     """The scripts on a server beside the model."""
 
     url = ""
@@ -144,7 +144,7 @@ class Line(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        Line.machines += 1
+        ClientOrder.machines += 1
         self.runner = asyncio.Runner()
         self.model = Model()
         self.numbers = dict.fromkeys(CLIENTS, 1)
@@ -175,15 +175,15 @@ class Line(RuleBasedStateMachine):
             message = await self.pubsub.get_message(timeout=10)
         return message
 
-    async def _told(self) -> list[tuple[str, str]]:
+    async def _messages(self) -> list[tuple[str, str]]:
         """Return who was told what since the last call."""
         end = self.queue.own_channel("end")
         await self.redis.publish(end, "end")
-        told = []
+        messages = []
         while (message := await self._message("message"))["channel"] != end:
             client = message["channel"].removeprefix(self.queue.channel + b":").decode()
-            told.append((client.removesuffix(self.queue.suffix), message["data"].decode()))
-        return told
+            messages.append((client.removesuffix(self.queue.suffix), message["data"].decode()))
+        return messages
 
     def owner(self, client: str) -> str:
         return owner_of(client, self.numbers[client])
@@ -191,15 +191,15 @@ class Line(RuleBasedStateMachine):
     async def _time_passes(self) -> None:
         """Have all in the queue wait for long, in their order; who was called waits as modelled."""
         model, queue = self.model, self.queue
-        for place, client in enumerate(model.line):
-            await queue.joined_ago(client, LONG + len(model.line) - place)
+        for position, client in enumerate(model.order):
+            await queue.joined_ago(client, LONG + len(model.order) - position)
         if model.called is not None:
             await queue.called_ago(model.called, 2 * SILENT if model.silent else 0)
 
-    @initialize(line=st.lists(SLOTS, unique=True), freed=st.booleans())
-    def begin(self, line: list[str], freed: bool) -> None:
+    @initialize(order=st.lists(SLOTS, unique=True), freed=st.booleans())
+    def begin(self, order: list[str], freed: bool) -> None:
         self.redisson_takes_it()
-        for client in line:
+        for client in order:
             self.ask(client, 1, 0, LEASE)
         if freed:
             self.force_release(1)
@@ -208,7 +208,7 @@ class Line(RuleBasedStateMachine):
     def ask(self, client: str, times: int, yields: int, lease_ms: Arg) -> None:
         for _ in range(times):
             self.go(self._time_passes())
-            before, silent = [*self.model.line], self.model.called if self.model.silent else None
+            before, silent = [*self.model.order], self.model.called if self.model.silent else None
             reply = self.go(
                 self.queue.asks(client, lease_ms=lease_ms, owner=self.owner(client), yields=yields)
             )
@@ -218,21 +218,21 @@ class Line(RuleBasedStateMachine):
                 ahead = before[: before.index(client)] if client in before else before
                 # Only those are passed over that fail; a repetition passes over nobody.
                 failed = {silent} | {*CLIENTS} - self.model.alive
-                assert {*ahead} <= failed or self.model.line == before
+                assert {*ahead} <= failed or self.model.order == before
             else:
-                assert reply[1] == self.model.line.index(client)
+                assert reply[1] == self.model.order.index(client)
 
     @rule(client=SLOTS)
     def try_once(self, client: str) -> None:
         """One that does not wait takes what is free, or leaves no trace of its own."""
-        if client in self.model.line or self.model.holder == self.owner(client):
+        if client in self.model.order or self.model.holder == self.owner(client):
             return
         self.go(self._time_passes())
         reply = self.go(self.queue.acquire(self.owner(client)))
         outcome = self.model.asks(client, self.owner(client))
         assert (reply is None) == (outcome == "granted")
         if outcome == "busy":
-            self.model.line.remove(client)
+            self.model.order.remove(client)
 
     @rule(client=SLOTS, times=TIMES, undo=st.booleans(), lease_ms=WAYS)
     def release(self, client: str, times: int, undo: bool, lease_ms: Arg) -> None:
@@ -301,7 +301,7 @@ class Line(RuleBasedStateMachine):
     @rule()
     def the_queue_vanishes(self) -> None:
         self.go(ask(self.redis, "DEL", self.queue.clients))
-        self.model.line.clear()
+        self.model.order.clear()
         self.model.called = None
 
     @invariant()
@@ -310,10 +310,10 @@ class Line(RuleBasedStateMachine):
 
     async def _compare(self) -> None:
         queue, model = self.queue, self.model
-        assert sorted(await self._told()) == sorted(model.told)
-        model.told.clear()
+        assert sorted(await self._messages()) == sorted(model.messages)
+        model.messages.clear()
         assert [*await queue.holds()] == ([] if model.holder is None else [model.holder])
-        assert await queue.waiting() == model.line
+        assert await queue.waiting() == model.order
         assert await queue.called() == model.called
         for key in (queue.key, queue.clients):
             assert not await self.redis.exists(key) or await self.redis.pttl(key) > 0
@@ -329,7 +329,7 @@ class Line(RuleBasedStateMachine):
         """All that live get it, in their order, if somebody looks; then nothing is left."""
         self.the_lease_ends_or_redisson_releases()
         self.model.silent = False
-        expected = [client for client in self.model.line if client in self.model.alive]
+        expected = [client for client in self.model.order if client in self.model.alive]
         if self.model.called is not None and self.model.called not in self.model.alive:
             self.model.silent = True
         for client in expected:
@@ -348,7 +348,7 @@ class Line(RuleBasedStateMachine):
         await self._time_passes()
         reply = await self.queue.acquire(owner_of("newcomer"))
         assert self.model.asks("newcomer", owner_of("newcomer")) == "busy"
-        self.model.line.remove("newcomer")
+        self.model.order.remove("newcomer")
         return "granted" if reply is None else "busy"
 
     async def _close(self) -> None:
@@ -357,12 +357,12 @@ class Line(RuleBasedStateMachine):
 
 
 @pytest.fixture(params=["plain", "fenced", "write"])
-def machine(server_url: str, request: pytest.FixtureRequest) -> type[Line]:
+def machine(server_url: str, request: pytest.FixtureRequest) -> type[ClientOrder]:
     """The machine, on the session's server."""
-    return type("OnServer", (Line,), {"url": server_url, "kind": request.param})
+    return type("OnServer", (ClientOrder,), {"url": server_url, "kind": request.param})
 
 
-def test_every_interleaving_is_answered_as_the_model_says(machine: type[Line]) -> None:
+def test_every_interleaving_is_answered_as_the_model_says(machine: type[ClientOrder]) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(

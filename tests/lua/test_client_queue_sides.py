@@ -77,7 +77,7 @@ class Sides:
             )
         )
 
-    async def in_line(self, *clients: str, held: Side = "write", waits: int = 0) -> None:
+    async def queue_up(self, *clients: str, held: Side = "write", waits: int = 0) -> None:
         """Have somebody hold it and others wait, all of them for long."""
         assert await self.side("", held).acquire(HOLDER) is None
         for client in clients:
@@ -90,8 +90,8 @@ class Sides:
         seconds, microseconds = await ask(self.redis, "TIME")
         present = int(seconds) * 1_000_000 + int(microseconds)
         found = await ask(self.redis, "ZRANGE", self.clients, 0, -1, "WITHSCORES")
-        for place, (member, score) in enumerate(found):
-            joined = present - milliseconds * 1000 + place - (1.5e15 if score < 1.5e15 else 0)
+        for index, (member, score) in enumerate(found):
+            joined = present - milliseconds * 1000 + index - (1.5e15 if score < 1.5e15 else 0)
             if score > 0:
                 await ask(self.redis, "ZADD", self.clients, round(joined), member)
 
@@ -149,7 +149,7 @@ class TestReleasing:
     async def test_a_writer_calls_all_readers_if_one_is_the_first(
         self, sides: Sides, lease_ms: Any
     ) -> None:
-        await sides.in_line(R1, W1, R2, R3)
+        await sides.queue_up(R1, W1, R2, R3)
         assert await sides.rw.write.release(HOLDER, lease_ms=lease_ms) == -1
         assert await sides.heard() == {R1: ["0"], R2: ["0"], R3: ["0"], "all": ["01"]}
         assert await sides.called() == {R1, R2, R3}
@@ -159,13 +159,13 @@ class TestReleasing:
     async def test_a_writer_that_is_the_first_is_called_alone(
         self, sides: Sides, lease_ms: Any
     ) -> None:
-        await sides.in_line(W1, R1, W2)
+        await sides.queue_up(W1, R1, W2)
         assert await sides.rw.write.release(HOLDER, lease_ms=lease_ms) == -1
         assert await sides.heard() == {W1: ["0"], "all": ["00" if lease_ms == LEASE else "01"]}
         assert await sides.called() == {W1}
 
     async def test_the_last_reader_calls_the_first(self, sides: Sides, lease_ms: Any) -> None:
-        await sides.in_line(W1, W2, held="read")
+        await sides.queue_up(W1, W2, held="read")
         await sides.rw.read.acquire(owner_of(NEW))
         assert await sides.rw.read.release(HOLDER, lease_ms=lease_ms) == 0
         assert await sides.heard() == {}
@@ -176,7 +176,7 @@ class TestReleasing:
     async def test_a_writer_that_goes_on_reading_calls_readers_alone(
         self, sides: Sides, lease_ms: Any
     ) -> None:
-        await sides.in_line(W1, R1, R2)
+        await sides.queue_up(W1, R1, R2)
         assert await sides.rw.read.acquire(HOLDER) is None
         assert (await sides.rw.write.release(HOLDER, lease_ms=lease_ms) or 0) > 0
         assert await sides.heard() == {R1: ["0"], R2: ["0"], "all": ["02"]}
@@ -187,7 +187,7 @@ class TestReleasing:
     async def test_the_dead_leave_and_the_next_that_lives_is_called(
         self, sides: Sides, lease_ms: Any
     ) -> None:
-        await sides.in_line("dead-r", "dead-w", W1, R1)
+        await sides.queue_up("dead-r", "dead-w", W1, R1)
         assert await sides.rw.write.release(HOLDER, lease_ms=lease_ms) == -1
         assert await sides.heard() == {W1: ["0"], R1: ["2"], "all": ["01"]}
         assert await sides.waiting() == [W1, R1]
@@ -195,7 +195,7 @@ class TestReleasing:
     async def test_readers_that_were_called_are_not_called_again(
         self, sides: Sides, lease_ms: Any
     ) -> None:
-        await sides.in_line(R1, R2)
+        await sides.queue_up(R1, R2)
         await sides.rw.write.release(HOLDER, lease_ms=lease_ms)
         await sides.nothing_was_heard()
         # One that need not wait comes and goes meanwhile.
@@ -207,7 +207,7 @@ class TestReleasing:
 
 @pytest.mark.parametrize("held", ["read", "write"])
 async def test_a_forced_release_calls_who_may_come(sides: Sides, held: Side) -> None:
-    await sides.in_line(*((W1, W2) if held == "read" else (R1, W1, R2)), held=held)
+    await sides.queue_up(*((W1, W2) if held == "read" else (R1, W1, R2)), held=held)
     assert await sides.side("", held).force_release() == 1
     called = {W1} if held == "read" else {R1, R2}
     assert (await sides.heard()).keys() == {*called, "all"}
@@ -219,7 +219,7 @@ class TestComingIn:
     async def test_a_reader_that_was_not_called_brings_the_others(
         self, sides: Sides, lease_ms: Any
     ) -> None:
-        await sides.in_line(R1, W1, R2, R3)
+        await sides.queue_up(R1, W1, R2, R3)
         await ask(sides.redis, "DEL", sides.rw.key)
         assert await sides.asks(R1, lease_ms=lease_ms) is None
         heard = await sides.heard()
@@ -229,7 +229,7 @@ class TestComingIn:
         assert (await sides.called(), await sides.waiting()) == ({R2, R3}, [W1, R2, R3])
 
     async def test_one_that_was_called_brings_nobody(self, sides: Sides, lease_ms: Any) -> None:
-        await sides.in_line(R1, R2, R3)
+        await sides.queue_up(R1, R2, R3)
         await sides.rw.write.release(HOLDER)
         await sides.nothing_was_heard()
         for reader in (R2, R1, R3):
@@ -237,7 +237,7 @@ class TestComingIn:
         assert (await sides.heard(), await sides.entries()) == ({}, [])
 
     async def test_one_that_comes_brings_those_that_wait(self, sides: Sides, lease_ms: Any) -> None:
-        await sides.in_line(R1, W1, R2)
+        await sides.queue_up(R1, W1, R2)
         await ask(sides.redis, "DEL", sides.rw.key)
         assert await sides.comes("read", lease_ms=lease_ms) is None
         assert await sides.heard() == {R1: ["0"], R2: ["0"]}
@@ -246,7 +246,7 @@ class TestComingIn:
     async def test_a_newcomer_lets_a_writer_go_first_that_has_waited(
         self, sides: Sides, lease_ms: Any, side: Side
     ) -> None:
-        await sides.in_line(W1, R1)
+        await sides.queue_up(W1, R1)
         await ask(sides.redis, "DEL", sides.rw.key)
         await sides.have_waited(NOT_YET)
         assert await sides.comes(side, lease_ms=lease_ms) is None
@@ -262,7 +262,7 @@ class TestComingIn:
     async def test_a_writer_lets_readers_go_first_that_were_called(
         self, sides: Sides, lease_ms: Any
     ) -> None:
-        await sides.in_line(R1, R2)
+        await sides.queue_up(R1, R2)
         await sides.rw.write.release(HOLDER)
         assert await sides.comes("write", lease_ms=lease_ms) == 0
         assert await sides.comes("read", lease_ms=lease_ms) is None
@@ -270,7 +270,7 @@ class TestComingIn:
     async def test_readers_that_were_called_and_are_silent_are_passed_over(
         self, sides: Sides, lease_ms: Any
     ) -> None:
-        await sides.in_line(R1, R2, W1, R3)
+        await sides.queue_up(R1, R2, W1, R3)
         await sides.rw.write.release(HOLDER)
         await sides.silence()
         assert await sides.asks(W1, lease_ms=lease_ms) is None
@@ -279,7 +279,7 @@ class TestComingIn:
     async def test_readers_come_in_beside_readers_whoever_waits(
         self, sides: Sides, lease_ms: Any
     ) -> None:
-        await sides.in_line(W1, held="read")
+        await sides.queue_up(W1, held="read")
         assert await sides.comes("read", lease_ms=lease_ms) is None
         assert await sides.asks(R1, lease_ms=lease_ms) is None
         assert (await sides.heard(), await sides.waiting()) == ({}, [W1])
@@ -287,7 +287,7 @@ class TestComingIn:
 
 class TestLeaving:
     async def test_the_last_that_was_called_calls_the_next(self, sides: Sides) -> None:
-        await sides.in_line(R1, R2, W1)
+        await sides.queue_up(R1, R2, W1)
         await sides.rw.write.release(HOLDER)
         await sides.nothing_was_heard()
         assert await sides.leaves(R1) == 1
@@ -296,7 +296,7 @@ class TestLeaving:
         assert (await sides.called(), (await sides.heard())[W1][-1]) == ({W1}, "0")
 
     async def test_who_leaves_the_first_two_tells_the_new_second(self, sides: Sides) -> None:
-        await sides.in_line(R1, W1, R2)
+        await sides.queue_up(R1, W1, R2)
         assert await sides.leaves(W1) == 1
         assert await sides.heard() == {R2: ["2"]}
         assert await sides.leaves(W1) == 0
@@ -304,7 +304,7 @@ class TestLeaving:
     async def test_a_reader_that_comes_in_tells_a_writer_that_is_the_second_now(
         self, sides: Sides
     ) -> None:
-        await sides.in_line(R1, W1, W2)
+        await sides.queue_up(R1, W1, W2)
         await sides.rw.write.release(HOLDER)
         await sides.nothing_was_heard()
         assert await sides.asks(R1) is None
@@ -313,28 +313,28 @@ class TestLeaving:
 
 class TestWritersThatGoFirst:
     async def test_they_stand_before_all_others(self, sides: Sides) -> None:
-        await sides.in_line(R1, W1)
+        await sides.queue_up(R1, W1)
         assert (await sides.asks(W2, waits=ALIVE))[1] == 0
         assert await sides.waiting() == [W2, R1, W1]
         await sides.rw.write.release(HOLDER)
         assert await sides.called() == {W2}
 
     async def test_one_comes_before_readers_that_were_called(self, sides: Sides) -> None:
-        await sides.in_line(R1, R2)
+        await sides.queue_up(R1, R2)
         await sides.rw.write.release(HOLDER)
         assert await sides.comes("write", waits=ALIVE) is None
 
     async def test_a_reader_that_yields_waits_and_calls_the_writer(self, sides: Sides) -> None:
-        await sides.in_line(W1, held="read", waits=ALIVE)
-        left, *rest = await sides.asks(R1, waits=1)
-        assert (0 < left <= ALIVE, rest) == (True, [1, 0])
+        await sides.queue_up(W1, held="read", waits=ALIVE)
+        left, *others = await sides.asks(R1, waits=1)
+        assert (0 < left <= ALIVE, others) == (True, [1, 0])
         await ask(sides.redis, "DEL", sides.rw.key)
         await sides.nothing_was_heard()
         assert (await sides.asks(R1, waits=1))[1] == 1
         assert (await sides.heard(), await sides.called()) == ({W1: ["0"]}, {W1})
 
     async def test_one_that_gives_up_calls_readers(self, sides: Sides) -> None:
-        await sides.in_line(W1, held="read", waits=ALIVE)
+        await sides.queue_up(W1, held="read", waits=ALIVE)
         for reader in (R1, R2):
             assert isinstance(await sides.asks(reader, waits=1), list)
         await sides.nothing_was_heard()

@@ -18,8 +18,8 @@ from tests.support.scripts.client_queue import (
     Y,
     Z,
     freed,
-    in_line,
     owner_of,
+    queue_up,
 )
 
 each_way = pytest.mark.parametrize("lease_ms", BOTH_WAYS)
@@ -29,7 +29,7 @@ class TestWhatVanishes:
     """The server evicts the queue, or somebody deletes it."""
 
     async def test_while_it_is_held(self, queue: QueueScripts, heard: Hearing) -> None:
-        await in_line(queue, X, Y)
+        await queue_up(queue, X, Y)
         await ask(queue.redis, "DEL", queue.clients)
         assert await queue.leaves(X) == 0
         assert (await queue.asks(Y))[1] == 0
@@ -41,7 +41,7 @@ class TestWhatVanishes:
         assert (await queue.asks(X))[1] == 0
 
     async def test_after_a_call(self, queue: QueueScripts, heard: Hearing) -> None:
-        await in_line(queue, X, Y)
+        await queue_up(queue, X, Y)
         await queue.release(HOLDER)
         await ask(queue.redis, "DEL", queue.clients)
         assert await queue.asks(Y) is None
@@ -51,7 +51,7 @@ class TestWhatVanishes:
         assert await queue.asks(X) is None
 
     async def test_all_but_the_note_of_a_call(self, queue: QueueScripts, heard: Hearing) -> None:
-        await in_line(queue, X)
+        await queue_up(queue, X)
         await queue.release(HOLDER)
         await queue.drop(X)
         assert await queue.asks(Y) is None

@@ -10,7 +10,7 @@ import pytest_asyncio
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from redisson_py._scripts.source import load
+from redisson_py._redis.scripts.source import load
 from tests.support.counting import Counted
 from tests.support.scripts.calls import A, B, Scripts, ask
 from tests.support.scripts.expirable import ExpirableScripts

@@ -34,7 +34,7 @@ async def test_a_lock_without_lease_is_busy_for_ever(fair: FairScripts, redis: R
     await fair.release(A)
 
 
-async def test_asking_again_keeps_the_place_and_moves_the_own_moments_outward(
+async def test_asking_again_keeps_the_position_and_moves_the_own_moments_outward(
     fair: FairScripts,
 ) -> None:
     await fair.acquire(A)
@@ -76,7 +76,7 @@ async def test_a_waiter_purged_by_redisson_is_queued_again_at_the_tail(
 
 
 @pytest.mark.parametrize("which", ["queue", "waiters"])
-async def test_a_waiter_that_lost_its_place_or_record_is_queued_once(
+async def test_a_waiter_that_lost_its_position_or_record_is_queued_once(
     fair: FairScripts, redis: Redis, which: str
 ) -> None:
     await fair.acquire(A)
@@ -99,7 +99,7 @@ async def test_what_is_recorded_of_others_outlasts_asking_again(
     assert await redis.pttl(fair.waiters) >= LEASE + 3 * WAIT
 
 
-async def test_a_waiter_that_lost_only_its_timeout_keeps_its_place(
+async def test_a_waiter_that_lost_only_its_timeout_keeps_its_position(
     fair: FairScripts, redis: Redis
 ) -> None:
     await fair.acquire(A)
@@ -111,7 +111,7 @@ async def test_a_waiter_that_lost_only_its_timeout_keeps_its_place(
     assert await fair.moments() == {B: about(WAIT + LEASE)}
 
 
-async def test_re_entry_into_a_hold_that_is_gone_is_lost_and_takes_no_place(
+async def test_re_entry_into_a_hold_that_is_gone_is_lost_and_takes_no_position(
     fair: FairScripts, redis: Redis
 ) -> None:
     assert await fair.acquire(A, 2) == -2

@@ -88,8 +88,8 @@ async def test_a_dead_last_waiter_puts_off_nobody(fair: FairScripts) -> None:
         await fair.acquire(passing, wait_ms=WAITS)
         await fair.leave(passing, WAITS)
     await fair.acquire(E)
-    for place, owner in enumerate(await fair.queued()):
-        assert (await fair.moments())[owner] <= LEASE + WAIT * (place + 1) + 4000
+    for index, owner in enumerate(await fair.queued()):
+        assert (await fair.moments())[owner] <= LEASE + WAIT * (index + 1) + 4000
 
 
 async def test_behind_a_dead_one_of_ours_redissons_waiters_count_from_now(

@@ -39,9 +39,9 @@ async def test_inspect_tells_the_holder_and_the_queue_in_order(
     await fair.acquire(C)
     await fair.acquire(B)
     before = await everything(redis)
-    left, *rest = await fair.inspect()
+    left, *others = await fair.inspect()
     assert LEASE - 20_000 < left <= LEASE
-    assert rest == [2, A.encode(), b"2", C.encode(), B.encode()]
+    assert others == [2, A.encode(), b"2", C.encode(), B.encode()]
     assert await everything(redis) == before
     await fair.release(A)
     assert await fair.inspect() == [-2, 0, C.encode(), B.encode()]

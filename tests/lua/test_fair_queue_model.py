@@ -44,18 +44,18 @@ class Model:
         stale: Those whose moment in `timeouts` has passed; looked up before each step.
         purged: Ours that Redisson took for dead; `waiters` still has them.
         unasked: How often one of Redisson's has acquired since each of ours asked.
-        told: The heads that were told that the lock is free.
+        messages: The heads that were told that the lock is free.
     """
 
     holder: str | None = None
     count: int = 0
-    line: list[str] = field(default_factory=list)
+    order: list[str] = field(default_factory=list)
     gone: set[str] = field(default_factory=set)
     dead: set[str] = field(default_factory=set)
     stale: set[str] = field(default_factory=set)
     purged: set[str] = field(default_factory=set)
     unasked: dict[str, int] = field(default_factory=dict)
-    told: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
 
     def take(self, verb: Verb, owner: str) -> str:
         """Do what one of our scripts does; return what the caller is told."""
@@ -74,18 +74,18 @@ class Model:
         if owner in self.gone:
             return "void"
         if self.holder is None:
-            before = self.line[:1]
+            before = self.order[:1]
             self.drop_the_dead(asks=owner)
-            if self.line[:1] in ([], [owner]):
+            if self.order[:1] in ([], [owner]):
                 self.grant(owner)
-                if not self.line:
+                if not self.order:
                     self.purged.clear()
                 return "granted"
-            if self.line[:1] != before:
-                self.told.append(self.line[0])
+            if self.order[:1] != before:
+                self.messages.append(self.order[0])
         if queue:
-            if owner not in self.line:
-                self.line.append(owner)
+            if owner not in self.order:
+                self.order.append(owner)
             self.dead.discard(owner)
             self.purged.discard(owner)
             self.unasked[owner] = 0
@@ -106,21 +106,21 @@ class Model:
 
     def leave(self, owner: str) -> None:
         self.purged.discard(owner)
-        if owner in self.line:
-            self.line.remove(owner)
+        if owner in self.order:
+            self.order.remove(owner)
 
     def tell(self) -> None:
         """Tell the first who is alive, if the lock is free."""
         if self.holder is None:
             self.drop_the_dead()
-            self.told += self.line[:1]
+            self.messages += self.order[:1]
 
     def drop_the_dead(self, asks: str | None = None) -> None:
-        while self.line and self.line[0] != asks:
-            head = self.line[0]
+        while self.order and self.order[0] != asks:
+            head = self.order[0]
             if head not in (self.stale if head in JAVA else self.dead):
                 return
-            del self.line[0]
+            del self.order[0]
 
     def grant(self, owner: str) -> None:
         self.leave(owner)
@@ -130,13 +130,13 @@ class Model:
 
     def java_tries(self, owner: str) -> str:
         self.java_purges()
-        if self.holder is None and self.line[:1] in ([], [owner]):
+        if self.holder is None and self.order[:1] in ([], [owner]):
             self.grant(owner)
             for each in self.unasked:
                 self.unasked[each] += 1
             return "granted"
-        if owner not in self.line:
-            self.line.append(owner)
+        if owner not in self.order:
+            self.order.append(owner)
         return "busy"
 
     def java_unlocks(self, owner: str) -> None:
@@ -144,11 +144,11 @@ class Model:
         if self.holder == owner:
             self.holder = None
         if self.holder is None:
-            self.told += self.line[:1]
+            self.messages += self.order[:1]
 
     def java_purges(self) -> None:
-        while self.line and self.line[0] in self.stale:
-            head = self.line.pop(0)
+        while self.order and self.order[0] in self.stale:
+            head = self.order.pop(0)
             if head not in JAVA:
                 # What one acquire of Redisson's may take off, ours have on their moment.
                 assert self.unasked[head] > 1, f"{head} was evicted"
@@ -186,15 +186,15 @@ class Queue(RuleBasedStateMachine):
             message = await self.pubsub.get_message(timeout=10)
         return message
 
-    async def _told(self) -> list[str]:
+    async def _messages(self) -> list[str]:
         """Return who was told that the lock is free since the last call."""
         end = self.fair.channel_of("end")
         await self.redis.publish(end, "end")
-        told: list[str] = []
+        messages: list[str] = []
         while (message := await self._message("pmessage"))["channel"] != end:
             assert message["data"] == b"0"
-            told.append(message["channel"].removeprefix(self.fair.channel + b":").decode())
-        return told
+            messages.append(message["channel"].removeprefix(self.fair.channel + b":").decode())
+        return messages
 
     async def _really(self, verb: Verb, owner: str) -> str:
         fair = self.fair
@@ -207,12 +207,12 @@ class Queue(RuleBasedStateMachine):
         return {None: "not the owner", 0: "still held"}.get(reply, "free")
 
     async def _outcome(self, reply: int | None) -> str:
-        told = {None: "granted", -2: "lost", -3: "void"}.get(reply)
-        if told is None:
+        messages = {None: "granted", -2: "lost", -3: "void"}.get(reply)
+        if messages is None:
             assert reply is not None
             # Never 0 while it is free: that would be asked again at once.
             assert (0 if await self.redis.exists(self.fair.key) else 1) <= reply <= 10 * WAIT
-        return told or "busy"
+        return messages or "busy"
 
     def look(self) -> None:
         """Let the model know what Redisson's rule says of each waiter now."""
@@ -230,11 +230,11 @@ class Queue(RuleBasedStateMachine):
             self.model.tell()
         self.sent.append((verb, owner))
 
-    @initialize(held=st.booleans(), line=st.lists(SLOTS, unique=True))
-    def begin(self, held: bool, line: list[str]) -> None:
+    @initialize(held=st.booleans(), order=st.lists(SLOTS, unique=True))
+    def begin(self, held: bool, order: list[str]) -> None:
         if held:
             self.step("acquire", "holder:1")
-        for slot in line:
+        for slot in order:
             self.step("acquire", self.owners[slot])
 
     @rule(slot=SLOTS, times=TIMES)
@@ -243,7 +243,7 @@ class Queue(RuleBasedStateMachine):
 
     @rule(slot=SLOTS, times=TIMES)
     def try_once(self, slot: str, times: int) -> None:
-        if self.owners[slot] not in self.model.line:
+        if self.owners[slot] not in self.model.order:
             self.step("try_once", self.owners[slot], times)
 
     @precondition(lambda self: self.model.holder in self.owners.values())
@@ -281,7 +281,7 @@ class Queue(RuleBasedStateMachine):
     @rule(slot=SLOTS)
     def die(self, slot: str) -> None:
         owner = self.owners[slot]
-        if owner in self.model.line:
+        if owner in self.model.order:
             self.go(self.fair.die(owner))
             self.model.dead.add(owner)
             self.owners[slot] = f"{slot}:{int(owner.partition(':')[2]) + 1}"
@@ -316,7 +316,7 @@ class Queue(RuleBasedStateMachine):
 
     @rule(owner=st.sampled_from(JAVA))
     def one_of_redissons_dies(self, owner: str) -> None:
-        if owner in self.model.line:
+        if owner in self.model.order:
             self.go(self.fair.set_moment(owner, -1))
 
     @invariant()
@@ -325,13 +325,13 @@ class Queue(RuleBasedStateMachine):
 
     async def _compare(self) -> None:
         fair, model, redis = self.fair, self.model, self.redis
-        assert await self._told() == model.told
-        model.told.clear()
+        assert await self._messages() == model.messages
+        model.messages.clear()
         holder = {} if model.holder is None else {model.holder: model.count}
         assert await fair.holds() == holder
-        assert await fair.queued() == model.line
-        assert (await fair.moments()).keys() == {*model.line}
-        assert (await fair.alive()).keys() == {*model.line} - {*JAVA} | model.purged
+        assert await fair.queued() == model.order
+        assert (await fair.moments()).keys() == {*model.order}
+        assert (await fair.alive()).keys() == {*model.order} - {*JAVA} | model.purged
         assert await redis.pttl(fair.queue) < 0
         assert await redis.pttl(fair.timeouts) < 0
         for key, least in ((fair.key, 0), (fair.waiters, WAIT)):

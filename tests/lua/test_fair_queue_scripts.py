@@ -14,7 +14,7 @@ D, E = "client-d:1", "client-e:1"
 
 class TestDeadHeads:
     @pytest.mark.parametrize("left", [1, 777, LEASE])
-    async def test_behind_a_head_one_is_told_when_it_can_be_found_dead(
+    async def test_behind_a_head_one_learns_when_it_can_be_found_dead(
         self, fair: FairScripts, left: int
     ) -> None:
         await fair.acquire(A)
@@ -63,9 +63,9 @@ class TestDeadHeads:
         await fair.release(A)
         await fair.redis.delete(fair.queue, fair.timeouts, fair.waiters)
 
-    @pytest.mark.parametrize(("lease_ms", "told"), [(LEASE // 4, [b"0"]), (LEASE // 2, [])])
-    async def test_the_new_head_is_told_of_a_lease_that_ends_before_it_would_ask(
-        self, fair: FairScripts, redis: Redis, lease_ms: int, told: list[bytes]
+    @pytest.mark.parametrize(("lease_ms", "messages"), [(LEASE // 4, [b"0"]), (LEASE // 2, [])])
+    async def test_the_new_head_is_notified_of_a_lease_that_ends_before_it_would_ask(
+        self, fair: FairScripts, redis: Redis, lease_ms: int, messages: list[bytes]
     ) -> None:
         await fair.acquire(A)
         for owner in (B, C, D):
@@ -76,14 +76,14 @@ class TestDeadHeads:
             listening(redis, fair.channel_of(D)) as second,
         ):
             assert await fair.acquire(B, lease_ms=lease_ms) is None
-            assert await head.heard() == told
+            assert await head.heard() == messages
             assert await fair.acquire(C) == about(lease_ms)
             # And whoever becomes the head in its place, but not for every one who leaves.
             await fair.acquire(E)
             await fair.leave(E)
             assert await head.heard() == []
             await fair.leave(C)
-            assert await second.heard() == told
+            assert await second.heard() == messages
         await fair.release(B)
 
     async def test_while_it_is_free_only_the_death_of_the_head_helps(

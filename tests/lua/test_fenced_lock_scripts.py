@@ -82,9 +82,7 @@ async def test_a_counter_ahead_of_the_clock_is_gone_on_from(
     assert await redis.get(fenced.token_key) == str(ahead + 64).encode()
 
 
-async def test_a_small_counter_of_redisson_is_jumped_over(
-    fenced: LockScripts, redis: Redis
-) -> None:
+async def test_a_small_counter_of_redisson_is_skipped(fenced: LockScripts, redis: Redis) -> None:
     await redis.set(fenced.token_key, 17)
     before = await server_time(redis)
     assert await granted(fenced) >= before

@@ -16,8 +16,8 @@ from tests.support.scripts.client_queue import (
     X,
     Y,
     Z,
-    in_line,
     owner_of,
+    queue_up,
 )
 
 #: The score of an entry that says that ours are owed nothing.
@@ -33,7 +33,7 @@ async def java_takes_it(queue: QueueScripts) -> None:
 async def test_who_was_granted_more_than_its_share_is_not_woken(
     queue: QueueScripts, heard: Hearing
 ) -> None:
-    await in_line(queue, X, Y, Z)
+    await queue_up(queue, X, Y, Z)
     assert await queue.release(HOLDER) == -1
     assert await heard("all") == ["00"]
     # One listens, and three of ours wait: so much is one grant of ours worth, and one of theirs.
@@ -61,7 +61,7 @@ async def test_who_was_granted_more_than_its_share_is_not_woken(
 async def test_it_is_woken_again_when_ours_have_made_up(
     queue: QueueScripts, heard: Hearing
 ) -> None:
-    await in_line(queue, X, Y, Z)
+    await queue_up(queue, X, Y, Z)
     await ask(queue.redis, "ZADD", queue.clients, OWED_NOTHING + 2, "<2")
     said = []
     for holder, following in ((HOLDER, X), (owner_of(X), Y), (owner_of(Y), Z)):
@@ -73,7 +73,7 @@ async def test_it_is_woken_again_when_ours_have_made_up(
 
 
 async def test_what_is_owed_has_bounds(queue: QueueScripts, heard: Hearing) -> None:
-    await in_line(queue, X, Y)
+    await queue_up(queue, X, Y)
     await ask(queue.redis, "ZADD", queue.clients, OWED_NOTHING - 8, "<1")
     assert await queue.release(HOLDER) == -1
     assert await heard("all") == ["00"]
@@ -88,7 +88,7 @@ async def test_where_only_ours_listen_nothing_is_kept(queue: QueueScripts, redis
     async with AsyncExitStack() as stack:
         for each in (X, Y):
             await stack.enter_async_context(listening(redis, queue.own_channel(each)))
-        await in_line(queue, X, Y)
+        await queue_up(queue, X, Y)
         assert await queue.release(HOLDER) == -1
         assert await queue.owed() is None
 
@@ -96,7 +96,7 @@ async def test_where_only_ours_listen_nothing_is_kept(queue: QueueScripts, redis
 async def test_the_last_of_ours_wakes_redisson_when_it_leaves(
     queue: QueueScripts, heard: Hearing
 ) -> None:
-    await in_line(queue, X, Y)
+    await queue_up(queue, X, Y)
     await ask(queue.redis, "ZADD", queue.clients, OWED_NOTHING + 2, "<2")
     assert await queue.release(HOLDER) == -1
     assert await queue.leaves(X) == 1
@@ -109,7 +109,7 @@ async def test_the_last_of_ours_wakes_redisson_when_it_leaves(
 async def test_the_last_that_leaves_a_lock_of_redissons_leaves_nothing(
     queue: QueueScripts, heard: Hearing
 ) -> None:
-    await in_line(queue, X, Y)
+    await queue_up(queue, X, Y)
     assert await queue.release(HOLDER) == -1
     await java_takes_it(queue)
     assert (await queue.asks(X))[2] == 1

@@ -160,7 +160,7 @@ async def test_one_writer_and_its_downgrade(rw: ReadWriteScripts, redis: Redis) 
         assert await listener.heard() == [b"1"]
 
 
-async def test_a_lease_of_a_writer_that_ends_sooner_is_told(
+async def test_a_lease_of_a_writer_that_ends_sooner_is_reported(
     rw: ReadWriteScripts, redis: Redis
 ) -> None:
     await rw.write.acquire(U1)

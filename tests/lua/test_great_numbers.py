@@ -15,7 +15,7 @@ import pytest
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from redisson_py._scripts.source import Arg, Script
+from redisson_py._redis.scripts.source import Arg, Script
 from tests.lua.scenes import SCENES
 from tests.lua.test_refusals import Recorded, outcome
 from tests.support.scripts.calls import Scripts, ask
@@ -49,14 +49,14 @@ class OldScripts(Scripts):
     """The scripts as such a server runs them."""
 
     async def _evalsha(self, script: Script, args: tuple[Arg, ...]) -> Any:
-        first, _, rest = self.wording(script).text.partition("\n")
-        parts = [first, OLD_REDIS, rest] if first.startswith("#!") else [OLD_REDIS, first, rest]
+        first, _, body = self.wording(script).text.partition("\n")
+        parts = [first, OLD_REDIS, body] if first.startswith("#!") else [OLD_REDIS, first, body]
         return await ask(self.redis, "EVAL", "\n".join(parts), *args)
 
 
 async def test_the_old_server_is_the_old_server(redis: Redis) -> None:
     """Else nothing is shown here."""
-    for number, told in [
+    for number, shown in [
         ("1e8", b"1e+08"),
         ("12300000000", b"1.23e+10"),
         ("-2e8", b"-2e+08"),
@@ -66,7 +66,7 @@ async def test_the_old_server_is_the_old_server(redis: Redis) -> None:
     ]:
         # Lua writes two digits of an exponent, fpconv_dtoa as few as there are.
         text = f"{OLD_REDIS}return redis.call('ECHO', {number})"
-        assert await ask(redis, "EVAL", text, 0) == told
+        assert await ask(redis, "EVAL", text, 0) == shown
     with pytest.raises(ResponseError, match="not an integer"):
         await ask(redis, "EVAL", OLD_REDIS + "return redis.call('PEXPIRE', KEYS[1], 1e8)", 1, "k")
 
@@ -129,13 +129,13 @@ async def test_great_numbers_do_there_what_they_do_here(redis: Redis, name: str)
     old = await OldScripts.on(redis)
     await recorded.before(name)
     for grows in (False, True):
-        for number, place in [("none", 0), *recorded.numbers()] if grows else recorded.numbers():
+        for number, index in [("none", 0), *recorded.numbers()] if grows else recorded.numbers():
             seen = []
             for by in (recorded, old):
                 await recorded.before(name)
                 if grows:
                     await grow(redis)
-                changed = [(place, GREAT)] if place else []
+                changed = [(index, GREAT)] if index else []
                 reply = await outcome(recorded.call(*changed, by=by))
                 seen.append((rough(reply), await state(redis)))
             assert seen[0] == seen[1], (number, grows)

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from redis.asyncio import Redis
 
-from redisson_py._scripts.source import Arg
+from redisson_py._redis.scripts.source import Arg
 from tests.support.scripts.calls import LEASE, A, B, Scripts, ask, everything
 from tests.support.scripts.expirable import ExpirableScripts
 from tests.support.scripts.lock import LockScripts

@@ -112,7 +112,7 @@ class TestCount:
         assert await everything(redis) == before
         await latch.delete()
 
-    async def test_what_redisson_would_call_open_is_told_as_it_is(
+    async def test_what_redisson_would_call_open_is_reported_as_it_is(
         self, latch: LatchScripts, redis: Redis
     ) -> None:
         await redis.set(latch.key, "-2")

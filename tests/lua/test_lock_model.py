@@ -79,10 +79,10 @@ async def really(lock: LockScripts, step: Step) -> str:
 async def test_every_order_of_steps_is_answered_as_the_model_says(
     scripts: Scripts, fenced: bool, start: Step
 ) -> None:
-    for number, rest in enumerate(itertools.product(STEPS, repeat=LENGTH - 1)):
+    for number, steps in enumerate(itertools.product(STEPS, repeat=LENGTH - 1)):
         model = Model()
         lock = LockScripts(scripts, key=f"k{number}".encode(), fenced=fenced)
-        told = [(step, await really(lock, step)) for step in (start, *rest)]
-        assert told == [(step, model.take(step)) for step in (start, *rest)]
+        replies = [(step, await really(lock, step)) for step in (start, *steps)]
+        assert replies == [(step, model.take(step)) for step in (start, *steps)]
         expected = {} if model.holder is None else {model.holder: model.count}
-        assert await lock.holds() == expected, told
+        assert await lock.holds() == expected, replies

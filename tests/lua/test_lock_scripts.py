@@ -196,9 +196,9 @@ class TestInspect:
         await lock.acquire(A)
         await lock.acquire(A, 2)
         before = await everything(redis)
-        left, *rest = await lock.inspect()
+        left, *others = await lock.inspect()
         assert LEASE - 20_000 < left <= LEASE
-        assert rest == [2, A.encode(), b"2"]
+        assert others == [2, A.encode(), b"2"]
         assert await everything(redis) == before
 
     async def test_a_lock_without_lease(self, lock: LockScripts, redis: Redis) -> None:
@@ -216,10 +216,10 @@ class TestInspect:
         await redis.zadd(lock.clients, {">first": (10 - seconds) * 1e6})
         await redis.pexpire(lock.clients, LEASE)
         before = await everything(redis)
-        left, words, *rest = await lock.inspect()
+        left, words, *others = await lock.inspect()
         assert (left, words) == (-2, 0)
-        assert rest[::3] == [b"first", b"second:fenced", b"late"]
-        waited, called = rest[1::3], rest[2::3]
+        assert others[::3] == [b"first", b"second:fenced", b"late"]
+        waited, called = others[1::3], others[2::3]
         assert 60_000 <= waited[0] < 80_000
         assert 30_000 <= waited[1] < 50_000
         # The server's clock was set back.

@@ -105,9 +105,9 @@ class Machine(RuleBasedStateMachine, Generic[M, S]):
         async def run() -> Any:
             return await really()
 
-        told = self.go(run())
+        reply = self.go(run())
         expected = model()
-        assert expected in (told, "past")
+        assert expected in (reply, "past")
 
     def receipted(self, client: str, change: Callable[[], Any], name: str, **values: Any) -> None:
         """Make a call with a receipt."""
@@ -138,12 +138,12 @@ class Machine(RuleBasedStateMachine, Generic[M, S]):
         self.model.make(units)
         self.model.note = note
 
-    @precondition(lambda self: self.model.held.keys() - self.model.over)
+    @precondition(lambda self: self.model.held.keys() - self.model.ended)
     @rule(data=st.data())
     def a_lease_ends(self, data: st.DataObject) -> None:
-        mark = data.draw(st.sampled_from(sorted(self.model.held.keys() - self.model.over)))
+        mark = data.draw(st.sampled_from(sorted(self.model.held.keys() - self.model.ended)))
         self.go(self.scripts.end(mark))
-        self.model.over.add(mark)
+        self.model.ended.add(mark)
         self.model.endless.discard(mark)
 
     @precondition(lambda self: self.model.held)
@@ -152,7 +152,7 @@ class Machine(RuleBasedStateMachine, Generic[M, S]):
         mark = data.draw(st.sampled_from(sorted(self.model.held)))
         doing = self.scripts.set_lease(mark) if sets else self.scripts.renew(mark, idle_ms=0)
         # What was taken from a semaphore that is gone is void.
-        there = self.model.value is not None and mark not in self.model.over
+        there = self.model.value is not None and mark not in self.model.ended
         assert self.go(doing) == int(there)
         if sets and there and self.model.ends_sooner(mark):
             self.model.tell(1)
@@ -187,7 +187,7 @@ class Machine(RuleBasedStateMachine, Generic[M, S]):
     async def _empty(self) -> None:
         """The dead are found by the next who looks: all comes back."""
         if self.model.value is not None:
-            await self.scripts.end(*(self.model.held.keys() - self.model.over))
+            await self.scripts.end(*(self.model.held.keys() - self.model.ended))
             found: Any = await self.scripts.available()
             value = found[0] if isinstance(found, list) else found
             assert value + self.model.away == self.model.total

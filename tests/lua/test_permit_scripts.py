@@ -43,7 +43,7 @@ class TestRenew:
         assert await plain.left(A) > LEASE
         assert await plain.held() == {A: 1}
 
-    async def test_what_is_over_is_not_brought_back(self, plain: SemaphoreScripts) -> None:
+    async def test_what_has_ended_is_not_brought_back(self, plain: SemaphoreScripts) -> None:
         await plain.end(A)
         assert await plain.renew(A) == 0
         assert await plain.left(A) < 0
@@ -80,7 +80,7 @@ class TestSetLease:
         assert [await plain.set_lease(A), await plain.set_lease(A)] == [1, 1]
         assert LEASE - 20_000 < await plain.left(A) <= LEASE
 
-    async def test_what_is_over_or_unknown_is_not_brought_back(
+    async def test_what_has_ended_or_unknown_is_not_brought_back(
         self, plain: SemaphoreScripts
     ) -> None:
         await plain.end(A)

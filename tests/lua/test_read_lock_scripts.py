@@ -138,11 +138,11 @@ class TestInspect:
         await rw.read.acquire(C)
         await rw.end_holds(C)
         before = await everything(redis)
-        left, mode, count, *rest = await rw.inspect()
-        assert count == len(rest)
+        left, mode, count, *others = await rw.inspect()
+        assert count == len(others)
         assert LEASE < left <= LONG
         assert mode == b"read"
-        found = {rest[i]: (rest[i + 1], rest[i + 2]) for i in range(0, len(rest), 3)}
+        found = {others[i]: (others[i + 1], others[i + 2]) for i in range(0, len(others), 3)}
         assert {owner: count for owner, (count, _) in found.items()} == {
             A.encode(): 1,
             B.encode(): 2,
@@ -156,12 +156,12 @@ class TestInspect:
     async def test_a_writer_that_also_reads(self, rw: ReadWriteScripts) -> None:
         await rw.write.acquire(A, lease_ms=LONG)
         await rw.read.acquire(A, lease_ms=LEASE)
-        left, mode, count, *rest = await rw.inspect()
-        assert count == len(rest)
+        left, mode, count, *others = await rw.inspect()
+        assert count == len(others)
         assert LEASE < left <= LONG
         assert mode == b"write"
-        assert rest[:5] == [f"{A}:write".encode(), 1, -2, A.encode(), 1]
-        assert LEASE - 20_000 < rest[5] <= LEASE
+        assert others[:5] == [f"{A}:write".encode(), 1, -2, A.encode(), 1]
+        assert LEASE - 20_000 < others[5] <= LEASE
 
 
 @pytest.mark.parametrize("lease_ms", [0, LEASE])

@@ -52,10 +52,10 @@ class ReadersAndWriters(RuleBasedStateMachine):
 
     def ask(self, step: Step) -> str:
         """Send one question; the answer must be the model's."""
-        told = self.server.take(step)
-        assert told == self.model.take(step)
+        reply = self.server.take(step)
+        assert reply == self.model.take(step)
         self.seen = self.server.state()
-        return told
+        return reply
 
     owners = st.sampled_from([A, B, C])
     sides: st.SearchStrategy[Side] = st.sampled_from(["read", "write"])
@@ -83,8 +83,8 @@ class ReadersAndWriters(RuleBasedStateMachine):
         holds, until = self.believed.get(step.mark, (0, 0))
         step = replace(step, holds=holds + 1)
         self.sent.append(step)
-        told = self.ask(step)
-        if told == "granted":
+        reply = self.ask(step)
+        if reply == "granted":
             self.believed[step.mark] = holds + 1, max(until, self.model.now + lease)
         else:
             assert step.mark not in self.believed
@@ -131,7 +131,7 @@ class ReadersAndWriters(RuleBasedStateMachine):
         side=sides,
         owner=owners,
     )
-    def somebody_makes_trouble(self, what: str, verb: str, side: Side, owner: str) -> None:
+    def somebody_interferes(self, what: str, verb: str, side: Side, owner: str) -> None:
         step = Step(verb, side, owner)
         if what == "dies":
             self.believed.pop(owner, None)

@@ -12,7 +12,7 @@ import pytest_asyncio
 from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
-from redisson_py._scripts.source import Arg, Script
+from redisson_py._redis.scripts.source import Arg, Script
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.redis_server import started_server
 from tests.lua.conftest import Forbid
@@ -104,11 +104,11 @@ class Recorded(Scripts):
         self._calls = 0
         await self.redis.flushdb()
         calls = SCENES[name](self)
-        for place, call in enumerate(calls):
+        for index, call in enumerate(calls):
             try:
                 await call
             except Stopped:
-                for later in calls[place + 1 :]:
+                for later in calls[index + 1 :]:
                     later.close()
 
     async def before(self, name: str) -> dict[bytes, Any]:
@@ -122,8 +122,8 @@ class Recorded(Scripts):
     async def call(self, *changed: tuple[int, Arg], by: Scripts | None = None) -> Any:
         """Make the last call, perhaps with changed arguments, or as somebody else."""
         args = [*self.args]
-        for place, value in changed:
-            args[place] = value
+        for index, value in changed:
+            args[index] = value
         return await Scripts._evalsha(by or self, self.script, tuple(args))
 
     def named(self, name: str) -> Arg:
@@ -134,7 +134,7 @@ class Recorded(Scripts):
     def numbers(self) -> list[tuple[str, int]]:
         """Return the arguments that are numbers, and where they are."""
         names = enumerate(self.script.args, 1 + int(self.args[0]))
-        return [(name, place) for place, name in names if name in self.script.ints]
+        return [(name, index) for index, name in names if name in self.script.ints]
 
 
 @pytest_asyncio.fixture
@@ -148,7 +148,7 @@ async def recorded(redis: Redis) -> AsyncIterator[Recorded]:
 async def test_a_bad_number_is_refused(recorded: Recorded, redis: Redis, name: str) -> None:
     before = await recorded.before(name)
     script = recorded.script
-    for number, place in recorded.numbers():
+    for number, index in recorded.numbers():
         if number in ("defers", "yields") and number == script.args[-1]:
             continue  # whether one goes last in the queue: 1, or whatever else
         full_name = f"{script.name} {number}"
@@ -156,7 +156,7 @@ async def test_a_bad_number_is_refused(recorded: Recorded, redis: Redis, name: s
         accepted |= {"-1"} if {number, full_name} & MAY_BE_NEGATIVE else set()
         for bad in {*BAD_MS, str(2**53), "007" if number == "start_units" else "x"} - accepted:
             with pytest.raises(ResponseError, match=r"must be|not a number|ids|too great"):
-                await recorded.call((place, bad))
+                await recorded.call((index, bad))
             assert await everything(redis) == before, (number, bad)
 
 
@@ -166,11 +166,11 @@ async def test_a_key_of_another_type_is_an_error(
 ) -> None:
     await recorded.before(name)
     script = recorded.script
-    for place, key in enumerate(() if script.is_batch else script.keys, 1):
+    for index, key in enumerate(() if script.is_batch else script.keys, 1):
         await recorded.before(name)
-        foreign: Any = recorded.args[place]
+        foreign: Any = recorded.args[index]
         await redis.delete(foreign)
-        if script.key_types[place - 1] == "string":
+        if script.key_types[index - 1] == "string":
             await redis.lpush(foreign, "mine")
         else:
             await redis.set(foreign, "mine")
@@ -196,7 +196,7 @@ def full_server(server_choice: str) -> Iterator[EmbeddedServer]:
 
 
 @each_scene
-async def test_a_full_server_grants_nothing_and_does_the_rest(
+async def test_a_full_server_grants_nothing_and_does_all_else(
     full_server: EmbeddedServer, name: str
 ) -> None:
     async with Redis.from_url(full_server.url) as redis:
@@ -298,12 +298,12 @@ async def test_who_may_not_release_is_granted_nothing(
     recorded: Recorded, redis: Redis, poor_scripts: Scripts, forbid: Forbid, name: str
 ) -> None:
     before = await recorded.before(name)
-    place = 1 + int(recorded.args[0]) + recorded.script.args.index("needs")
+    index = 1 + int(recorded.args[0]) + recorded.script.args.index("needs")
     # Before Redis 7 nobody can be asked about commands.
     for rule, commands in [("resetchannels", ""), *([("-del", "DEL")] if recorded.modern else [])]:
         await forbid(rule)
         needs = f"{commands}:{str(recorded.named('channel'), 'ascii')}"  # type: ignore[arg-type]
-        refused = await outcome(recorded.call((place, needs), by=poor_scripts))
+        refused = await outcome(recorded.call((index, needs), by=poor_scripts))
         assert re.search("NOPERM|a release needs permission", str(refused))
         assert await everything(redis) == before
-    assert "needs must be" in str(await outcome(recorded.call((place, "DEL"))))
+    assert "needs must be" in str(await outcome(recorded.call((index, "DEL"))))

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py._scripts.source import Arg
+from redisson_py._redis.scripts.source import Arg
 from tests.lua.test_golden_vectors import Listener, listening
 from tests.support.counting import Counted
 from tests.support.scripts.calls import TOMBSTONE, A, B, C, Scripts, ask
@@ -103,10 +103,10 @@ class _Expirable:
         )
 
 
-def ids(owner: str, places: Iterable[int]) -> bytes:
+def ids(owner: str, indices: Iterable[int]) -> bytes:
     """Return the ids of some of an owner's permits."""
     first = blake2b(owner.encode(), digest_size=15).digest()
-    return b"".join(first + bytes([place]) for place in places)
+    return b"".join(first + bytes([index]) for index in indices)
 
 
 Make = Callable[[Scripts, bool], Subject]
@@ -249,8 +249,8 @@ async def state(redis: Redis) -> dict[str, Any]:
             ends = {who: min(float(end) / 1000, 1e15) - int(seconds) for who, end in rows}
             found[key] = {who: round(left / 100) for who, left in ends.items()}
         else:
-            command, *rest = reads[kind]
-            found[key] = await ask(redis, str(command), key, *rest)
+            command, *arguments = reads[kind]
+            found[key] = await ask(redis, str(command), key, *arguments)
         left = await ask(redis, "PTTL", key)
         found[key] = kind, found[key], round(left / HUNDRED_SECONDS)
     return found

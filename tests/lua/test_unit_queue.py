@@ -22,7 +22,7 @@ from tests.support.scripts.client_queue import (
     Y,
     Z,
 )
-from tests.support.scripts.unit_queue import FULL, UnitQueue, in_line
+from tests.support.scripts.unit_queue import FULL, UnitQueue, queue_up
 
 #: A client that wants three units, another one that waits.
 BIG, W = "client-b:3", "client-w"
@@ -54,11 +54,11 @@ async def heard(queue: UnitQueue, redis: Redis) -> AsyncIterator[Hearing]:
 
 class TestJoining:
     async def test_the_first_two_hear_when_a_lease_ends(self, queue: UnitQueue) -> None:
-        await in_line(queue)
-        for place, client in enumerate((X, Y)):
-            left, *rest = await queue.asks(client)
+        await queue_up(queue)
+        for position, client in enumerate((X, Y)):
+            left, *others = await queue.asks(client)
             assert LEASE - 20_000 < left <= LEASE
-            assert rest == [place, 0, 0]
+            assert others == [position, 0, 0]
         assert await queue.asks(Z) == [-1, 2, 0, 0]
         assert await queue.waiting() == [X, Y, Z]
         assert 40_000 < await ask(queue.redis, "PTTL", queue.clients) <= 60_000
@@ -81,13 +81,13 @@ class TestJoining:
         assert not await queue.redis.exists(queue.key)
 
     async def test_who_does_not_wait_leaves_nothing(self, queue: UnitQueue, redis: Redis) -> None:
-        await in_line(queue, X)
+        await queue_up(queue, X)
         before = await everything(redis)
         assert await queue.asks(NEWCOMER, waits=False) >= 0
         assert await everything(redis) == before
 
     async def test_who_has_left_does_not_join(self, queue: UnitQueue) -> None:
-        await in_line(queue, Y)
+        await queue_up(queue, Y)
         await queue.undo(X)
         assert await queue.asks(X) == -3
         assert await queue.waiting() == [Y]
@@ -95,7 +95,7 @@ class TestJoining:
 
 class TestCalling:
     async def test_a_release_calls_the_first(self, queue: UnitQueue, heard: Hearing) -> None:
-        await in_line(queue, X, Y, Z)
+        await queue_up(queue, X, Y, Z)
         assert await queue.release(FULL) == -1
         assert await queue.called() == {X}
         assert (await heard(X), await heard(Y), await heard(Z)) == (["0"], [], ["2"])
@@ -105,7 +105,7 @@ class TestCalling:
         assert await queue.waiting() == [Y, Z]
 
     async def test_two_releases_call_two(self, queue: UnitQueue, heard: Hearing) -> None:
-        await in_line(queue, X, Y, Z, W)
+        await queue_up(queue, X, Y, Z, W)
         assert [await queue.release(FULL, number) for number in (1, 2)] == [-1, -1]
         assert await queue.called() == {X, Y}
         assert [await heard(each) for each in (X, Y, Z, W)] == [["0"], ["0"], ["2"], ["2"]]
@@ -113,10 +113,10 @@ class TestCalling:
             assert await queue.asks(client) is None
         assert await queue.waiting() == [Z, W]
 
-    async def test_who_wants_more_than_there_is_keeps_its_place(
+    async def test_who_wants_more_than_there_is_keeps_its_position(
         self, queue: UnitQueue, heard: Hearing
     ) -> None:
-        await in_line(queue, BIG, X, Y, waited=NOT_YET)
+        await queue_up(queue, BIG, X, Y, waited=NOT_YET)
         assert await queue.release(FULL) == -1
         assert await queue.called() == {X}
         assert (await heard(BIG), await heard(X), await heard(Y)) == ([], ["0"], ["2"])
@@ -135,13 +135,13 @@ class TestCalling:
 
     async def test_the_dead_are_passed_over(self, queue: UnitQueue, heard: Hearing) -> None:
         dead = [f"dead-{number}" for number in range(5)]
-        await in_line(queue, *dead, X, Y, Z)
+        await queue_up(queue, *dead, X, Y, Z)
         assert await queue.release(FULL) == -1
         assert (await queue.called(), await queue.waiting()) == ({X}, [X, Y, Z])
         assert (await heard(X), await heard(Y), await heard(Z)) == (["0"], ["2"], ["2"])
 
     async def test_two_thousand_dead_are_passed_over(self, queue: UnitQueue) -> None:
-        await in_line(queue)
+        await queue_up(queue)
         rows = [word for n in range(2000) for word in (str(n + 1), f"dead-{n}")]
         await ask(queue.redis, "ZADD", queue.clients, *rows)
         await queue.asks(X)
@@ -149,7 +149,7 @@ class TestCalling:
         assert (await queue.called(), await queue.waiting()) == ({X}, [X])
 
     async def test_an_undo_calls(self, queue: UnitQueue) -> None:
-        await in_line(queue, X)
+        await queue_up(queue, X)
         assert await queue.undo(FULL) == -1
         assert await queue.called() == {X}
 
@@ -161,7 +161,7 @@ class TestCalling:
             pubsub = redis.pubsub()
             stack.push_async_callback(pubsub.aclose)
             await pubsub.subscribe(*map(queue.own_channel, crowd))
-            await in_line(queue, *crowd)
+            await queue_up(queue, *crowd)
             await queue.counts.add(200)
             called = [await queue.called()]
             # One that was not called waits for its turn, and so does a newcomer.
@@ -177,7 +177,7 @@ class TestWhoTakesIt:
     async def test_a_newcomer_takes_what_is_not_reserved(
         self, queue: UnitQueue, heard: Hearing
     ) -> None:
-        await in_line(queue, X)
+        await queue_up(queue, X)
         for number in (1, 2):
             await queue.release(FULL, number)
         assert await queue.called() == {X}
@@ -188,7 +188,7 @@ class TestWhoTakesIt:
     async def test_a_newcomer_comes_before_one_that_has_not_waited_long(
         self, queue: UnitQueue
     ) -> None:
-        await in_line(queue, X)
+        await queue_up(queue, X)
         await queue.joined_ago(X, NOT_YET)
         await queue.release(FULL)
         assert isinstance(await queue.asks(NEWCOMER, yields=1), list)
@@ -198,7 +198,7 @@ class TestWhoTakesIt:
     async def test_a_newcomer_calls_those_that_nobody_called(
         self, queue: UnitQueue, heard: Hearing
     ) -> None:
-        await in_line(queue, "dead", X, Y)
+        await queue_up(queue, "dead", X, Y)
         await queue.gives(1)
         assert await queue.asks(NEWCOMER) == [51, 1, 0, 0]
         assert await queue.called() == {X}
@@ -211,17 +211,17 @@ class TestWhoTakesIt:
     async def test_one_in_the_queue_takes_what_those_before_it_do_not_need(
         self, queue: UnitQueue
     ) -> None:
-        await in_line(queue, BIG, X, Y, waited=NOT_YET)
+        await queue_up(queue, BIG, X, Y, waited=NOT_YET)
         await queue.gives(1)
         assert await queue.asks(X, yields=1) is None
         await queue.gives(2)
         assert await queue.asks(Y, yields=1) is None
         assert await queue.waiting() == [BIG]
 
-    async def test_one_that_was_called_finds_nothing_and_keeps_its_place(
+    async def test_one_that_was_called_finds_nothing_and_keeps_its_position(
         self, queue: UnitQueue, heard: Hearing
     ) -> None:
-        await in_line(queue, X, Y)
+        await queue_up(queue, X, Y)
         await queue.release(FULL)
         before = (await queue.entries())[X]
         await ask(queue.redis, "DECR", queue.key)
@@ -230,7 +230,7 @@ class TestWhoTakesIt:
         assert (await queue.entries())[X] == before
 
     async def test_who_is_silent_is_passed_over(self, queue: UnitQueue, heard: Hearing) -> None:
-        await in_line(queue, X, Y, Z, W)
+        await queue_up(queue, X, Y, Z, W)
         await queue.gives(1)
         await queue.called_ago(X, LONG)
         assert await queue.asks(Y) is None
@@ -240,7 +240,7 @@ class TestWhoTakesIt:
         assert (await queue.asks(X))[1] == 2
 
     async def test_who_was_called_a_moment_ago_is_waited_for(self, queue: UnitQueue) -> None:
-        await in_line(queue, X, Y, Z)
+        await queue_up(queue, X, Y, Z)
         await queue.gives(1)
         await queue.called_ago(X, MOMENT)
         replies = [await queue.asks(each) for each in (Y, Z, NEWCOMER)]
@@ -249,7 +249,7 @@ class TestWhoTakesIt:
         assert await queue.called() == {X}
 
     async def test_a_repeated_grant_changes_nothing(self, queue: UnitQueue, redis: Redis) -> None:
-        await in_line(queue, X, Y)
+        await queue_up(queue, X, Y)
         await queue.release(FULL)
         assert await queue.asks(X) is None
         free, entries = await queue.semaphore.value(), await queue.entries()
@@ -259,7 +259,7 @@ class TestWhoTakesIt:
     async def test_units_gather_for_one_that_wants_many_for_a_part_of_the_time(
         self, queue: UnitQueue, heard: Hearing
     ) -> None:
-        await in_line(queue, BIG, X, Y)
+        await queue_up(queue, BIG, X, Y)
         await ask(queue.redis, "ZADD", queue.clients, "XX", await queue.now() - 20_000_000, BIG)
         replies = [
             await queue.release(FULL),
@@ -281,7 +281,7 @@ class TestWhoTakesIt:
         self, queue: UnitQueue, heard: Hearing, newcomer: bool
     ) -> None:
         """Nobody else knows that it could have what gathers."""
-        await in_line(queue, BIG, "client-c:3", *([] if newcomer else [X]))
+        await queue_up(queue, BIG, "client-c:3", *([] if newcomer else [X]))
         await ask(queue.redis, "ZADD", queue.clients, "XX", await queue.now() - 20_000_000, BIG)
         await queue.gives(1)
         reply = await queue.asks(X, yields=1)
@@ -290,7 +290,7 @@ class TestWhoTakesIt:
     async def test_who_wants_many_is_called_when_there_are_enough(
         self, queue: UnitQueue, heard: Hearing
     ) -> None:
-        await in_line(queue, BIG, X)
+        await queue_up(queue, BIG, X)
         await queue.gives(2)
         assert await queue.release(FULL) == -1
         assert await queue.called() == {BIG}

@@ -10,14 +10,14 @@ from tests.lua.test_unit_queue import queue as queue
 from tests.support.scripts.calls import LEASE
 from tests.support.scripts.client_queue import NEWCOMER, Hearing, X, Y, Z, owner_of
 from tests.support.scripts.permits import RECLAIMS
-from tests.support.scripts.unit_queue import FULL, UnitQueue, in_line
+from tests.support.scripts.unit_queue import FULL, UnitQueue, queue_up
 
 
 class TestLeaving:
     async def test_who_was_called_and_leaves_has_the_next_called(
         self, queue: UnitQueue, heard: Hearing
     ) -> None:
-        await in_line(queue, X, Y)
+        await queue_up(queue, X, Y)
         await queue.release(FULL)
         assert await queue.leaves(X) == 1
         assert (await queue.called(), await queue.waiting()) == ({Y}, [Y])
@@ -27,8 +27,8 @@ class TestLeaving:
         assert (await heard("all"), await queue.entries()) == (["01"], {})
         assert await queue.leaves(Y) == 0
 
-    async def test_the_new_second_is_told(self, queue: UnitQueue, heard: Hearing) -> None:
-        await in_line(queue, X, Y, Z, W)
+    async def test_the_new_second_is_notified(self, queue: UnitQueue, heard: Hearing) -> None:
+        await queue_up(queue, X, Y, Z, W)
         assert await queue.leaves(Y) == 1
         assert [await heard(each) for each in (X, Z, W)] == [[], ["2"], []]
         assert await queue.leaves(W) == 1
@@ -37,7 +37,7 @@ class TestLeaving:
     async def test_one_that_wanted_much_lets_others_have_what_is_there(
         self, queue: UnitQueue
     ) -> None:
-        await in_line(queue, BIG)
+        await queue_up(queue, BIG)
         await queue.release(FULL)
         assert await queue.called() == set()
         assert await queue.leaves(BIG) == 1
@@ -46,7 +46,7 @@ class TestLeaving:
     async def test_the_last_one_takes_with_it_what_only_those_need_that_wait(
         self, queue: UnitQueue, heard: Hearing
     ) -> None:
-        await in_line(queue, X, Y)
+        await queue_up(queue, X, Y)
         for number in (1, 2):
             assert await queue.release(FULL, number) == -1
         # "all" is a client that waits as one of Redisson's does.
@@ -60,14 +60,14 @@ class TestWhatElseGivesBack:
     async def test_who_asks_gives_back_what_a_dead_one_had(
         self, queue: UnitQueue, heard: Hearing
     ) -> None:
-        await in_line(queue, X, Y, Z)
+        await queue_up(queue, X, Y, Z)
         await queue.semaphore.end(owner_of(FULL), owner_of(FULL, 2))
         assert await queue.asks(NEWCOMER, waits=False) > 0
         assert await queue.called() == {X, Y}
         assert (await heard("all"))[-1] == "02"
 
     async def test_a_look_gives_it_back_too(self, queue: UnitQueue, heard: Hearing) -> None:
-        await in_line(queue, X, Y)
+        await queue_up(queue, X, Y)
         await queue.semaphore.end(owner_of(FULL))
         await queue.counts.available(RECLAIMS)
         assert await queue.called() == {X}
@@ -76,7 +76,7 @@ class TestWhatElseGivesBack:
     async def test_more_permits_call_as_many(
         self, queue: UnitQueue, heard: Hearing, verb: str
     ) -> None:
-        await in_line(queue, X, Y, Z)
+        await queue_up(queue, X, Y, Z)
         await (queue.counts.add(2) if verb == "add" else queue.counts.set(5, replaces=1))
         assert await queue.called() == {X, Y}
 
@@ -89,7 +89,7 @@ class TestWhatElseGivesBack:
     async def test_a_lease_that_ends_sooner_has_the_first_two_ask(
         self, queue: UnitQueue, heard: Hearing
     ) -> None:
-        await in_line(queue, X, Y, Z)
+        await queue_up(queue, X, Y, Z)
         assert await queue.counts.set_lease(queue.field, LEASE // 2) == 1
         assert [await heard(each) for each in (X, Y, Z)] == [["0"], ["0"], []]
         assert await queue.called() == set()

@@ -78,8 +78,8 @@ class Walk:
         others = [each for each in waiting if each not in called]
         joined, present = await self._queue.entries(), await self._queue.now()
         gathers = (
-            place
-            for place, each in enumerate(others)
+            index
+            for index, each in enumerate(others)
             if units_of(each) > left and present - joined[each] >= 100_000
         )
         idle = [each for each in others[: next(gathers, None)] if units_of(each) <= left]

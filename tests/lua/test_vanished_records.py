@@ -146,7 +146,7 @@ async def test_a_first_look_that_is_repeated_without_its_receipt_arrives_once(
     assert (await barrier.wait("a", str(first.generation))).state == RELEASED
 
 
-async def test_a_first_look_that_is_repeated_without_any_other_record_is_told(
+async def test_a_first_look_that_is_repeated_without_any_other_record_is_reported(
     scripts: Scripts, redis: Redis
 ) -> None:
     barrier = BarrierScripts(scripts)

@@ -154,7 +154,7 @@ class TestPermits:
         yield semaphore
         await scripts.redis.delete(semaphore.key, semaphore.permits, semaphore.counts)
 
-    async def test_a_lease_that_is_over_keeps_no_version(
+    async def test_a_lease_that_has_ended_keeps_no_version(
         self, plain: SemaphoreScripts, redis: Redis
     ) -> None:
         await plain.acquire(A)

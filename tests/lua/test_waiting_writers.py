@@ -66,7 +66,7 @@ class TestReaders:
         await wait_to_write(rw)
         assert await rw.read.acquire(A, waits=1) is None
 
-    async def test_it_is_told_when_the_last_one_is_given_up_for_dead(
+    async def test_it_is_notified_when_the_last_one_is_given_up_for_dead(
         self, rw: ReadWriteScripts
     ) -> None:
         await rw.read.acquire(A)

@@ -32,5 +32,5 @@ async def judge(mutant: Mutant, tree: Path, folder: Path) -> Verdict:
             return Verdict("caught", rule, seconds)
         plan = replace(plan, seed=plan.seed + 1)
     others = sorted({name for result in results for name in result.broken})
-    trouble = [text for result in results for text in result.trouble]
-    return Verdict("survived", f"{others} {trouble[:1]}", seconds)
+    failures = [text for result in results for text in result.failures]
+    return Verdict("survived", f"{others} {failures[:1]}", seconds)

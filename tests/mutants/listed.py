@@ -153,7 +153,7 @@ MUTANTS = (
         "end of the holder's lease not waited for",
         "a waiter gets in when a crashed holder's lease ends",
         "redisson_py/_engine/waiting.py",
-        "poll = min(poll, max(retry_in, _SHORTEST_SLEEP))",
+        "poll = min(poll, max(retry_in, _SHORTEST_SLEEP_SECONDS))",
         "poll = max(poll, retry_in)",
         (_WAITING,),
     ),
@@ -168,7 +168,7 @@ MUTANTS = (
     Mutant(
         "not subscribed again",
         "waiters hear of releases after a reconnection",
-        "redisson_py/_on_redis/subscriptions.py",
+        "redisson_py/_redis/subscriptions.py",
         "        subscription.last = stream.subscribe(channel) or",
         "        subscription.last = None if before else stream.subscribe(channel) or",
         ("tests/stream/test_stream_servers.py",),
@@ -177,7 +177,7 @@ MUTANTS = (
     Mutant(
         "seats left behind",
         "seats follow their slot's master",
-        "redisson_py/_on_redis/subscriptions.py",
+        "redisson_py/_redis/subscriptions.py",
         "                self._table.missed(channel)\n"
         "                self._subscribe(channel, subscription)",
         "                self._table.missed(channel)",
@@ -186,7 +186,7 @@ MUTANTS = (
     Mutant(
         "subscribed in two places",
         "a channel is subscribed where its slot's master is, and nowhere else",
-        "redisson_py/_on_redis/subscriptions.py",
+        "redisson_py/_redis/subscriptions.py",
         "            before.unsubscribe(channel)",
         "            pass",
         ("tests/unit/test_bus_moving.py",),
@@ -199,7 +199,7 @@ MUTANTS = (
         "                pass",
         (
             "tests/lifecycle/test_watchdog_edges.py::"
-            "test_what_was_taken_meanwhile_is_told_at_the_reconnection",
+            "test_what_was_taken_meanwhile_is_reported_at_the_reconnection",
         ),
     ),
     Mutant(
@@ -215,8 +215,8 @@ MUTANTS = (
         "turn never ends",
         "a contended lock goes to other processes too",
         "redisson_py/_engine/hold.py",
-        "and present - self.granted_at < turn",
-        "and turn >= 0",
+        "and present - self.granted_at < longest",
+        "and longest >= 0",
         ("tests/system/test_processes.py",),
     ),
     # Python: leases.
@@ -233,8 +233,8 @@ MUTANTS = (
         "`ends_at` counted from the reply",
         "a holder's view ends before the server's",
         "redisson_py/_engine/hold.py",
-        "= sent_at + lease_time * (1 - DRIFT)",
-        "= now() + lease_time * (1 - DRIFT)",
+        "= sent_at + lease_time * (1 - DRIFT_SHARE)",
+        "= now() + lease_time * (1 - DRIFT_SHARE)",
         (_ACQUIRE_RELEASE,),
         jepsen=Attack("loss detection", "set-add", ("delay",), limit=120),
     ),
@@ -266,7 +266,7 @@ MUTANTS = (
     Mutant(
         "sent again behind what came later",
         "an undo does not overtake its acquire",
-        "redisson_py/_stream/stream.py",
+        "redisson_py/_redis/stream/stream.py",
         "dict.fromkeys([*unanswered, *self._backlog])",
         "dict.fromkeys([*self._backlog, *unanswered])",
         (_BREAKS,),
@@ -274,7 +274,7 @@ MUTANTS = (
     Mutant(
         "abandoned releases not sent again",
         "a cancelled release is carried out",
-        "redisson_py/_stream/call.py",
+        "redisson_py/_redis/stream/call.py",
         "return self.must or not self.future.done()",
         "return not self.future.done()",
         (_BREAKS,),
@@ -282,7 +282,7 @@ MUTANTS = (
     Mutant(
         "repeated calls not known as such",
         "a hold whose acquire may come again leaves a tombstone",
-        "redisson_py/_stream/stream.py",
+        "redisson_py/_redis/stream/stream.py",
         "call.uncertain = True",
         "call.uncertain = False",
         (_BREAKS,),
@@ -290,8 +290,8 @@ MUTANTS = (
     Mutant(
         "silence not noticed",
         "a dead connection is given up",
-        "redisson_py/_stream/health.py",
-        "if self._silent >= _TICKS:",
+        "redisson_py/_redis/stream/health.py",
+        "if self._silent >= _TICKS_A_TIMEOUT:",
         "if self._silent < 0:",
         (_BREAKS,),
         jepsen=Attack("no deadlock", "brief", ("half-open",)),

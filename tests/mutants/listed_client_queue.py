@@ -75,7 +75,7 @@ CLIENT_QUEUE = (
         "the second client does not look",
         "a second client that stands still keeps nobody waiting",
         _QUEUE,
-        "        self._look_at = loop_time() + WATCH_AFTER\n        self.rouse()\n",
+        "        self._look_at = loop_time() + WATCH_DELAY_SECONDS\n        self.rouse()\n",
         "        self.rouse()\n",
         (_WAITERS,),
     ),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_STREAM = "redisson_py/_stream/stream.py"
-_WIRE = "redisson_py/_stream/wire.py"
+_STREAM = "redisson_py/_redis/stream/stream.py"
+_WIRE = "redisson_py/_redis/stream/wire.py"
 
 _COMMANDS = "tests/stream/test_cluster_commands.py"
 _ORDERS = "tests/stream/test_cluster_wire.py"

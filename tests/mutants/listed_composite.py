@@ -64,7 +64,7 @@ COMPOSITE = (
     Mutant(
         "each node of a cluster is a server of its own",
         "a cluster is one vote of a red lock",
-        "redisson_py/_on_redis/identity.py",
+        "redisson_py/_redis/identity.py",
         "    return frozenset() if context is None else context.executor.router.node_ids",
         "    return frozenset()",
         ("tests/topology/test_composites.py",),

@@ -21,15 +21,15 @@ ENDS = (
     Mutant(
         "a fair waiter says once a lease that it lives",
         "a living waiter keeps its place",
-        "redisson_py/_commands/lock.py",
+        "redisson_py/_redis/commands/lock.py",
         "stay_alive = self.alive / 3",
         "stay_alive = self.alive",
-        (f"{_PARTIAL}::test_a_live_waiter_keeps_its_place_when_others_ask_later_than_a_lease",),
+        (f"{_PARTIAL}::test_a_live_waiter_keeps_its_position_when_others_ask_later_than_a_lease",),
     ),
     Mutant(
         "an argument of the URL that does not exist is named",
         "no error tells a password",
-        "redisson_py/_url_arguments.py",
+        "redisson_py/_redis/url_arguments.py",
         '"the URL has an unknown argument; known are"',
         'f"the URL has an unknown argument: {name}; known are"',
         ("tests/lifecycle/test_passwords_kept_secret.py::test_a_url_that_is_refused",),
@@ -37,7 +37,7 @@ ENDS = (
     Mutant(
         "TLS of any version",
         "TLS below 1.2 is not spoken",
-        "redisson_py/_redis.py",
+        "redisson_py/_redis/redis_py.py",
         'settings["ssl_min_version"] = ssl.TLSVersion.TLSv1_2',
         "pass",
         (f"{_SECRETS}::test_tls_below_1_2_is_not_spoken_whatever_the_system_allows",),
@@ -45,7 +45,7 @@ ENDS = (
     Mutant(
         "a receipt's caller is freed when its call is cancelled",
         "calls that are refused with BUSY and cancelled all count",
-        "redisson_py/_on_redis/receipts.py",
+        "redisson_py/_redis/receipts.py",
         "        reply = await self._context.executor.answer(call)\n",
         "        try:\n"
         "            reply = await self._context.executor.answer(call)\n"
@@ -81,8 +81,8 @@ ENDS = (
     Mutant(
         "the client's description lives for one lease",
         "a holder that cannot describe itself for a lease or two is still known",
-        "redisson_py/_on_redis/connections.py",
-        "milliseconds(3 * max(lease_time, SAFETY_POLL))",
+        "redisson_py/_redis/connections.py",
+        "milliseconds(3 * max(lease_time, SAFETY_POLL_SECONDS))",
         "milliseconds(lease_time)",
         (f"{_EDGES}::test_what_a_client_says_of_itself_lives_for_three_leases",),
     ),

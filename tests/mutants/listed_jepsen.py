@@ -188,7 +188,7 @@ JEPSEN = (
     Mutant(
         "WAIT is asked of a connection that wrote nothing",
         "a grant counts when replicas have it",
-        "redisson_py/_topology/confirming.py",
+        "redisson_py/_redis/topology/confirming.py",
         "        if got < self._number:\n",
         "        # All replicas have what such a connection wrote.\n        if False:\n",
         jepsen=Attack("mutual exclusion", "synced", ("replica-freeze",), topology="replicas"),

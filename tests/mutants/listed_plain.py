@@ -113,8 +113,8 @@ PLAIN = (
         "a turn that is over keeps a semaphore from its short way",
         "a turn is over when its time is up",
         "redisson_py/semaphores/_ownership.py",
-        "(queue.turn is not None and queue.is_ahead)",
-        "queue.turn is not None",
+        "(queue.head_start is not None and queue.is_ahead)",
+        "queue.head_start is not None",
         ("tests/primitives/test_who_waits.py",),
     ),
     Mutant(
@@ -128,7 +128,7 @@ PLAIN = (
     Mutant(
         "keys with braces share the patterns of others",
         "a call names the keys of its own lock",
-        "redisson_py/_commands/plain.py",
+        "redisson_py/_redis/commands/plain.py",
         'len(key), b"{" in key, lease_time',
         "len(key), False, lease_time",
         ("tests/unit/test_plain_calls.py",),

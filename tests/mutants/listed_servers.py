@@ -11,7 +11,7 @@ SERVERS = (
     Mutant(
         "the user of the first server is part of the password",
         "a URL with a user for each server is refused",
-        "redisson_py/_url.py",
+        "redisson_py/_redis/url.py",
         'if "@" in user and "," in user:',
         "if False:",
         ("tests/unit/test_url_topologies.py::test_what_is_refused",),
@@ -19,7 +19,7 @@ SERVERS = (
     Mutant(
         "sentinels get the password of the servers",
         "sentinels have users of their own",
-        "redisson_py/_url.py",
+        "redisson_py/_redis/url.py",
         "        settings.pop(name, None)\n",
         "",
         ("tests/unit/test_url_topologies.py::test_sentinels_have_users_of_their_own",),
@@ -27,7 +27,7 @@ SERVERS = (
     Mutant(
         "a client that reads from replicas makes ours do so",
         "redis-py's own function is not run on our connections",
-        "redisson_py/_redis.py",
+        "redisson_py/_redis/redis_py.py",
         'if name != "redis_connect_func"',
         "if name",
         (
@@ -37,7 +37,7 @@ SERVERS = (
     Mutant(
         "what asks replicas is taken for a master",
         "slave_for is refused",
-        "redisson_py/_redis.py",
+        "redisson_py/_redis/redis_py.py",
         "if not pool.is_master:",
         "if False:",
         ("tests/unit/test_servers_from_client.py::test_what_is_refused",),
@@ -45,15 +45,15 @@ SERVERS = (
     Mutant(
         "a part of a password is told as the name of a variable",
         "no error tells a value of a file",
-        "redisson_py/_config/file.py",
-        'return whole or not ("password" in place.lower() or "@" in text)',
+        "redisson_py/_redis/config/file.py",
+        'return whole or not ("password" in where.lower() or "@" in text)',
         "return True",
         (_FORMATS,),
     ),
     Mutant(
         "what is twice in a JSON file counts once",
         "duplicate keys are refused",
-        "redisson_py/_config/file.py",
+        "redisson_py/_redis/config/file.py",
         "return _Wrong(_twice(twice[0])) if twice else found",
         "return found",
         (_FORMATS,),
@@ -61,7 +61,7 @@ SERVERS = (
     Mutant(
         "TLS is checked as little as Java is told to",
         "sslVerificationMode must be STRICT",
-        "redisson_py/_config/read.py",
+        "redisson_py/_redis/config/read.py",
         'if unchecked not in (None, "STRICT"):',
         "if False:",
         (_REFUSALS,),
@@ -69,7 +69,7 @@ SERVERS = (
     Mutant(
         "two sections are taken for one",
         "exactly one section is needed",
-        "redisson_py/_config/read.py",
+        "redisson_py/_redis/config/read.py",
         "if len(found) != 1:",
         "if not found:",
         (_REFUSALS,),
@@ -77,7 +77,7 @@ SERVERS = (
     Mutant(
         "what a script of Redis 6.2 returns as refused is about a key",
         "renewals that a server refuses cost one script a batch",
-        "redisson_py/_error_replies.py",
+        "redisson_py/_redis/error_replies.py",
         'return text if bare is None else "ERR " + text[bare.end() :]',
         "return text",
         ("tests/unit/test_error_replies.py",),

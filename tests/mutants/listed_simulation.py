@@ -9,8 +9,8 @@ SIMULATION = (
         "no margin for clocks",
         "a lease is not relied on for its whole time, whatever the clocks do",
         "redisson_py/_engine/hold.py",
-        "DRIFT = 0.01\nDRIFT_FLOOR = 0.002\n",
-        "DRIFT = 0.0\nDRIFT_FLOOR = 0.0\n",
+        "DRIFT_SHARE = 0.01\nDRIFT_FLOOR_SECONDS = 0.002\n",
+        "DRIFT_SHARE = 0.0\nDRIFT_FLOOR_SECONDS = 0.0\n",
         simulation=Seeds("lock"),
     ),
     Mutant(
@@ -60,7 +60,7 @@ SIMULATION = (
     Mutant(
         "channels stay subscribed",
         "a client listens only to what somebody waits for",
-        "redisson_py/_stream/stream.py",
+        "redisson_py/_redis/stream/stream.py",
         '        self._subscription("UNSUBSCRIBE", channel)',
         "        pass",
         simulation=Seeds("lock"),
@@ -68,7 +68,7 @@ SIMULATION = (
     Mutant(
         "deaf after a refused SUBSCRIBE",
         "a SUBSCRIBE that a busy server refused is sent again",
-        "redisson_py/_on_redis/subscriptions.py",
+        "redisson_py/_redis/subscriptions.py",
         "        assert call.channel is not None\n"
         "        subscription = self._channels.get(call.channel)",
         "        return False\n        subscription = self._channels.get(call.channel)",

@@ -35,8 +35,8 @@ STORES = (
         "what was perhaps granted is not given back",
         "a cancelled acquire leaves nothing in a store",
         _CARRIER,
-        "line is not None and not (line.kept or line.unsure):",
-        "line is not None:",
+        "queue is not None and not (queue.kept or queue.unsure):",
+        "queue is not None:",
         (f"{_CANCELLATION}::test_waiter_for_another_client_leaves_nothing",),
     ),
     Mutant(
@@ -51,8 +51,8 @@ STORES = (
         "a ring leaves the last answer",
         "a store that rings is asked again",
         _CARRIER,
-        "                line.busy = None\n                line.rings += 1",
-        "                line.rings += 1",
+        "                queue.busy = None\n                queue.rings += 1",
+        "                queue.rings += 1",
         (_CARRIED,),
     ),
     Mutant(
@@ -101,7 +101,7 @@ STORES = (
         _POSTGRES_SQL,
         "\n    AND expires {_GT} pg_catalog.clock_timestamp()",
         "",
-        (f"{_GUARD}::test_a_lease_that_is_over_is_not_guarded",),
+        (f"{_GUARD}::test_a_lease_that_has_ended_is_not_guarded",),
     ),
     Mutant(
         "a guard that any holder passes",
@@ -246,7 +246,7 @@ STORES = (
         _MYSQL,
         "query, unless = sql.unless_locked(wish.name, query), _LOCKED",
         "unless = ()",
-        (f"{_MYSQL_CROWD}::test_one_whose_turn_it_is_not_does_not_wait_for_the_row",),
+        (f"{_MYSQL_CROWD}::test_one_that_is_not_next_does_not_wait_for_the_row",),
     ),
     Mutant(
         "MySQL keeps free names for the dead",
@@ -300,7 +300,7 @@ STORES = (
         "etcd's waiters watch nothing",
         "a waiter is woken when the one before it leaves",
         _ETCD,
-        "self._watches.watch(waiter, place.ahead.key, place.at + 1)",
+        "self._watches.watch(waiter, position.ahead.key, position.at + 1)",
         "pass",
         (f"{_ETCD_TESTS}::test_waiters_ring_in_their_order",),
     ),

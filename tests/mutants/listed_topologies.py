@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from tests.mutants.mutant import Mutant
 
-_CLUSTER = "redisson_py/_topology/cluster.py"
-_DISCOVERY = "redisson_py/_topology/discovery.py"
-_FINDER = "redisson_py/_topology/finder.py"
-_STREAM = "redisson_py/_stream/stream.py"
-_EXECUTOR = "redisson_py/_on_redis/executor.py"
-_CONFIRMING = "redisson_py/_topology/confirming.py"
+_CLUSTER = "redisson_py/_redis/topology/cluster.py"
+_DISCOVERY = "redisson_py/_redis/topology/discovery.py"
+_FINDER = "redisson_py/_redis/topology/finder.py"
+_STREAM = "redisson_py/_redis/stream/stream.py"
+_EXECUTOR = "redisson_py/_redis/executor.py"
+_CONFIRMING = "redisson_py/_redis/topology/confirming.py"
 
 _DISCOVERS = "tests/topology/test_discovery.py"
-_DOUBTS = "tests/stream/test_cluster_doubts.py"
+_SUSPECTS = "tests/stream/test_cluster_suspects.py"
 _FAULTS = "tests/faults/test_moving_slots_and_promotion.py"
 _REPEATS = "tests/topology/test_repeats_write.py"
 _SENTINEL = "tests/topology/test_sentinel_fakes.py"
@@ -40,7 +40,7 @@ TOPOLOGIES = (
         "a seed of another cluster is believed",
         "a client stays with its cluster while that may be back",
         _DISCOVERY,
-        "return present < self._strangers_since + _STRANGER_TIMEOUT",
+        "return present < self._strangers_since + _STRANGER_SECONDS",
         "return False",
         (f"{_DISCOVERS}::test_a_seed_that_serves_another_cluster_by_now",),
     ),
@@ -50,7 +50,7 @@ TOPOLOGIES = (
         _STREAM,
         "wire.hold_back(lambda: topology.confirm_late(self, read_on))",
         "return None",
-        (_DOUBTS,),
+        (_SUSPECTS,),
     ),
     Mutant(
         "a late reply of a node that serves nothing is read",
@@ -68,23 +68,23 @@ TOPOLOGIES = (
             wire.why = reason
             wire.abort()
 """,
-        (_DOUBTS,),
+        (_SUSPECTS,),
     ),
     Mutant(
         "no recheck after a doubt",
         "a node that was frozen is used again only when another one says what it serves",
         _STREAM,
-        "if self._in_doubt and self._topology is not None:",
+        "if self._suspected and self._topology is not None:",
         "if False:",
-        (_DOUBTS,),
+        (_SUSPECTS,),
     ),
     Mutant(
         "a slow connection is no doubt",
         "a server that took long to answer may have been frozen meanwhile",
         _STREAM,
-        "if loop_time() - began > SLOW_OPENING:",
+        "if loop_time() - began > SLOW_OPENING_SECONDS:",
         "if False:",
-        (_DOUBTS,),
+        (_SUSPECTS,),
     ),
     Mutant(
         "no recheck while a master is connected to",
@@ -106,8 +106,8 @@ TOPOLOGIES = (
         "granted before replicas confirm it",
         "a grant that a failover loses was never a grant",
         _CONFIRMING,
-        "future.begin(self._number > 0, self._turn_at)",
-        "future.begin(False, self._turn_at)",
+        "future.begin(self._number > 0, self._batch_began_at)",
+        "future.begin(False, self._batch_began_at)",
         (f"{_SYNC}::test_with_too_few_replicas_nothing_is_held",),
     ),
     Mutant(

@@ -183,7 +183,7 @@ ZOOKEEPER = (
         "ZooKeeper's signs of life count before the leader hears of them",
         "a holder's view ends before the session",
         _SESSION,
-        "heard = written - self.timeout * _HEARD",
+        "heard = written - self.timeout * _HEARD_SHARE",
         "heard = written",
         (f"{_SESSION_TESTS}::test_a_sign_of_life_counts_when_the_leader_has_heard_of_it",),
     ),
@@ -265,11 +265,11 @@ ZOOKEEPER = (
         "ZooKeeper's semaphore mutex waits without the gate",
         "two owners never wait for each other",
         _SEMAPHORES,
-        "            if place is not None:\n"
+        "            if lease_node is not None:\n"
         "                await self.remove(session, key, path, False, deadline)\n"
         "            return answer",
         "            return answer",
-        (f"{_SEMAPHORE_TESTS}::test_one_that_lost_the_gate_leaves_its_place_to_the_next",),
+        (f"{_SEMAPHORE_TESTS}::test_one_that_lost_the_gate_leaves_its_position_to_the_next",),
     ),
     Mutant(
         "ZooKeeper's semaphore mutex misses a release",
@@ -283,8 +283,8 @@ ZOOKEEPER = (
         "ZooKeeper's semaphore mutex does not find its own node",
         "what had no answer is looked for",
         _SEMAPHORES,
-        "        if place.node is None:\n"
-        "            await self.find(session, place, wish.owner, path, nodes, deadline)\n",
+        "        if lease_node.node is None:\n"
+        "            await self.find(session, lease_node, wish.owner, path, nodes, deadline)\n",
         "",
         (f"{_SEMAPHORE_TESTS}::test_a_request_without_an_answer_leaves_nothing",),
     ),
@@ -344,8 +344,8 @@ ZOOKEEPER = (
         "ZooKeeper's semaphore mutexes watch an old connection",
         "a release is noticed after a reconnection",
         _SEMAPHORES,
-        "if place.watched == session.connections:",
-        "if place.watched is not None:",
+        "if lease_node.watched == session.connections:",
+        "if lease_node.watched is not None:",
         (f"{_FAULTS}::test_a_watch_is_set_again_on_a_new_connection",),
     ),
     Mutant(

@@ -24,7 +24,7 @@ PLUGIN = "_redisson_py_pytest.py"
 
 _LOAD_ALL = """
 import pathlib, redisson_py
-from redisson_py._scripts import source
+from redisson_py._redis.scripts import source
 package = pathlib.Path(redisson_py.__file__).parent
 assert pathlib.Path(str(source.script_root())) == package / "_lua", source.script_root()
 print(package, *(f"{script} {script.sha}" for script in source.load_all()), sep="\\n")
@@ -68,11 +68,11 @@ def test_a_wheel_carries_the_licence_and_what_it_needs(wheel: zipfile.ZipFile) -
     names = wheel.namelist()
     assert [name for name in names if name.endswith(".dist-info/licenses/LICENSE")]
     (metadata,) = [name for name in names if name.endswith(".dist-info/METADATA")]
-    lines = wheel.read(metadata).decode().splitlines()
-    assert "Name: redisson-py" in lines
-    assert "Requires-Python: >=3.11" in lines
-    needed = {line for line in lines if line.startswith("Requires-Dist:") and "extra" not in line}
-    assert {line.split()[1].split("<")[0].split(">")[0].split("[")[0] for line in needed} == {
+    rows = wheel.read(metadata).decode().splitlines()
+    assert "Name: redisson-py" in rows
+    assert "Requires-Python: >=3.11" in rows
+    needed = {row for row in rows if row.startswith("Requires-Dist:") and "extra" not in row}
+    assert {row.split()[1].split("<")[0].split(">")[0].split("[")[0] for row in needed} == {
         "anyio",
         "hiredis",
         "redis",

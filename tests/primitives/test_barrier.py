@@ -13,8 +13,8 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import ClientClosedError, Redisson, ScriptError
-from redisson_py._commands import barrier as commands
 from redisson_py._engine import bus
+from redisson_py._redis.commands import barrier as commands
 from redisson_py.barriers.barrier import LISTED_PARTIES, BarrierSnapshot, CyclicBarrier
 from redisson_py.errors import AcquireTimeoutError
 from tests.fixtures.client import ClientFactory, assert_idle
@@ -159,8 +159,8 @@ class TestArguments:
         with pytest.raises(ValueError, match="in use for 3 parties, not for 2"):
             await get_barrier(client, parties=2).wait()
         assert await barrier.n_waiting() == 1
-        rest = await asyncio.gather(barrier.wait(), barrier.wait())
-        assert sorted([await waiting, *rest]) == [0, 1, 2]
+        others = await asyncio.gather(barrier.wait(), barrier.wait())
+        assert sorted([await waiting, *others]) == [0, 1, 2]
 
     async def test_a_closed_client(self, clients: ClientFactory) -> None:
         client = clients()
@@ -216,7 +216,7 @@ class TestCosts:
         redis: Redis,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        monkeypatch.setattr(bus, "LINGER", 60)
+        monkeypatch.setattr(bus, "LINGER_SECONDS", 60)
         waiter = clients()
         far = get_barrier(waiter, parties=2)
         last = get_barrier(clients(), parties=2)
@@ -249,7 +249,7 @@ async def pair(client: Redisson) -> AsyncIterator[CyclicBarrier]:
 
 class TestOtherThingsOfTheSameName:
     @pytest.mark.parametrize("kind", [each for each in SINGLE if not KINDS[each].composite])
-    async def test_neither_a_held_lock_nor_the_barrier_minds_the_other(
+    async def test_neither_a_held_lock_nor_the_barrier_affects_the_other(
         self, kind: str, pair: CyclicBarrier, client: Redisson, redis: Redis
     ) -> None:
         await pair.abort()

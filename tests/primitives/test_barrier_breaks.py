@@ -168,7 +168,7 @@ class TestDying:
         link.cut()
         await assert_broken(dying)
 
-    async def test_a_party_without_connection_is_told_and_leaves_when_it_can(
+    async def test_a_party_without_connection_is_notified_and_leaves_when_it_can(
         self,
         barrier: CyclicBarrier,
         clients: ClientFactory,

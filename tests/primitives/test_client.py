@@ -10,7 +10,7 @@ from redis.credentials import CredentialProvider
 
 from redisson_py import BackendError, ClientClosedError, ConnectionLostError, Redisson
 from redisson_py._engine.client_life import let_go
-from redisson_py._stream.call import Call
+from redisson_py._redis.stream.call import Call
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.fixtures.redis_server import ProxyFactory
 from tests.support.recorder import Recorder

@@ -14,7 +14,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Lease, LeaseLostError, Redisson
-from redisson_py._commands import read_write_lock
+from redisson_py._redis.commands import read_write_lock
 from redisson_py._time import milliseconds
 from tests.fixtures.client import ClientFactory
 from tests.support.scripts.calls import A, Scripts
@@ -115,7 +115,7 @@ async def until_quiet(redis: Redis) -> int:
 @pytest.mark.parametrize("kind", ALONE)
 @sizes
 @spreads
-async def test_of_a_crowd_only_the_next_in_turn_ask(
+async def test_of_a_crowd_only_the_next_in_order_ask(
     clients: ClientFactory, redis: Redis, kind: str, size: int, spread: int
 ) -> None:
     some = [clients(lease_time=FAR) for _ in range(spread)]
@@ -156,11 +156,11 @@ async def test_the_units_of_a_holder_that_died(
         await until_listening(client)
     await redis.config_resetstat()
     assert await dead.set_lease(A, milliseconds(LEASE)) == 1
-    done, rest = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    done, pending = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     assert await until_quiet(redis) <= 3 * spread + 5
-    for task in rest:
+    for task in pending:
         task.cancel()
-    await asyncio.wait(rest)
+    await asyncio.wait(pending)
     await done.pop().result().release()
 
 
@@ -169,7 +169,7 @@ async def test_readers_that_end_wake_the_writer_and_not_the_readers_that_yield_t
     clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch, yielding: int
 ) -> None:
     # Shorter than the lease of the writer: the readers need not be told of that.
-    monkeypatch.setattr(read_write_lock, "WRITER_ALIVE", FAR / 2)
+    monkeypatch.setattr(read_write_lock, "WRITER_ALIVE_SECONDS", FAR / 2)
     client = clients(lease_time=FAR)
     lock = client.get_read_write_lock("k", prefer="writers")
 

@@ -13,7 +13,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-from redisson_py._commands import read_write_lock
+from redisson_py._redis.commands import read_write_lock
 from tests.fixtures.client import ClientFactory
 from tests.support.scripts.calls import A, Scripts
 from tests.support.scripts.read_write import ReadWriteScripts
@@ -91,7 +91,7 @@ reentrant_pairs = pytest.mark.parametrize(
 def only_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     """A waiter that is not woken sleeps for longer than any test waits."""
     set_safety_poll(monkeypatch, 1000)
-    monkeypatch.setattr(read_write_lock, "WRITER_ALIVE", 3000.0)
+    monkeypatch.setattr(read_write_lock, "WRITER_ALIVE_SECONDS", 3000.0)
 
 
 @pytest.fixture

@@ -309,7 +309,7 @@ async def test_a_mapped_name_is_that_of_the_queue_too(clients: ClientFactory, re
 
 
 @pytest.mark.more
-async def test_a_timed_wait_on_a_server_that_does_not_answer_leaves_no_place(
+async def test_a_timed_wait_on_a_server_that_does_not_answer_leaves_no_entry(
     clients: ClientFactory, fair: FairScripts
 ) -> None:
     # testAcquireFailedNotCalledOnRedisTimeout

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from redisson_py import AcquireTimeoutError, BrokenBarrierError, ClientClosedError
-from redisson_py._stream import stream
+from redisson_py._redis.stream import stream
 from tests.fixtures.client import ClientFactory, assert_idle
 from tests.support.cancellation_scene import SOON, once
 from tests.support.cancellation_sweep import Probe, sweep
@@ -40,7 +40,7 @@ class Scene:
 
     def when_asleep(self, cut: Probe, act: Callable[[], object]) -> Callable[[], object]:
         """Act when the operation waits for a message, unless it is cancelled there and then."""
-        return lambda: self.asleep() and (cut.answered or cut.place is None) and act()
+        return lambda: self.asleep() and (cut.answered or cut.point is None) and act()
 
     async def lose_connection(self) -> None:
         """Break the client's connection; it makes another one in the next turns of the loop."""
@@ -211,7 +211,7 @@ async def arrive_while_reconnecting(scene: Scene, cut: Probe) -> None:
 async def arrive_in_a_full_stream(scene: Scene, cut: Probe) -> None:
     with pytest.MonkeyPatch.context() as patch:
         # As it is when very much is under way: whoever comes has to wait for the answers.
-        patch.setattr(stream, "MAX_IN_FLIGHT", 1)
+        patch.setattr(stream, "MAX_COMMANDS_IN_FLIGHT", 1)
         await answered(scene.client)
         before = asyncio.create_task(scene.client.ping())
         await asyncio.sleep(0)

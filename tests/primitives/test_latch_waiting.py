@@ -61,7 +61,7 @@ def start(
 
 class TestLettingGo:
     @pytest.mark.parametrize("timeout", [0, 1, timedelta(seconds=1)])
-    async def test_a_waiter_whose_time_is_up_is_told(
+    async def test_a_waiter_whose_time_is_up_is_notified(
         self, latch: CountDownLatch, far: CountDownLatch, timeout: float
     ) -> None:
         """RedissonCountDownLatchTest.testAwaitTimeoutFail."""

@@ -37,7 +37,7 @@ from tests.support.waiting import until, until_listening, until_waiting
 Get = Callable[[Redisson], Any]
 
 
-def over(*names: str) -> pytest.MarkDecorator:
+def for_kinds(*names: str) -> pytest.MarkDecorator:
     """Run a test over kinds; it gets what makes one, and what events call it."""
     words = {"expirable_semaphore": "permit expirable semaphore"}
     each = [
@@ -47,10 +47,12 @@ def over(*names: str) -> pytest.MarkDecorator:
     return pytest.mark.parametrize(("get", "kind"), each, ids=names)
 
 
-every_kind = over(*[name for name, kind in KINDS.items() if kind.reentrant and not kind.composite])
+every_kind = for_kinds(
+    *[name for name, kind in KINDS.items() if kind.reentrant and not kind.composite]
+)
 
 #: Only one can have them; and the code that waits for them differs.
-every_line = over("lock", "fair_lock", "semaphore", "expirable_semaphore")
+every_queued = for_kinds("lock", "fair_lock", "semaphore", "expirable_semaphore")
 
 
 @pytest_asyncio.fixture(autouse=True)
@@ -61,66 +63,66 @@ async def no_semaphore_left(redis: Redis) -> AsyncIterator[None]:
 
 
 @pytest.fixture
-def told() -> Iterator[Recorder]:
+def recorder() -> Iterator[Recorder]:
     recorder = Recorder()
     yield recorder
     recorder.assert_paired()
 
 
 @pytest.fixture
-def client(clients: ClientFactory, told: Recorder) -> Redisson:
-    return clients(listener=told)
+def client(clients: ClientFactory, recorder: Recorder) -> Redisson:
+    return clients(listener=recorder)
 
 
 @every_kind
 @pytest.mark.parametrize("timeout", [None, 10])
 async def test_an_uncontended_pair(
-    client: Redisson, told: Recorder, get: Get, kind: str, timeout: int | None
+    client: Redisson, recorder: Recorder, get: Get, kind: str, timeout: int | None
 ) -> None:
     source, began = get(client), now()
     async with source.hold(timeout=timeout) if timeout else source as lease:
         owner, token = lease.owner, lease.token
-        assert told.events == [AcquiredEvent("k", kind, owner, token, 0.0)]
+        assert recorder.events == [AcquiredEvent("k", kind, owner, token, 0.0)]
     assert (token is not None) == (kind == "fenced lock")
-    _, released = told.events
+    _, released = recorder.events
     assert released == ReleasedEvent("k", kind, owner, token, released.held_for)
     assert 0 < released.held_for <= now() - began
     assert client.statistics().acquires == 1
     assert client.statistics().waits == 0
 
 
-@every_line
+@every_queued
 async def test_a_wait_for_another_client(
-    client: Redisson, clients: ClientFactory, told: Recorder, get: Get, kind: str
+    client: Redisson, clients: ClientFactory, recorder: Recorder, get: Get, kind: str
 ) -> None:
     lease = await get(clients()).acquire()
     began = now()
     waiting = asyncio.create_task(get(client).acquire())
     await until_listening(client)
-    assert told.events == [WaitStartedEvent("k", kind)]
+    assert recorder.events == [WaitStartedEvent("k", kind)]
     await asyncio.sleep(0.05)
     await lease.release()
     mine = await waiting
     await mine.release()
-    waited = told.events[1].waited
+    waited = recorder.events[1].waited
     assert 0.05 <= waited <= now() - began
-    assert told.events[1:] == [
+    assert recorder.events[1:] == [
         WaitEndedEvent("k", kind, waited, "granted"),
         AcquiredEvent("k", kind, mine.owner, mine.token, waited),
-        ReleasedEvent("k", kind, mine.owner, mine.token, told.events[3].held_for),
+        ReleasedEvent("k", kind, mine.owner, mine.token, recorder.events[3].held_for),
     ]
     statistics = client.statistics()
     assert (statistics.acquires, statistics.waits, statistics.timeouts) == (1, 1, 0)
     assert statistics.waited == statistics.longest_wait == waited
     # Free now: it goes the way of one that has waited, and does not wait.
     async with get(client):
-        assert told.story[4:] == [f"acquired {kind} k"]
+        assert recorder.story[4:] == [f"acquired {kind} k"]
     assert client.statistics().waits == 1
 
 
-@every_line
+@every_queued
 async def test_holds_that_are_passed_in_the_process(
-    client: Redisson, told: Recorder, get: Get, kind: str
+    client: Redisson, recorder: Recorder, get: Get, kind: str
 ) -> None:
     source = get(client)
 
@@ -132,18 +134,18 @@ async def test_holds_that_are_passed_in_the_process(
         tasks = [asyncio.create_task(work()) for _ in range(3)]
         await until_waiting(client, 3)
     await asyncio.gather(*tasks)
-    assert told.story.count(f"acquired {kind} k") == 4
-    assert told.story.count(f"released {kind} k") == 4
-    assert told.story[:4] == [f"acquired {kind} k", *[f"waits for {kind} k"] * 3]
-    assert told.story.count(f"wait ended {kind} k: granted") == 3
-    waits = [event.waited for event in told.of(WaitEndedEvent)]
-    assert [event.waited for event in told.of(AcquiredEvent)] == [0.0, *waits]
+    assert recorder.story.count(f"acquired {kind} k") == 4
+    assert recorder.story.count(f"released {kind} k") == 4
+    assert recorder.story[:4] == [f"acquired {kind} k", *[f"waits for {kind} k"] * 3]
+    assert recorder.story.count(f"wait ended {kind} k: granted") == 3
+    waits = [event.waited for event in recorder.of(WaitEndedEvent)]
+    assert [event.waited for event in recorder.of(AcquiredEvent)] == [0.0, *waits]
     statistics = client.statistics()
     assert (statistics.acquires, statistics.waits) == (4, 3)
     assert statistics.waited == pytest.approx(sum(waits))
     assert statistics.longest_wait == max(waits)
     held = False
-    for words in told.story:
+    for words in recorder.story:
         # One after the other.
         if words.startswith(("acquired", "released")):
             assert held != words.startswith("acquired")
@@ -151,19 +153,19 @@ async def test_holds_that_are_passed_in_the_process(
 
 
 @pytest.mark.usefixtures("old_busy_counts")
-@every_line
+@every_queued
 @pytest.mark.parametrize("here", [True, False])
 async def test_waits_that_end_otherwise(
-    client: Redisson, clients: ClientFactory, told: Recorder, get: Get, kind: str, here: bool
+    client: Redisson, clients: ClientFactory, recorder: Recorder, get: Get, kind: str, here: bool
 ) -> None:
     """For another task of this client, or for another client: time is up, or cancelled."""
     lease = await get(client if here else clients()).acquire()
-    told.events.clear()
+    recorder.events.clear()
     source = get(client)
 
     async def other_task() -> None:
         assert await source.try_acquire() is None
-        assert told.events == [], "asking once is no wait"
+        assert recorder.events == [], "asking once is no wait"
         assert await source.try_acquire(timeout=0.5) is None
         with pytest.raises(AcquireTimeoutError):
             await source.acquire(timeout=0.5)
@@ -172,16 +174,16 @@ async def test_waits_that_end_otherwise(
     for words in ("acquire", "hold"):
         waiting = asyncio.create_task(getattr(Waits, words)(source))
         await until_waiting(client, 1)
-        await until(lambda: told.story and told.story[-1].startswith("waits"))
+        await until(lambda: recorder.story and recorder.story[-1].startswith("waits"))
         waiting.cancel()
         await asyncio.wait([waiting])
         assert waiting.cancelled()
-    assert told.story == [
+    assert recorder.story == [
         words
         for outcome in ("timeout", "timeout", "cancelled", "cancelled")
         for words in (f"waits for {kind} k", f"wait ended {kind} k: {outcome}")
     ]
-    assert all(event.waited >= 0.09 for event in told.of(WaitEndedEvent)[:2])
+    assert all(event.waited >= 0.09 for event in recorder.of(WaitEndedEvent)[:2])
     statistics = client.statistics()
     assert (statistics.waits, statistics.timeouts) == (4, 2)
     assert statistics.acquires == here
@@ -200,22 +202,22 @@ class Waits:
 
 
 async def test_each_end_names_the_acquisition_that_it_ends(
-    client: Redisson, told: Recorder
+    client: Redisson, recorder: Recorder
 ) -> None:
     lock = client.get_lock("k")
     outer, inner, last = [await lock.acquire() for _ in range(3)]
-    first, second, third = [event.acquisition for event in told.of(AcquiredEvent)]
+    first, second, third = [event.acquisition for event in recorder.of(AcquiredEvent)]
     assert len({first, second, third}) == 3
     for lease in (outer, last, inner):
         await lease.release()
-    assert [event.acquisition for event in told.of(ReleasedEvent)] == [first, third, second]
+    assert [event.acquisition for event in recorder.of(ReleasedEvent)] == [first, third, second]
 
 
 @every_kind
 async def test_losses_with_their_reasons(
-    clients: ClientFactory, told: Recorder, get: Get, kind: str, redis: Redis
+    clients: ClientFactory, recorder: Recorder, get: Get, kind: str, redis: Redis
 ) -> None:
-    client = clients(listener=told, on_lost="raise")
+    client = clients(listener=recorder, on_lost="raise")
     source = get(client)
     lease = await source.acquire()
     for key in await redis.keys("*k*"):
@@ -223,43 +225,46 @@ async def test_losses_with_their_reasons(
     renew_now(client)
     await lease.wait_lost()
     owner, token = lease.owner, lease.token
-    held_for = told.events[1].held_for
-    assert told.events == [
+    held_for = recorder.events[1].held_for
+    assert recorder.events == [
         AcquiredEvent("k", kind, owner, token, 0.0),
         LostEvent("k", kind, owner, token, held_for, "taken"),
     ]
     with pytest.raises(LeaseLostError) as caught:
         await lease.release()
     assert caught.value.held_for == held_for
-    assert len(told.events) == 2
+    assert len(recorder.events) == 2
     assert client.statistics().losses == 1
     assert client.statistics().losses_by_reason["taken"] == 1
 
 
 @pytest.mark.usefixtures("old_busy_counts")
-async def test_latch_and_barrier_tell_of_waits_only(client: Redisson, told: Recorder) -> None:
+async def test_latch_and_barrier_tell_of_waits_only(client: Redisson, recorder: Recorder) -> None:
     latch = client.get_latch("l", 1)
     waiting = [asyncio.create_task(latch.wait()) for _ in range(2)]
     await until_listening(client)
     await latch.count_down()
     await asyncio.gather(*waiting)
     await latch.wait()
-    assert sorted(told.story) == [*["wait ended latch l: granted"] * 2, *["waits for latch l"] * 2]
+    assert sorted(recorder.story) == [
+        *["wait ended latch l: granted"] * 2,
+        *["waits for latch l"] * 2,
+    ]
     assert await latch.try_set_count(1)
-    told.events.clear()
+    recorder.events.clear()
     with pytest.raises(AcquireTimeoutError):
         await latch.wait(timeout=0.5)
     with pytest.raises(AcquireTimeoutError):
         await latch.wait(timeout=0)
-    assert told.story == ["waits for latch l", "wait ended latch l: timeout"]
+    assert recorder.story == ["waits for latch l", "wait ended latch l: timeout"]
     await latch.delete()
-    told.events.clear()
+    recorder.events.clear()
     barrier = client.get_barrier("b", 2)
     first = asyncio.create_task(barrier.wait())
     await until_listening(client)
     await barrier.wait()
     await first
-    assert told.story == ["waits for barrier b", "wait ended barrier b: granted"]
+    assert recorder.story == ["waits for barrier b", "wait ended barrier b: granted"]
     statistics = client.statistics()
     assert (statistics.waits, statistics.timeouts, statistics.acquires) == (4, 1, 0)
 
@@ -274,8 +279,8 @@ class Raises(Recorder):
 async def test_callers_do_not_feel_the_errors_of_a_listener(
     clients: ClientFactory, get: Get, kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told = Raises()
-    client = clients(listener=told)
+    recorder = Raises()
+    client = clients(listener=recorder)
     source = get(client)
 
     async def work() -> None:
@@ -283,9 +288,13 @@ async def test_callers_do_not_feel_the_errors_of_a_listener(
             await asyncio.sleep(0)
 
     await asyncio.gather(*[work() for _ in range(20)])
-    assert told.story.count(f"acquired {kind} k") == told.story.count(f"released {kind} k") == 20
+    assert (
+        recorder.story.count(f"acquired {kind} k")
+        == recorder.story.count(f"released {kind} k")
+        == 20
+    )
     errors = [record for record in caplog.records if record.levelno >= logging.WARNING]
-    assert len(errors) == len({type(event) for event in told.events})
+    assert len(errors) == len({type(event) for event in recorder.events})
 
 
 MULTI = "multi lock a, b"
@@ -297,11 +306,11 @@ def multi(client: Redisson) -> MultiLock:
     return client.get_multi_lock(client.get_lock("a"), client.get_lock("b"))
 
 
-async def test_a_multi_lock_and_its_members(clients: ClientFactory, told: Recorder) -> None:
-    client = clients(listener=told)
+async def test_a_multi_lock_and_its_members(clients: ClientFactory, recorder: Recorder) -> None:
+    client = clients(listener=recorder)
     async with multi(client) as lease:
         pass
-    story = told.story
+    story = recorder.story
     if not is_single(client):
         # Two nodes answer in any order.
         story = [*sorted(story[:2]), story[2], *sorted(story[3:5], reverse=True), story[5]]
@@ -309,17 +318,17 @@ async def test_a_multi_lock_and_its_members(clients: ClientFactory, told: Record
         *["acquired lock a", "acquired lock b", f"acquired {MULTI}"],
         *["released lock b", "released lock a", f"released {MULTI}"],
     ]
-    assert {event.owner for event in told.events if event.kind == "multi lock"} == {lease.owner}
+    assert {event.owner for event in recorder.events if event.kind == "multi lock"} == {lease.owner}
     statistics = client.statistics()
     assert (statistics.acquires, statistics.waits, statistics.losses) == (2, 0, 0)
 
 
 @pytest.mark.usefixtures("old_busy_counts")
 @pytest.mark.parametrize("busy", ["a", "b"])
-async def test_the_wait_of_a_multi_lock_is_told_once(
-    clients: ClientFactory, told: Recorder, busy: str
+async def test_the_wait_of_a_multi_lock_is_reported_once(
+    clients: ClientFactory, recorder: Recorder, busy: str
 ) -> None:
-    client, other = clients(listener=told), clients()
+    client, other = clients(listener=recorder), clients()
     lease = await other.get_lock(busy).acquire()
     lock = multi(client)
     assert await lock.try_acquire() is None
@@ -327,29 +336,31 @@ async def test_the_wait_of_a_multi_lock_is_told_once(
     assert await lock.try_acquire(timeout=0.6) is None
     took = now() - began
     waiting = asyncio.create_task(lock.acquire())
-    await until(lambda: sum("waits" in words for words in told.story) == 2)
+    await until(lambda: sum("waits" in words for words in recorder.story) == 2)
     await until_listening(client)
     await lease.release()
     mine = await waiting
     await mine.release()
-    of_multi = [words for words in told.story if words.startswith(("waits", "wait ended"))]
+    of_multi = [words for words in recorder.story if words.startswith(("waits", "wait ended"))]
     assert of_multi == [
         *[f"waits for {MULTI}", f"wait ended {MULTI}: timeout"],
         *[f"waits for {MULTI}", f"wait ended {MULTI}: granted"],
     ]
-    ended = told.of(WaitEndedEvent)
-    (acquired,) = [event for event in told.of(AcquiredEvent) if event.kind == "multi lock"]
+    ended = recorder.of(WaitEndedEvent)
+    (acquired,) = [event for event in recorder.of(AcquiredEvent) if event.kind == "multi lock"]
     assert acquired.waited == ended[1].waited
     assert 0.1 <= ended[0].waited <= took
-    counts = Counter(words.split()[0] for words in told.story)
+    counts = Counter(words.split()[0] for words in recorder.story)
     assert counts["acquired"] == counts["released"]
     statistics = client.statistics()
     assert (statistics.waits, statistics.timeouts) == (2, 1)
     assert statistics.waited == pytest.approx(sum(event.waited for event in ended))
 
 
-async def test_a_multi_lock_that_nobody_can_release(clients: ClientFactory, told: Recorder) -> None:
-    client = clients(listener=told)
+async def test_a_multi_lock_that_nobody_can_release(
+    clients: ClientFactory, recorder: Recorder
+) -> None:
+    client = clients(listener=recorder)
 
     async def leave() -> None:
         await multi(client).acquire()
@@ -359,10 +370,10 @@ async def test_a_multi_lock_that_nobody_can_release(clients: ClientFactory, told
     def collected() -> bool:
         gc.collect()
         renew_now(client)
-        return len(told.events) == 6
+        return len(recorder.events) == 6
 
     await until(collected)
-    assert sorted(told.story[3:]) == [
+    assert sorted(recorder.story[3:]) == [
         *["lost lock a: abandoned", "lost lock b: abandoned", f"lost {MULTI}: abandoned"]
     ]
     assert client.statistics().losses_by_reason["abandoned"] == 2
@@ -371,9 +382,9 @@ async def test_a_multi_lock_that_nobody_can_release(clients: ClientFactory, told
 class Three:
     """Clients of three servers; the listener of the first hears of the red lock itself."""
 
-    def __init__(self, clients: list[Redisson], told: list[Recorder]) -> None:
+    def __init__(self, clients: list[Redisson], recorders: list[Recorder]) -> None:
         self.clients = clients
-        self.told = told
+        self.recorders = recorders
         self.lock = clients[0].get_red_lock(*[client.get_lock("k") for client in clients])
         first = self.lock._ownership.context
         (self.first,) = [n for n, client in enumerate(clients) if client._context is first]
@@ -381,26 +392,26 @@ class Three:
 
 @pytest_asyncio.fixture
 async def three(server_factory: ServerFactory, clients: ClientFactory) -> AsyncIterator[Three]:
-    told = [Recorder() for _ in range(3)]
-    made = [clients(url=(await server_factory()).url, listener=each) for each in told]
+    recorders = [Recorder() for _ in range(3)]
+    made = [clients(url=(await server_factory()).url, listener=each) for each in recorders]
     for client in made:
         # A first connection may take a busy machine longer than a red lock waits for one server.
         await client.ping()
-    yield Three(made, told)
+    yield Three(made, recorders)
 
 
 async def test_a_red_lock_and_its_members(three: Three) -> None:
     async with three.lock:
         pass
     # The last server may have answered after the quorum.
-    await until(lambda: all("released lock k" in told.story for told in three.told))
+    await until(lambda: all("released lock k" in recorder.story for recorder in three.recorders))
     member = ["acquired lock k", "released lock k"]
-    for number, told in enumerate(three.told):
+    for number, recorder in enumerate(three.recorders):
         if number != three.first:
-            assert told.story == member
-    told = three.told[three.first]
-    assert [words for words in told.story if f" {RED}" not in words] == member
-    assert [words for words in told.story if words not in member] == [
+            assert recorder.story == member
+    recorder = three.recorders[three.first]
+    assert [words for words in recorder.story if f" {RED}" not in words] == member
+    assert [words for words in recorder.story if words not in member] == [
         *[f"acquired {RED}", f"released {RED}"]
     ]
     assert [client.statistics().acquires for client in three.clients] == [1, 1, 1]

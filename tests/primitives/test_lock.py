@@ -101,7 +101,7 @@ async def test_java_hears_of_releases_and_of_leases_that_end(
         await redis.config_set("notify-keyspace-events", "KA")
         await pubsub.subscribe("__keyspace@0__:k")
 
-        async def told(event: bytes) -> None:
+        async def published(event: bytes) -> None:
             async with asyncio.timeout(30):
                 while True:
                     message = await pubsub.get_message(timeout=1)
@@ -111,9 +111,9 @@ async def test_java_hears_of_releases_and_of_leases_that_end(
         for _ in range(2):
             async with lock:
                 pass
-            await told(b"del")
+            await published(b"del")
         lease = await granted_in_time(lambda: lock.acquire(lease_time=0.1))
-        await told(b"expired")
+        await published(b"expired")
         assert lease.lost
         with pytest.raises(LeaseLostError):
             await lock.release()

@@ -13,7 +13,7 @@ from redis.asyncio import Redis
 
 from redisson_py import Lease, LeaseLostError, Redisson
 from redisson_py._engine.task_ownership import TaskOwnership
-from redisson_py._on_redis import identity
+from redisson_py._redis import identity
 from redisson_py._time import now
 from redisson_py.composite import multi_lock
 from redisson_py.composite.multi_lock import MultiLock, MultiOwnership
@@ -148,7 +148,7 @@ async def test_lease_counts_from_when_all_are_held(clients: ClientFactory, redis
 
 
 @pytest.mark.also("cluster")
-async def test_lease_that_is_over_before_all_are_held_is_told(
+async def test_lease_that_has_ended_before_all_are_held_is_reported(
     client: Redisson, redis: Redis
 ) -> None:
     with pytest.raises(LeaseLostError, match="multi lock 'a, b, c' was lost"):
@@ -290,11 +290,11 @@ async def test_no_deadlock_with_a_task_that_takes_the_locks_in_the_other_order(
             await waiting
 
 
-async def test_it_keeps_its_place_in_a_queue_that_is_longer_than_its_limit(
+async def test_it_keeps_its_position_in_a_queue_that_is_longer_than_its_limit(
     client: Redisson, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(multi_lock, "_FIRST_WAIT", 0.02)
-    monkeypatch.setattr(multi_lock, "_LONGEST_WAIT", 0.02)
+    monkeypatch.setattr(multi_lock, "_FIRST_WAIT_SECONDS", 0.02)
+    monkeypatch.setattr(multi_lock, "_LONGEST_WAIT_SECONDS", 0.02)
     walks = 0
     take = multi_lock._Walk.take
 
@@ -338,7 +338,7 @@ async def test_it_never_keeps_others_from_its_members_for_long(
         if len(waits) == 12:
             raise _EnoughError
 
-    monkeypatch.setattr(multi_lock, "_LONGEST_PAUSE", 0.0)
+    monkeypatch.setattr(multi_lock, "_LONGEST_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(multi_lock._Walk, "take", in_vain)
     async with other.get_lock("b"):
         with pytest.raises(_EnoughError):
@@ -351,7 +351,7 @@ async def test_it_never_keeps_others_from_its_members_for_long(
 async def test_after_a_refusal_the_members_are_asked_one_by_one_for_a_while(
     clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(multi_lock, "_CONTENDED", 60.0)
+    monkeypatch.setattr(multi_lock, "_CONTENDED_SECONDS", 60.0)
     client, other = clients(), clients()
     lock = client.get_multi_lock(*[client.get_lock(name) for name in "abc"])
     async with other.get_lock("a"):
@@ -359,7 +359,7 @@ async def test_after_a_refusal_the_members_are_asked_one_by_one_for_a_while(
         assert await lock.try_acquire(timeout=0.5) is None
         async with Monitor(redis) as monitor:
             assert await lock.try_acquire(timeout=0.5) is None
-            scripts = [words(line) for line in await monitor.lines() if b'"EVALSHA"' in line]
+            scripts = [words(row) for row in await monitor.rows() if b'"EVALSHA"' in row]
         # For the first only.
         assert scripts
         assert {script[3] for script in scripts} == {"a"}

@@ -151,8 +151,8 @@ async def test_permits_that_agree_are_no_news(
     for use in FIRST_USES[:-2]:
         await use(make(clients(), 5))
     leases = "{semaphore}:redisson_py:permits" if make is plain else "{semaphore}:timeout"
-    over: Any = dict.fromkeys(await redis.zrange(leases, 0, -1), 1000)
-    assert await redis.zadd(leases, over, xx=True, ch=True) == 3
+    ended: Any = dict.fromkeys(await redis.zrange(leases, 0, -1), 1000)
+    assert await redis.zadd(leases, ended, xx=True, ch=True) == 3
     for use in FIRST_USES[:-1]:
         await use(make(clients(), 5))
     assert warned(caplog) == []

@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 
 from redisson_py import Redisson
 from redisson_py._keys import key_slot
-from redisson_py._scripts import source
+from redisson_py._redis.scripts import source
 from redisson_py.testing import EmbeddedServer
 from tests.support.leases import renewed_at_once
 from tests.support.monitor import Monitor, words
@@ -168,18 +168,18 @@ def node(server_choice: str) -> Iterator[EmbeddedServer]:
         server.close_blocking()
 
 
-def names_in(told: list[str]) -> list[str]:
+def names_in(seen: list[str]) -> list[str]:
     """Return the keys and channels of one command."""
-    command, *rest = told
+    command, *arguments = seen
     match command.upper():
         case "EVALSHA" | "EVAL":
-            return rest[2 : 2 + int(rest[1])]
+            return arguments[2 : 2 + int(arguments[1])]
         case "SUBSCRIBE" | "UNSUBSCRIBE" | "EXISTS" | "DEL":
-            return rest
+            return arguments
         case "HELLO" | "CLIENT" | "INFO" | "PING" | "SCRIPT" | "TIME" | "SELECT" | "ECHO":
             return []
         case _:
-            return rest[:1]
+            return arguments[:1]
 
 
 @pytest.mark.usefixtures("old_busy_counts")
@@ -197,7 +197,7 @@ async def test_every_script_works_on_keys_of_one_slot(name: str, node: EmbeddedS
             client._context.options.names.in_cluster = True
             async with client:
                 await tour(client, name)
-            commands = [words(line) for line in await monitor.lines()]
+            commands = [words(row) for row in await monitor.rows()]
         used = {each for command in commands for each in names_in(command)}
         slots = {each: key_slot(each.encode()) for each in used if ":client:" not in each}
         assert len(slots) > 3

@@ -105,7 +105,7 @@ class TestWaiting:
 
     @pytest.mark.parametrize("first", [2, 1])
     @pytest.mark.parametrize("apart", [False, True], ids=["tasks", "clients"])
-    async def test_two_tasks_that_want_more_than_is_free_are_served_in_turn(
+    async def test_two_tasks_that_want_more_than_is_free_are_served_in_order(
         self, clients: ClientFactory, first: int, apart: bool
     ) -> None:
         """testConcurrencyMultiPermits, testConcurrencyMultiPermits2."""

@@ -72,8 +72,8 @@ async def test_leases_are_not_copied(client: Redisson) -> None:
 
 
 async def test_snapshots_statistics_and_events_are_values(clients: ClientFactory) -> None:
-    told = Recorder()
-    client, other = clients(listener=told), clients()
+    recorder = Recorder()
+    client, other = clients(listener=recorder), clients()
     lock = client.get_lock("k")
     async with lock, client.get_semaphore("semaphore", 2):
         values = [
@@ -89,8 +89,8 @@ async def test_snapshots_statistics_and_events_are_values(clients: ClientFactory
     async with other.get_lock("k"):
         with pytest.raises(AcquireTimeoutError) as busy:
             await lock.acquire(timeout=0.5)
-    assert {type(each) for each in told.events} > {AcquiredEvent, ReleasedEvent, WaitEndedEvent}
-    for value in (*values, *told.events):
+    assert {type(each) for each in recorder.events} > {AcquiredEvent, ReleasedEvent, WaitEndedEvent}
+    for value in (*values, *recorder.events):
         assert_value(value)
     assert str(pickle.loads(pickle.dumps(busy.value))) == str(busy.value)
 

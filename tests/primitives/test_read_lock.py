@@ -66,7 +66,7 @@ class TestLeases:
         assert order == ["second", "first", "writer"]
 
     @pytest.mark.parametrize("inside", ["nothing", "a multi lock"])
-    async def test_a_lease_of_ones_own_that_was_cut_off_is_mended_or_told(
+    async def test_a_lease_of_ones_own_that_was_cut_off_is_repaired_or_reported(
         self, clients: ClientFactory, redis: Redis, inside: str
     ) -> None:
         # Redisson's watchdog cuts it, and nobody mends that when its client dies.

@@ -146,7 +146,7 @@ async def get_after(
             leaving.extend(asyncio.create_task(each.let_go()) for each in holders)
 
     def leave_unless_cancelled() -> None:
-        if cut.answered or cut.place is None:
+        if cut.answered or cut.point is None:
             leave()
 
     lease = await cut(operation, scene.when_asleep(leave_unless_cancelled))
@@ -195,7 +195,7 @@ TRIALS: list[Trial] = [
 
 
 @pytest.mark.parametrize("trial", TRIALS, ids=lambda trial: trial.__name__)
-async def test_cancelled_anywhere_it_leaves_nothing(
+async def test_cancelled_at_any_point_it_leaves_nothing(
     trial: Trial,
     client: Redisson,
     clients: ClientFactory,

@@ -138,7 +138,9 @@ class TestOneTaskOnBothSides:
         async with far.write_lock().hold(timeout=0):
             pass
 
-    async def test_the_sides_are_told_apart(self, lock: ReadWriteLock, far: ReadWriteLock) -> None:
+    async def test_the_sides_are_distinguished(
+        self, lock: ReadWriteLock, far: ReadWriteLock
+    ) -> None:
         # testReadLockIsLocked; parity.md A14: Redisson's async isLocked knows no sides
         async def seen() -> list[tuple[bool, int]]:
             sides = [(far.read_lock(), lock.read_lock()), (far.write_lock(), lock.write_lock())]
@@ -182,9 +184,9 @@ class TestOneTaskOnBothSides:
         # parity.md B25: in Redisson it would wait for itself.
         write = lock.write_lock()
         others = await held_by_another_task(far.read_lock())
-        line = None
+        waiting = None
         if wait == "with a line":
-            line = asyncio.create_task(held_by_another_task(write))
+            waiting = asyncio.create_task(held_by_another_task(write))
             await until(lambda: write.statistics().waiters == 1)
         async with lock.read_lock():
             async with Counted(redis) as counted:
@@ -193,8 +195,8 @@ class TestOneTaskOnBothSides:
             assert "evalsha" not in counted.calls
             assert await lock.read_lock().owned()
         await others.let_go()
-        if line is not None:
-            await (await line).let_go()
+        if waiting is not None:
+            await (await waiting).let_go()
         async with write, lock.read_lock(), write:
             pass
 
@@ -286,7 +288,7 @@ class TestPassing:
         assert (theirs.lease.owner == mine.owner) == (reads in ("", "released"))
         await theirs.let_go()
 
-    async def test_a_hold_under_which_a_read_was_in_doubt_is_not_passed(
+    async def test_a_hold_under_which_a_read_was_uncertain_is_not_passed(
         self, clients: ClientFactory, proxy: ProxyFactory
     ) -> None:
         link = await proxy()
@@ -325,7 +327,7 @@ class TestLeases:
         await read.release()
 
     @pytest.mark.parametrize("answered", [True, False])
-    async def test_a_read_that_is_over_keeps_no_write_whose_lease_was_cut(
+    async def test_a_read_that_has_ended_keeps_no_write_whose_lease_was_cut(
         self, clients: ClientFactory, redis: Redis, answered: bool
     ) -> None:
         lock = read_write_lock(clients())

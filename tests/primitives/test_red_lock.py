@@ -9,8 +9,8 @@ import pytest
 from redis.exceptions import ResponseError
 
 from redisson_py import LeaseLostError, QuorumError
-from redisson_py._commands.lock import RELEASE
-from redisson_py._on_redis.identity import is_unresponsive
+from redisson_py._redis.commands.lock import RELEASE
+from redisson_py._redis.identity import is_unresponsive
 from redisson_py._time import now
 from redisson_py.composite._hold import CompositeLease
 from redisson_py.composite.red_lock import RedLock
@@ -118,7 +118,7 @@ async def test_release_wakes_a_waiter_once_for_all_servers(fleet: Fleet) -> None
 
 
 @pytest.mark.usefixtures("old_busy_counts")
-async def test_majority_in_other_hands_is_told_by_server(fleet: Fleet) -> None:
+async def test_majority_in_other_hands_is_reported_by_server(fleet: Fleet) -> None:
     lock = fleet.red_lock(3)
     in_the_way = [client.get_lock("k") for client in fleet.clients(2)]
     leases = [await each.acquire(lease_time=20) for each in in_the_way]
@@ -156,7 +156,7 @@ async def test_caller_in_a_hurry_makes_no_server_silent(fleet: Fleet) -> None:
         await until_executed(lock)
 
 
-async def test_lease_that_is_over_before_the_answers_is_not_granted(fleet: Fleet) -> None:
+async def test_lease_that_has_ended_before_the_answers_is_not_granted(fleet: Fleet) -> None:
     """Redisson counts such a grant, and subtracts no margin for clocks that drift."""
     lock = fleet.red_lock(3)
     with pytest.raises(LeaseLostError):
@@ -168,7 +168,7 @@ async def test_lease_that_is_over_before_the_answers_is_not_granted(fleet: Fleet
         assert lease._ends_at >= before + 20 * 0.99 - 0.002
 
 
-async def test_time_can_run_out_in_the_line(fleet: Fleet) -> None:
+async def test_time_can_run_out_in_the_queue(fleet: Fleet) -> None:
     lock = fleet.red_lock(3)
     async with lock:
         with pytest.raises(QuorumError, match="tasks of this client are ahead") as caught:

@@ -80,7 +80,7 @@ async def test_loss_of_a_minority_is_no_loss(
         assert await lock.owned()
 
 
-async def test_loss_of_a_quorum_cancels_the_body_and_frees_the_rest(
+async def test_loss_of_a_quorum_cancels_the_body_and_frees_the_others(
     fleet: Fleet, caplog: pytest.LogCaptureFixture
 ) -> None:
     lock, rival = fleet.red_lock(3), fleet.red_lock(3)

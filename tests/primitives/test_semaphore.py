@@ -166,7 +166,7 @@ class TestWaiting:
         await permit.release()
         await semaphore.release()
 
-    async def test_a_waiter_for_many_permits_is_served_in_turn(self, client: Redisson) -> None:
+    async def test_a_waiter_for_many_permits_is_served_in_order(self, client: Redisson) -> None:
         """Weakness 26: with Redisson, those who want one pass those who want more."""
         semaphore = plain(client, 3)
         held = [await semaphore.acquire() for _ in range(3)]

@@ -14,7 +14,7 @@ from redis.asyncio import Redis
 
 from redisson_py import FencedLock, LockSnapshot, Redisson, RLock
 from redisson_py._engine import local_queue
-from redisson_py._engine.waiting import SAFETY_POLL
+from redisson_py._engine.waiting import SAFETY_POLL_SECONDS
 from redisson_py._keys import permit_channel, read_write_channel
 from redisson_py._time import now
 from tests.fixtures.client import ClientFactory
@@ -124,7 +124,7 @@ async def test_of_a_crowd_the_first_hundred_are_described(
 ) -> None:
     ids = [f"{GHOST[:-4]}{number:04}" for number in range(300)]
     pipeline: Any = redis.pipeline(transaction=False)
-    pipeline.zadd(QUEUE, {each: place for place, each in enumerate(ids, 1)})
+    pipeline.zadd(QUEUE, {each: index for index, each in enumerate(ids, 1)})
     pipeline.pexpire(QUEUE, 60_000)
     await pipeline.execute()
     seen = await get(clients()).inspect()
@@ -168,15 +168,15 @@ async def test_a_waiter_with_short_leases_is_known_until_its_next_look(
     async with holder.get_lock("k"), waits(waiter.get_lock("k")):
         left = await redis.pttl(f"redisson_py:client:{waiter.id}")
         # A safety poll takes up to one and a half times as long.
-        assert left > 1.5 * SAFETY_POLL * 1000
+        assert left > 1.5 * SAFETY_POLL_SECONDS * 1000
 
 
-@pytest.mark.parametrize(("pause", "turns"), [(60.0, 1), (0.0, 5)])
-async def test_a_turn_that_nobody_took_is_not_offered_again_for_a_while(
-    clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch, pause: float, turns: int
+@pytest.mark.parametrize(("pause", "rounds"), [(60.0, 1), (0.0, 5)])
+async def test_a_head_start_that_nobody_took_is_not_offered_again_for_a_while(
+    clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch, pause: float, rounds: int
 ) -> None:
     """Who has waited listens for a moment longer than needed, and must not slow others down."""
-    monkeypatch.setattr(local_queue, "YIELD_BACK_OFF", pause)
+    monkeypatch.setattr(local_queue, "YIELD_BACK_OFF_SECONDS", pause)
     lock = clients().get_read_write_lock("k").write_lock()
     queue = lock._ownership.queue
     assert queue is not None
@@ -185,11 +185,11 @@ async def test_a_turn_that_nobody_took_is_not_offered_again_for_a_while(
         for _ in range(5):
             async with lock:
                 pass
-            offered += queue.turn is not None
-    assert offered == turns
+            offered += queue.head_start is not None
+    assert offered == rounds
 
 
-async def test_a_turn_that_is_over_does_not_keep_a_semaphore_from_its_short_way(
+async def test_a_head_start_that_has_ended_does_not_keep_a_semaphore_from_its_short_way(
     clients: ClientFactory, redis: Redis
 ) -> None:
     """The others heard of the release, and left; nobody may ever take that turn away."""
@@ -199,7 +199,7 @@ async def test_a_turn_that_is_over_does_not_keep_a_semaphore_from_its_short_way(
     async with listening(redis, permit_channel(b"s")):
         async with semaphore:
             pass
-    assert ownership.permit_queue.turn is not None
+    assert ownership.permit_queue.head_start is not None
     while ownership.permit_queue.is_ahead:
         await asyncio.sleep(0.001)
     begun = ownership.begin(loop, task)

@@ -11,8 +11,8 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import AcquireTimeoutError, Lease, Redisson
-from redisson_py._commands import read_write_lock
 from redisson_py._keys import waiting_writers
+from redisson_py._redis.commands import read_write_lock
 from redisson_py.locks.read_write_lock import Prefer, ReadWriteLock
 from tests.fixtures.client import ClientFactory
 from tests.primitives.read_write import all_asleep, held_by_another_task
@@ -42,7 +42,7 @@ def far(clients: ClientFactory) -> ReadWriteLock:
 def only_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     """A waiter that is not woken sleeps for longer than any test waits."""
     set_safety_poll(monkeypatch, 1000)
-    monkeypatch.setattr(read_write_lock, "WRITER_ALIVE", 3000.0)
+    monkeypatch.setattr(read_write_lock, "WRITER_ALIVE_SECONDS", 3000.0)
 
 
 async def waiting(redis: Redis) -> int:
@@ -139,10 +139,10 @@ async def test_the_last_reader_wakes_the_writer_among_readers_that_wait(
 
 
 @pytest.mark.more
-async def test_a_writer_that_waits_keeps_its_place(
+async def test_a_writer_that_waits_keeps_its_position(
     lock: ReadWriteLock, far: ReadWriteLock, redis: Redis, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(read_write_lock, "WRITER_ALIVE", 3.0)
+    monkeypatch.setattr(read_write_lock, "WRITER_ALIVE_SECONDS", 3.0)
     async with far.read_lock(), waiting_writer(lock, redis):
         ((owner, first),) = await entries(redis)
 

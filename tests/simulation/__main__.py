@@ -78,7 +78,7 @@ def show(seed: int, name: str | None) -> int:
     except Exception:
         failed = 1
         traceback.print_exc(file=sys.stdout)
-    say("\n".join(made.simulation.trace.lines()))
+    say("\n".join(made.simulation.trace.rows()))
     say(f"{name or name_of(seed)}, seed {seed}: {'failed' if failed else 'nothing wrong'},")
     say(f"trace {made.simulation.trace.digest()}")
     return failed

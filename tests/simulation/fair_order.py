@@ -24,7 +24,7 @@ class FairOrder:
     def __init__(self, node: Node, lease_time: float) -> None:
         self._node = node
         self._lease_ms = lease_time * 1000
-        self._places: list[bytes] = []
+        self._order: list[bytes] = []
         self._holders: set[bytes] = set()
         #: By owner: the name under which it waits.
         self._waits_as: dict[bytes, bytes] = {}
@@ -33,7 +33,7 @@ class FairOrder:
 
     def forget(self) -> None:
         """The server has lost its data."""
-        self._places, self._holders = [], set()
+        self._order, self._holders = [], set()
 
     def executed(self, name: str, command: tuple[bytes, ...]) -> None:
         """Fail unless a command has left the queue, and given out the lock, as it may.
@@ -48,24 +48,24 @@ class FairOrder:
         if name == "fair_lock.acquire" and args[5] != b"0":
             waiter = self._waits_as[args[0]] = _waiter(args[0], args[5])
             self._asked_ms[waiter] = present
-        elif name == "fair_lock.release" and (waiter := _waiter(args[0], args[4])) in self._places:
-            self._places.remove(waiter)
+        elif name == "fair_lock.release" and (waiter := _waiter(args[0], args[4])) in self._order:
+            self._order.remove(waiter)
         granted = [self._waits_as.get(owner, owner) for owner in holders - self._holders]
         for waiter in granted:
             self._check_grant(waiter, present)
         lost = [
             waiter
-            for waiter in self._places
+            for waiter in self._order
             if waiter not in queue and waiter not in granted and self._is_alive(waiter, present)
         ]
         assert not lost, f"{name} took the places of {lost}"
-        kept = [waiter for waiter in self._places if waiter in queue]
+        kept = [waiter for waiter in self._order if waiter in queue]
         assert queue[: len(kept)] == kept, f"{name} changed the order of {kept} to {queue}"
-        self._places, self._holders = queue, holders
+        self._order, self._holders = queue, holders
 
     def _check_grant(self, waiter: bytes, present: float) -> None:
-        place = self._places.index(waiter) if waiter in self._places else len(self._places)
-        ahead = self._places[:place]
+        index = self._order.index(waiter) if waiter in self._order else len(self._order)
+        ahead = self._order[:index]
         waiting = [each for each in ahead if self._is_alive(each, present)]
         assert not waiting, f"{waiter!r} was served before {waiting}"
 
@@ -73,6 +73,6 @@ class FairOrder:
         return present - self._asked_ms[waiter] < self._lease_ms - _ROUNDED_MS
 
 
-def _waiter(owner: bytes, place: bytes) -> bytes:
+def _waiter(owner: bytes, entry: bytes) -> bytes:
     """Return the name under which an owner waits; see fair_lock.acquire."""
-    return owner if place == b"1" else place
+    return owner if entry == b"1" else entry

@@ -44,12 +44,12 @@ class Faults:
         self._acts[fault.name](fault)
 
     def _later(self, fault: Fault, end: Callable[[], object]) -> None:
-        def over() -> None:
+        def ended() -> None:
             self._universe.note("over:", fault.name)
             end()
 
         loop = self._universe.loop
-        loop.at(loop.time() + fault.seconds, over)
+        loop.at(loop.time() + fault.seconds, ended)
 
     def _node(self, fault: Fault) -> Node:
         nodes = self._universe.nodes

@@ -124,11 +124,11 @@ class Lifecycle:
             lease_time=chance.choice([None, None, 0.05, 0.2, 60.0]),
             seconds=chance.choice([0.05, 0.2, 60.0]),
             units=chance.randint(1, 2),
-            over=chance.choice(["bare", "bare", "hold", "shared", "lease"]),
+            entered=chance.choice(["bare", "bare", "hold", "shared", "lease"]),
             stack=chance.random() < 0.5,
             once=chance.random() < 0.5,
             how=chance.choice(["end", "break", "error"]),
-            turns=chance.randint(1, 6),
+            iterations=chance.randint(1, 6),
             mishap=self._mishap(),
         )
 

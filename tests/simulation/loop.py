@@ -26,7 +26,7 @@ Ts = TypeVarTuple("Ts")
 BEGIN = 1000.0
 
 #: The share of turns that take far longer than usual, and how long: many times the usual.
-_SLOW_TURNS, _SLOW = 0.01, 200.0
+_SLOW_SHARE, _SLOW = 0.01, 200.0
 
 
 #: Steps after which something must go round in circles: usual are a thousand.
@@ -186,20 +186,20 @@ class SimulatedLoop(base_events.BaseEventLoop):
         if when > present:
             self._now = when
         if due and (len(due) > 1 or (events and events[0][0] <= when)):
-            place = int(self._chance.random() * (len(due) + bool(events and events[0][0] <= when)))
-            due = due[place : place + 1]
+            index = int(self._chance.random() * (len(due) + bool(events and events[0][0] <= when)))
+            due = due[index : index + 1]
         self.steps += 1
         if self.steps > _MOST_STEPS:
             raise StuckError(f"it goes on and on, since {self._now - BEGIN:.1f} s")
         if due:
-            self._take_turn(due[0])
+            self._iterate(due[0])
         else:
             _, _, event, args = heapq.heappop(events)
             event(*args)
         if self.after_step is not None:
             self.after_step()
 
-    def _take_turn(self, host: Host) -> None:
+    def _iterate(self, host: Host) -> None:
         host.collect_due(self._now)
         ready = host.ready
         for _ in range(len(ready)):
@@ -210,5 +210,5 @@ class SimulatedLoop(base_events.BaseEventLoop):
                 break
         if host.slowness:
             draw = self._chance.random()
-            factor = _SLOW if draw < _SLOW_TURNS else 1.0
+            factor = _SLOW if draw < _SLOW_SHARE else 1.0
             host.free_at = self._now + draw * factor * host.slowness

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from redisson_py import Lease
-from redisson_py._engine.waiting import SAFETY_POLL
+from redisson_py._engine.waiting import SAFETY_POLL_SECONDS
 from tests.simulation.hosts import Host
 from tests.simulation.kinds import PERMITS, Kind, members_of
 from tests.simulation.losses import Losses
@@ -18,7 +18,7 @@ from tests.simulation.network import Node
 LONGEST_LEASE = 30.0
 
 #: Seconds after which every waiter asks again, whatever it has heard.
-LONGEST_POLL = 1.5 * SAFETY_POLL + 0.5
+LONGEST_POLL = 1.5 * SAFETY_POLL_SECONDS + 0.5
 
 
 @dataclass(eq=False)
@@ -29,7 +29,7 @@ class Grip:
         worker: The name of the task that acquired it.
         began: When it asked.
         gone_until: When it must end, because the servers have lost it.
-        told_by: When its holder must know of that, if it is renewed.
+        reported_by: When its holder must know of that, if it is renewed.
         seen: The state in which it was last compared with the servers.
     """
 
@@ -40,7 +40,7 @@ class Grip:
     units: int
     began: float
     gone_until: float = math.inf
-    told_by: float = math.inf
+    reported_by: float = math.inf
     seen: object = None
 
     def __repr__(self) -> str:
@@ -71,7 +71,7 @@ class Oracle:
         #: What has ended by the clock while its client still counts it as held.
         self._untold: list[Grip] = []
         self._losses = Losses(kind, nodes, time)
-        self._told_within = math.inf
+        self._reported_within = math.inf
         self._top_token = 0
         self._owners: set[str] = set()
         self._waiting: dict[str, Host] = {}
@@ -117,11 +117,11 @@ class Oracle:
                 continue
             answered_late = present + self._longest
             grip.gone_until = max(grip.lease._ends_at, answered_late)
-            grip.told_by = present + self._told_within
+            grip.reported_by = present + self._reported_within
 
     def expect_news(self, seconds: float) -> None:
         """From now on each holder whose lease is renewed knows of a loss within that time."""
-        self._told_within = seconds
+        self._reported_within = seconds
 
     def _protected(self, grip: Grip) -> bool:
         return not self._losses.happened or self._losses.protects(grip.lease, grip.began)
@@ -155,7 +155,7 @@ class Oracle:
     def check(self) -> None:
         """Fail unless every invariant holds now."""
         if self._untold:
-            self._check_told()
+            self._check_reported()
         if not self._live:
             self._check_hand_off()
             return
@@ -169,7 +169,7 @@ class Oracle:
                 ended.append(grip)
                 continue
             assert end <= grip.gone_until, f"{grip} is renewed, and no server has it"
-            if present > grip.told_by and grip.host.runs:
+            if present > grip.reported_by and grip.host.runs:
                 renewed = all(member._is_renewed for member in members_of(lease))
                 assert not renewed, f"{grip} was freed, and its holder was not told"
             if self._protected(grip):
@@ -195,7 +195,7 @@ class Oracle:
             problem = self._kind.count_problem_of(self._nodes, member)
             assert not problem, f"{grip}: {problem}"
 
-    def _check_told(self) -> None:
+    def _check_reported(self) -> None:
         """Fail if servers let others in before a client has recorded the loss of its lease."""
         # What ends while its process is paused is recorded late.
         self._untold = [
@@ -221,8 +221,8 @@ class Oracle:
         present = self._time()
         if self._free_since is None:
             self._free_since = present
-        told_late = present - self._shortened_at < 2 * LONGEST_POLL
-        patience = max(self._patience, LONGEST_POLL if told_late else 0.0)
+        reported_late = present - self._shortened_at < 2 * LONGEST_POLL
+        patience = max(self._patience, LONGEST_POLL if reported_late else 0.0)
         if present - self._free_since >= patience:
             left = [name for name, host in waiting.items() if host.runs]
             raise AssertionError(f"it is free, and {left} wait")

@@ -103,7 +103,7 @@ class Plan:
         """Whether each command is answered in the end, though perhaps by a refusal."""
         return all(fault.name in _ANSWERED for fault in self.faults)
 
-    def lines(self) -> list[str]:
+    def rows(self) -> list[str]:
         """Return it as text."""
         return [f"{name}: {value}" for name, value in vars(self).items() if name != "faults"] + [
             f"fault: {each}" for each in self.faults
@@ -121,7 +121,7 @@ def plan_of(seed: int, kind: str) -> Plan:
         "on_lost": chance.choice(["cancel", "cancel", "raise"]),
         "on_release_error": chance.choice(["log", "raise"]),
     }
-    trouble = chance.choice([0, 1, 1, 2, 3, 5])
+    fault_count = chance.choice([0, 1, 1, 2, 3, 5])
     # Only some seeds draw this one, so that the plans of the kept seeds stay what they were.
     busy = seed % 8 == _BUSY
     horizon = lease_time * chance.choice([0.1, 0.5, 1.0, 2.0])
@@ -133,7 +133,7 @@ def plan_of(seed: int, kind: str) -> Plan:
             where=chance.random(),
             level=chance.random(),
         )
-        for number in range(trouble)
+        for number in range(fault_count)
     ]
     return Plan(
         seed=seed,
@@ -144,8 +144,8 @@ def plan_of(seed: int, kind: str) -> Plan:
         rates=tuple(_rate(chance) for _ in range(KINDS[kind].servers)),
         slowness=chance.choice([0.0, 0.00002, 0.0002]),
         delay=chance.choice([0.00005, 0.0005, 0.005]),
-        late=chance.choice([0.0, 0.01, 1.0, 5.0]) if trouble else 0.0,
-        repeats=chance.choice([0.0, 0.5, 1.0]) if trouble else 0.0,
+        late=chance.choice([0.0, 0.01, 1.0, 5.0]) if fault_count else 0.0,
+        repeats=chance.choice([0.0, 0.5, 1.0]) if fault_count else 0.0,
         cancels=chance.choice([0.0, 0.0, 0.2, 0.6]),
         faults=tuple(sorted(faults, key=lambda fault: fault.begin)),
     )

@@ -3,11 +3,11 @@
 This is the whole list. Time comes from the event loop, and the package takes nearly all of it from
 there; what reads another clock, or draws random numbers, is replaced here for the time of a run:
 
-- `_time.now`, wherever it was imported, and `_stream.wire.monotonic`: the time of the loop;
-- `uuid4` in `_owner`: client ids; `secrets` in `_on_redis.view`: ids of receipts;
+- `_time.now`, wherever it was imported, and `_redis.stream.wire.monotonic`: the time of the loop;
+- `uuid4` in `_owner`: client ids; `secrets` in `_redis.view`: ids of receipts;
 - the global `random` (retries, spreads, polls, and redis-py's): seeded, and put back afterwards;
-- the name of the host and the number of the process in `_on_redis.inspecting`;
-- the first message of TLS in `_connector`, which is random;
+- the name of the host and the number of the process in `_redis.inspecting`;
+- the first message of TLS in `_redis.connector`, which is random;
 - the version of redis-py, which it reads from a file for each client: read once;
 - the garbage collector: off, since what it finds runs callbacks; `collect` runs it.
 
@@ -29,9 +29,9 @@ from typing import Any
 
 import redis.utils
 
-from redisson_py import _connector, _owner, _time
-from redisson_py._on_redis import inspecting, view
-from redisson_py._stream import wire
+from redisson_py import _owner, _time
+from redisson_py._redis import connector, inspecting, view
+from redisson_py._redis.stream import wire
 
 _real_now = _time.now
 
@@ -58,7 +58,7 @@ def seeded(now: Callable[[], float], chance: random.Random) -> Iterator[None]:
         (inspecting, "socket", SimpleNamespace(gethostname=lambda: "simulated")),
         (inspecting, "os", SimpleNamespace(getpid=lambda: 1)),
         (redis.utils, "get_lib_version", _version_of_redis_py),
-        (_connector, "_client_hello", lambda: b"\x16\x03\x01"),
+        (connector, "_client_hello", lambda: b"\x16\x03\x01"),
     ]
     kept = [(where, name, getattr(where, name)) for where, name, _ in changes]
     state, collecting = random.getstate(), gc.isenabled()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 
-from redisson_py._scripts.source import load_all
+from redisson_py._redis.scripts.source import load_all
 
 #: The longest argument of a command that is shown as it is.
 _LONG = 40
@@ -19,28 +19,26 @@ class Trace:
     """
 
     def __init__(self, names: dict[bytes, str] | None = None) -> None:
-        self._lines: list[tuple[float, tuple[object, ...]]] = []
+        self._rows: list[tuple[float, tuple[object, ...]]] = []
         self.names = names or {}
 
     def add(self, moment: float, *words: object) -> None:
         """Note something; words that can change are given as text."""
-        self._lines.append((moment, (*words,)))
+        self._rows.append((moment, (*words,)))
 
     def add_command(
         self, moment: float, source: object, command: tuple[bytes, ...], verdict: str
     ) -> None:
         """Note a command, and what becomes of it."""
-        self._lines.append((moment, (source, verdict, command)))
+        self._rows.append((moment, (source, verdict, command)))
 
-    def lines(self) -> list[str]:
+    def rows(self) -> list[str]:
         """Return what happened, a line each."""
-        return [
-            f"{moment:.6f} " + " ".join(map(self._word, words)) for moment, words in self._lines
-        ]
+        return [f"{moment:.6f} " + " ".join(map(self._word, words)) for moment, words in self._rows]
 
     def digest(self) -> str:
         """Return a digest of all that happened."""
-        return hashlib.sha256("\n".join(self.lines()).encode()).hexdigest()
+        return hashlib.sha256("\n".join(self.rows()).encode()).hexdigest()
 
     def _word(self, word: object) -> str:
         if not isinstance(word, tuple):

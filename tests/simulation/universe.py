@@ -89,7 +89,7 @@ class Universe:
         try:
             self.simulation.run(self._live, self._after_step)
         except BaseException as error:
-            error.add_note("\n".join(self.plan.lines()))
+            error.add_note("\n".join(self.plan.rows()))
             raise
 
     def _after_step(self) -> None:

@@ -109,8 +109,8 @@ class Keeper:
         left = [each for each in self._leases if not each.lost and each not in in_blocks]
         lost = sum(lease.lost for lease in in_blocks)
         self._end_blocks.set()
-        told = sum(await asyncio.gather(*self._blocks))
-        wrong = [] if told == lost else [f"{told} blocks were told of a loss, of {lost}"]
+        reported = sum(await asyncio.gather(*self._blocks))
+        wrong = [] if reported == lost else [f"{reported} blocks were told of a loss, of {lost}"]
         for first in range(0, len(left), _AT_ONCE):
             releases = [lease.release() for lease in left[first : first + _AT_ONCE]]
             wrong += [

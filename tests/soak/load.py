@@ -20,7 +20,7 @@ from redisson_py import (
     Redisson,
     ReleaseFailedError,
 )
-from redisson_py._options import LAST_LOOK
+from redisson_py._options import LAST_LOOK_SECONDS
 
 #: Names that the requests of one kind share, so that some wait for others.
 HOT = 20
@@ -126,7 +126,7 @@ class Load:
     command_timeout: float
     began: float | None = None
     back: float | None = None
-    over: bool = False
+    ended: bool = False
     started: int = 0
     answers: Counter[str] = field(default_factory=Counter)
     away: Counter[str] = field(default_factory=Counter)
@@ -138,7 +138,7 @@ class Load:
         """Make requests until it is over, and wait for the last answers."""
         loop, shares = asyncio.get_running_loop(), [kind.share for kind in KINDS.values()]
         begun, due = loop.time(), 0
-        while not self.over:
+        while not self.ended:
             await asyncio.sleep(PAUSE)
             now_due = int((loop.time() - begun) * self.rate)
             # After a stall, the missing requests are not made all at once.
@@ -190,5 +190,5 @@ class Load:
         self.away[answer] += 1
         limit = min(timeout or self.command_timeout, self.command_timeout)
         # Shortly before its time was up, Redis may have said so to somebody here.
-        if answer == "busy" and asked + limit > self.began + LAST_LOOK:
+        if answer == "busy" and asked + limit > self.began + LAST_LOOK_SECONDS:
             self.wrong[f"{name}: busy while Redis was away"] += 1

@@ -6,7 +6,7 @@ One run: a client behind a proxy holds a lock, another client, not behind it, wa
 lock, and at a random phase between two renewals the network swallows everything, or all that
 goes one way. Noted are
 
-- `over`: from when the lease says it is lost (`lease.lost` reads the clock, so this is exact
+- `lost_at`: from when the lease says it is lost (`lease.lost` reads the clock, so this is exact
   however late the event loop is),
 - `server_end`: when the server drops the key, by its own clock, which on one machine is ours,
 - `let_in`: when the other client has it.
@@ -47,14 +47,14 @@ return time[1] * 1000 + math.floor(time[2] / 1000) + redis.call('PTTL', KEYS[1])
 class Run:
     """The moments of one run, on the clock of `now`."""
 
-    over: float
+    lost_at: float
     server_end: float
     let_in: float
 
     @property
     def broken(self) -> str:
         """Which promise it breaks; empty if none. They rest on clocks alone, not on event loops."""
-        if self.over >= self.server_end:
+        if self.lost_at >= self.server_end:
             return "the lease said that it was lost after the server had ended it"
         # Otherwise the clocks were not compared rightly.
         return "the other got in before the end" if self.server_end > self.let_in else ""
@@ -89,7 +89,7 @@ async def keep_losing(url: str, wanted: int) -> list[Run]:
 
 def figure(runs: list[Run]) -> str:
     """Return what was measured."""
-    margins = [1000 * (run.server_end - run.over) for run in runs]
+    margins = [1000 * (run.server_end - run.lost_at) for run in runs]
     least, middle = min(margins), median(margins)
     return f"{least:.2f} ms at least, {middle:.2f} ms in the middle, of {len(runs):,} black holes"
 
@@ -98,7 +98,7 @@ async def _lose(
     lock: RLock, lease_time: float, link: FaultProxy, rival: Redisson, redis: Redis
 ) -> Run | None:
     """Hold a lock, fall into a black hole, see the other get it; None if it was lost earlier."""
-    over = server_end = next_one = None
+    lost_at = server_end = next_one = None
     # On a busy machine an acquire may get no answer in time, too.
     with suppress(LeaseLostError, ConnectionLostError):
         async with lock as lease:
@@ -112,7 +112,7 @@ async def _lose(
                 server_end = await _end_by_the_server(redis, lease)
                 await asyncio.sleep(30)
             finally:
-                over = lease._ends_at
+                lost_at = lease._ends_at
     if next_one is None:
         link.pass_through()
         return None
@@ -120,9 +120,9 @@ async def _lose(
     let_in = now()
     await granted.release()
     link.pass_through()
-    if server_end is None or over is None:
+    if server_end is None or lost_at is None:
         return None
-    return Run(over, server_end, let_in)
+    return Run(lost_at, server_end, let_in)
 
 
 async def _end_by_the_server(redis: Redis, lease: Lease) -> float | None:

@@ -26,7 +26,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from redisson_py import Redisson, _keys
-from redisson_py._commands.lock import TOKENS
+from redisson_py._redis.commands.lock import TOKENS
 from redisson_py.testing import FaultProxy, embedded_server
 from tests.soak.walker import (
     FIRST_TOKEN,
@@ -50,7 +50,7 @@ Say = Callable[[str], object]
 
 
 async def storm(
-    url: str, target: int, *, seed: int = 1, fewest: int = FEWEST, say: Say = lambda line: None
+    url: str, target: int, *, seed: int = 1, fewest: int = FEWEST, say: Say = lambda row: None
 ) -> Play:
     """Lose `target` replies, and `fewest` of every call, on the empty server at `url`."""
     chance, losses = random.Random(seed), Losses()
@@ -77,7 +77,7 @@ async def storm(
             aside.append(group.create_task(play.witness.run()))
             working = [group.create_task(part) for part in work]
             await _watch(play, target, fewest, say)
-            play.over = True
+            play.ended = True
             await asyncio.wait(working)
             for task in aside:
                 task.cancel()

@@ -33,7 +33,7 @@ from pathlib import Path
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-from redisson_py._engine.watchdog import BATCH
+from redisson_py._engine.watchdog import BATCH_HOLDS
 from redisson_py.testing import EmbeddedServer, FaultProxy, running_server
 from tests.soak.kept import Keeper
 from tests.soak.load import HOT, Load
@@ -175,7 +175,7 @@ async def _strike(plan: Plan, outage: Outage, load: Load, steady: Redisson, resu
     await asyncio.sleep(plan.calm)
     # What Redis forgot of a fair lock or a reader is cleared up one by one.
     forgotten = 0 if outage.keeps_data else plan.leases // 10
-    bounds.append(2 * (plan.leases // 2 // BATCH + 1) + 100 + forgotten)
+    bounds.append(2 * (plan.leases // 2 // BATCH_HOLDS + 1) + 100 + forgotten)
     names = ("of the service", "of the holder of leases")
     for name, did, bound in zip(names, (service, await coming[1]), bounds, strict=True):
         said = f"{did[0]} connections, {did[1]:,} commands, {bound:,} explained"
@@ -239,7 +239,7 @@ async def outage(plan: Plan, name: str, kind: str | None = None) -> Result:
         try:
             await _strike(plan, away, load, steady, result)
         finally:
-            load.over = True
+            load.ended = True
             await loading
         # Our own connection is none of those that are tested.
         await redis.connection_pool.disconnect()

@@ -67,6 +67,6 @@ async def test_a_script_that_is_not_safe_to_repeat_is_caught(
     words = ["-m", "tests.soak.lost_replies", "--lost", str(LOST // 3), "--fewest", "0"]
     async with Trees(tmp_path, 1).one() as tree:
         with sabotage.made(tree):
-            code, told = await output_of([sys.executable, *words], tree, 300)
+            code, output = await output_of([sys.executable, *words], tree, 300)
     assert code == 1
-    assert int(told.partition("double effects")[2].split()[0].replace(",", "")) > 0
+    assert int(output.partition("double effects")[2].split()[0].replace(",", "")) > 0

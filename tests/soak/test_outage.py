@@ -16,7 +16,7 @@ PLAN = Plan(
 
 
 @pytest.mark.parametrize("name", OUTAGES)
-async def test_every_request_is_answered_and_every_loss_is_told(
+async def test_every_request_is_answered_and_every_loss_is_reported(
     name: str, server_choice: str, measured: Measured, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.CRITICAL, "redisson_py")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from redis.asyncio import Redis
 
 from redisson_py import FencedLock, Lease, LeaseLostError, Redisson, RedissonError, RLock
-from redisson_py._commands.lock import TOKENS
+from redisson_py._redis.commands.lock import TOKENS
 from tests.soak.weather import Losses
 from tests.support.stragglers import Stragglers
 
@@ -67,7 +67,7 @@ class Play:
     """What all tasks of a storm share.
 
     Attributes:
-        over: Whether they should give back what they hold, and end.
+        ended: Whether they should give back what they hold, and end.
         compared: Steps whose effect was compared with the server.
         given_up: Steps cancelled half-way; the step after them shows their effect.
         findings: Double effects, missing effects and wrong answers, in words.
@@ -80,7 +80,7 @@ class Play:
     stragglers: Stragglers
     losses: Losses
     chance: random.Random
-    over: bool = False
+    ended: bool = False
     compared: int = 0
     given_up: int = 0
     findings: list[str] = field(default_factory=list)
@@ -117,8 +117,8 @@ class Walker:
 
     async def walk(self) -> None:
         """Take steps until the storm is over, then give everything back."""
-        while self._leases or not self._play.over:
-            step = self._release if self._play.over else self._choose()
+        while self._leases or not self._play.ended:
+            step = self._release if self._play.ended else self._choose()
             try:
                 async with asyncio.timeout(self._patience(step)) as limit:
                     await step()
@@ -250,10 +250,10 @@ class Walker:
 
 async def keep(play: Play, client: Redisson, lock: Lock) -> None:
     """Hold a lock until it was renewed a few times, again and again."""
-    while not play.over:
+    while not play.ended:
         lease = await lock.acquire()
         enough = client.statistics().renewals + play.chance.randint(1, 4)
-        while client.statistics().renewals < enough and not play.over:
+        while client.statistics().renewals < enough and not play.ended:
             await asyncio.sleep(0.05)
         play.compared += 1
         holders, left = await play.witness.look(lock.key)
@@ -267,7 +267,7 @@ async def keep(play: Play, client: Redisson, lock: Lock) -> None:
 
 async def operate(play: Play, locks: list[Lock]) -> None:
     """Free locks by force that others use."""
-    while not play.over:
+    while not play.ended:
         lock = play.chance.choice(locks)
         if await lock.force_release():
             play.forced[lock.key] += 1

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 
-from redisson_py._scripts import source
+from redisson_py._redis.scripts import source
 from redisson_py.testing import FaultProxy
 
 #: The scripts, and what a call of each is: for one hold, and for more.

@@ -108,5 +108,5 @@ async def assert_idle(client: Client) -> None:
     assert context.registry.waiting == 0
     assert client._context.bus.table.seats == 0
     if not isinstance(client, Redisson):
-        lines = client._executor.carrier.lines
-        await until(lambda: not lines)
+        queues = client._executor.carrier.queues
+        await until(lambda: not queues)

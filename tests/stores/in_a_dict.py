@@ -22,7 +22,7 @@ from redisson_py._stores.contract import (
     State,
     Wish,
 )
-from redisson_py._stores.trouble import Trouble
+from redisson_py._stores.last_failure import LastFailure
 from redisson_py._time import now
 from redisson_py.errors import BackendError
 
@@ -77,7 +77,7 @@ class DictStore:
 
     def __init__(self, shared: Dict) -> None:
         self.shared = shared
-        self.trouble = Trouble("the dict")
+        self.last_failure = LastFailure("the dict")
 
     async def start(self, bell: Bell, deadline: float) -> None:
         self.bell = bell

@@ -35,13 +35,13 @@ def lock_of(client: Any, name: str) -> Any:
     return lock.read_lock() if kind == "read" else lock.write_lock()
 
 
-async def increment(store: Client, name: str, file: Path, line: str) -> None:
+async def increment(store: Client, name: str, file: Path, row: str) -> None:
     """Add a line to a file that only the lock protects."""
     async with lock_of(store, name):
-        lines = await asyncio.to_thread(file.read_text)
+        rows = await asyncio.to_thread(file.read_text)
         await asyncio.sleep(0.001)
-        own = file.with_name(f"{file.name}{line}")
-        await asyncio.to_thread(own.write_text, f"{lines}{line}\n")
+        own = file.with_name(f"{file.name}{row}")
+        await asyncio.to_thread(own.write_text, f"{rows}{row}\n")
         await asyncio.to_thread(own.replace, file)
 
 
@@ -69,7 +69,7 @@ async def thread(store: Client, orders: Orders) -> None:
 async def main() -> None:
     """Carry out orders until the input ends."""
     # Waiters are asked again by nothing but what the store tells.
-    waiting.SAFETY_POLL = 100_000.0
+    waiting.SAFETY_POLL_SECONDS = 100_000.0
     store_name, url, lease_time = sys.argv[1:]
     # Without its server: only the class is wanted, to make a client.
     backend: Any = BACKENDS[store_name]
@@ -78,8 +78,8 @@ async def main() -> None:
         backend.client(None, url, lease_time=float(lease_time)) as store,
         asyncio.TaskGroup() as group,
     ):
-        while line := await asyncio.to_thread(sys.stdin.readline):
-            order = line.split()
+        while row := await asyncio.to_thread(sys.stdin.readline):
+            order = row.split()
             if order[1] not in threads:
                 threads[order[1]] = asyncio.Queue()
                 group.create_task(thread(store, threads[order[1]]))

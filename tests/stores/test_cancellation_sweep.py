@@ -38,7 +38,10 @@ from tests.support.kinds import KINDS, STORE_KINDS
 from tests.support.waiting import set_safety_poll
 
 #: Of the stream to Redis; and of its messages, which come also where nobody is known to wait.
-OF_REDIS = [of_locks.acquire_in_a_full_stream, of_locks.acquire_after_the_turn_of_another_client]
+OF_REDIS = [
+    of_locks.acquire_in_a_full_stream,
+    of_locks.acquire_after_the_head_start_of_another_client,
+]
 
 STORES = [name for name in BACKENDS if name != "redis"]
 OF_STORES = [each for each, kinds in TRIALS.items() if "lock" in kinds and each not in OF_REDIS]
@@ -99,7 +102,7 @@ async def read_under_a_write(scene: Scene, cut: Probe) -> None:
         assert not lease.lost
 
 
-async def release_of_a_write_over_a_read(scene: Scene, cut: Probe) -> None:
+async def release_of_a_write_above_a_read(scene: Scene, cut: Probe) -> None:
     """The read stays, and another client that waits to write waits for it."""
     write = await KINDS["write_lock"].one(scene.client, scene.name).acquire()
     read = await scene.lock.acquire()
@@ -117,7 +120,7 @@ async def release_of_a_write_over_a_read(scene: Scene, cut: Probe) -> None:
 OF_READS = [
     *[each for each in OF_STORES if "pass" not in each.__name__ and each is not of_locks.aclose],
     read_under_a_write,
-    release_of_a_write_over_a_read,
+    release_of_a_write_above_a_read,
 ]
 
 

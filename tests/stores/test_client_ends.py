@@ -94,11 +94,11 @@ def test_a_close_gives_everything_back_though_others_close_as_well(
 def test_a_cancelled_close_closes(backend: Backend, loops: Loops) -> None:
     async def program() -> None:
         client = backend.client()
-        for turns in range(4):
+        for iterations in range(4):
             async with client:
                 await client.get_lock("k").acquire()
                 closing = asyncio.create_task(client.aclose())
-                for _ in range(turns):
+                for _ in range(iterations):
                     await asyncio.sleep(0)
                 closing.cancel()
                 await asyncio.wait([closing])

@@ -291,15 +291,15 @@ def test_what_is_under_way_at_the_end_is_carried_out_or_undone(
     backend: Backend, loops: Loops, start: Callable[..., Awaitable[list[asyncio.Future[Any]]]]
 ) -> None:
     with nothing_left():
-        for turns in (0, 1, 3, 8):
+        for iterations in (0, 1, 3, 8):
             kept: list[asyncio.Future[Any]] = []
 
-            async def program(turns: int, kept: list[asyncio.Future[Any]]) -> None:
+            async def program(iterations: int, kept: list[asyncio.Future[Any]]) -> None:
                 kept.extend(await start(backend.client(), backend.client()))
-                for _ in range(turns):
+                for _ in range(iterations):
                     await asyncio.sleep(0)
 
-            loops.run(program(turns, kept))
+            loops.run(program(iterations, kept))
             assert loops.run(is_free(backend, *NAMES))
             for each in kept:
                 assert each.done()

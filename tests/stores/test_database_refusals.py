@@ -204,7 +204,7 @@ async def test_a_server_that_serves_nothing_is_logged_once(
     assert ends.startswith("connected to PostgreSQL")
 
 
-async def test_what_is_wrong_is_told_at_once(client: Client, server: Sickness) -> None:
+async def test_what_is_wrong_is_reported_at_once(client: Client, server: Sickness) -> None:
     await client.ping()
     async with server.sick():
         ended = await asyncio.gather(
@@ -240,7 +240,7 @@ async def read_only(backend: DatabaseBackend, client: Any) -> AsyncGenerator[Non
         await backend.sql("ALTER SYSTEM RESET default_transaction_read_only", reload)
 
 
-async def test_a_read_only_server_is_told_and_a_release_repeated_until_a_primary_is_there(
+async def test_a_read_only_server_is_reported_and_a_release_repeated_until_a_primary_is_there(
     backend: DatabaseBackend, new_client: NewClient, other: Client
 ) -> None:
     """As in a failover, for longer than a call waits."""
@@ -267,7 +267,7 @@ async def test_a_read_only_server_is_told_and_a_release_repeated_until_a_primary
 @pytest.mark.parametrize(
     "change", [f"DROP TABLE {TABLE}", f"ALTER TABLE {TABLE} DROP COLUMN expires"]
 )
-async def test_a_table_that_is_gone_takes_one_line_to_say(
+async def test_a_table_that_is_gone_takes_one_row_to_say(
     backend: DatabaseBackend,
     new_client: NewClient,
     change: str,
@@ -278,13 +278,13 @@ async def test_a_table_that_is_gone_takes_one_line_to_say(
     lease = await client.get_lock("held").acquire()
     await backend.sql(change)
     await until(lambda: any("refused to renew" in each.message for each in caplog.records))
-    told = [each.message for each in caplog.records if each.levelno >= logging.WARNING]
+    texts = [each.message for each in caplog.records if each.levelno >= logging.WARNING]
     with pytest.raises(BackendError) as refused:
         await client.get_lock("another").acquire()
     assert not isinstance(refused.value, ConnectionLostError)
     with pytest.raises((ReleaseFailedError, LeaseLostError, BackendError)) as failed:
         await lease.release()
-    for line in (*told, str(refused.value), str(failed.value)):
-        assert "\n" not in line
-        assert TABLE in line
-        assert "schema_sql()" in line
+    for row in (*texts, str(refused.value), str(failed.value)):
+        assert "\n" not in row
+        assert TABLE in row
+        assert "schema_sql()" in row

@@ -73,11 +73,11 @@ async def body_of(client: Client, held: list[Lease], name: str = "k") -> float:
             try:
                 await asyncio.sleep(6 * SOON)
             finally:
-                told = time.monotonic()
+                reported = time.monotonic()
                 assert lease.lost
                 assert lease.remaining == 0
     assert caught.value.reason in ("expired", "taken")
-    return told
+    return reported
 
 
 # Lost answers.
@@ -220,7 +220,7 @@ async def test_a_release_whose_answer_was_lost_is_no_loss(
 # Servers that stop, and that die.
 
 
-async def test_a_stopped_server_is_told_in_time(
+async def test_a_stopped_server_is_reported_in_time(
     backend: Backend, new_client: NewClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Waiters hear of the outage by what else their client asks for.
@@ -328,8 +328,8 @@ async def counting_processes(store: str, backend: Backend, file: Path) -> None:
     await asyncio.to_thread(file.write_text, "")
     with workers.ours(store, backend) as one, workers.ours(store, backend) as two:
         await asyncio.gather(one.crowd("c", file, 60, "one"), two.crowd("c", file, 60, "two"))
-    lines = await asyncio.to_thread(file.read_text)
-    assert Counter(lines.split()) == {"one": 60, "two": 60}
+    rows = await asyncio.to_thread(file.read_text)
+    assert Counter(rows.split()) == {"one": 60, "two": 60}
 
 
 async def assert_undisturbed(client: Client, lease: Lease) -> None:
@@ -359,8 +359,8 @@ async def cut_off_holder(number: int, backend: Backend, next_one: Client) -> Non
             lease = await taking
         taken = time.monotonic()
         assert held[0].lost, "another was let in before the holder was told"
-        told = await body
-        assert told < taken
+        reported = await body
+        assert reported < taken
         proxy.cut()
         proxy.pass_through()
         await client.ping()
@@ -446,13 +446,15 @@ async def loses_it(client: Client, other: Client, lose: Callable[[], Awaitable[N
 
 async def gone(client: Client) -> bool:
     """Return whether nothing is left to give back."""
-    return isinstance(client, Redisson) or not client._executor.carrier.lines
+    return isinstance(client, Redisson) or not client._executor.carrier.queues
 
 
-async def test_what_is_deleted_is_told(backend: Backend, client: Client, other: Client) -> None:
+async def test_what_is_deleted_is_reported(backend: Backend, client: Client, other: Client) -> None:
     await loses_it(client, other, lambda: take_away(backend, "k"))
 
 
 @pytest.mark.parametrize("backend", ["etcd", "zookeeper"], indirect=True)
-async def test_an_ended_session_is_told(backend: Backend, client: Client, other: Client) -> None:
+async def test_an_ended_session_is_reported(
+    backend: Backend, client: Client, other: Client
+) -> None:
     await loses_it(client, other, lambda: end_session(backend, client))

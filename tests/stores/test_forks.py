@@ -49,7 +49,7 @@ made = getattr(importlib.import_module(module), kind)
 from redisson_py import _forks
 from redisson_py.errors import BackendError
 
-_forks.LONGEST_CONNECT = 40.0
+_forks.LONGEST_CONNECT_SECONDS = 40.0
 connected, forks, answered = threading.Event(), threading.Event(), threading.Event()
 # What is registered last is called first.
 os.register_at_fork(before=forks.set)

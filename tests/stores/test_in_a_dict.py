@@ -29,7 +29,7 @@ async def two(shared: Dict) -> AsyncIterator[list[DictClient]]:
     async with DictClient(shared) as one, DictClient(shared) as other:
         yield [one, other]
         for client in (one, other):
-            await until(lambda client=client: not client._executor.carrier.lines)  # type: ignore[misc]
+            await until(lambda client=client: not client._executor.carrier.queues)  # type: ignore[misc]
     assert not shared.holders
     assert not any(shared.waiters.values())
 

@@ -150,9 +150,9 @@ async def test_both_languages_are_served_in_the_order_they_came(
 
     assert await theirs.acquire(name, "first")
     async with asyncio.TaskGroup() as group:
-        turns = (we(client, "ours 1"), they("theirs-1"), we(other, "ours 2"), they("theirs-2"))
-        for count, turn in enumerate(turns, 1):
-            group.create_task(turn)
+        visits = (we(client, "ours 1"), they("theirs-1"), we(other, "ours 2"), they("theirs-2"))
+        for count, visit in enumerate(visits, 1):
+            group.create_task(visit)
             await queued(lock, count)
         await theirs.release(name, "first")
     assert order == ["ours 1", "theirs-1", "ours 2", "theirs-2"]
@@ -244,7 +244,7 @@ async def test_a_holder_that_died_or_froze_lets_the_other_in(
     await asyncio.gather(*[held(f"{name}-{held.__name__}") for held in holders])
 
 
-async def test_they_free_our_lock_and_the_body_is_told(
+async def test_they_free_our_lock_and_the_body_is_notified(
     theirs: Worker, client: Client, name: str
 ) -> None:
     reached = False
@@ -264,13 +264,13 @@ async def test_they_free_our_lock_and_the_body_is_told(
     await theirs.release(name)
 
 
-async def test_a_waiter_whose_place_was_deleted_takes_another(
+async def test_a_waiter_whose_entry_was_deleted_takes_another(
     theirs: Worker, client: Client, name: str
 ) -> None:
     assert await theirs.acquire(name)
     waiting = asyncio.create_task(client.get_lock(name).acquire())
     await queued(lock_of(client, name), 1)
-    await theirs.delete(name, place=1)
+    await theirs.delete(name, number=1)
     behind = asyncio.create_task(theirs.acquire(name, "behind", LONG))
     await queued(lock_of(client, name), 1)
     await theirs.release(name)
@@ -420,8 +420,8 @@ async def test_processes_of_both_languages_work_together(
         async with asyncio.timeout(4 * LONG):
             async with lock:
                 working = [
-                    asyncio.create_task(each.crowd(f"{side}{name}", file, TIMES, line))
-                    for line, each in crowd.items()
+                    asyncio.create_task(each.crowd(f"{side}{name}", file, TIMES, who))
+                    for who, each in crowd.items()
                 ]
                 await queued(lock, len(crowd))
             await asyncio.gather(*working)

@@ -148,11 +148,11 @@ async def test_a_lost_member_loses_it_all(mix: Mix, which: int) -> None:
 async def test_one_member_twice_is_refused(mix: Mix) -> None:
     for client, other in zip(mix.clients, mix.others, strict=True):
         store = "Redis" if isinstance(client, Redisson) else client._store.title
-        rest = [each.get_lock("rest") for each in mix.clients]
+        others = [each.get_lock("rest") for each in mix.clients]
         with pytest.raises(ValueError, match=f"are the same lock in {store} "):
-            MultiLock(*rest, client.get_lock("k"), other.get_lock("k"))
+            MultiLock(*others, client.get_lock("k"), other.get_lock("k"))
         with pytest.raises(ValueError, match=f"are the same lock in {store} "):
-            MultiLock(*rest, client.get_lock("k"), client.get_fenced_lock("k"))
+            MultiLock(*others, client.get_lock("k"), client.get_fenced_lock("k"))
 
 
 async def test_a_red_lock_refuses_other_stores(mix: Mix) -> None:
@@ -207,14 +207,14 @@ async def _is_free(lock: Any) -> bool:
 
 
 @pytest.mark.parametrize("busy", ["nothing", "the first", "the last"])
-async def test_cancelled_anywhere_it_leaves_nothing(mix: Mix, busy: str) -> None:
+async def test_cancelled_at_any_point_it_leaves_nothing(mix: Mix, busy: str) -> None:
     async def trial(cut: Probe) -> None:
         held = None
         if busy != "nothing":
             held = await mix.locks(mix.others)[0 if busy == "the first" else -1].acquire()
 
         def free() -> None:
-            if held is not None and (cut.answered or cut.place is None):
+            if held is not None and (cut.answered or cut.point is None):
                 releasing.append(asyncio.create_task(held.release()))
 
         releasing: list[asyncio.Task[None]] = []

@@ -135,7 +135,7 @@ async def test_a_waiter_that_is_refused_leaves_nothing(
             client._executor.carrier.ring_all()
             await waiter
     # The client is still open, so nothing has ended with it.
-    await until(lambda: not client._executor.carrier.lines)
+    await until(lambda: not client._executor.carrier.queues)
     await held.release()
     await takes_it(new_client())
 
@@ -162,14 +162,14 @@ async def test_an_outage_leaves_nothing_to_undo(
             nonlocal most
             with pytest.raises(RedissonError):
                 await client.get_lock(f"k{number}").acquire(timeout=0.2)
-            most = max(most, len(carrier.lines))
+            most = max(most, len(carrier.queues))
 
         for _ in range(5):
             await asyncio.gather(*[ask(number) for number in range(100)])
         # What was never sent needs no undo: nothing is repeated until a lease would be over.
-        await until(lambda: len(carrier.lines) <= 100)
+        await until(lambda: len(carrier.queues) <= 100)
         measured("most lines of 500 requests", most)
         proxy.pass_through()
         async with asyncio.timeout(SOON), client.get_lock("k"):
             pass
-        await until(lambda: not carrier.lines)
+        await until(lambda: not carrier.queues)

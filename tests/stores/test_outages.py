@@ -38,13 +38,13 @@ class Outages(Listener):
 
     def __init__(self) -> None:
         self.begun: list[ConnectionLostEvent] = []
-        self.over: list[ConnectionRestoredEvent] = []
+        self.ended: list[ConnectionRestoredEvent] = []
 
     def connection_lost(self, event: ConnectionLostEvent, /) -> None:
         self.begun.append(event)
 
     def connection_restored(self, event: ConnectionRestoredEvent, /) -> None:
-        self.over.append(event)
+        self.ended.append(event)
 
 
 @pytest_asyncio.fixture
@@ -108,9 +108,7 @@ async def test_a_server_that_has_gone_and_comes_back(backend: Backend) -> None:
 
 @other_stores
 @pytest.mark.parametrize("why", [REFUSED, UNKNOWN], ids=["no server", "no address"])
-async def test_a_caller_is_told_why_and_no_password(
-    backend: Backend, nobody: int, why: str
-) -> None:
+async def test_a_caller_learns_why_and_no_password(backend: Backend, nobody: int, why: str) -> None:
     port = nobody if why == REFUSED else backend.server.port
     host = "127.0.0.1" if why == REFUSED else "nohost.invalid"
     url = backend.url_at(port).replace("127.0.0.1", host)
@@ -127,7 +125,7 @@ async def test_a_caller_is_told_why_and_no_password(
 
 
 @pytest.mark.parametrize("silent", [False, True], ids=["refused", "silent"])
-async def test_an_outage_is_told_once_and_so_is_its_end(
+async def test_an_outage_is_reported_once_and_so_is_its_end(
     silent: bool, backend: Backend, proxy: FaultProxy, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "redisson_py")
@@ -155,18 +153,18 @@ async def test_an_outage_is_told_once_and_so_is_its_end(
             with pytest.raises(ConnectionLostError):
                 await lock.acquire()
         await until(lambda: len(heard.begun) == 1)
-        assert not heard.over
+        assert not heard.ended
         proxy.cut()
         proxy.pass_through()
         # The pauses between attempts to connect may be as long as the client's patience.
         await client.ping(timeout=SOON)
         async with lock:
             pass
-        await until(lambda: len(heard.over) == 1)
+        await until(lambda: len(heard.ended) == 1)
         assert len(heard.begun) == client.statistics().reconnects == 1
-    (lost,), (restored,) = heard.begun, heard.over
+    (lost,), (restored,) = heard.begun, heard.ended
     assert lost.where == restored.where
     assert lost.why
-    told = [each.getMessage() for each in caplog.records]
-    assert sum("onnection to" in each for each in told) == 1
-    assert sum(each.startswith("connected to ") for each in told) == 1
+    texts = [each.getMessage() for each in caplog.records]
+    assert sum("onnection to" in each for each in texts) == 1
+    assert sum(each.startswith("connected to ") for each in texts) == 1

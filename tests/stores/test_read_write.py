@@ -276,10 +276,10 @@ async def test_what_it_shows(
     backend: Backend, lock: StoreReadWriteLock, theirs: StoreReadWriteLock
 ) -> None:
     in_etcd = isinstance(backend, EtcdBackend)
-    places = ("k/read/", "k/write/") if in_etcd else ("/redisson_py/k",)
+    prefixes = ("k/read/", "k/write/") if in_etcd else ("/redisson_py/k",)
     seen = await lock.inspect()
     assert (seen.writer, seen.readers, seen.holders, seen.waiters) == (None, (), (), ())
-    assert seen.keys == places
+    assert seen.keys == prefixes
     task = asyncio.current_task()
     assert task is not None
     async with lock.write_lock() as writing, lock.read_lock(), lock.read_lock() as reading:
@@ -289,7 +289,7 @@ async def test_what_it_shows(
         assert [(each.owner, each.holds) for each in seen.readers] == [(reading.owner, 2)]
         assert seen.holders == (seen.writer, *seen.readers)
         # ZooKeeper's nodes have names that nobody can guess.
-        assert seen.keys[: len(places)] == places
+        assert seen.keys[: len(prefixes)] == prefixes
         assert len(seen.keys) == (2 if in_etcd else 3)
         assert (await lock.write_lock().inspect()).holders == (seen.writer,)
         assert (await lock.read_lock().inspect()).holders == seen.readers

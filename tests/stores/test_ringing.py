@@ -60,9 +60,9 @@ class Others:
 async def started(waiting: Any, work: Awaitable[None], seats: int) -> asyncio.Task[None]:
     """Start to wait; return when that has been asked for."""
     task = asyncio.ensure_future(work)
-    lines = waiting._executor.carrier.lines
+    queues = waiting._executor.carrier.queues
     await until(lambda: waiting._context.bus.table.seats == seats)
-    await until(lambda: not any(line.working for line in lines.values()))
+    await until(lambda: not any(queue.working for queue in queues.values()))
     return task
 
 
@@ -83,14 +83,14 @@ async def settled(waiting: Any, other: Any, name: str) -> None:
     async with other.get_lock(last):
         task = await started(waiting, wait(), seats + 1)
     await task
-    lines = waiting._executor.carrier.lines
-    await until(lambda: not any(line.working for line in lines.values()))
+    queues = waiting._executor.carrier.queues
+    await until(lambda: not any(queue.working for queue in queues.values()))
 
 
 @pytest.fixture(autouse=True)
 def a_busy_counts_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a waiter ask again only if it was rung for."""
-    monkeypatch.setattr("redisson_py._stores.carrier._STILL_BUSY", LONG)
+    monkeypatch.setattr("redisson_py._stores.carrier._STILL_BUSY_SECONDS", LONG)
 
 
 @pytest.mark.parametrize("count", COUNTS)

@@ -72,8 +72,8 @@ class StoreSurroundings:
 
     async def answered(self, client: StoreClient) -> None:
         await client.ping()
-        lines = client._executor.carrier.lines
-        await until(lambda: not any(line.working for line in lines.values()))
+        queues = client._executor.carrier.queues
+        await until(lambda: not any(queue.working for queue in queues.values()))
 
     async def clear(self) -> None:
         while any([await lock.force_release() for lock in self._locks]):

@@ -59,8 +59,8 @@ async def test_spans_name_the_store(backend: Backend) -> None:
 async def test_listeners_and_statistics(new_client: NewClient, other: Client) -> None:
     heard: list[str] = []
 
-    told = [name for name in vars(Listener) if not name.startswith("_")]
-    notes = {name: lambda event, name=name: heard.append(name) for name in told}
+    names = [name for name in vars(Listener) if not name.startswith("_")]
+    notes = {name: lambda event, name=name: heard.append(name) for name in names}
     client = new_client(listener=SimpleNamespace(**notes))
     lease = await other.get_lock("k").acquire()
     waiter = asyncio.create_task(client.get_lock("k").acquire())

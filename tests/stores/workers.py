@@ -54,13 +54,13 @@ class Worker:
         """Release it."""
         await self._call(thread, "release", name)
 
-    async def delete(self, name: str, place: int = 0) -> None:
+    async def delete(self, name: str, number: int = 0) -> None:
         """Delete the key of a contender, whoever it is: 0 is the holder."""
-        await self._call("deletes", "delete", name, str(place))
+        await self._call("deletes", "delete", name, str(number))
 
-    async def crowd(self, name: str, file: Path, times: int, line: str) -> None:
+    async def crowd(self, name: str, file: Path, times: int, row: str) -> None:
         """Add a line so many times to a file that only the lock protects."""
-        await self._call("crowd", "crowd", name, str(file), str(times), line)
+        await self._call("crowd", "crowd", name, str(file), str(times), row)
 
     async def leave(self) -> None:
         """Close the session of the main thread."""
@@ -135,8 +135,8 @@ class Worker:
 
     def _read(self) -> None:
         assert self._process.stdout is not None
-        for line in self._process.stdout:
-            number, _, result = line.rstrip("\n").partition(" ")
+        for row in self._process.stdout:
+            number, _, result = row.rstrip("\n").partition(" ")
             call = self._calls.pop(number)
             if call.set_running_or_notify_cancel():
                 call.set_result(result)

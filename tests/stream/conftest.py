@@ -8,8 +8,8 @@ from contextlib import AsyncExitStack
 
 import pytest_asyncio
 
-from redisson_py._stream.call import Call
-from redisson_py._stream.settings import Topology
+from redisson_py._redis.stream.call import Call
+from redisson_py._redis.stream.settings import Topology
 from tests.support.fake_peer import FakePeer
 from tests.support.stream_talk import PATIENT, Talk
 

@@ -46,7 +46,7 @@ async def use_as(name: str, work: Coroutine[Any, Any, object]) -> None:
     await asyncio.create_task(named())
 
 
-async def test_an_outage_is_told_in_the_context_of_where_the_client_was_made(
+async def test_an_outage_is_reported_in_the_context_of_where_the_client_was_made(
     clients: ClientFactory, proxy: ProxyFactory
 ) -> None:
     sees, log = Sees(), logging.getLogger("redisson_py")

@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from redisson_py._dialect import Dialect
-from redisson_py._scripts.source import load, parse
-from redisson_py._stream.call import Call
+from redisson_py._redis.dialect import Dialect
+from redisson_py._redis.scripts.source import load, parse
+from redisson_py._redis.stream.call import Call
 from tests.stream.conftest import TalkFactory, later
 from tests.support.fake_peer import OK, Command, FakePeer, ScriptCache, error, hello, push
 from tests.support.stream_talk import Talk

@@ -19,9 +19,9 @@ import pytest_asyncio
 from redis.asyncio import Redis
 from redis.crc import key_slot
 
-from redisson_py._dialect import Dialect
-from redisson_py._stream.call import Call, ReplyError
-from redisson_py._stream.wire import Traffic, Wire
+from redisson_py._redis.dialect import Dialect
+from redisson_py._redis.stream.call import Call, ReplyError
+from redisson_py._redis.stream.wire import Traffic, Wire
 from tests.fixtures.redis_server import ServerFactory
 from tests.support.fake_peer import HOST, Command, bulk, error, hello, push
 from tests.support.scripts.calls import ask

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from redisson_py import Redisson, UnsupportedServerError
-from redisson_py._dialect import Dialect
-from redisson_py._stream.handshake import dialect_of
+from redisson_py._redis.dialect import Dialect
+from redisson_py._redis.stream.handshake import dialect_of
 from tests.fixtures.client import ClientFactory
 from tests.support.fake_peer import FakePeer, bulk
 

@@ -11,7 +11,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-from redisson_py._redis import servers_from_url
+from redisson_py._redis.redis_py import servers_from_url
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError, RedissonError
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ProxyFactory, ServerFactory

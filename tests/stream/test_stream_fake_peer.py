@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from redisson_py._dialect import Dialect
-from redisson_py._stream.call import ReplyError
+from redisson_py._redis.dialect import Dialect
+from redisson_py._redis.stream.call import ReplyError
 from redisson_py.errors import ClientClosedError
 from tests.stream.conftest import TalkFactory, fill, later
 from tests.support.fake_peer import (
@@ -25,7 +25,7 @@ from tests.support.stream_talk import SCRIPT, Talk
 
 
 class TestOrder:
-    async def test_calls_of_one_loop_turn_leave_in_one_write(
+    async def test_calls_of_one_loop_iteration_leave_in_one_write(
         self, talk: Talk, peer: FakePeer
     ) -> None:
         writes = talk.stream.traffic.writes
@@ -39,7 +39,7 @@ class TestOrder:
         replies = await asyncio.gather(*[call.future for call in calls])
         assert replies == [b"GET %d" % n for n in range(1000)]
 
-    async def test_a_cancelled_call_keeps_its_place_and_its_reply_is_dropped(
+    async def test_a_cancelled_call_keeps_its_position_and_its_reply_is_dropped(
         self, talk: Talk, peer: FakePeer
     ) -> None:
         before, cancelled = talk.call("GET", "1"), talk.call("GET", "2")
@@ -62,7 +62,7 @@ class TestOrder:
 
 
 class TestPushes:
-    async def test_messages_go_to_the_table_and_do_not_disturb_the_line(
+    async def test_messages_go_to_the_table_and_do_not_disturb_the_order(
         self, talk: Talk, peer: FakePeer
     ) -> None:
         talk.stream.subscribe(b"ch")
@@ -134,7 +134,7 @@ class TestScripts:
             assert peer.commands == [*runs, LOAD, *runs]
             assert not any(call.uncertain for call in calls)
 
-    async def test_an_old_server_gets_the_script_without_its_first_line(
+    async def test_an_old_server_gets_the_script_without_its_first_row(
         self, talks: TalkFactory, peer: FakePeer
     ) -> None:
         peer.greeting = hello("6.2.9")

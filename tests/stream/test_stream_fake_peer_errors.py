@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from redisson_py._stream import refused_calls, stream
-from redisson_py._stream.call import Call, ReplyError
+from redisson_py._redis.stream import refused_calls, stream
+from redisson_py._redis.stream.call import Call, ReplyError
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
 from tests.stream.conftest import TalkFactory
 from tests.support.fake_peer import CUT, SILENCE, Command, FakePeer, error, hello
@@ -153,7 +153,7 @@ class TestDeadlines:
                 await following[0].future
         assert not long.future.done()
 
-    async def test_told_not_yet_and_then_out_of_reach_is_nothing_held(
+    async def test_refused_for_now_and_then_out_of_reach_is_nothing_held(
         self, talk: Talk, peer: FakePeer
     ) -> None:
         def not_yet(command: Command) -> bytes:

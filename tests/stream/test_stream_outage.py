@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from redisson_py._stream.call import Call
+from redisson_py._redis.stream.call import Call
 from redisson_py.errors import ConnectionLostError
 from tests.stream.conftest import TalkFactory
 from tests.support.fake_peer import CUT, SILENCE, FakePeer, error
@@ -92,7 +92,7 @@ async def test_what_must_arrive_arrives_after_it_was_given_up(
     await peer.listen()
     await peer.until(lambda: peer.commands == [(b"DEL", b"k")])
     await talk.ask("PING")
-    assert call.is_over
+    assert call.is_settled
     assert not talk.stream._backlog
 
 

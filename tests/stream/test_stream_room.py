@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from redisson_py._stream import stream
+from redisson_py._redis.stream import stream
 from redisson_py.errors import ConnectionLostError
 from tests.stream.conftest import fill, later
 from tests.support.fake_peer import SILENCE, FakePeer
@@ -30,7 +30,7 @@ async def test_a_peer_that_does_not_read_makes_the_stream_full(talk: Talk, peer:
 async def test_a_reply_lets_in_as_many_as_there_is_room_for(
     talk: Talk, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "MAX_IN_FLIGHT", 4)
+    monkeypatch.setattr(stream, "MAX_COMMANDS_IN_FLIGHT", 4)
 
     async def caller(number: int) -> object:
         await talk.stream.room(later())
@@ -45,7 +45,7 @@ async def test_a_reply_lets_in_as_many_as_there_is_room_for(
 async def test_no_room_in_time_is_no_answer(
     talk: Talk, peer: FakePeer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "MAX_IN_FLIGHT", 1)
+    monkeypatch.setattr(stream, "MAX_COMMANDS_IN_FLIGHT", 1)
     peer.plan.append(SILENCE)
     talk.call("GET", "1")
     with pytest.raises(ConnectionLostError, match="no answer from Redis") as raised:
@@ -57,7 +57,7 @@ async def test_no_room_in_time_is_no_answer(
 async def test_waiting_calls_go_before_new_ones(
     talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "MAX_IN_FLIGHT", 4)
+    monkeypatch.setattr(stream, "MAX_COMMANDS_IN_FLIGHT", 4)
     going = True
 
     async def ask(number: int) -> None:
@@ -80,7 +80,7 @@ async def test_waiting_calls_go_before_new_ones(
 async def test_callers_that_give_up_leave_the_room_as_it_was(
     talk: Talk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stream, "MAX_IN_FLIGHT", 3)
+    monkeypatch.setattr(stream, "MAX_COMMANDS_IN_FLIGHT", 3)
     chance = random.Random(14)
     room, granted = talk.stream._room, 0
 

@@ -12,7 +12,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 
 from redisson_py import Redisson
-from redisson_py._redis import servers_from_url, take_over
+from redisson_py._redis.redis_py import servers_from_url, take_over
 from redisson_py.errors import (
     ConnectionLostError,
     UnsupportedServerError,
@@ -164,7 +164,7 @@ class TestTakeOver:
     ) -> None:
         with pytest.raises(UnsupportedServerError, match="redis-py does not expose the transport"):
             take_over(Connection(), asyncio.Protocol(), "h:1")
-        monkeypatch.setattr("redisson_py._connector.getattr", lambda *_: None, raising=False)
+        monkeypatch.setattr("redisson_py._redis.connector.getattr", lambda *_: None, raising=False)
         client = clients()
         with pytest.raises(UnsupportedServerError, match="redis-py does not expose the transport"):
             await client.ping()

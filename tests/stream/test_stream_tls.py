@@ -12,7 +12,7 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-from redisson_py._redis import servers_from_url
+from redisson_py._redis.redis_py import servers_from_url
 from redisson_py.errors import BackendError, ConnectionLostError
 from redisson_py.testing import EmbeddedServer
 from tests.fixtures.client import ClientFactory
@@ -75,7 +75,7 @@ async def test_a_certificate_for_another_host_is_an_error_at_once(
     await refused(clients(url=f"{server.url}?ssl_ca_certs={other.authority}"), "TLS .*127.0.0.1")
 
 
-async def test_an_address_that_others_named_is_told_with_what_they_need(
+async def test_an_address_that_others_named_is_reported_with_what_they_need(
     server_factory: ServerFactory, good: Certificates, tmp_path: Path
 ) -> None:
     other = make_certificates(tmp_path / "other", "DNS:redis.example")

@@ -72,7 +72,7 @@ class Scene:
         """
 
         def leave_unless_cancelled() -> None:
-            if cut.answered or cut.place is None:
+            if cut.answered or cut.point is None:
                 leave()
 
         lease = await cut(operation, self.when_asleep(leave_unless_cancelled))

@@ -113,24 +113,24 @@ class StoreSide:
 
     async def answered(self, client: StoreClient) -> None:
         await client.ping()
-        lines = client._executor.carrier.lines
-        await until(lambda: not any(line.working for line in lines.values()))
+        queues = client._executor.carrier.queues
+        await until(lambda: not any(queue.working for queue in queues.values()))
 
     async def settled(self, client: StoreClient) -> None:
         """As `Side` says: the store can have nothing of this client, and nothing is under way."""
         carrier = client._executor.carrier
-        await until(lambda: not carrier.lines and not carrier.tasks)
+        await until(lambda: not carrier.queues and not carrier.tasks)
 
     async def lose_connection(self, client: StoreClient) -> None:
         assert self._cut()
 
     async def until_listening(self, client: StoreClient) -> None:
-        lines = client._executor.carrier.lines
+        queues = client._executor.carrier.queues
         await until(
             lambda: (
                 client._context.bus.table.seats
                 and is_asleep(client)
-                and not any(line.working for line in lines.values())
+                and not any(queue.working for queue in queues.values())
             )
         )
 

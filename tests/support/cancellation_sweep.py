@@ -39,7 +39,7 @@ class Probe:
 
     Attributes:
         suspensions: How often the coroutine was suspended.
-        place: Where it was when it was cancelled; None if it never came so far.
+        point: Where it was when it was cancelled; None if it never came so far.
         thrown: How often a cancellation reached it. A scope spares a task whose answer is in.
         cancelled: Whether the cancellation came out of it.
     """
@@ -50,7 +50,7 @@ class Probe:
         self.answered = answered
         self.twice = twice
         self.suspensions = 0
-        self.place: str | None = None
+        self.point: str | None = None
         self.thrown = 0
         self.cancelled = False
         self._strike: Callable[[], object] = lambda: None
@@ -59,7 +59,7 @@ class Probe:
         moment = "when the answer was in" if self.answered else "while it waited"
         again = " and at the next one" if self.twice else ""
         return (
-            f"{self.kind} at suspension {self.at}, {moment}{again}: {self.place or 'not reached'}"
+            f"{self.kind} at suspension {self.at}, {moment}{again}: {self.point or 'not reached'}"
         )
 
     async def __call__(
@@ -74,7 +74,7 @@ class Probe:
         try:
             result = await self._run(task, _Driven(operation, self, on_suspension))
         except asyncio.CancelledError:
-            if self.place is None:
+            if self.point is None:
                 raise
             self.cancelled, result = True, None
         finally:
@@ -110,7 +110,7 @@ class Probe:
         """Let the task wait for what the coroutine waits for; see to the cancellation."""
         self.suspensions += 1
         if self.suspensions == self.at:
-            self.place = driven.place()
+            self.point = driven.point()
             if self.answered and future is not None:
                 yield from self._until_answered(future, driven.on_suspension)
                 return
@@ -172,7 +172,7 @@ class _Driven(Generic[T]):
                 self._probe.thrown += isinstance(error, asyncio.CancelledError)
                 step = functools.partial(self._operation.throw, error)
 
-    def place(self) -> str:
+    def point(self) -> str:
         """Return the functions that await each other, outermost first."""
         names = []
         at: Any = self._operation
@@ -189,22 +189,22 @@ class Swept:
     Attributes:
         cancellations: Trials in which the operation was cancelled, each in another way.
         again: How many of them cancelled it a second time while it was still on its way out.
-        places: The suspension points, by the functions that await each other.
+        points: The suspension points, by the functions that await each other.
     """
 
     cancellations: int = 0
     again: int = 0
-    places: set[str] = field(default_factory=set)
+    points: set[str] = field(default_factory=set)
 
     def add(self, other: Swept) -> None:
         """Count another sweep in."""
         self.cancellations += other.cancellations
         self.again += other.again
-        self.places |= other.places
+        self.points |= other.points
 
     def __str__(self) -> str:
         return (
-            f"{self.cancellations} cancellations at {len(self.places)} suspension points,"
+            f"{self.cancellations} cancellations at {len(self.points)} suspension points,"
             f" {self.again} of them twice in a row"
         )
 
@@ -234,8 +234,8 @@ async def sweep_one_way(
         except BaseException as error:
             error.add_note(f"cancelled by {probe}")
             raise
-        if probe.place is not None:
-            swept.places.add(probe.place)
+        if probe.point is not None:
+            swept.points.add(probe.point)
         swept.cancellations += probe.cancelled
         swept.again += probe.thrown > 1
         return probe
@@ -243,7 +243,7 @@ async def sweep_one_way(
     for at in itertools.count(1):
         assert at < _ENDLESS, f"{kind}: no end after {at} suspensions"
         probe = await run(Probe(kind, at, answered=answered))
-        if probe.place is None:
+        if probe.point is None:
             return swept
         if probe.thrown and probe.suspensions > at:
             await run(Probe(kind, at, answered=answered, twice=True))

@@ -20,13 +20,13 @@ async def main(url: str, lease_time: float) -> None:
         plain_client(url) as redis,
     ):
 
-        async def visit(line: str) -> None:
+        async def visit(row: str) -> None:
             async with fair_lock(client):
-                await redis.execute_command("RPUSH", "visits", line.strip())
+                await redis.execute_command("RPUSH", "visits", row.strip())
 
         async with asyncio.TaskGroup() as group:
-            while line := await asyncio.to_thread(sys.stdin.readline):
-                group.create_task(visit(line))
+            while row := await asyncio.to_thread(sys.stdin.readline):
+                group.create_task(visit(row))
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def children(module: str, kind: str, url: str, count: int) -> dict[str, str]:
     # From Python 3.12 on, any fork beside threads is warned of.
     command = [sys.executable, "-P", "-W", "ignore", __file__, module, kind, url, str(count)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return dict(line.split() for line in done.stdout.splitlines())
+    return dict(row.split() for row in done.stdout.splitlines())
 
 
 def use(module: str, kind: str, url: str) -> None:
@@ -82,8 +82,8 @@ def moments(count: int, *what: str) -> list[str]:
         os.write(writing, "\n".join(names[names.index(FIRST) :]).encode())
         os._exit(0)
     os.close(writing)
-    with os.fdopen(reading) as told:
-        names = told.read().split()
+    with os.fdopen(reading) as reader:
+        names = reader.read().split()
     return [names[i * (len(names) - 1) // (count - 1)] for i in range(count)]
 
 
@@ -107,8 +107,8 @@ def forked_at(moment: str, *what: str) -> str:
         thread.join(DEADLINE)
         os._exit(0)
     os.close(writing)
-    with os.fdopen(reading) as told:
-        return told.read()
+    with os.fdopen(reading) as reader:
+        return reader.read()
 
 
 def _child(writing: int, *what: str) -> None:

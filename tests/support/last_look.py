@@ -9,8 +9,8 @@ import pytest
 
 from redisson_py import BackendError, RedissonError
 from redisson_py._engine import local_queue, waiting
+from redisson_py._redis.stream import stream
 from redisson_py._stores import executor
-from redisson_py._stream import stream
 
 T = TypeVar("T")
 
@@ -26,10 +26,10 @@ def let_any_busy_count(monkeypatch: pytest.MonkeyPatch) -> None:
     machine that does not is taken for one that does not answer.
     """
     for module in (waiting, local_queue, executor, stream):
-        monkeypatch.setattr(module, "LAST_LOOK", 100_000.0)
+        monkeypatch.setattr(module, "LAST_LOOK_SECONDS", 100_000.0)
 
 
-def told_as_silent(outcome: object) -> bool:
+def heard_silence(outcome: object) -> bool:
     """Whether a caller was told that the server did not answer."""
     return isinstance(outcome, BackendError) or "did not answer" in str(outcome)
 
@@ -40,6 +40,6 @@ async def answered_in_time(wait: Callable[[], Awaitable[T]]) -> T:
         try:
             return await wait()
         except RedissonError as error:
-            if not told_as_silent(error):
+            if not heard_silence(error):
                 raise
     return await wait()

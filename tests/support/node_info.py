@@ -7,8 +7,8 @@ from redisson_py.testing import EmbeddedServer
 
 async def info(node: EmbeddedServer, section: str) -> dict[str, str]:
     """Return one section of INFO."""
-    lines = str(await node.execute("INFO", section)).splitlines()
-    return dict(line.split(":", 1) for line in lines if ":" in line)
+    rows = str(await node.execute("INFO", section)).splitlines()
+    return dict(row.split(":", 1) for row in rows if ":" in row)
 
 
 async def calls(node: EmbeddedServer, command: str) -> int:

@@ -35,7 +35,7 @@ def chain(error: BaseException) -> list[BaseException]:
     return found
 
 
-def told(error: BaseException) -> str:
+def shown(error: BaseException) -> str:
     """Return all texts of an error, and of its causes and contexts."""
     texts = [repr(pickle.loads(pickle.dumps(error)))]
     for each in chain(error):
@@ -44,6 +44,6 @@ def told(error: BaseException) -> str:
     return "\n".join(texts)
 
 
-def parts_told(password: str, *texts: str) -> list[str]:
+def parts_shown(password: str, *texts: str) -> list[str]:
     """Return the parts of a password that are in texts."""
     return [part for part in parts(password) for text in texts if part in text]

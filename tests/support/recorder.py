@@ -81,10 +81,10 @@ class Recorder(Listener):
     @property
     def story(self) -> list[str]:
         """The events as text, without times: `acquired lock k`, `wait ended lock k: timeout`."""
-        return [told(event) for event in self.events]
+        return [shown(event) for event in self.events]
 
 
-def told(event: Any) -> str:
+def shown(event: Any) -> str:
     """Return an event as text."""
     what = "" if isinstance(event, Plain) else f"{event.kind} {event.name}"
     match event:

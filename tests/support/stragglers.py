@@ -15,7 +15,7 @@ class Stragglers:
 
     def __init__(self, url: str) -> None:
         self._address = urlsplit(url)
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self.delivered = 0
 
     async def __aenter__(self) -> Self:
@@ -35,7 +35,7 @@ class Stragglers:
 
     async def deliver(self, late: list[bytes]) -> None:
         """Have the server execute these commands; their replies are ignored."""
-        async with self._turn:
+        async with self._lock:
             framer = RespFramer()
             self._writer.write(b"".join(late))
             missing = len(late)

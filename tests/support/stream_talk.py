@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Self
 
-from redisson_py._redis import servers_from_url
-from redisson_py._scripts.source import parse
-from redisson_py._stream.call import Arg, Call, ReplyError
-from redisson_py._stream.outage import Outages
-from redisson_py._stream.settings import Callbacks, StreamSettings, Topology
-from redisson_py._stream.stream import Stream
+from redisson_py._outage import Outages
+from redisson_py._redis.redis_py import servers_from_url
+from redisson_py._redis.scripts.source import parse
+from redisson_py._redis.stream.call import Arg, Call, ReplyError
+from redisson_py._redis.stream.settings import Callbacks, StreamSettings, Topology
+from redisson_py._redis.stream.stream import Stream
 from redisson_py.errors import ClientClosedError
 
 #: Seconds; no test reaches this limit.

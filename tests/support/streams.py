@@ -6,9 +6,9 @@ import asyncio
 
 from redisson_py import Redisson
 from redisson_py._engine.task_ownership import TaskOwnership
-from redisson_py._on_redis.context import RedisContext, redis_of
-from redisson_py._stream.router import SingleRouter
-from redisson_py._stream.stream import Stream
+from redisson_py._redis.context import RedisContext, redis_of
+from redisson_py._redis.stream.router import SingleRouter
+from redisson_py._redis.stream.stream import Stream
 
 #: Keys on each of the three masters of a cluster.
 EVERYWHERE = ("a", "b", "k")

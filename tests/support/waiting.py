@@ -9,7 +9,7 @@ import pytest
 
 from redisson_py import Redisson
 from redisson_py._engine import waiting
-from redisson_py._on_redis.context import RedisContext
+from redisson_py._redis.context import RedisContext
 from redisson_py.semaphores import _queue
 from tests.support.any_client import Client
 
@@ -49,4 +49,4 @@ def listens(context: RedisContext) -> bool:
 def set_safety_poll(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     """Set the maximum time that waiters sleep without a message before they ask again."""
     for module in (waiting, _queue):
-        monkeypatch.setattr(module, "SAFETY_POLL", seconds)
+        monkeypatch.setattr(module, "SAFETY_POLL_SECONDS", seconds)

@@ -131,7 +131,7 @@ def _file(name: str, file: File) -> str:
     parts = [
         f'"""{file.doc}\n\nWritten by `python -m tests.sync.generate`: do not edit.\n"""',
         "from __future__ import annotations",
-        "\n".join(line for line in IMPORTS.splitlines() if f"sync.{name} " not in line),
+        "\n".join(row for row in IMPORTS.splitlines() if f"sync.{name} " not in row),
         file.before,
         *[_class(module, kind, bases) for module, kind, bases in file.classes],
         file.after,
@@ -276,9 +276,9 @@ def _docstring(node: ast.AsyncFunctionDef | ast.FunctionDef | ast.ClassDef, owne
     text = ast.get_docstring(node)
     assert text, node.name
     worded = in_words_of_threads(text, (owner, node.name))
-    lines = worded.splitlines()
-    quoted = "\n".join([f'"""{lines[0]}', *lines[1:]])
-    return quoted + ('\n"""' if len(lines) > 1 else '"""')
+    rows = worded.splitlines()
+    quoted = "\n".join([f'"""{rows[0]}', *rows[1:]])
+    return quoted + ('\n"""' if len(rows) > 1 else '"""')
 
 
 def _format(text: str) -> str:

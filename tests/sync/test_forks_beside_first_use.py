@@ -62,7 +62,7 @@ def test_a_fork_waits_no_longer_than_it_says(server_url: str) -> None:
     code = """
     from redisson_py import _forks
 
-    _forks.LONGEST_WAIT = 0.1
+    _forks.LONGEST_WAIT_SECONDS = 0.1
     entered, leave = threading.Event(), threading.Event()
 
     def never_ends():

@@ -69,11 +69,11 @@ def test_a_thread_enters_again_and_others_are_refused(lock: LockLike) -> None:
 def test_no_increment_is_lost(shared: bool, clients: ClientFactory, look: redis_py.Redis) -> None:
     # The sum is in Redis, read and written by turns: two threads inside would lose one.
     first = clients()
-    turns = 40
+    rounds = 40
 
     def work(client: Redisson) -> None:
         lock = client.get_fenced_lock("k")
-        for _ in range(turns):
+        for _ in range(rounds):
             with lock as lease:
                 before = look.get("sum")
                 assert lease.token > int(look.get("token") or 0)
@@ -83,7 +83,7 @@ def test_no_increment_is_lost(shared: bool, clients: ClientFactory, look: redis_
     threads = [Running(lambda: work(first if shared else clients())) for _ in range(6)]
     for each in threads:
         each.result()
-    assert look.get("sum") == b"%d" % (6 * turns)
+    assert look.get("sum") == b"%d" % (6 * rounds)
 
 
 def test_a_lease_is_released_by_another_thread(lock: LockLike) -> None:
@@ -130,15 +130,15 @@ def test_the_lease_of_a_thread_that_ended_is_still_renewed(
     lease.release()
 
 
-def test_a_loss_is_told_at_the_end_of_the_block(clients: ClientFactory) -> None:
-    told: list[LostEvent] = []
+def test_a_loss_is_reported_at_the_end_of_the_block(clients: ClientFactory) -> None:
+    events: list[LostEvent] = []
     threads: list[threading.Thread] = []
 
     def on_lost(event: LostEvent) -> None:
         threads.append(threading.current_thread())
         # This thread may use the client.
         assert not client.get_lock("other").locked()
-        told.append(event)
+        events.append(event)
 
     client = clients(on_lost=on_lost)
     lock = client.get_lock("k")
@@ -156,18 +156,18 @@ def test_a_loss_is_told_at_the_end_of_the_block(clients: ClientFactory) -> None:
             passed = True
     assert passed
     assert info.value.reason == "forced"
-    until(lambda: told)
-    assert [(each.name, each.owner) for each in told] == [("k", lease.owner)]
+    until(lambda: events)
+    assert [(each.name, each.owner) for each in events] == [("k", lease.owner)]
     assert threads[0] not in (threading.main_thread(), None)
 
 
-def test_an_error_of_on_lost_is_logged_and_the_next_loss_is_told(
+def test_an_error_of_on_lost_is_logged_and_the_next_loss_is_reported(
     clients: ClientFactory, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told: list[LostEvent] = []
+    events: list[LostEvent] = []
 
     def on_lost(event: LostEvent) -> None:
-        told.append(event)
+        events.append(event)
         raise ValueError("of on_lost")
 
     lock = clients(on_lost=on_lost).get_lock("k")
@@ -176,7 +176,7 @@ def test_an_error_of_on_lost_is_logged_and_the_next_loss_is_told(
         lock.force_release()
         with pytest.raises(LeaseLostError):
             lock.release()
-        until(lambda wanted=count: len(told) == wanted)  # type: ignore[misc]
+        until(lambda wanted=count: len(events) == wanted)  # type: ignore[misc]
     until(lambda: caplog.messages.count("on_lost raised an error") == 2)
 
 

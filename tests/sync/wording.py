@@ -145,7 +145,7 @@ def in_words_of_threads(text: str, where: tuple[str, str]) -> str:
 
 def _reworded(text: str) -> Iterator[str]:
     """Word and wrap each paragraph, list item and argument."""
-    for head, rest, body in _items(text):
+    for head, tail, body in _items(text):
         if body is None:
             yield head
             continue
@@ -153,7 +153,7 @@ def _reworded(text: str) -> Iterator[str]:
             _words(body),
             _WIDTH,
             initial_indent=head,
-            subsequent_indent=rest,
+            subsequent_indent=tail,
             break_long_words=False,
             break_on_hyphens=False,
         )
@@ -164,24 +164,24 @@ def _items(text: str) -> Iterator[tuple[str, str, str | None]]:
     in_section, pending = False, list[str]()
     indents = ("", "")
 
-    for line in [*text.splitlines(), ""]:
-        indent = line[: len(line) - len(line.lstrip())]
-        section = _SECTION.fullmatch(line)
-        starts_item = (in_section and len(indent) == 4) or line.startswith("- ")
-        if pending and (not line or section or starts_item):
+    for row in [*text.splitlines(), ""]:
+        indent = row[: len(row) - len(row.lstrip())]
+        section = _SECTION.fullmatch(row)
+        starts_item = (in_section and len(indent) == 4) or row.startswith("- ")
+        if pending and (not row or section or starts_item):
             yield *indents, " ".join(pending)
             pending.clear()
-        if section or not line:
+        if section or not row:
             in_section = in_section or bool(section)
-            yield line, "", None
+            yield row, "", None
         elif not in_section and len(indent) == 4:
             # An example.
-            yield re.sub(r"\basync with\b", "with", line), "", None
+            yield re.sub(r"\basync with\b", "with", row), "", None
         else:
             if not pending:
-                further = " " * 8 if in_section else "  " if line.startswith("- ") else ""
+                further = " " * 8 if in_section else "  " if row.startswith("- ") else ""
                 indents = (indent, further)
-            pending.append(line.strip())
+            pending.append(row.strip())
 
 
 def _words(text: str) -> str:

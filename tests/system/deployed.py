@@ -27,11 +27,11 @@ LEASE_TIME = 600
 def make_app(url: str) -> Starlette:
     """Return the service."""
     client = Redisson.from_url(url, lease_time=LEASE_TIME, client_name="deployed")
-    turn, held = client.get_lock("turn"), client.get_lock("held")
+    shared, held = client.get_lock("turn"), client.get_lock("held")
     jobs = client.get_latch("jobs")
 
     async def work(request: Request) -> JSONResponse:
-        async with turn.hold(timeout=20) as lease:
+        async with shared.hold(timeout=20) as lease:
             await jobs.count_down()
             return JSONResponse({"pid": os.getpid(), "id": client.id, "owner": lease.owner})
 

@@ -57,14 +57,14 @@ class Violation(NamedTuple):
     """A broken rule and the place in the log where that shows."""
 
     rule: Rule
-    place: int
+    position: int
     event: Event
 
 
 class _Asked(NamedTuple):
     """When a grant was asked for, and the greatest token that anybody had shown by then."""
 
-    place: int
+    position: int
     shown: int
 
 
@@ -96,26 +96,26 @@ def violations(log: Sequence[Event]) -> list[Violation]:
     last_of_owner: dict[str, int] = {}
     shown = newest = accepted = value = 0
     found: list[Violation] = []
-    for place, event in enumerate(log):
+    for position, event in enumerate(log):
         match event:
             case Ask(section):
-                asked[section] = _Asked(place, shown)
+                asked[section] = _Asked(position, shown)
             case Begin(section, owner, token):
                 grant = grants.setdefault(owner, asked[section])
                 if token in given or token <= max(grant.shown, last_of_owner.get(owner, 0)):
-                    found.append(Violation("tokens not in order", place, event))
-                begun[section] = place, event
+                    found.append(Violation("tokens not in order", position, event))
+                begun[section] = position, event
                 given.add(token)
                 last_of_owner[owner] = token
                 shown = max(shown, token)
-                newest = max(newest, grant.place)
+                newest = max(newest, grant.position)
             case Write(section, token, written, True):
                 if token < accepted:
-                    found.append(Violation("smaller token accepted", place, event))
+                    found.append(Violation("smaller token accepted", position, event))
                 if begun[section][0] < newest:
-                    found.append(Violation("overtaken", place, event))
+                    found.append(Violation("overtaken", position, event))
                 if written != value + 1:
-                    found.append(Violation("lost update", place, event))
+                    found.append(Violation("lost update", position, event))
                 accepted, value = max(accepted, token), written
     return found
 
@@ -149,9 +149,9 @@ class Referee:
             connection.transport.abort()
         await until(lambda: not self._connections)
 
-    def answer(self, line: str) -> str:
+    def answer(self, row: str) -> str:
         """Take a step of a section into the log; return what to tell its writer."""
-        match line.split():
+        match row.split():
             case ["ask", section]:
                 self.log.append(Ask(section))
                 return "closed" if self.closed else "ok"
@@ -166,7 +166,7 @@ class Referee:
                     self.value = int(value)
                 self.log.append(Write(section, int(token), int(value), accepted))
                 return "accepted" if accepted else "refused"
-        raise ValueError(f"not a step of a section: {line!r}")
+        raise ValueError(f"not a step of a section: {row!r}")
 
 
 class _Connection(asyncio.Protocol):
@@ -190,5 +190,5 @@ class _Connection(asyncio.Protocol):
         self._received += data
         if not self._received.endswith(b"\n"):
             return
-        line, self._received = self._received.decode(), b""
-        self.transport.write(self._referee.answer(line).encode() + b"\n")
+        row, self._received = self._received.decode(), b""
+        self.transport.write(self._referee.answer(row).encode() + b"\n")

@@ -188,9 +188,7 @@ async def test_the_command_counts_every_kind_on_a_server_of_its_own() -> None:
     assert process.returncode == 0, printed
     for kind in crowd.KINDS:
         for clients in (2, 5):
-            line = next(
-                one for one in printed.splitlines() if one.startswith(f"{kind}, {clients} ")
-            )
+            row = next(one for one in printed.splitlines() if one.startswith(f"{kind}, {clients} "))
             # Where nobody happened to hand on, three figures are left.
-            printed_figures = line.removeprefix(f"{kind}, {clients}").split()
+            printed_figures = row.removeprefix(f"{kind}, {clients}").split()
             assert len(printed_figures) in (3, 10), printed

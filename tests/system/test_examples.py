@@ -73,15 +73,15 @@ def test_interrupt_ends_all_processes_even_a_stopped_one(command: tuple[str, ...
     with example(*command) as process:
         assert process.stdout is not None
         pids: set[int] = set()
-        for line in process.stdout:
-            pids |= processes_in(line)
-            if "(SIGSTOP)" in line:
+        for row in process.stdout:
+            pids |= processes_in(row)
+            if "(SIGSTOP)" in row:
                 break
         assert pids
         process.send_signal(signal.SIGTERM)
-        rest, _ = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130, rest
-    assert "Traceback" not in rest
+        output, _ = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 130, output
+    assert "Traceback" not in output
     assert_gone(pids)
 
 
@@ -148,10 +148,10 @@ def test_cluster_totals_are_exact_when_masters_are_killed_and_slots_move() -> No
     assert number(r"slots moved +(\d+)", output) >= 2
     assert number(r"losses missed +(\d+)", output) == 0
     assert "With the lock: nothing lost, though 2 masters were killed and slots moved" in output
-    events = [line for line in output.splitlines() if " | " not in line]
+    events = [row for row in output.splitlines() if " | " not in row]
     for whose in ("lock", "book"):
         for what in (f"with the {whose} is killed", f"with the {whose} is moved"):
-            [at, *_] = [number for number, line in enumerate(events) if what in line]
+            [at, *_] = [number for number, row in enumerate(events) if what in row]
             assert "a worker had the lock after" in events[at + 1], output
 
 
@@ -196,9 +196,9 @@ def test_the_whole_tour_goes_well_and_ends_its_processes(whole: tuple[int, str])
 @pytest.mark.parametrize("name", SCENES)
 def test_a_scene_shows_what_it_promises(whole: tuple[int, str], name: str) -> None:
     _, output = whole
-    _, found, rest = output.partition(f"\n  examples/tour/scenes/{name}.py\n")
+    _, found, following = output.partition(f"\n  examples/tour/scenes/{name}.py\n")
     assert found, output
-    shown, _, _ = rest.partition("\n\n")
+    shown, _, _ = following.partition("\n\n")
     assert len(re.findall(r"^     ok  .+: .+$", shown, re.MULTILINE)) >= 1, shown
     assert "WRONG" not in shown
 

@@ -113,8 +113,8 @@ def test_everything_goes_on_in_the_next_loop(
     kinds = list(RUNNERS)
     order = [
         name
-        for place, first in enumerate(kinds)
-        for name in (first, *(each for after in kinds[place + 1 :] for each in (first, after)))
+        for index, first in enumerate(kinds)
+        for name in (first, *(each for after in kinds[index + 1 :] for each in (first, after)))
     ]
     order.append(kinds[0])
     assert {*itertools.pairwise(order)} == {*itertools.product(kinds, repeat=2)}
@@ -140,7 +140,7 @@ def test_socket_of_a_closed_loop_is_closed(server_url: str) -> None:
         asyncio.run(client.aclose())
 
 
-def test_lease_of_a_closed_loop_does_not_move_until_it_is_over(server_url: str) -> None:
+def test_lease_of_a_closed_loop_does_not_move_until_it_has_ended(server_url: str) -> None:
     # Long enough for the next loop to ask for it meanwhile.
     client = Redisson.from_url(server_url, lease_time=2)
     lock = client.get_lock("k")
@@ -251,13 +251,13 @@ async def test_two_threads_with_their_loops_exclude_each_other(server_url: str) 
     errors: list[str] = []
     ready = threading.Barrier(2)
 
-    def both_had_their_turns() -> bool:
+    def both_were_served() -> bool:
         changes = sum(one != other for one, other in itertools.pairwise(sections))
         return min(sections.count(0), sections.count(1)) >= 100 and changes >= 20
 
     async def work(client: Redisson, number: int) -> None:
         nonlocal inside
-        while not both_had_their_turns():
+        while not both_were_served():
             async with client.get_lock("k").hold(timeout=20):
                 if inside is not None:
                     errors.append(f"{number} got in while {inside} was inside")
@@ -276,7 +276,7 @@ async def test_two_threads_with_their_loops_exclude_each_other(server_url: str) 
 
     await asyncio.gather(*[asyncio.to_thread(asyncio.run, contend(number)) for number in range(2)])
     assert errors == []
-    assert both_had_their_turns()
+    assert both_were_served()
 
 
 # Forks.

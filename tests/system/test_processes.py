@@ -18,7 +18,7 @@ from tests.fixtures.measured import Measured
 Start = Callable[..., Awaitable[Process]]
 
 #: Of each process, to judge by.
-TURNS = 30
+ROUNDS = 30
 
 
 @pytest_asyncio.fixture
@@ -47,7 +47,7 @@ async def start() -> AsyncIterator[Start]:
         await process.communicate()
 
 
-async def line(process: Process) -> str:
+async def read_row(process: Process) -> str:
     assert process.stdout is not None
     async with asyncio.timeout(60):
         return (await process.stdout.readline()).decode().strip()
@@ -57,7 +57,7 @@ async def line(process: Process) -> str:
     ("tasks", "body_ms"),
     [(1, 0), (1, 1), (1, 20), (8, 0), (8, 1), (8, 20)],
 )
-async def test_two_processes_take_turns(
+async def test_two_processes_alternate(
     start: Start, server_url: str, measured: Measured, tasks: int, body_ms: float
 ) -> None:
     for seconds in (2, 4, 8, 16, 32):
@@ -66,21 +66,21 @@ async def test_two_processes_take_turns(
             for _ in range(2)
         ]
         for process in both:
-            assert await line(process) == "ready"
+            assert await read_row(process) == "ready"
         for process in both:
             assert process.stdin is not None
             process.stdin.write(b"go\n")
-        first, second = turns(*[json.loads(await line(process)) for process in both])
-        if min(len(first), len(second)) >= TURNS:
+        first, second = runs(*[json.loads(await read_row(process)) for process in both])
+        if min(len(first), len(second)) >= ROUNDS:
             break
         # The machine is slow: more time.
-    assert min(len(first), len(second)) >= TURNS
+    assert min(len(first), len(second)) >= ROUNDS
     sections = usual(first), usual(second)
     measured(f"turns and sections, {tasks} tasks of {body_ms} ms", (len(first), *sections))
     assert min(sections) * 3 >= max(sections), sections
 
 
-def turns(first: list[int], second: list[int]) -> tuple[list[int], list[int]]:
+def runs(first: list[int], second: list[int]) -> tuple[list[int], list[int]]:
     """Return for each process how many sections it had in each of its turns, from their moments.
 
     Only while both were at work.
@@ -89,24 +89,24 @@ def turns(first: list[int], second: list[int]) -> tuple[list[int], list[int]]:
     moments = sorted([*((moment, 0) for moment in first), *((moment, 1) for moment in second)])
     found: tuple[list[int], list[int]] = [], []
     inside = [(moment, number) for moment, number in moments if begin <= moment <= end]
-    for number, turn in itertools.groupby(inside, lambda section: section[1]):
-        found[number].append(sum(1 for _ in turn))
+    for number, run in itertools.groupby(inside, lambda section: section[1]):
+        found[number].append(sum(1 for _ in run))
     return found
 
 
-def usual(turns: list[int]) -> int:
+def usual(runs: list[int]) -> int:
     """Return how many sections a process had, but in the longest tenth of its turns.
 
     Where the other process stands still, whatever the lock does, a turn lasts until it goes on.
     """
-    return sum(sorted(turns)[: len(turns) - len(turns) // 10])
+    return sum(sorted(runs)[: len(runs) - len(runs) // 10])
 
 
 async def test_killed_holder_frees_the_lock_within_its_lease(
     start: Start, server_url: str, client: Redisson
 ) -> None:
     holder = await start("tests.support.holding_process", server_url, 3)
-    assert (await line(holder)).startswith("held")
+    assert (await read_row(holder)).startswith("held")
     lock = client.get_lock("k")
     assert await lock.try_acquire() is None
     holder.kill()

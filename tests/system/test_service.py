@@ -37,21 +37,21 @@ class Answers:
 
     Attributes:
         away: Redis is away: what is asked and answered meanwhile had no Redis.
-        over: Callers ask nothing new.
+        ended: Callers ask nothing new.
         taken: Another process holds one order.
         paid: The orders of the requests that were answered 200, by key.
         seen: How many answers of each status, of what was asked since the last change.
     """
 
     away: bool = False
-    over: bool = False
+    ended: bool = False
     taken: bool = False
     changes: int = 0
     paid: dict[str, str] = field(default_factory=dict)
     seen: Counter[tuple[str, int]] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
 
-    def turn(self, away: bool) -> None:
+    def set_away(self, away: bool) -> None:
         self.away = away
         self.changes += 1
         self.seen.clear()
@@ -99,7 +99,7 @@ async def gunicorn(
 
 async def call(http: httpx.AsyncClient, numbers: itertools.count[int], answers: Answers) -> None:
     """Pay one order after the other, and note every answer."""
-    while not answers.over:
+    while not answers.ended:
         number = next(numbers)
         order = TAKEN if number % 20 == 0 else str(number // RIVALS)
         request = f"{order}:{number}"
@@ -173,16 +173,16 @@ async def test_every_answer_is_true(
             # Workers have noticed, and what Redis said in its last moment has arrived.
             await until_async(noticed, 80)
             await asyncio.sleep(1.5)
-            answers.turn(away=True)
+            answers.set_away(away=True)
             await seen(503)
             assert await health(503)
-            answers.turn(away=False)
+            answers.set_away(away=False)
             await lift()
             if outage == "killed":
                 await take(own_server.url, answers)
             await seen(200, 409)
             assert await health(200)
-            answers.over = True
+            answers.ended = True
             await asyncio.wait(callers)
         # gunicorn has ended in good order: nothing is held by those who asked last.
         async with Redis.from_url(own_server.url) as redis:

@@ -37,7 +37,7 @@ async def test_a_stopped_body_does_nothing_more_after_its_first_await(
     ]
     try:
         for process in processes:
-            assert await line(process) == "held"
+            assert await read_row(process) == "held"
         for process in processes:
             process.send_signal(signal.SIGSTOP)
         leases = await asyncio.gather(*[take_over(name) for some in names for name in some])
@@ -45,7 +45,7 @@ async def test_a_stopped_body_does_nothing_more_after_its_first_await(
             process.send_signal(signal.SIGCONT)
         steps: dict[str, list[tuple[float, bool]]] = {}
         for process in processes:
-            steps |= json.loads(await line(process))
+            steps |= json.loads(await read_row(process))
         assert not any(lease.lost for lease in leases)
         for lease in leases:
             await lease.release()
@@ -64,7 +64,7 @@ async def test_a_stopped_body_does_nothing_more_after_its_first_await(
     assert all(len(lost) <= 1 and all(lost) for lost in late.values()), late
 
 
-async def line(process: Process) -> str:
+async def read_row(process: Process) -> str:
     assert process.stdout is not None
     async with asyncio.timeout(30):
         return (await process.stdout.readline()).decode().strip()

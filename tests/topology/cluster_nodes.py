@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Iterator
 
 from redisson_py import Redisson
-from redisson_py._stream.stream import Stream
-from redisson_py._topology.cluster import ClusterRouter
+from redisson_py._redis.stream.stream import Stream
+from redisson_py._redis.topology.cluster import ClusterRouter
 from redisson_py.testing import CommandError, EmbeddedCluster, EmbeddedServer
 from tests.support.node_info import info
 
@@ -57,8 +57,8 @@ async def connections(cluster: EmbeddedCluster, name: str) -> list[int]:
     """Return how many connections of this name each node has, as far as it can answer."""
     found = []
     for node in standing(cluster):
-        lines = str(await node.execute("CLIENT", "LIST")).splitlines()
-        found.append(sum(f" name={name} " in line for line in lines))
+        rows = str(await node.execute("CLIENT", "LIST")).splitlines()
+        found.append(sum(f" name={name} " in row for row in rows))
     return found
 
 

@@ -8,16 +8,16 @@ from contextlib import AsyncExitStack
 from typing import Any, Self
 
 from redisson_py._addresses import Address, AddressMap
-from redisson_py._connector import Connector
 from redisson_py._loop import stop_task
-from redisson_py._redis import servers_from_url
-from redisson_py._stream.call import Call
-from redisson_py._stream.outage import Outages
-from redisson_py._stream.settings import Callbacks, Opener, StreamSettings, Topology
-from redisson_py._stream.stream import Stream
-from redisson_py._topology.finder import Finder, FinderRouter, SentinelFinder
-from redisson_py._topology.replicated import ReplicatedFinder
-from redisson_py._topology.sentinel import Sentinel
+from redisson_py._outage import Outages
+from redisson_py._redis.connector import Connector
+from redisson_py._redis.redis_py import servers_from_url
+from redisson_py._redis.stream.call import Call
+from redisson_py._redis.stream.settings import Callbacks, Opener, StreamSettings, Topology
+from redisson_py._redis.stream.stream import Stream
+from redisson_py._redis.topology.finder import Finder, FinderRouter, SentinelFinder
+from redisson_py._redis.topology.replicated import ReplicatedFinder
+from redisson_py._redis.topology.sentinel import Sentinel
 from redisson_py.errors import ClientClosedError
 from tests.support.fake_peer import HOST, OK, Command, FakePeer, bulk, echo, error, message
 

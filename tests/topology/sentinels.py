@@ -10,8 +10,8 @@ from typing import Any
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
+from redisson_py._redis.topology.finder import FinderRouter, SentinelFinder
 from redisson_py._time import now
-from redisson_py._topology.finder import FinderRouter, SentinelFinder
 from redisson_py.testing import EmbeddedSentinel, EmbeddedServer
 
 

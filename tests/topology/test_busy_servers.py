@@ -11,7 +11,7 @@ import pytest_asyncio
 from redis.asyncio import Redis
 
 from redisson_py import Redisson
-from redisson_py._commands.wakes import lock_wakes
+from redisson_py._redis.commands.wakes import lock_wakes
 from redisson_py.testing import EmbeddedCluster, EmbeddedServer
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.topologies import ClusterFactory

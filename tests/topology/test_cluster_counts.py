@@ -8,7 +8,7 @@ import pytest
 
 from redisson_py import Lease, Redisson, _keys
 from redisson_py._engine.watchdog import Watchdog
-from redisson_py._stream import health
+from redisson_py._redis.stream import health
 from redisson_py.testing import EmbeddedCluster
 from tests.fixtures.client import ClientFactory
 from tests.support.node_info import calls
@@ -60,7 +60,7 @@ async def test_new_clients_are_never_sent_elsewhere(
     assert await redirects(cluster) == before
 
 
-async def test_idle_clients_say_nothing_and_rest(
+async def test_idle_clients_say_nothing_and_close(
     cluster: EmbeddedCluster, clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     masters = await cluster.masters()
@@ -87,17 +87,17 @@ async def test_idle_clients_say_nothing_and_rest(
     assert [client.statistics().commands_sent for client in both] == before
     # Where something is held the connection stays, and the server is asked whether it is there.
     leases = [await client.get_lock(f"{{{held}}}{n}").acquire() for n, client in enumerate(both)]
-    monkeypatch.setattr(health, "_REST_AFTER", 1.0)
+    monkeypatch.setattr(health, "_IDLE_SECONDS", 1.0)
 
-    async def rest(*wanted: int) -> bool:
+    async def closes_idle(*wanted: int) -> bool:
         found = [sorted(await connections(cluster, f"idle{sync}")) for sync in (0, 1)]
         return found == [[0, 0, 0, 0, 0, count] for count in wanted]
 
-    await until_async(lambda: rest(1, 2), 30)
+    await until_async(lambda: closes_idle(1, 2), 30)
     assert not any(stream_to(client, masters[1]).ready for client in both)
     for lease in leases:
         await lease.release()
-    await until_async(lambda: rest(0, 0), 30)
+    await until_async(lambda: closes_idle(0, 0), 30)
     assert not any(client.statistics().reconnects for client in both)
     await asyncio.gather(*(warm(client, name) for client in both for name in (held, other)))
     assert not any(client.statistics().reconnects for client in both)
@@ -105,7 +105,7 @@ async def test_idle_clients_say_nothing_and_rest(
 
 
 @pytest.mark.usefixtures("patience")
-async def test_ten_thousand_are_renewed_with_a_write_a_node_a_turn(
+async def test_ten_thousand_are_renewed_with_a_write_a_node_a_round(
     cluster: EmbeddedCluster, clients: ClientFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client = clients(cluster.url, lease_time=30, sync_replicas=0, command_timeout=30)
@@ -116,21 +116,21 @@ async def test_ten_thousand_are_renewed_with_a_write_a_node_a_turn(
         locks = [client.get_lock(f"n{n}") for n in range(first, first + 1000)]
         leases += await asyncio.gather(*(lock.acquire() for lock in locks))
     streams = [stream_to(client, node) for node in await cluster.masters()]
-    turns = 0
+    rounds = 0
     tick = Watchdog._tick
 
     def count(watchdog: Watchdog) -> None:
-        nonlocal turns
-        turns += 1
+        nonlocal rounds
+        rounds += 1
         tick(watchdog)
 
     monkeypatch.setattr(Watchdog, "_tick", count)
     await until(lambda: not any(stream.waiting for stream in streams))
     before = [stream.traffic.writes for stream in streams]
-    renewals, began = client.statistics().renewals, turns
+    renewals, began = client.statistics().renewals, rounds
     ends = {lease: lease._ends_at for lease in leases}
     await until(lambda: all(lease._ends_at > ends[lease] for lease in leases), 60)
-    taken = turns - began
+    taken = rounds - began
     writes = [stream.traffic.writes - b for stream, b in zip(streams, before, strict=True)]
     # One key a call: each has a slot of its own. And the health of an idle stream is no renewal.
     assert client.statistics().renewals - renewals >= 9_000

@@ -50,14 +50,14 @@ async def no_replication(master: EmbeddedServer) -> AsyncIterator[None]:
     assert (await info(master, "replication"))["connected_slaves"] == "0"
 
 
-async def fail(cluster: EmbeddedCluster, how: str, place: str) -> EmbeddedServer:
+async def fail(cluster: EmbeddedCluster, how: str, target: str) -> EmbeddedServer:
     """Have the master of a name replaced; return the one that was."""
-    victim = await cluster.master_of(place)
+    victim = await cluster.master_of(target)
     if how == "graceful":
-        await cluster.failover(place)
+        await cluster.failover(target)
         return victim
     await (cluster.kill(victim) if how == "kill" else cluster.freeze(victim))
-    await cluster.wait_master(place, other_than=victim)
+    await cluster.wait_master(target, other_than=victim)
     return victim
 
 
@@ -122,7 +122,7 @@ async def test_leases_waiters_and_work_survive(
     measured(f"pairs through a failover ({how}, sync_replicas={replicas})", pairs)
 
 
-async def test_grants_that_were_not_replicated_are_told_and_tokens_grow(
+async def test_grants_that_were_not_replicated_are_reported_and_tokens_grow(
     own_cluster: EmbeddedCluster, clients: ClientFactory
 ) -> None:
     cluster = own_cluster

@@ -8,8 +8,9 @@ import itertools
 import pytest
 
 from redisson_py import Redisson
-from redisson_py._stream import stream as streams
-from redisson_py._stream.retry import MOVE_PAUSE, longest_pause, pause_before
+from redisson_py._redis.stream import stream as streams
+from redisson_py._redis.stream.retry import MOVE_PAUSE_SECONDS, longest_pause
+from redisson_py._retry import pause_before
 from redisson_py.testing import EmbeddedCluster
 from tests.fixtures.client import ClientFactory
 from tests.support.waiting import until
@@ -36,9 +37,9 @@ FOR_EVER = 3600.0
 
 @pytest.mark.parametrize("text", MOVING)
 def test_a_pause_of_a_move_stays_short_unless_many_wait(text: str) -> None:
-    assert MOVE_PAUSE == 0.05
+    assert MOVE_PAUSE_SECONDS == 0.05
     for attempt, waiting in itertools.product((0, 3, 10, 1000), (0, 1, 50)):
-        assert pause_before(attempt, longest_pause(text, waiting)) <= MOVE_PAUSE
+        assert pause_before(attempt, longest_pause(text, waiting)) <= MOVE_PAUSE_SECONDS
     # A thousand repetitions a second for a server, by however many calls.
     for waiting in (100, 500, 1000):
         assert longest_pause(text, waiting) == waiting / 1000

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from redisson_py import ConnectionLostError, Redisson
-from redisson_py._stream.call import Call, ReplyError
-from redisson_py._topology.discovery import Discovery
+from redisson_py._redis.stream.call import Call, ReplyError
+from redisson_py._redis.topology.discovery import Discovery
 from redisson_py.testing import EmbeddedCluster, find_server, server_version
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.topologies import ClusterFactory

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from redisson_py import MultiLock, Redisson, RedLock
-from redisson_py._topology.cluster import ClusterRouter
+from redisson_py._redis.topology.cluster import ClusterRouter
 from redisson_py.testing import EmbeddedCluster
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet

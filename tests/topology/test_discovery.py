@@ -15,10 +15,10 @@ from redisson_py import (
     ConnectionRestoredEvent,
     Redisson,
 )
-from redisson_py._connector import Connector, ask_once
-from redisson_py._redis import servers_from_url
-from redisson_py._stream.call import Call, ReplyError
-from redisson_py._topology.discovery import Discovery
+from redisson_py._redis.connector import Connector, ask_once
+from redisson_py._redis.redis_py import servers_from_url
+from redisson_py._redis.stream.call import Call, ReplyError
+from redisson_py._redis.topology.discovery import Discovery
 from redisson_py.errors import ClientClosedError
 from tests.support.fake_peer import HOST, Command, FakePeer, bulk, echo, error
 from tests.support.recorder import Recorder
@@ -72,7 +72,7 @@ async def test_a_connection_that_breaks_meanwhile_is_no_refusal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "expected"),
     [
         (lambda call: call.fail(ReplyError("NOPERM")), "refused CLUSTER SLOTS: NOPERM"),
         (
@@ -82,11 +82,11 @@ async def test_a_connection_that_breaks_meanwhile_is_no_refusal() -> None:
     ],
 )
 async def test_what_is_final_says_whose_fault_it_is(
-    answer: Callable[[Call], None], told: str
+    answer: Callable[[Call], None], expected: str
 ) -> None:
     problem = await ask(Nodes(answer))
     assert type(problem) is BackendError
-    assert told in str(problem)
+    assert expected in str(problem)
     assert "h1:6379" in str(problem)
 
 
@@ -120,44 +120,44 @@ def mapped(host: str, port: int) -> tuple[str, int]:
     return {HOST: (HOST, port)}[host]
 
 
-async def test_an_address_map_that_fails_is_told_at_once_and_again() -> None:
+async def test_an_address_map_that_fails_is_reported_at_once_and_again() -> None:
     async with FakeNode() as node:
         node.announced = UNMAPPED
         url = f"redis+cluster://{HOST}:{address_of(node)[1]}"
         async with Redisson.from_url(url, address_map=mapped) as client:
             for asked in (1, 2):
-                with pytest.raises(BackendError) as told:
+                with pytest.raises(BackendError) as expected:
                     await client.ping()
-                assert type(told.value.__cause__) is KeyError
-                assert str(told.value).startswith(f"address_map failed for {UNMAPPED}:")
+                assert type(expected.value.__cause__) is KeyError
+                assert str(expected.value).startswith(f"address_map failed for {UNMAPPED}:")
                 assert node.count(b"CLUSTER") == asked
 
 
-async def test_an_address_map_that_fails_for_a_redirection_is_told() -> None:
+async def test_an_address_map_that_fails_for_a_redirection_is_reported() -> None:
     async with FakeNode() as node:
         url = f"redis+cluster://{HOST}:{address_of(node)[1]}"
         async with Redisson.from_url(url, address_map=mapped) as client:
             await client.ping()
-            with pytest.raises(BackendError) as told:
+            with pytest.raises(BackendError) as expected:
                 await client.get_lock("k").acquire(timeout=5)
-            assert type(told.value.__cause__) is KeyError
-            assert str(told.value).startswith(f"address_map failed for {UNMAPPED}:6379")
+            assert type(expected.value.__cause__) is KeyError
+            assert str(expected.value).startswith(f"address_map failed for {UNMAPPED}:6379")
 
 
-async def test_a_cluster_that_is_away_at_first_is_told_to_be_back() -> None:
-    told = Recorder()
+async def test_a_cluster_that_is_away_at_first_is_reported_to_be_back() -> None:
+    expected = Recorder()
     async with FakeNode() as node:
         await node.refuse()
         where = f"{HOST}:{address_of(node)[1]}"
-        async with Redisson.from_url(f"redis+cluster://{where}", listener=told) as client:
+        async with Redisson.from_url(f"redis+cluster://{where}", listener=expected) as client:
             for _ in range(2):
                 with pytest.raises(ConnectionLostError):
                     await client.ping(timeout=0)
             await node.listen()
             await client.ping()
-            await until(lambda: told.of(ConnectionRestoredEvent))
-            assert [event.where for event in told.of(ConnectionLostEvent)] == [where]
-            assert [event.where for event in told.of(ConnectionRestoredEvent)] == [where]
+            await until(lambda: expected.of(ConnectionRestoredEvent))
+            assert [event.where for event in expected.of(ConnectionLostEvent)] == [where]
+            assert [event.where for event in expected.of(ConnectionRestoredEvent)] == [where]
             assert client.statistics().reconnects == 1
 
 
@@ -182,7 +182,7 @@ async def test_a_seed_that_serves_another_cluster_by_now(monkeypatch: pytest.Mon
             assert not seed.count(b"PING")
             await member.refuse()
             member.cut()
-            monkeypatch.setattr("redisson_py._topology.discovery._STRANGER_TIMEOUT", 0.2)
+            monkeypatch.setattr("redisson_py._redis.topology.discovery._STRANGER_SECONDS", 0.2)
             await client.ping()
             assert seed.count(b"PING")
 
@@ -205,6 +205,6 @@ async def test_any_error_of_a_transport_is_a_lost_connection() -> None:
             return Broken()
 
     connector = cast("Connector", BrokenConnector())
-    with pytest.raises(ConnectionLostError, match="no connection to Redis at h:1") as told:
+    with pytest.raises(ConnectionLostError, match="no connection to Redis at h:1") as expected:
         await ask_once(connector, 10, ("CLUSTER", "SLOTS"))
-    assert isinstance(told.value.__cause__, NotImplementedError)
+    assert isinstance(expected.value.__cause__, NotImplementedError)

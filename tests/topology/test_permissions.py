@@ -20,7 +20,7 @@ from redisson_py import (
     ReplicationError,
     ScriptError,
 )
-from redisson_py._topology.confirming import count_replicas
+from redisson_py._redis.topology.confirming import count_replicas
 from redisson_py.errors import UnsupportedServerError
 from redisson_py.testing import EmbeddedCluster, EmbeddedServer
 from tests.fixtures.client import ClientFactory
@@ -39,15 +39,15 @@ Allow = Callable[..., Awaitable[str]]
 
 def as_user(url: str) -> str:
     """Return a URL for the user of these tests."""
-    scheme, _, rest = url.partition("://")
-    return f"{scheme}://{USER}:{PASSWORD}@{rest.rpartition('@')[2]}"
+    scheme, _, others = url.partition("://")
+    return f"{scheme}://{USER}:{PASSWORD}@{others.rpartition('@')[2]}"
 
 
 def less(rules: Iterable[str], missing: str) -> list[str]:
     """Return the rules without that for one command."""
-    rest = [rule for rule in rules if rule != f"+{missing}"]
-    assert not missing or len(rest) < len([*rules])
-    return rest
+    others = [rule for rule in rules if rule != f"+{missing}"]
+    assert not missing or len(others) < len([*rules])
+    return others
 
 
 async def set_rules(servers: Iterable[EmbeddedServer], rules: Iterable[str]) -> None:
@@ -72,9 +72,9 @@ async def refused(servers: Iterable[EmbeddedServer]) -> list[str]:
 async def calls(servers: Iterable[EmbeddedServer], command: str) -> int:
     """Return how often servers have executed a command."""
     found = [str(await server.execute("INFO", "commandstats")) for server in servers]
-    lines = [line for text in found for line in text.splitlines()]
+    rows = [row for text in found for row in text.splitlines()]
     begin = f"cmdstat_{command}:calls="
-    return sum(int(line[len(begin) :].split(",")[0]) for line in lines if line.startswith(begin))
+    return sum(int(row[len(begin) :].split(",")[0]) for row in rows if row.startswith(begin))
 
 
 async def final(awaitable: Awaitable[object], *words: str) -> BackendError:
@@ -175,7 +175,7 @@ async def test_exact_permissions_are_enough_in_a_cluster(
 
 
 @pytest.mark.parametrize("missing", ["cluster|slots", "wait", "spublish", "evalsha"])
-async def test_a_missing_command_is_told_at_once(
+async def test_a_missing_command_is_reported_at_once(
     missing: str,
     cluster: EmbeddedCluster,
     clients: ClientFactory,
@@ -198,7 +198,7 @@ async def test_a_missing_command_is_told_at_once(
         assert error.where == where
 
 
-async def test_a_missing_asking_is_told_at_once(
+async def test_a_missing_asking_is_reported_at_once(
     cluster: EmbeddedCluster, clients: ClientFactory, allow: Allow, rules: tuple[str, ...]
 ) -> None:
     """The call behind it was sent back before, and back and forth until its time was up."""
@@ -228,7 +228,7 @@ async def test_what_can_be_done_without(
     if not sharded and missing != "info":
         pytest.skip("plain messages only")
     set_safety_poll(monkeypatch, 0.3)
-    monkeypatch.setattr("redisson_py._engine.bus.LINGER", 0.0)
+    monkeypatch.setattr("redisson_py._engine.bus.LINGER_SECONDS", 0.0)
     url = await allow(*less(rules, missing))
     client, other = (clients(url, sync_timeout=10) for _ in range(2))
     waits = await calls(cluster.nodes, "wait")
@@ -315,22 +315,22 @@ async def test_sentinel(sentinel_factory: SentinelFactory, clients: ClientFactor
 
     sentinels = ",".join(each.address for each in servers.sentinels)
     first, server = servers.sentinels[0].address, servers.nodes[0].address
-    for right, wrong, told in (
+    for right, wrong, expected in (
         (f"={PASSWORD}", "=wr0ng", f"Sentinel at {first} refused the credentials"),
         (url.partition("?")[2], "", f"Sentinel at {first}"),
         (f"/{servers.service}?", "/other?", f"Sentinel at {first} does not know 'other'"),
         (f":{PASSWORD}@", ":wr0ng@", f"Redis at {finder_of(client).where} refused the credentials"),
         (sentinels, server, f"the server at {server} is not a Sentinel"),
     ):
-        await final(clients(url.replace(right, wrong)).ping(timeout=20), told)
+        await final(clients(url.replace(right, wrong)).ping(timeout=20), expected)
 
     for missing in ("sentinel|master", "sentinel|sentinels", "sentinel|get-master-addr-by-name"):
         await set_rules(servers.sentinels, less(needed, missing))
         word = missing if servers.version >= (7, 0, 0) else "sentinel"
         words = [f"Sentinel at {each.address}" for each in servers.sentinels]
         await final(clients(url).ping(), *words[:1], word)
-    for rest in (less(needed, "subscribe"), [rule for rule in needed if rule[0] != "&"]):
-        await set_rules(servers.sentinels, rest)
+    for others in (less(needed, "subscribe"), [rule for rule in needed if rule[0] != "&"]):
+        await set_rules(servers.sentinels, others)
         await final(clients(url).ping(), "refuses the subscription to +switch-master")
     # PING is needed only where a Sentinel stays silent while a client waits.
     await set_rules(servers.sentinels, less(needed, "ping"))

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from redisson_py import ConnectionLostError
-from redisson_py._topology import replicated as replicated_module
-from redisson_py._topology.finder import FinderRouter
-from redisson_py._topology.replicated import ReplicatedFinder
+from redisson_py._redis.topology import replicated as replicated_module
+from redisson_py._redis.topology.finder import FinderRouter
+from redisson_py._redis.topology.replicated import ReplicatedFinder
 from redisson_py.errors import BackendError
 from redisson_py.testing import EmbeddedReplicas
 from tests.fixtures.client import ClientFactory
@@ -98,7 +98,7 @@ async def test_a_frozen_replica_does_not_keep_us(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It could be a second master, so it is given a moment, not the whole attempt."""
-    monkeypatch.setattr(replicated_module, "ASK_TIMEOUT", 0.1)
+    monkeypatch.setattr(replicated_module, "ASK_SECONDS", 0.1)
     frozen, master = [await scene.server(role) for role in ("slave", "master")]
     frozen.greeting = SILENCE
     seeker = await scene.seek_among(frozen, master)
@@ -128,7 +128,7 @@ async def test_refused_credentials_are_final(scene: Scene) -> None:
     assert "d3adb33f" not in str(caught.value)
 
 
-async def test_an_attempt_that_is_cancelled_anywhere_leaves_no_connection(scene: Scene) -> None:
+async def test_an_attempt_that_is_cancelled_at_any_point_leaves_no_connection(scene: Scene) -> None:
     servers = [await scene.server(role) for role in ("slave", "master", "slave")]
     finder = ReplicatedFinder(connector(), map(address_of, servers), on_elsewhere=lambda _: None)
 

@@ -6,8 +6,8 @@ from itertools import permutations
 
 import pytest
 
-from redisson_py._topology.choice import (
-    MEMORY,
+from redisson_py._redis.topology.choice import (
+    MEMORY_SECONDS,
     Failure,
     Knowledge,
     Named,
@@ -62,9 +62,9 @@ def test_what_nobody_repeats_is_forgotten() -> None:
     knowledge = Knowledge()
     knowledge.learn([Named(B, 7)], 0.0)
     assert knowledge.learn([Named(B, 7)], 5.0) == Named(B, 7)
-    assert knowledge.learn([Named(A, 0)], 4.9 + MEMORY) == Named(B, 7)
-    assert knowledge.learn([Named(A, 0)], 5.1 + MEMORY) == Named(A, 0)
-    assert knowledge.learn([Named(A, 1)], 5.2 + MEMORY) == Named(A, 1)
+    assert knowledge.learn([Named(A, 0)], 4.9 + MEMORY_SECONDS) == Named(B, 7)
+    assert knowledge.learn([Named(A, 0)], 5.1 + MEMORY_SECONDS) == Named(A, 0)
+    assert knowledge.learn([Named(A, 1)], 5.2 + MEMORY_SECONDS) == Named(A, 1)
 
 
 def test_only_a_later_failover_is_news() -> None:

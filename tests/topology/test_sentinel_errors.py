@@ -37,10 +37,10 @@ async def test_sentinels_that_are_away_may_come_back(scene: Scene) -> None:
     for each in sentinels:
         await each.refuse()
     seeker = await scene.seek(*sentinels)
-    told = await refusal(seeker, 1.5)
-    assert isinstance(told, ConnectionLostError)
+    raised = await refusal(seeker, 1.5)
+    assert isinstance(raised, ConnectionLostError)
     for each in sentinels:
-        assert f"Sentinel at {where(each)}" in str(told)
+        assert f"Sentinel at {where(each)}" in str(raised)
     call = seeker.call("GET", "a")
     await sentinels[2].listen()
     await call.future
@@ -50,9 +50,9 @@ async def test_silent_sentinels_are_named(scene: Scene) -> None:
     (sentinel,) = await scene.sentinels(await scene.server(), 1)
     sentinel.answers = False
     seeker = await scene.seek(sentinel)
-    told = await refusal(seeker, 2.5)
-    assert isinstance(told, ConnectionLostError)
-    assert f"Sentinel at {where(sentinel)}" in str(told)
+    raised = await refusal(seeker, 2.5)
+    assert isinstance(raised, ConnectionLostError)
+    assert f"Sentinel at {where(sentinel)}" in str(raised)
     call = seeker.call("GET", "a")
     sentinel.answer_all()
     await call.future
@@ -64,30 +64,30 @@ async def test_one_that_does_not_know_the_service_yet_may_learn_it(scene: Scene)
     await third.refuse()
     first.otherwise = lambda command: error("ERR No such master with that name")
     seeker = await scene.seek(first, second, third)
-    told = await refusal(seeker, 1.5)
-    assert isinstance(told, ConnectionLostError)
-    assert f"Sentinel at {where(first)} does not know 'main'" in str(told)
+    raised = await refusal(seeker, 1.5)
+    assert isinstance(raised, ConnectionLostError)
+    assert f"Sentinel at {where(first)} does not know 'main'" in str(raised)
 
 
 async def test_a_replica_is_not_taken_for_the_master(scene: Scene) -> None:
     replica = await scene.server("slave")
     (sentinel,) = await scene.sentinels(replica, 1)
-    told = await refusal(await scene.seek(sentinel), 1.5)
-    assert isinstance(told, ConnectionLostError)
-    assert "{}:{} is a replica".format(*address_of(replica)) in str(told)
+    raised = await refusal(await scene.seek(sentinel), 1.5)
+    assert isinstance(raised, ConnectionLostError)
+    assert "{}:{} is a replica".format(*address_of(replica)) in str(raised)
     assert not replica.commands
 
 
-async def test_an_address_map_that_fails_is_told(scene: Scene) -> None:
+async def test_an_address_map_that_fails_is_reported(scene: Scene) -> None:
     (sentinel,) = await scene.sentinels(await scene.server(), 1)
 
     def broken(host: str, port: int) -> tuple[str, int]:
         raise KeyError("nowhere")
 
     seeker = await scene.seek(sentinel, address_map=AddressMap(broken))
-    told = await refusal(seeker)
-    assert not isinstance(told, ConnectionLostError)
-    assert "address_map failed for" in str(told)
+    raised = await refusal(seeker)
+    assert not isinstance(raised, ConnectionLostError)
+    assert "address_map failed for" in str(raised)
     # A message does not break the connection that it came on.
     other = await scene.server()
     await until(lambda: sentinel.count(b"SUBSCRIBE") == 1)

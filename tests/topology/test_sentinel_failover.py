@@ -74,7 +74,7 @@ class Probe:
 
 
 @pytest.mark.parametrize("fail", [pytest.param(kill, marks=pytest.mark.heart), freeze, by_hand])
-async def test_what_was_replicated_is_kept_and_nobody_is_told_anything(
+async def test_what_was_replicated_is_kept_and_nobody_is_notified_anything(
     own_sentinel: EmbeddedSentinel,
     clients: ClientFactory,
     measured: Measured,
@@ -121,14 +121,14 @@ async def test_no_grant_of_the_old_master_is_believed_after_the_message(
     client = clients(own_sentinel.url, lease_time=60)
     await client.ping()
     await until(lambda: listens(client))
-    told = asyncio.Event()
+    notified = asyncio.Event()
     finder = finder_of(client)
     leave = finder._on_elsewhere
 
     def left(reason: str) -> None:
         leave(reason)
         # Tasks that were answered before the message run first.
-        asyncio.get_running_loop().call_soon(told.set)
+        asyncio.get_running_loop().call_soon(notified.set)
 
     finder._on_elsewhere = left
     old = await own_sentinel.master()
@@ -138,7 +138,7 @@ async def test_no_grant_of_the_old_master_is_believed_after_the_message(
     async def ask(number: int) -> None:
         name = f"{number}-{len(before) + len(after)}"
         lease = await client.get_lock(name).acquire()
-        if told.is_set():
+        if notified.is_set():
             after[name] = lease
         else:
             before.append(lease)
@@ -151,7 +151,7 @@ async def test_no_grant_of_the_old_master_is_believed_after_the_message(
     asking = [asyncio.create_task(ask_on(number)) for number in range(10)]
     failing = asyncio.create_task(by_hand(own_sentinel))
     async with asyncio.timeout(60):
-        await told.wait()
+        await notified.wait()
         # It does not know yet that another one took its place: it was not the one that told us.
         assert (await old.execute("ROLE"))[0] == "master"
         await asyncio.gather(*asking, failing)

@@ -7,9 +7,9 @@ import asyncio
 import pytest
 from redis.asyncio.connection import AbstractConnection
 
-from redisson_py._redis import Connector
-from redisson_py._topology import sentinels as sentinels_module
-from redisson_py._topology.finder import SentinelFinder
+from redisson_py._redis.redis_py import Connector
+from redisson_py._redis.topology import sentinels as sentinels_module
+from redisson_py._redis.topology.finder import SentinelFinder
 from tests.support.fake_peer import CUT, SILENCE
 from tests.support.waiting import until
 from tests.topology.fakes import FakeServer, Scene, Seeker, address_of, connector
@@ -18,7 +18,7 @@ from tests.topology.fakes import FakeServer, Scene, Seeker, address_of, connecto
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """What would wait for a silent Sentinel does not end within a test."""
-    monkeypatch.setattr(sentinels_module, "ASK_TIMEOUT", 30.0)
+    monkeypatch.setattr(sentinels_module, "ASK_SECONDS", 30.0)
 
 
 def all_sentinels(seeker: Seeker) -> int:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from redisson_py import ConnectionLostError, Redisson
-from redisson_py._topology.finder import Finder
+from redisson_py._redis.topology.finder import Finder
 from redisson_py.testing import EmbeddedSentinel
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.topologies import found
@@ -120,7 +120,7 @@ def test_an_event_loop_that_is_closed_while_a_master_is_silent(
     assert not [record for record in caplog.records if record.levelname in ("ERROR", "CRITICAL")]
 
 
-def test_an_attempt_that_fails_in_the_last_turn_of_its_event_loop(
+def test_an_attempt_that_fails_in_the_last_iteration_of_its_event_loop(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def fail() -> None:

@@ -14,9 +14,9 @@ from redisson_py import (
     Redisson,
     ReplicationError,
 )
-from redisson_py._stream import stream
-from redisson_py._stream.call import Call
-from redisson_py._topology.confirming import ConfirmingStream
+from redisson_py._redis.stream import stream
+from redisson_py._redis.stream.call import Call
+from redisson_py._redis.topology.confirming import ConfirmingStream
 from tests.fixtures.client import ClientFactory
 from tests.support.leases import renew_now
 from tests.support.streams import stream_of
@@ -29,7 +29,9 @@ MANY = 64
 ROOM = 10
 
 
-async def test_one_wait_confirms_all_grants_of_a_turn(pair: Pair, clients: ClientFactory) -> None:
+async def test_one_wait_confirms_all_grants_of_an_iteration(
+    pair: Pair, clients: ClientFactory
+) -> None:
     client = clients(pair.url, sync_replicas=1, sync_timeout=10)
     async with client.get_lock("first"):
         pass
@@ -203,7 +205,7 @@ async def renewed(pair: Pair, before: int) -> bool:
     return await pair.calls("pexpire") > before
 
 
-async def test_a_hold_that_is_gone_is_told_although_nothing_is_confirmed(
+async def test_a_hold_that_is_gone_is_reported_although_nothing_is_confirmed(
     pair: Pair, clients: ClientFactory
 ) -> None:
     client = clients(pair.url, sync_replicas=1, sync_timeout=3, lease_time=12)
@@ -216,7 +218,7 @@ async def test_a_hold_that_is_gone_is_told_although_nothing_is_confirmed(
     assert caught.value.reason == "taken"
 
 
-async def test_a_waiter_behind_others_is_told_that_replicas_do_not_answer(
+async def test_a_waiter_behind_others_learns_that_replicas_do_not_answer(
     pair: Pair, clients: ClientFactory
 ) -> None:
     client = clients(pair.url, sync_replicas=1, sync_timeout=30, command_timeout=30)
@@ -247,7 +249,7 @@ async def test_releases_need_no_replica(pair: Pair, clients: ClientFactory) -> N
     await (await waiting).release()
 
 
-async def test_busy_is_told_at_once(pair: Pair, clients: ClientFactory) -> None:
+async def test_busy_is_reported_at_once(pair: Pair, clients: ClientFactory) -> None:
     client, other = clients(pair.url, sync_replicas=1, sync_timeout=30), clients(pair.url)
     async with other.get_lock("k"):
         await pair.freeze()
@@ -356,7 +358,7 @@ async def test_no_more_grants_are_asked_for_than_there_is_room_for(
     client = clients(pair.url, sync_replicas=1, sync_timeout=30, command_timeout=30)
     async with client.get_lock("first"):
         pass
-    monkeypatch.setattr(stream, "MAX_IN_FLIGHT", ROOM)
+    monkeypatch.setattr(stream, "MAX_COMMANDS_IN_FLIGHT", ROOM)
     grants = stream_of(client).grants
     send, counts = grants.send, list[int]()
 
@@ -399,16 +401,16 @@ async def test_a_forced_release_finds_a_grant_that_replicas_have_not_confirmed(
     await taken.release()
 
 
-@pytest.mark.parametrize("turns", [1, 2, 3])
+@pytest.mark.parametrize("iterations", [1, 2, 3])
 async def test_a_call_whose_caller_was_cancelled_is_confirmed_as_any_other(
-    pair: Pair, clients: ClientFactory, turns: int, caplog: pytest.LogCaptureFixture
+    pair: Pair, clients: ClientFactory, iterations: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It has another future then, beside which a batch of grants was confirmed."""
     client = clients(pair.url, sync_replicas=1, sync_timeout=30, command_timeout=30)
     lock = client.get_lock("k")
     outer, inner = await lock.acquire(), await lock.acquire()
     releasing = asyncio.create_task(inner.release())
-    for _ in range(turns):
+    for _ in range(iterations):
         await asyncio.sleep(0)
     releasing.cancel()
     await asyncio.wait([releasing])

@@ -103,10 +103,10 @@ async def test_a_cluster_that_names_plain_ports(
     )
     for setting in ("port", "cluster-announce-port"):
         await node.execute("CONFIG", "SET", setting, plain)
-    told = (f"Redis at 127.0.0.1:{plain} does not speak TLS", "tls-cluster no")
-    await refused(clients(cluster.url + trust), *told)
+    expected = (f"Redis at 127.0.0.1:{plain} does not speak TLS", "tls-cluster no")
+    await refused(clients(cluster.url + trust), *expected)
     # Here the user named the plain port; the error cannot tell that from a port that a node named.
-    await refused(clients(f"rediss+cluster://127.0.0.1:{plain}{trust}"), *told)
+    await refused(clients(f"rediss+cluster://127.0.0.1:{plain}{trust}"), *expected)
 
 
 async def test_sentinel(

@@ -343,10 +343,10 @@ def version() -> str:
 
 
 def threads(path: Path) -> None:
-    def told(event: LostEvent) -> None:
+    def on_lost(event: LostEvent) -> None:
         event.name  # noqa: B018
 
-    with sync.Redisson.from_url("redis://localhost", on_lost=told) as client:
+    with sync.Redisson.from_url("redis://localhost", on_lost=on_lost) as client:
         lock = client.get_lock("k")
         assert_type(lock, sync.RLock)
         with lock as lease:

@@ -25,7 +25,7 @@ from redisson_py.zookeeper import (
 )
 
 
-async def anywhere(locks: Locks) -> None:
+async def on_any_store(locks: Locks) -> None:
     async with locks.get_lock("k") as lease:
         assert_type(lease, Lease)
     async with locks.get_fenced_lock("k") as fenced:
@@ -35,11 +35,11 @@ async def anywhere(locks: Locks) -> None:
 
 
 async def all_of_them() -> None:
-    await anywhere(Redisson.from_url("redis://localhost"))
-    await anywhere(Postgres.from_url("postgresql://localhost/db", connections=2, lease_time=10))
-    await anywhere(MySQL.from_url("mysql://localhost/db", prefix="app:"))
-    await anywhere(Etcd.from_url("etcd://localhost", ca="ca.pem"))
-    await anywhere(ZooKeeper.from_url("zookeeper://localhost", on_lost="raise"))
+    await on_any_store(Redisson.from_url("redis://localhost"))
+    await on_any_store(Postgres.from_url("postgresql://localhost/db", connections=2, lease_time=10))
+    await on_any_store(MySQL.from_url("mysql://localhost/db", prefix="app:"))
+    await on_any_store(Etcd.from_url("etcd://localhost", ca="ca.pem"))
+    await on_any_store(ZooKeeper.from_url("zookeeper://localhost", on_lost="raise"))
 
 
 async def postgres(connection: object) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from redisson_py._config.read import read_config
-from redisson_py._url import Target
+from redisson_py._redis.config.read import read_config
+from redisson_py._redis.url import Target
 
 WRITTEN_BY_REDISSON = Path(__file__).parent / "redisson_files"
 

@@ -17,8 +17,8 @@ from redisson_py._engine.hold import Hold, Lease
 from redisson_py._listener import Teller
 from redisson_py._options import OnLost
 from redisson_py._owner import Owners
-from redisson_py._scripts import source
-from redisson_py._scripts.source import Script
+from redisson_py._redis.scripts import source
+from redisson_py._redis.scripts.source import Script
 from redisson_py._statistics import Counts
 
 LEASE = 30.0
@@ -124,7 +124,7 @@ class FakeWatchdog:
         self.log.append("reconsider")
         hold.bucket = {} if hold.asked_after else None
 
-    def mind_end(self, hold: Hold) -> None:
+    def watch_end(self, hold: Hold) -> None:
         self.log.append(f"mind end {hold.earliest_end:g}")
 
     def lose(self, hold: Hold, reason: Any) -> None:

@@ -95,15 +95,17 @@ def test_other_maps_are_refused_before_anything_is_sent(given: Any, error: type[
 
 
 @pytest.mark.parametrize("found", [None, "b:2", ("b",), ("b", "2"), ("", 2), ("b", 0), ("b", True)])
-def test_a_function_that_returns_no_address_is_told(found: object) -> None:
+def test_a_function_that_returns_no_address_is_reported(found: object) -> None:
     with pytest.raises(BackendError, match=r"address_map must return \(host, port\).*\[::1\]:1"):
         taken(lambda host, port: found)("::1", 1)
 
 
-def test_a_function_that_raises_is_told() -> None:
+def test_a_function_that_raises_is_reported() -> None:
     def fail(host: str, port: int) -> Address:
         raise KeyError(host)
 
-    with pytest.raises(BackendError, match=r"address_map failed for a:1: KeyError\('a'\)") as told:
+    with pytest.raises(
+        BackendError, match=r"address_map failed for a:1: KeyError\('a'\)"
+    ) as caught:
         taken(fail)("a", 1)
-    assert isinstance(told.value.__cause__, KeyError)
+    assert isinstance(caught.value.__cause__, KeyError)

@@ -47,7 +47,7 @@ def cancelling() -> int:
 
 
 @pytest.mark.parametrize("loss_first", [True, False])
-async def test_a_timeout_outside_that_ends_in_the_same_turn_wins(loss_first: bool) -> None:
+async def test_a_timeout_outside_that_ends_in_the_same_iteration_wins(loss_first: bool) -> None:
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(None) as limit, block() as lease:
             end: list[Callable[[], object]] = [partial(soon, lose, lease), expire(limit)]
@@ -58,7 +58,7 @@ async def test_a_timeout_outside_that_ends_in_the_same_turn_wins(loss_first: boo
 
 
 @pytest.mark.parametrize("loss_first", [True, False])
-async def test_a_timeout_inside_that_ends_in_the_same_turn_loses(loss_first: bool) -> None:
+async def test_a_timeout_inside_that_ends_in_the_same_iteration_loses(loss_first: bool) -> None:
     with pytest.raises(LeaseLostError):
         async with block() as lease, asyncio.timeout(None) as limit:
             end: list[Callable[[], object]] = [partial(soon, lose, lease), expire(limit)]
@@ -127,7 +127,7 @@ async def test_a_block_begun_during_a_cancellation_keeps_that_cancellation() -> 
 
 
 @pytest.mark.parametrize("inner_first", [True, False])
-async def test_two_blocks_lost_in_one_turn_raise_the_outer_error(inner_first: bool) -> None:
+async def test_two_blocks_lost_in_one_iteration_raise_the_outer_error(inner_first: bool) -> None:
     with pytest.raises(LeaseLostError, match="outer"):
         async with block("outer") as outer, block("inner") as inner:
             for each in (inner, outer) if inner_first else (outer, inner):
@@ -137,7 +137,7 @@ async def test_two_blocks_lost_in_one_turn_raise_the_outer_error(inner_first: bo
 
 
 @pytest.mark.parametrize("loss_first", [True, False])
-async def test_a_scope_outside_cancelled_in_the_same_turn_leaves_the_task_usable(
+async def test_a_scope_outside_cancelled_in_the_same_iteration_leaves_the_task_usable(
     loss_first: bool,
 ) -> None:
     try:
@@ -155,7 +155,7 @@ async def test_a_scope_outside_cancelled_in_the_same_turn_leaves_the_task_usable
 
 
 @pytest.mark.parametrize("loss_first", [True, False])
-async def test_a_scope_inside_cancelled_in_the_same_turn_does_not_hide_the_loss(
+async def test_a_scope_inside_cancelled_in_the_same_iteration_does_not_hide_the_loss(
     loss_first: bool,
 ) -> None:
     with pytest.raises(LeaseLostError):

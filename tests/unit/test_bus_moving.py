@@ -19,11 +19,11 @@ from unittest.mock import Mock, call
 import pytest
 
 from redisson_py._answers import CALLED
-from redisson_py._commands.wakes import lock_wakes
 from redisson_py._engine import bus as bus_module
-from redisson_py._engine.bus import LINGER, Bus, Sleeper
+from redisson_py._engine.bus import LINGER_SECONDS, Bus, Sleeper
 from redisson_py._engine.wakeups import Table
-from redisson_py._on_redis.subscriptions import Subscriptions
+from redisson_py._redis.commands.wakes import lock_wakes
+from redisson_py._redis.subscriptions import Subscriptions
 from tests.unit.fakes import FakeClock, random_schedule
 
 NODES = 3
@@ -74,7 +74,7 @@ class Subscription:
 
     def __init__(self, channel: bytes) -> None:
         self.channel = channel
-        self.is_over = False
+        self.is_settled = False
         self.why_not = ""
 
 
@@ -117,7 +117,7 @@ class Stream:
         self.ready = False
         for _, each, *_ in (*self.requests, *self.replies):
             if isinstance(each, Subscription):
-                each.is_over = True
+                each.is_settled = True
         for what in (self.requests, self.replies, self.subscribed):
             what.clear()
         self.world.bell.cut_off(cast("Any", self))
@@ -156,11 +156,11 @@ class Stream:
         if word == "message":
             world.bell.message(what, b"0")
         elif word == "subscribed":
-            what.is_over = True
+            what.is_settled = True
         elif word == "gone":
             world.asks_for_map |= world.bell.gone(cast("Any", self), what)
         elif word == "not subscribed":
-            what.is_over = True
+            what.is_settled = True
             world.asks_for_map |= world.bell.gone(cast("Any", self), what.channel, what)
         else:
             self.unanswered.remove(what)
@@ -243,7 +243,7 @@ class World:
         """Return what can happen now; what brings things forward more than once."""
         moves: list[Move] = self.progress() * 3
         moves += [stream.break_down for stream in self.streams if stream.ready]
-        moves += [partial(self.clock.sleep, 3 * LINGER), self.ask_for_map]
+        moves += [partial(self.clock.sleep, 3 * LINGER_SECONDS), self.ask_for_map]
         for slot in range(len(CHANNELS)):
             moves += [partial(self.migrate, slot, node) for node in range(NODES)]
             if len([each for each in self.in_state("asking", "asleep") if each.slot == slot]) < 3:
@@ -279,7 +279,7 @@ class World:
             moves[0]()
         raise AssertionError("it does not end")
 
-    def check_places(self) -> None:
+    def check_seats(self) -> None:
         """Fail unless every channel is subscribed where the map says, or known to be nowhere."""
         assert self.table.channels.keys() == self.bell._channels.keys()
         for name, subscription in self.bell._channels.items():
@@ -311,11 +311,11 @@ def play(sharded: bool, schedule: Iterable[int], patch: pytest.MonkeyPatch) -> N
     for number in schedule:
         moves = world.possible()
         moves[number % len(moves)]()
-        world.check_places()
+        world.check_seats()
     world.settle()
     assert world.in_state("asking", "asleep") == [], "somebody is forgotten"
     world.check_settled()
-    clock.sleep(3 * LINGER)
+    clock.sleep(3 * LINGER_SECONDS)
     world.settle()
     assert not world.table.channels
     world.check_settled()
@@ -326,16 +326,16 @@ async def test_late_news_of_an_earlier_subscription_on_the_same_node() -> None:
     channel = CHANNELS[0]
     here, there = Mock(subscribe=Mock(side_effect=Subscription)), Mock()
     here.grants, there.grants = here, there
-    places = SimpleNamespace(stream_for=lambda _: here)
+    router = SimpleNamespace(stream_for=lambda _: here)
     table = Table()
     bell = Subscriptions(table)
-    bell.attach(cast("Any", places), Mock())
+    bell.attach(cast("Any", router), Mock())
     bus = Bus(table, bell)
     with bus.listen(channel, lock_wakes):
         pass
     first = bell._channels[channel].last
     for node in (there, here):
-        places.stream_for = lambda _, node=node: node
+        router.stream_for = lambda _, node=node: node
         bell.moved(lambda _: True)
     second = bell._channels[channel].last
     assert not bell.gone(here, channel, first)

@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from redisson_py._answers import Busy as Told
+from redisson_py._answers import Busy as AnsweredBusy
 from redisson_py._engine.client_life import ClientLife
 from redisson_py._stores.carrier import Carrier
 from redisson_py._stores.contract import Bell, Busy, Wish
+from redisson_py._stores.last_failure import LastFailure
 from redisson_py._stores.requests import Ask, GiveBack, StoreCall
-from redisson_py._stores.trouble import Trouble
 
 
 class Occupied:
     """A store in which every name is held; it may ring while it answers."""
 
     title, where, ends_leases = "a store", "nowhere", True
-    trouble = Trouble("a store at nowhere")
+    last_failure = LastFailure("a store at nowhere")
 
     def __init__(self, *, rings: bool = False) -> None:
         self.asked = 0
@@ -49,7 +49,7 @@ async def ask(carrier: Carrier) -> None:
     wish = Wish("k", "client:1", 30.0, renewed=True, waits=True)
     call = StoreCall(Ask(wish), carrier.time() + 3.0)
     carrier.send(call)
-    assert await call.future == Told(None, queued=True)
+    assert await call.future == AnsweredBusy(None, queued=True)
 
 
 def stop_clock(carrier: Carrier, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from redisson_py import Redisson
-from redisson_py._config import file
-from redisson_py._config.file import read_file
+from redisson_py._redis.config import file
+from redisson_py._redis.config.file import read_file
 from tests.support import repository
 from tests.unit.config_files import need_yaml
 
@@ -65,7 +65,7 @@ def test_what_is_read(tmp_path: Path, name: str, text: str, table: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "expected"),
     [
         ("a.yaml", "a: [canary\nb: 1", "line 2, column 2: not valid YAML"),
         ("a.yaml", "a: canary: b", "line 1, column 10: not valid YAML"),
@@ -108,15 +108,15 @@ def test_what_is_read(tmp_path: Path, name: str, text: str, table: Any) -> None:
         ),
     ],
 )
-def test_what_is_refused(tmp_path: Path, name: str, text: str | bytes, told: str) -> None:
+def test_what_is_refused(tmp_path: Path, name: str, text: str | bytes, expected: str) -> None:
     with pytest.raises(ValueError) as caught:  # noqa: PT011  # compared below, as it is
         parsed(tmp_path, name, text)
-    assert f"{tmp_path / name}: {told}" in str(caught.value)
+    assert f"{tmp_path / name}: {expected}" in str(caught.value)
     assert "canary" not in str(caught.value)
     assert caught.value.__cause__ is caught.value.__context__ is None
 
 
-def test_what_cannot_be_opened_is_told_as_python_does(tmp_path: Path) -> None:
+def test_what_cannot_be_opened_is_reported_as_python_does(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match=r"missing\.json"):
         Redisson.from_file(tmp_path / "missing.json")
     path: Any = b"redisson.json"
@@ -180,7 +180,7 @@ except ModuleNotFoundError as error:
     assert "a.yml: reading YAML needs PyYAML: pip install 'redisson-py[yaml]'" in done.stdout
 
 
-def test_a_module_that_yaml_lacks_is_told_as_it_is(
+def test_a_module_that_yaml_lacks_is_reported_as_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "yaml.py").write_text("import no_such_module_of_yaml")

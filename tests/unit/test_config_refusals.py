@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from redisson_py import Redisson
-from tests.support.passwords import parts_told, passwords, told
+from tests.support.passwords import parts_shown, passwords, shown
 from tests.unit.config_files import (
     CLUSTER,
     REPLICATED,
@@ -207,7 +207,7 @@ def test_no_error_tells_a_password(tmp_path: Path, table: dict[str, Any], name: 
             path.write_text(text, "utf-8")
             with pytest.raises((ValueError, ModuleNotFoundError)) as caught:
                 Redisson.from_file(path)
-            assert not parts_told(secret, told(caught.value)), secret
+            assert not parts_shown(secret, shown(caught.value)), secret
 
 
 def _replaced(value: Any, secret: str) -> Any:

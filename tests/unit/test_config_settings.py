@@ -11,9 +11,9 @@ import pytest
 
 from redisson_py import Redisson
 from redisson_py._addresses import AddressMap
-from redisson_py._config.read import read_config
-from redisson_py._redis import Servers, servers_from_target
-from redisson_py._url import Target
+from redisson_py._redis.config.read import read_config
+from redisson_py._redis.redis_py import Servers, servers_from_target
+from redisson_py._redis.url import Target
 from tests.support.certificates import make_certificates
 from tests.unit.config_files import (
     CLUSTER,
@@ -97,7 +97,7 @@ def test_what_redisson_writes_is_read(name: str, target: Target, options: dict[s
     assert isinstance(servers_from_target(found, None), Servers)
 
 
-def test_what_redisson_leaves_out_when_it_writes_is_told() -> None:
+def test_what_redisson_leaves_out_when_it_writes_is_reported() -> None:
     need_yaml()
     path = WRITTEN_BY_REDISSON / "natMapper.yaml"
     with pytest.raises(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from redisson_py._error_replies import TABLE, Meaning, Row, is_try_again, meaning_of
-from redisson_py._topology.confirming import count_replicas
+from redisson_py._redis.error_replies import TABLE, Meaning, Row, is_try_again, meaning_of
+from redisson_py._redis.topology.confirming import count_replicas
 
 SAID = {
     "LOADING Redis is loading the dataset in memory": Meaning.LATER,

@@ -50,7 +50,7 @@ def peer() -> Peer:
     return Peer()
 
 
-async def turns(count: int = 3) -> None:
+async def iterations(count: int = 3) -> None:
     """Let the loop run what is due."""
     for _ in range(count):
         await asyncio.sleep(0)
@@ -80,19 +80,19 @@ async def test_enough_is_enough_and_the_others_come_to_their_end(peer: Peer) -> 
     waiting = asyncio.create_task(together.wait(2))
     peer.answer("a", ValueError())
     peer.answer("c")
-    await turns()
+    await iterations()
     assert not waiting.done()
     peer.answer("b")
     await waiting
     together = peer.ask_all("d", "e")
     waiting = asyncio.create_task(together.wait(1))
-    await turns()
+    await iterations()
     peer.answer("e")
     await waiting
     late: list[int] = []
     together.on_end = late.append
     peer.answer("d")
-    await turns()
+    await iterations()
     assert late == [0]
     assert together.results == {1: "yes", 0: "yes"}
 
@@ -101,9 +101,9 @@ async def test_enough_is_enough_and_the_others_come_to_their_end(peer: Peer) -> 
 async def test_the_others_get_a_grace(peer: Peer, answered: bool) -> None:
     together = peer.ask_all("a", "b")
     waiting = asyncio.create_task(together.wait(1, grace=0.02 if not answered else 60))
-    await turns()
+    await iterations()
     peer.answer("a")
-    await turns()
+    await iterations()
     assert not waiting.done()
     if answered:
         peer.answer("b")
@@ -115,13 +115,13 @@ async def test_the_others_get_a_grace(peer: Peer, answered: bool) -> None:
 async def test_cancelled_wait_leaves_them_alone(peer: Peer) -> None:
     together = peer.ask_all("a", "b")
     waiting = asyncio.create_task(together.wait())
-    await turns()
+    await iterations()
     waiting.cancel()
     await asyncio.wait([waiting])
     assert waiting.cancelled()
     for name in ("a", "b"):
         peer.answer(name)
-    await turns()
+    await iterations()
     assert together.results == {0: "yes", 1: "yes"}
 
 
@@ -136,7 +136,7 @@ async def test_cancel_is_seen_at_once(peer: Peer, answered: bool) -> None:
     assert peer.seen == ["a asked", "a cancelled", "a over"]
     assert future.cancelled() is not answered
     together.cancel()
-    await turns()
+    await iterations()
     assert isinstance(together.errors[0], asyncio.CancelledError)
     assert peer.seen == ["a asked", "a cancelled", "a over"]
 
@@ -154,7 +154,7 @@ class Seen(Gather[str]):
     __slots__ = ("__weakref__",)
 
 
-async def test_what_is_over_does_not_wait_for_the_garbage_collector(peer: Peer) -> None:
+async def test_what_has_ended_does_not_wait_for_the_garbage_collector(peer: Peer) -> None:
     gc.disable()
     try:
         together = Seen(peer.ask(name) for name in ("a", "b"))
@@ -180,17 +180,17 @@ class Asked(Sent[str]):
             raise ValueError(reply)
         return None if reply == "more" else reply
 
-    def rest(self) -> Coroutine[Any, Any, str]:
-        async def rest() -> str:
+    def resume(self) -> Coroutine[Any, Any, str]:
+        async def resume() -> str:
             return f"{await self}, and what follows"
 
-        return rest()
+        return resume()
 
     def abandon(self) -> None:
         self.abandoned += 1
 
 
-async def test_reply_ends_what_was_begun_in_the_same_turn() -> None:
+async def test_reply_ends_what_was_begun_in_the_same_iteration() -> None:
     begun = [Asked(), Asked(), Asked()]
     together = Gather(begun)
     begun[1].set_result("yes")
@@ -204,7 +204,7 @@ async def test_reply_ends_what_was_begun_in_the_same_turn() -> None:
     assert [each.abandoned for each in begun] == [0, 0, 0]
 
 
-async def test_error_instead_of_a_reply_is_left_to_the_rest() -> None:
+async def test_error_instead_of_a_reply_is_left_to_resume() -> None:
     begun = Asked()
     together = Gather([begun])
     begun.set_exception(ConnectionError("gone"))

@@ -28,8 +28,8 @@ import resource, sys
 
 resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]), int(sys.argv[1])))
 resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[2]), int(sys.argv[2])))
-from redisson_py._config.file import read_file
-from redisson_py._url import read_url
+from redisson_py._redis.config.file import read_file
+from redisson_py._redis.url import read_url
 
 path = sys.argv[3]
 try:

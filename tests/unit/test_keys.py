@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redisson_py import _keys
-from redisson_py._keys import LONGEST_NAME, Names, key_slot
+from redisson_py._keys import LONGEST_NAME_BYTES, Names, key_slot
 
 KEYS = st.binary(min_size=1, max_size=40)
 BRACED = st.text("ab{}:", min_size=1, max_size=12).map(str.encode)
@@ -77,8 +77,8 @@ def test_empty_or_unencodable_names_are_refused(name: str | bytes) -> None:
 @pytest.mark.parametrize("unit", ["x", b"x", "\N{EURO SIGN}"])
 def test_the_limit_counts_bytes(unit: str | bytes) -> None:
     size = len(unit.encode() if isinstance(unit, str) else unit)
-    whole = LONGEST_NAME // size
-    assert len(Names().key(unit * whole)) <= LONGEST_NAME
+    whole = LONGEST_NAME_BYTES // size
+    assert len(Names().key(unit * whole)) <= LONGEST_NAME_BYTES
     with pytest.raises(ValueError, match="at most 4096 bytes"):
         Names().key(unit * (whole + 1))
 
@@ -87,7 +87,7 @@ def test_a_prefix_comes_before_every_name_and_counts() -> None:
     names = Names("app:")
     assert names.key("k") == b"app:k" == names.key(b"k")
     with pytest.raises(ValueError, match="at most 4096 bytes"):
-        names.key("x" * LONGEST_NAME)
+        names.key("x" * LONGEST_NAME_BYTES)
 
 
 @pytest.mark.parametrize(

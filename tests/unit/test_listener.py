@@ -97,7 +97,7 @@ def test_what_ends_the_process_is_not_held_up(error: type[BaseException]) -> Non
 def test_several_listeners_are_called_in_order_even_if_one_raises(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    told: list[tuple[str, str, object]] = []
+    events: list[tuple[str, str, object]] = []
 
     class Named(Listener):
         def __init__(self, name: str) -> None:
@@ -106,15 +106,15 @@ def test_several_listeners_are_called_in_order_even_if_one_raises(
         def __getattribute__(self, method: str) -> Any:
             if method not in METHODS:
                 return super().__getattribute__(method)
-            return lambda event: told.append((self.name, method, event))
+            return lambda event: events.append((self.name, method, event))
 
     listeners = Listeners(Named("a"), Broken(ZeroDivisionError("mine")), Named("b"))
     assert check_listener(listeners) is listeners
     for method in METHODS:
         event = object() if method != "acquired" else EVENT
         getattr(listeners, method)(event)
-        assert told == [("a", method, event), ("b", method, event)]
-        told.clear()
+        assert events == [("a", method, event), ("b", method, event)]
+        events.clear()
     errors = [each.message for each in caplog.records if each.levelno == logging.ERROR]
     assert "the listener's acquired raised an error" in errors
 

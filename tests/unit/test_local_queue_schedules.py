@@ -15,7 +15,7 @@ import pytest
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.local_queue import LocalQueue
 from tests.unit.fakes import LEASE, FakeClock, random_schedule
-from tests.unit.waiting_tasks import TURN, QueueOwnership, WaitingTask, turns
+from tests.unit.waiting_tasks import PASSING_SECONDS, QueueOwnership, WaitingTask, iterations
 
 Move = Callable[[], object]
 
@@ -60,7 +60,9 @@ class World:
     def moves(self) -> list[Move]:
         """Return what can happen now, the likelier things more than once."""
         waiting = [each for each in self.tasks if not each.task.done()]
-        moves: list[Move] = [partial(self.clock.sleep, seconds) for seconds in (TURN, LEASE)]
+        moves: list[Move] = [
+            partial(self.clock.sleep, seconds) for seconds in (PASSING_SECONDS, LEASE)
+        ]
         if len(waiting) < 4:
             moves += [partial(self.come, True)] * 2 + [partial(self.come, False)]
         moves += [each.task.cancel for each in waiting]
@@ -99,7 +101,7 @@ class World:
         """Let all who wait have it, one after the other; somebody else wants nothing any more."""
         self.elsewhere = False
         while True:
-            await turns()
+            await iterations()
             self.look()
             if self.queue.releasing:
                 self.lock.release_answered()
@@ -124,10 +126,10 @@ async def run(schedule: list[int], queue: LocalQueue[Hold], clock: FakeClock) ->
         for number in schedule:
             moves = world.moves()
             moves[number // 4 % len(moves)]()
-            await turns(number % 4)
+            await iterations(number % 4)
             world.look()
         await world.settle()
-        assert not queue.needed(clock.present) or queue.turn is not None
+        assert not queue.needed(clock.present) or queue.head_start is not None
         return bool(world.forgotten)
     finally:
         left = [each.task for each in world.tasks if not each.task.done()]
@@ -156,8 +158,8 @@ async def test_a_lost_hold_is_not_waited_for_beyond_the_deadline(
     monkeypatch.setattr("redisson_py._engine.local_queue.loop_time", clock.time)
     hold = QueueOwnership(queue).new_hold()
     waiter = WaitingTask(queue, deadline=clock.present + LEASE)
-    await turns()
-    assert queue.pass_on(hold, TURN, LEASE / 2)
+    await iterations()
+    assert queue.pass_on(hold, PASSING_SECONDS, LEASE / 2)
     clock.sleep(LEASE)
     queue.releasing = True
     assert await waiter.task is False

@@ -56,7 +56,7 @@ def timers() -> int:
 
 
 @pytest.mark.parametrize("cancelled", [False, True])
-async def test_a_timer_that_is_over_keeps_nobody(cancelled: bool) -> None:
+async def test_a_timer_that_has_ended_keeps_nobody(cancelled: bool) -> None:
     """Without the collector: queues and watches of locks that nobody uses are freed at once."""
     gc.collect()
     gc.disable()

@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from redisson_py._dialect import Dialect
-from redisson_py._scripts import source
-from redisson_py._scripts.source import Script
+from redisson_py._redis.dialect import Dialect
+from redisson_py._redis.scripts import source
+from redisson_py._redis.scripts.source import Script
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = source.load_all()
@@ -37,8 +37,8 @@ def every_script(rule: Callable[[Script], None]) -> Callable[[], None]:
 
 def code(script: Script) -> str:
     """Return a script without comments and its `#!lua` line."""
-    lines = script.wordings[Dialect.PLAIN].text.splitlines()
-    return "\n".join(line.partition("--")[0].rstrip() for line in lines)
+    rows = script.wordings[Dialect.PLAIN].text.splitlines()
+    return "\n".join(row.partition("--")[0].rstrip() for row in rows)
 
 
 def indices(script: Script, array: str) -> set[str]:
@@ -49,14 +49,14 @@ def indices(script: Script, array: str) -> set[str]:
 def test_the_indices_used_are_exactly_those_declared(script: Script) -> None:
     for array, names in (("KEYS", script.keys), ("ARGV", script.args)):
         single = [name for name in names if not name.endswith("...")]
-        rest = {index for index in indices(script, array) if not index.isdecimal()}
-        used = {int(index) for index in indices(script, array) - rest}
+        others = {index for index in indices(script, array) if not index.isdecimal()}
+        used = {int(index) for index in indices(script, array) - others}
         assert used == {*range(1, len(single) + 1)}
         if len(single) < len(names):
             offset = f"i + {len(single)}" if single else "i"
-            assert rest == {offset} or f"ipairs({array})" in code(script)
+            assert others == {offset} or f"ipairs({array})" in code(script)
         else:
-            assert not rest
+            assert not others
 
 
 @every_script

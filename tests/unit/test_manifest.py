@@ -10,7 +10,7 @@ import pytest
 
 from redisson_py._cli.commands.acl import commands
 from redisson_py._cli.commands.scripts import render
-from redisson_py._scripts import source
+from redisson_py._redis.scripts import source
 from tests.support.command_line import invoke
 
 ROOT = Path(__file__).parents[2]

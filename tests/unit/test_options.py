@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from redisson_py._options import Options, RedissonOptions, check_options
-from redisson_py._time import LONGEST_LEASE
+from redisson_py._time import LONGEST_LEASE_SECONDS
 
 
 def options(**given: Any) -> Options:
@@ -36,7 +36,7 @@ def test_defaults_are_those_of_the_api() -> None:
         ({"lease_time": math.nan}, ValueError),
         ({"lease_time": math.inf}, ValueError),
         ({"lease_time": 0.0004}, ValueError),
-        ({"lease_time": LONGEST_LEASE + 1}, ValueError),
+        ({"lease_time": LONGEST_LEASE_SECONDS + 1}, ValueError),
         ({"lease_time": None}, TypeError),
         ({"lease_time": "30"}, TypeError),
         ({"lease_time": True}, TypeError),
@@ -86,12 +86,12 @@ def test_bad_options_are_refused(given: dict[str, Any], error: type[Exception]) 
         options(**given)
 
 
-def test_an_unknown_option_is_told_with_all_that_there_are() -> None:
+def test_an_unknown_option_is_reported_with_all_that_there_are() -> None:
     with pytest.raises(TypeError) as caught:
         options(leas_time=3)
-    told = str(caught.value)
-    assert "'leas_time' (did you mean 'lease_time'?)" in told
-    assert all(name in told for name in RedissonOptions.__annotations__)
+    text = str(caught.value)
+    assert "'leas_time' (did you mean 'lease_time'?)" in text
+    assert all(name in text for name in RedissonOptions.__annotations__)
     for other, ours in {"timeout": "acquire_timeout", "socket_timeout": "command_timeout"}.items():
         with pytest.raises(TypeError, match=f"'{other}' .did you mean '{ours}'"):
             options(**{other: 3})
@@ -106,7 +106,7 @@ def test_every_option_that_is_listed_is_taken() -> None:
         assert "there is no option" not in str(caught.value)
 
 
-def test_what_is_idle_stays_for_ever_unless_told_otherwise() -> None:
+def test_what_is_idle_stays_forever_unless_set_otherwise() -> None:
     assert options().idle_ms == 0
     assert options(idle_lifetime=timedelta(days=1)).idle_ms == 86_400_000
     assert options(idle_lifetime=10, lease_time=1).idle_ms == 10_000

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from redisson_py._commands.contract import RedisCommands
-from redisson_py._commands.lock import FairLockCommands, FencedLockCommands, LockCommands
-from redisson_py._commands.plain import plain_calls
-from redisson_py._commands.read_write_lock import ReadLockCommands, WriteLockCommands
-from redisson_py._commands.request import REDISSON_WAIT_MS
-from redisson_py._commands.semaphore import SemaphoreCommands
+from redisson_py._redis.commands.contract import RedisCommands
+from redisson_py._redis.commands.lock import FairLockCommands, FencedLockCommands, LockCommands
+from redisson_py._redis.commands.plain import plain_calls
+from redisson_py._redis.commands.read_write_lock import ReadLockCommands, WriteLockCommands
+from redisson_py._redis.commands.request import REDISSON_WAIT_MS
+from redisson_py._redis.commands.semaphore import SemaphoreCommands
 
 KINDS: list[Callable[[bytes], RedisCommands]] = [
     LockCommands,

@@ -158,7 +158,7 @@ def test_holds_of_tasks_are_a_dictionary_that_ended_tasks_leave() -> None:
             assert len(holds) == len(expected), seed
 
 
-def test_what_is_used_stays_and_the_rest_is_bounded() -> None:
+def test_what_is_used_stays_and_the_others_are_bounded() -> None:
     recent = Recent[int, object](10)
     made: list[int] = []
 

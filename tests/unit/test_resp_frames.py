@@ -68,7 +68,7 @@ def test_commands_are_arrays_or_inline() -> None:
     ("word", "confirms", "message"),
     [("ssubscribe", True, False), ("punsubscribe", True, False), ("pmessage", False, True)],
 )
-def test_pubsub_frames_are_told_apart(word: str, confirms: bool, message: bool) -> None:
+def test_pubsub_frames_are_distinguished(word: str, confirms: bool, message: bool) -> None:
     data = f">3\r\n${len(word)}\r\n{word}\r\n$1\r\nc\r\n:1\r\n".encode()
     (frame,) = RespFramer().feed(data)
     assert (frame.confirms_subscription, frame.is_message) == (confirms, message)
@@ -89,7 +89,7 @@ def test_what_is_not_a_command_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("commands", [True, False])
-def test_a_line_without_end_is_an_error(commands: bool) -> None:
+def test_a_row_without_end_is_an_error(commands: bool) -> None:
     framer = RespFramer(commands=commands)
     with pytest.raises(FrameError):
         framer.feed((b"a" if commands else b"+") * 70_000)

@@ -9,9 +9,9 @@ from pathlib import Path
 import hiredis
 import pytest
 
-from redisson_py._dialect import Dialect
-from redisson_py._scripts import source
-from redisson_py._scripts.source import Arg, load, parse
+from redisson_py._redis.dialect import Dialect
+from redisson_py._redis.scripts import source
+from redisson_py._redis.scripts.source import Arg, load, parse
 
 HEADER = """\
 --! script   door.open
@@ -32,8 +32,8 @@ BATCH = """\
 """
 
 
-def lines_without(field: str) -> str:
-    return "".join(line for line in HEADER.splitlines(True) if not line.startswith(f"--! {field} "))
+def rows_without(field: str) -> str:
+    return "".join(row for row in HEADER.splitlines(True) if not row.startswith(f"--! {field} "))
 
 
 def changed(old: str, new: str) -> str:
@@ -50,7 +50,7 @@ def pack(*words: bytes | str | int) -> bytes:
 @pytest.mark.parametrize("field", ["script", "version", "keys", "args", "returns", "retry"])
 def test_every_field_is_needed(field: str) -> None:
     with pytest.raises(ValueError, match="a script header has"):
-        parse(lines_without(field) + BODY)
+        parse(rows_without(field) + BODY)
 
 
 @pytest.mark.parametrize(
@@ -112,7 +112,7 @@ def test_a_batch_is_bound_to_many_keys() -> None:
     assert bound == (2, b"a", b"b", 5, "me", "you")
 
 
-def test_redis_6_gets_the_text_without_its_first_line() -> None:
+def test_redis_6_gets_the_text_without_its_first_row() -> None:
     script = parse("#!lua flags=allow-oom\n" + HEADER + BODY)
     assert script.text.startswith("#!lua")
     plain = script.wordings[Dialect.PLAIN]

@@ -18,7 +18,7 @@ from redis.asyncio.sentinel import (
     SentinelManagedSSLConnection,
 )
 
-from redisson_py._redis import Servers, servers_from_client, servers_from_url
+from redisson_py._redis.redis_py import Servers, servers_from_client, servers_from_url
 
 pytestmark = pytest.mark.also("floor")
 

@@ -13,7 +13,7 @@ from redis import crc
 
 from redisson_py._addresses import Address, AddressMap
 from redisson_py._keys import SLOTS, hash_tag, key_slot
-from redisson_py._topology.slots import SlotMap, changes, read_redirect
+from redisson_py._redis.topology.slots import SlotMap, changes, read_redirect
 from redisson_py.errors import BackendError
 
 ASKED = ("asked", 7000)
@@ -168,7 +168,7 @@ BEHIND = " script: 0123, on @user_script:1."
 
 
 @pytest.mark.parametrize(
-    ("place", "address"),
+    ("text", "address"),
     [
         ("127.0.0.1:6381", ("127.0.0.1", 6381)),
         ("node.example:6381", ("node.example", 6381)),
@@ -178,9 +178,9 @@ BEHIND = " script: 0123, on @user_script:1."
         ("[::1]:6381", ("::1", 6381)),
     ],
 )
-def test_a_redirection_is_read(place: str, address: Address) -> None:
+def test_a_redirection_is_read(text: str, address: Address) -> None:
     for before, kind, behind in itertools.product(("", WRAPPED), ("MOVED", "ASK"), ("", BEHIND)):
-        redirect = read_redirect(f"{before}{kind} 3999 {place}{behind}", ASKED)
+        redirect = read_redirect(f"{before}{kind} 3999 {text}{behind}", ASKED)
         assert redirect == (kind == "ASK", 3999, address)
 
 
@@ -200,7 +200,7 @@ def test_a_redirection_is_read(place: str, address: Address) -> None:
         "ASKING 1 h:1",
     ],
 )
-def test_other_errors_send_nothing_anywhere(text: str) -> None:
+def test_other_errors_send_nothing(text: str) -> None:
     assert read_redirect(text, ASKED) is None
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from redisson_py._time import (
-    LONGEST_LEASE,
+    LONGEST_LEASE_SECONDS,
     check_lease_time,
     check_timeout,
     milliseconds,
@@ -27,7 +27,7 @@ NO_DURATIONS = ["5", b"5", True, False, [5], 5j, Decimal(5), Fraction(5), object
     "value",
     [
         *(0, 0.0, -0.0, -1, -0.001, 0.0004, 0.00099, 5e-324),
-        *(math.nan, math.inf, -math.inf, 2**63, 10**400, LONGEST_LEASE * 1.001),
+        *(math.nan, math.inf, -math.inf, 2**63, 10**400, LONGEST_LEASE_SECONDS * 1.001),
         *(timedelta(0), timedelta(microseconds=400), -timedelta(1), timedelta.max),
     ],
 )
@@ -67,8 +67,8 @@ def test_every_number_is_either_a_good_lease_or_refused(
         seconds = check_lease_time(value)
     except ValueError:
         return
-    assert 0.001 <= seconds <= LONGEST_LEASE
-    assert 1 <= milliseconds(seconds) <= LONGEST_LEASE * 1000
+    assert 0.001 <= seconds <= LONGEST_LEASE_SECONDS
+    assert 1 <= milliseconds(seconds) <= LONGEST_LEASE_SECONDS * 1000
 
 
 @given(value=st.one_of(st.floats(), st.integers(), st.timedeltas()))

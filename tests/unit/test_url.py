@@ -11,11 +11,11 @@ from redis.asyncio import Connection, Redis, SSLConnection
 from redis.asyncio.connection import AbstractConnection, UnixDomainSocketConnection
 
 from redisson_py import Redisson
-from redisson_py._redis import (
+from redisson_py._redis.redis_py import (
     servers_from_client,
     servers_from_url,
 )
-from redisson_py._url import read_url
+from redisson_py._redis.url import read_url
 
 pytestmark = pytest.mark.also("floor")
 
@@ -168,7 +168,7 @@ def test_checks_of_tls_are_not_switched_off_in_passing(argument: str, text: str)
         "ssl_include_verify_flags=VERIFY_X509_STRICT,STRICTER",
     ],
 )
-def test_what_makes_no_sense_about_tls_is_told_at_once(argument: str) -> None:
+def test_what_makes_no_sense_about_tls_is_reported_at_once(argument: str) -> None:
     with pytest.raises(ValueError, match=f"{argument.partition('=')[0]} in the URL must be"):
         read_url(f"rediss://host?{argument}")
 

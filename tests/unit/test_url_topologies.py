@@ -9,8 +9,8 @@ from redis.asyncio import Connection, SSLConnection
 
 from redisson_py import Redisson
 from redisson_py._addresses import Address, Topology, write_address
-from redisson_py._redis import Servers, servers_from_url
-from redisson_py._url import read_url
+from redisson_py._redis.redis_py import Servers, servers_from_url
+from redisson_py._redis.url import read_url
 
 pytestmark = pytest.mark.also("floor")
 
@@ -171,13 +171,13 @@ def test_what_is_refused(url: str, text: str) -> None:
     assert caught.value.__cause__ is caught.value.__context__ is None
 
 
-def test_what_is_told_of_servers_has_no_password() -> None:
+def test_what_is_said_of_servers_has_no_password() -> None:
     url = "redis+sentinel://me:canary@a,[::1]:2/s?sentinel_password=canary"
     servers = servers_from_url(url, None)
     assert isinstance(servers, Servers)
     assert servers.where == "a:26379,[::1]:2"
-    told = [repr(servers), repr(servers.connector), repr(servers.sentinel), repr(read_url(url))]
-    assert not any("canary" in each for each in told)
+    shown = [repr(servers), repr(servers.connector), repr(servers.sentinel), repr(read_url(url))]
+    assert not any("canary" in each for each in shown)
 
 
 @pytest.mark.parametrize(

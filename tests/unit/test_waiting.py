@@ -9,15 +9,15 @@ from contextlib import contextmanager
 import pytest
 
 from redisson_py._answers import CALLED, Busy, Wakes
-from redisson_py._commands.wakes import lock_wakes
 from redisson_py._engine import waiting
 from redisson_py._engine.bus import Bus
-from redisson_py._engine.client_queue import WATCH_AFTER, QueueSleeper, Together
-from redisson_py._engine.waiting import SAFETY_POLL, Sleeper, Turn, acquire
+from redisson_py._engine.client_queue import WATCH_DELAY_SECONDS, QueueSleeper, Together
+from redisson_py._engine.waiting import SAFETY_POLL_SECONDS, HeadStart, Sleeper, acquire
 from redisson_py._engine.wakeups import Table
 from redisson_py._loop import loop_time
-from redisson_py._options import LAST_LOOK
-from redisson_py._time import PUNCTUAL
+from redisson_py._options import LAST_LOOK_SECONDS
+from redisson_py._redis.commands.wakes import lock_wakes
+from redisson_py._time import PUNCTUAL_SECONDS
 from redisson_py.errors import ClientClosedError, ConnectionLostError
 from tests.unit.fakes import FakeClock
 
@@ -30,10 +30,10 @@ BUSY = Busy(retry_in=30.0)
 class FakeRequest:
     """Answers what it was told to."""
 
-    def __init__(self, *replies: Reply, turn: Turn | None = None) -> None:
+    def __init__(self, *replies: Reply, head_start: HeadStart | None = None) -> None:
         self.replies = list(replies)
-        self.turn = turn
-        self.listens_first = turn is not None
+        self.head_start = head_start
+        self.listens_first = head_start is not None
         self.channel = b"channel"
         self.wakes: Wakes = lock_wakes
         self.heard_busy_at = 0.0
@@ -137,7 +137,9 @@ async def test_no_sleep_is_longer_than_the_safety_poll(
     bus: FakeBus, retry_in: float | None
 ) -> None:
     await acquire(FakeRequest(BUSY, *[Busy(retry_in)] * 50, YES), bus, None)
-    assert all(SAFETY_POLL <= seconds <= 1.5 * SAFETY_POLL for seconds in bus.sleeps)
+    assert all(
+        SAFETY_POLL_SECONDS <= seconds <= 1.5 * SAFETY_POLL_SECONDS for seconds in bus.sleeps
+    )
     assert len({*bus.sleeps}) > 1, "waiters of many processes must not poll in step"
 
 
@@ -150,10 +152,12 @@ async def test_a_server_that_names_no_moment_is_not_flooded(bus: FakeBus, retry_
 async def test_a_sleep_ends_at_the_deadline_with_a_last_look_before(bus: FakeBus) -> None:
     request = FakeRequest(BUSY, BUSY, BUSY)
     assert await acquire(request, bus, bus.clock.present + 2.0) is None
-    assert bus.sleeps == [2.0 - LAST_LOOK, LAST_LOOK]
+    assert bus.sleeps == [2.0 - LAST_LOOK_SECONDS, LAST_LOOK_SECONDS]
 
 
-@pytest.mark.parametrize(("early", "requests"), [(PUNCTUAL * 0.9, 3), (PUNCTUAL * 1.1, 4)])
+@pytest.mark.parametrize(
+    ("early", "requests"), [(PUNCTUAL_SECONDS * 0.9, 3), (PUNCTUAL_SECONDS * 1.1, 4)]
+)
 async def test_a_timer_that_is_a_little_early_leaves_no_time_for_another_request(
     bus: FakeBus, early: float, requests: int
 ) -> None:
@@ -180,7 +184,7 @@ async def test_a_wait_that_is_cancelled_just_before_its_deadline_is_undone(
         raise asyncio.CancelledError
 
     monkeypatch.setattr(waiting, "sleep", cancelled)
-    bus.early = PUNCTUAL * 0.9
+    bus.early = PUNCTUAL_SECONDS * 0.9
     request = FakeRequest(BUSY, BUSY, BUSY)
     with pytest.raises(asyncio.CancelledError):
         await acquire(request, bus, bus.clock.present + 0.3)
@@ -209,7 +213,7 @@ async def test_a_deadline_that_has_passed_asks_once(bus: FakeBus) -> None:
 async def test_once_asks_once(
     bus: FakeBus, reply: Outcome, result: str | None, undone: int
 ) -> None:
-    request = FakeRequest(reply, turn=Turn(5, bus.clock.present + 1, 0.003))
+    request = FakeRequest(reply, head_start=HeadStart(5, bus.clock.present + 1, 0.003))
     assert await acquire(request, bus, None, once=True) == result
     assert len(request.asked) == 1
     assert bus.log == []
@@ -220,13 +224,13 @@ async def test_once_asks_once(
     ("messages", "replies", "taken"),
     [(8, [YES], True), (8, [BUSY, YES], True), (7, [YES], False), (7, [BUSY, YES], False)],
 )
-async def test_a_turn_is_taken_if_its_messages_came_before_we_were_granted(
+async def test_a_head_start_is_taken_if_its_messages_came_before_we_were_granted(
     bus: FakeBus, messages: int, replies: list[Outcome], taken: bool
 ) -> None:
     bus.messages = messages
-    turn = Turn(7, bus.clock.present + 0.003, 0.003)
-    assert await acquire(FakeRequest(*replies, turn=turn), bus, None) == "yes"
-    assert turn.taken == taken
+    head_start = HeadStart(7, bus.clock.present + 0.003, 0.003)
+    assert await acquire(FakeRequest(*replies, head_start=head_start), bus, None) == "yes"
+    assert head_start.taken == taken
 
 
 @pytest.mark.parametrize("before", [(), (BUSY,)])
@@ -250,9 +254,9 @@ def unanswered() -> ConnectionLostError:
 
 @pytest.mark.parametrize("others_first", [False, True])
 async def test_no_answer_until_the_deadline_is_not_busy(bus: FakeBus, others_first: bool) -> None:
-    turn = Turn(7, bus.clock.present + 0.003, 0.003) if others_first else None
+    head_start = HeadStart(7, bus.clock.present + 0.003, 0.003) if others_first else None
     late = unanswered()
-    request = FakeRequest(late, turn=turn)
+    request = FakeRequest(late, head_start=head_start)
     request.on_ask = lambda: bus.clock.sleep(3.0)
     with pytest.raises(ConnectionLostError) as caught:
         await acquire(request, bus, bus.clock.present + 2.0)
@@ -295,14 +299,14 @@ async def test_a_client_in_the_queue_sleeps_until_the_lease_has_ended() -> None:
     sleeper = QueueSleeper(Bus(table), b"channel", lock_wakes)
     sleeper.seat, _ = table.join(b"channel:own", sleeper.heard, sleeper.rouse)
     before = loop_time()
-    await sleeper.wait(PUNCTUAL)
+    await sleeper.wait(PUNCTUAL_SECONDS)
     # uvloop's clock has whole milliseconds.
-    assert loop_time() - before >= PUNCTUAL - 0.001
+    assert loop_time() - before >= PUNCTUAL_SECONDS - 0.001
 
 
 @pytest.mark.parametrize("together", [None, Together()])
 @pytest.mark.parametrize("watches", [False, True])
-async def test_a_client_in_the_queue_looks_if_it_was_told_between_its_request_and_the_answer(
+async def test_a_client_in_the_queue_looks_if_it_was_notified_between_its_request_and_the_answer(
     watches: bool, together: Together | None
 ) -> None:
     """A loop that is busy reads both at once, and the task that asked goes on later."""
@@ -310,16 +314,16 @@ async def test_a_client_in_the_queue_looks_if_it_was_told_between_its_request_an
     sleeper = QueueSleeper(Bus(table), b"channel", lock_wakes, together)
     sleeper.seat, _ = table.join(b"channel:own", sleeper.heard, sleeper.rouse)
     if watches:
-        assert sleeper.placed(Busy(None, place=1, calls=False))
+        assert sleeper.placed(Busy(None, position=1, calls=False))
     sleeper.arm()
     if watches:
         # A client before this one was called.
         table.rang(b"channel", CALLED)
     else:
         table.rang(b"channel:own", 2)
-    assert not sleeper.placed(Busy(None, place=1 if watches else 2, calls=True))
+    assert not sleeper.placed(Busy(None, position=1 if watches else 2, calls=True))
     before = loop_time()
     async with asyncio.timeout(10):
         await sleeper.wait(600)
-    assert loop_time() - before >= WATCH_AFTER / 2
+    assert loop_time() - before >= WATCH_DELAY_SECONDS / 2
     sleeper.left()

@@ -19,14 +19,14 @@ from unittest.mock import Mock
 import pytest
 
 from redisson_py._answers import GRANTED, UNKNOWN_WAIT, Busy, Granted, Wakes
-from redisson_py._commands.wakes import lock_wakes
 from redisson_py._engine import bus as bus_module
 from redisson_py._engine import waiting
-from redisson_py._engine.bus import LINGER, Bus, Sleeper
-from redisson_py._engine.local_queue import YIELD_WAIT
-from redisson_py._engine.waiting import Request, Turn
+from redisson_py._engine.bus import LINGER_SECONDS, Bus, Sleeper
+from redisson_py._engine.local_queue import YIELD_SECONDS
+from redisson_py._engine.waiting import HeadStart, Request
 from redisson_py._engine.wakeups import Table
-from redisson_py._on_redis.subscriptions import Subscriptions
+from redisson_py._redis.commands.wakes import lock_wakes
+from redisson_py._redis.subscriptions import Subscriptions
 from tests.unit.fakes import FakeClock, random_schedule
 
 CHANNEL = b"redisson_lock__channel:{k}"
@@ -161,12 +161,14 @@ class Client(Link):
 
     def join(self, clock: FakeClock | None) -> None:
         """A task comes; with a clock, it lets another process have its turn before it asks."""
-        turn = (
+        head_start = (
             None
             if clock is None
-            else Turn(self.bus.own_message(CHANNEL), clock.time() + YIELD_WAIT, YIELD_WAIT)
+            else HeadStart(
+                self.bus.own_message(CHANNEL), clock.time() + YIELD_SECONDS, YIELD_SECONDS
+            )
         )
-        self.askers.append(Task(self, turn))
+        self.askers.append(Task(self, head_start))
 
     def has_woken(self, asker: Task) -> bool:
         sleeper = self.bus.sitting.get(asker.task)
@@ -185,11 +187,11 @@ class Task:
     channel = CHANNEL
     wakes: Wakes = staticmethod(lock_wakes)
 
-    def __init__(self, client: Client, turn: Turn | None) -> None:
+    def __init__(self, client: Client, head_start: HeadStart | None) -> None:
         self.state = "new"
         self.heard_busy_at = 0.0
-        self.turn = turn
-        self.listens_first = turn is not None
+        self.head_start = head_start
+        self.listens_first = head_start is not None
         self._client = client
         self._answer: asyncio.Future[Granted | Busy] | None = None
         request: Request[Granted] = self
@@ -200,7 +202,7 @@ class Task:
     @property
     def yields(self) -> bool:
         """Whether it yields to another process now."""
-        return self.turn is not None and self.state == "new" and not self.task.done()
+        return self.head_start is not None and self.state == "new" and not self.task.done()
 
     async def run(self, deadline: float | None) -> Granted | Busy:
         self.state = "asking"
@@ -233,7 +235,7 @@ class World:
     def moves(self) -> list[Move]:
         """Return what can happen now, the likelier things more than once."""
         yielding = any(asker.yields for client in self.clients for asker in client.askers)
-        moves: list[Move] = [partial(self.clock.sleep, YIELD_WAIT)] if yielding else []
+        moves: list[Move] = [partial(self.clock.sleep, YIELD_SECONDS)] if yielding else []
         for client in self.clients:
             askers = client.waiting()
             if len(askers) < 3:
@@ -244,25 +246,25 @@ class World:
             moves += [asker.task.cancel for asker in askers + delicate * 3]
             moves += [asker.release for asker in client.holding()]
             moves += [client.reconnect] if client.table.channels else []
-            moves += [partial(self.clock.sleep, LINGER)] if client.table.lingering else []
+            moves += [partial(self.clock.sleep, LINGER_SECONDS)] if client.table.lingering else []
         return moves
 
     async def settle(self) -> None:
         """Let all that is under way arrive, and the tasks run."""
-        await turns(4)
+        await iterations(4)
         while any(client.requests or client.replies for client in self.clients):
             for client in self.clients:
                 while client.requests:
                     self.server.execute(client)
                 while client.replies:
                     client.receive()
-            await turns(4)
+            await iterations(4)
 
     async def is_well(self) -> bool:
         """Return whether nobody waits for a free lock, when all has settled."""
         await self.settle()
         # Another process's turn ends by itself.
-        self.clock.sleep(YIELD_WAIT)
+        self.clock.sleep(YIELD_SECONDS)
         await self.settle()
         left = [asker for client in self.clients for asker in client.waiting()]
         return self.server.holder is not None or not left
@@ -275,7 +277,7 @@ class World:
         await asyncio.gather(*left, return_exceptions=True)
 
 
-async def turns(count: int) -> None:
+async def iterations(count: int) -> None:
     """Let the event loop have some turns."""
     for _ in range(count):
         await asyncio.sleep(0)
@@ -291,7 +293,7 @@ async def run(schedule: list[int], clock: FakeClock) -> bool:
             moves = world.moves()
             moves[what % len(moves)]()
             if then < 3:
-                await turns(then)
+                await iterations(then)
             elif then < 6:
                 await world.settle()
             elif not await world.is_well():
@@ -305,7 +307,7 @@ def forgets(schedule: list[int]) -> bool:
     """Return whether somebody is left waiting, in this schedule, although the lock is free."""
     clock = FakeClock()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(waiting, "SAFETY_POLL", 1e9)
+        patch.setattr(waiting, "SAFETY_POLL_SECONDS", 1e9)
         patch.setattr(waiting, "loop_time", clock.time)
         patch.setattr(bus_module, "loop_time", clock.time)
         patch.setattr(bus_module, "call_later", clock.call_later)

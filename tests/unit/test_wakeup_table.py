@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from redisson_py._answers import ALL
-from redisson_py._commands.wakes import lock_wakes, read_write_wakes
 from redisson_py._engine.wakeups import Channel, Seat, Table
+from redisson_py._redis.commands.wakes import lock_wakes, read_write_wakes
 
 
 def join(

@@ -9,11 +9,11 @@ import pytest
 
 from redisson_py import RenewedLateEvent
 from redisson_py._engine.hold import lease_end
-from redisson_py._engine.watchdog import _SPREAD as SPREAD
-from redisson_py._engine.watchdog import BATCH
+from redisson_py._engine.watchdog import _SPREAD_SHARE as SPREAD
+from redisson_py._engine.watchdog import BATCH_HOLDS
 from redisson_py._listener import Teller
-from redisson_py._scripts.source import parse
-from redisson_py._stream.call import ReplyError
+from redisson_py._redis.scripts.source import parse
+from redisson_py._redis.stream.call import ReplyError
 from redisson_py.errors import BackendError, ConnectionLostError
 from tests.support.recorder import Recorder
 from tests.unit.fakes import LEASE, RENEW, FakeContext, make_lease
@@ -69,17 +69,17 @@ async def test_a_store_may_keep_a_hold_for_less_than_its_lease(setup: Setup) -> 
 
 
 @pytest.mark.parametrize(
-    ("lease_time", "number", "turns"),
+    ("lease_time", "number", "rounds"),
     [
-        (LEASE, 1900, [BATCH] * 19),
+        (LEASE, 1900, [BATCH_HOLDS] * 19),
         # More a second: batches together rather than turns that follow without a pause,
-        (1.0, 1900, [2 * BATCH] * 9 + [BATCH]),
+        (1.0, 1900, [2 * BATCH_HOLDS] * 9 + [BATCH_HOLDS]),
         # up to so many that the event loop has nothing else to do meanwhile.
-        (0.5, 10_500, [10 * BATCH] * 10 + [5 * BATCH]),
+        (0.5, 10_500, [10 * BATCH_HOLDS] * 10 + [5 * BATCH_HOLDS]),
     ],
 )
-async def test_a_crowd_is_renewed_in_turns_over_a_part_of_the_period(
-    setup: Setup, lease_time: float, number: int, turns: list[int]
+async def test_a_crowd_is_renewed_in_rounds_across_a_part_of_the_period(
+    setup: Setup, lease_time: float, number: int, rounds: list[int]
 ) -> None:
     setup.context.watchdog = setup.new_watchdog(lease_time)
     start = setup.clock.present
@@ -95,7 +95,7 @@ async def test_a_crowd_is_renewed_in_turns_over_a_part_of_the_period(
         if renewals := setup.executor.renewals[before:]:
             asked.append(sum(len(each.owners) for each in renewals))
             moments.append(setup.clock.present)
-    assert asked == turns
+    assert asked == rounds
     period = lease_time / 3
     assert SPREAD * period * 0.8 < moments[-1] - moments[0] <= SPREAD * period
     assert moments[0] <= start + period, "the first of them in time"
@@ -209,35 +209,35 @@ async def test_after_closing_an_answer_changes_nothing_any_more(
 async def test_a_renewal_with_less_than_a_third_left_is_late(
     setup: Setup, late: float, counted: int
 ) -> None:
-    told = Recorder()
-    setup.context.teller = Teller(told)
+    recorder = Recorder()
+    setup.context.teller = Teller(recorder)
     hold = setup.hold(1)
     lease = make_lease(hold)
     setup.clock.sleep(LEASE / 3)
     setup.clock.sleep(late)
     remaining = lease.remaining
     await setup.last.answer(1)
-    assert setup.context.counts.late_renewals == len(told.events) == counted
-    for event in told.events:
+    assert setup.context.counts.late_renewals == len(recorder.events) == counted
+    for event in recorder.events:
         assert event == RenewedLateEvent("k1", "lock", "c:1", event.late, remaining)
         assert event.late == pytest.approx(late)
     # In time again.
     setup.clock.sleep(LEASE / 3)
     await setup.executor.answer_all()
-    assert len(told.events) == counted
+    assert len(recorder.events) == counted
 
 
-async def test_a_crowd_of_refused_keys_is_told_in_one_record_and_halved_once(
+async def test_a_crowd_of_refused_keys_is_reported_in_one_record_and_halved_once(
     setup: Setup, caplog: pytest.LogCaptureFixture
 ) -> None:
-    number = 3 * BATCH
+    number = 3 * BATCH_HOLDS
     leases = [make_lease(setup.hold(each)) for each in range(number)]
     setup.executor.refused = {b"k%d" % each for each in range(number)}
     while setup.clock.present < 1000 + LEASE:
         setup.clock.sleep(0.1)
         await setup.executor.answer_all()
     assert all(lease.lost for lease in leases)
-    halving = 3 * (2 * BATCH - 1)
+    halving = 3 * (2 * BATCH_HOLDS - 1)
     asked_in_vain = len(setup.executor.renewals) - halving
     # One command a batch, at intervals that grow to a sixth of the lease.
     assert 3 * 3 <= asked_in_vain <= 3 * 12
@@ -249,20 +249,20 @@ async def test_a_crowd_of_refused_keys_is_told_in_one_record_and_halved_once(
 async def test_what_the_server_refuses_whatever_the_key_is_one_refusal(
     setup: Setup, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for number in range(3 * BATCH):
+    for number in range(3 * BATCH_HOLDS):
         make_lease(setup.hold(number))
     error = ReplyError("NOPERM User x has no permissions to run the 'evalsha' command")
     asked = 0
     while setup.clock.present < 1000 + LEASE * 0.8:
         setup.clock.sleep(0.05)
         for renewal in list(setup.executor.unanswered):
-            assert len(renewal.owners) == BATCH, "nothing is halved"
+            assert len(renewal.owners) == BATCH_HOLDS, "nothing is halved"
             asked += 1
             await renewal.fail(error)
     assert 3 * 3 <= asked <= 3 * 12
     assert len(caplog.records) == 1
     # It is news again after a renewal.
-    await (await answer_next(setup)).answer(*[1] * BATCH)
+    await (await answer_next(setup)).answer(*[1] * BATCH_HOLDS)
     await (await answer_next(setup)).fail(error)
     assert len(caplog.records) == 2
 

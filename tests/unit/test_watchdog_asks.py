@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from redisson_py._engine.hold import Hold
-from redisson_py._engine.watchdog import _AT_ONCE as AT_ONCE
-from redisson_py._engine.watchdog import _PAUSE as PAUSE
-from redisson_py._engine.watchdog import BATCH
-from redisson_py._stream.call import ReplyError
+from redisson_py._engine.watchdog import _MOST_HOLDS_AT_ONCE as AT_ONCE
+from redisson_py._engine.watchdog import _PAUSE_SECONDS as PAUSE
+from redisson_py._engine.watchdog import BATCH_HOLDS
+from redisson_py._redis.stream.call import ReplyError
 from tests.unit.fakes import LEASE, make_lease
 from tests.unit.watchdog_setup import Renewal, Setup
 
@@ -38,28 +38,28 @@ async def test_only_those_concerned_are_asked_after(setup: Setup) -> None:
     assert len(setup.executor.renewals) == 1
 
 
-async def test_very_many_are_asked_after_in_turns_with_a_breath_between(setup: Setup) -> None:
+async def test_very_many_are_asked_after_in_rounds_with_a_breath_between(setup: Setup) -> None:
     holds = held(setup, 10_000)
     start = setup.clock.present
     setup.watchdog.ask_now(everything)
-    turns: list[int] = []
-    while sum(turns) < len(holds):
+    rounds: list[int] = []
+    while sum(rounds) < len(holds):
         (moment,) = setup.clock.pending
         before = len(setup.executor.renewals)
         setup.clock.sleep(moment - setup.clock.present)
-        turns.append(len(asked(setup.executor.renewals[before:])))
-    assert turns == [AT_ONCE] * 10
+        rounds.append(len(asked(setup.executor.renewals[before:])))
+    assert rounds == [AT_ONCE] * 10
     assert len(setup.executor.renewals) == 100
     assert asked(setup.executor.renewals) == [hold.field for hold in holds]
     assert setup.clock.present - start == pytest.approx(9 * PAUSE)
     setup.watchdog.check()
 
 
-async def test_a_turn_is_of_few_calls_where_each_key_needs_its_own(setup: Setup) -> None:
+async def test_a_round_is_of_few_calls_where_each_key_needs_its_own(setup: Setup) -> None:
     held(setup, 250)
     setup.executor.groups = {b"k%d" % number: number for number in range(250)}
     setup.watchdog.ask_now(everything)
-    for expected in (BATCH, 2 * BATCH, 250):
+    for expected in (BATCH_HOLDS, 2 * BATCH_HOLDS, 250):
         setup.clock.sleep(setup.clock.pending[0] - setup.clock.present)
         assert len(setup.executor.renewals) == expected
     assert len(set(asked(setup.executor.renewals))) == 250

@@ -68,7 +68,9 @@ async def test_a_lease_with_an_end_is_not_renewed_after_the_release_of_the_other
     hold.check()
 
 
-async def test_it_is_told_with_its_duration(setup: Setup, caplog: pytest.LogCaptureFixture) -> None:
+async def test_it_is_reported_with_its_duration(
+    setup: Setup, caplog: pytest.LogCaptureFixture
+) -> None:
     make_lease(setup.hold())
     setup.clock.block(12.5)
     assert "the event loop was blocked, or the machine suspended, for 11.500 s" in caplog.text
@@ -169,7 +171,7 @@ async def test_a_timer_is_never_for_less_than_uvloop_can_tell_from_none(setup: S
 
 
 @pytest.mark.parametrize(("max_hold", "reason"), [(LEASE / 2, "ended"), (10 * LEASE, "expired")])
-async def test_why_it_is_over_after_a_blocked_event_loop(
+async def test_why_it_has_ended_after_a_blocked_event_loop(
     setup: Setup, max_hold: float, reason: str
 ) -> None:
     lease = make_lease(setup.hold())

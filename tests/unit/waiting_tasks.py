@@ -10,7 +10,7 @@ from redisson_py._engine.hold import Hold
 from redisson_py._engine.local_queue import LocalQueue, Waiter
 from tests.unit.fakes import LEASE, FakeContext, FakeOwnership, make_hold
 
-TURN = 0.01
+PASSING_SECONDS = 0.01
 
 
 class QueueOwnership(FakeOwnership):
@@ -33,7 +33,7 @@ class QueueOwnership(FakeOwnership):
         self.queue.advance()
 
     def pass_on(self, hold: Hold) -> bool:
-        return bool(self.queue.pass_on(hold, TURN, LEASE / 2))
+        return bool(self.queue.pass_on(hold, PASSING_SECONDS, LEASE / 2))
 
     def give_back(self, hold: Hold) -> None:
         super().give_back(hold)
@@ -80,11 +80,11 @@ class WaitingTask:
 async def wait_in(queue: LocalQueue[Hold], count: int) -> list[WaitingTask]:
     """Return tasks that wait; the first may ask, if nothing keeps it waiting."""
     tasks = [WaitingTask(queue) for _ in range(count)]
-    await turns()
+    await iterations()
     return tasks
 
 
-async def turns(count: int = 3) -> None:
+async def iterations(count: int = 3) -> None:
     """Let the event loop have some turns."""
     for _ in range(count):
         await asyncio.sleep(0)

@@ -10,10 +10,10 @@ import pytest
 
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.watchdog import Watchdog
-from redisson_py._on_redis.executor import Executor
-from redisson_py._scripts.source import Arg, Script
+from redisson_py._redis.executor import Executor
+from redisson_py._redis.scripts.source import Arg, Script
+from redisson_py._redis.stream.call import ReplyError
 from redisson_py._statistics import Counts
-from redisson_py._stream.call import ReplyError
 from redisson_py.errors import BackendError, ClientClosedError
 from tests.unit.fakes import LEASE, FakeClock, FakeContext, FakeOwnership, make_hold
 
@@ -63,7 +63,7 @@ class FakeExecutor:
         self,
         script: Script,
         keys: list[bytes],
-        rest: list[bytes],
+        arguments: list[bytes],
         seconds: float,
         *,
         splits: bool,
@@ -72,7 +72,7 @@ class FakeExecutor:
         if self.closed:
             raise ClientClosedError("the client is closed")
         future = asyncio.get_running_loop().create_future()
-        self.renewals.append(Renewal(script, keys, rest, seconds, values, future, splits))
+        self.renewals.append(Renewal(script, keys, arguments, seconds, values, future, splits))
         return self.renewals[-1]
 
     renew = Executor.renew

@@ -17,14 +17,14 @@ ROUNDS = 4
 async def party(me: Me) -> None:
     """Work in rounds; nobody begins a round before all have ended the last one."""
     barrier = me.client.get_barrier("round", PARTIES)
-    await me.told("start")
+    await me.hears("start")
     for _ in range(ROUNDS):
         await asyncio.sleep(random.uniform(0.01, 0.1))
         me.tell("ends")
         position = await barrier.wait()
         me.tell("passed", position=position)
 
-    await me.told("once more")
+    await me.hears("once more")
     try:
         await barrier.wait()
     except BrokenBarrierError:

@@ -14,11 +14,11 @@ async def reports(me: Me, *, day: str) -> None:
     @me.client.get_lock("report:{day}")
     async def make_report(day: str) -> str:
         me.tell("begins")
-        await me.told("finish")
+        await me.hears("finish")
         me.tell("ends")
         return f"report of {day}"
 
-    await me.told("start")
+    await me.hears("start")
     me.tell("made", report=await make_report(day))
 
 

@@ -16,13 +16,13 @@ async def shop(me: Me) -> None:
     lock = me.client.get_fair_lock("counter")
 
     async def customer(number: int) -> None:
-        await me.told(f"come {number}")
+        await me.hears(f"come {number}")
         async with lock:
             me.tell("served", number=number)
             await asyncio.sleep(0.01)
 
     coming = [asyncio.create_task(customer(number)) for number in range(CUSTOMERS)]
-    await me.told("close")
+    await me.hears("close")
     for task in coming:
         task.cancel()
     await asyncio.wait(coming)
@@ -35,22 +35,22 @@ async def scene(stage: Stage) -> None:
     came = shops * (CUSTOMERS // len(shops))
     random.shuffle(came)
     async with lock:
-        for number, place in enumerate(came):
-            place.tell(f"come {number}")
+        for number, visitor in enumerate(came):
+            visitor.tell(f"come {number}")
 
             async def stands(number: int = number) -> bool:
                 return len((await lock.inspect()).waiters or ()) == number + 1
 
             await stage.until(stands, f"customer {number} does not stand in the line")
-        order = " ".join(place.name[-1] for place in came)
+        order = " ".join(visitor.name[-1] for visitor in came)
         stage.say(f"the counter is closed; {CUSTOMERS} customers come, from shops {order}")
 
-    for place in came:
-        await place.says("served")
+    for visitor in came:
+        await visitor.says("served")
     served = sorted(
-        (report.at, report["number"], place.name[-1])
-        for place in shops
-        for report in place.all("served")
+        (report.at, report["number"], visitor.name[-1])
+        for visitor in shops
+        for report in visitor.all("served")
     )
     numbers = [number for _, number, _ in served]
     stage.check(
@@ -58,5 +58,5 @@ async def scene(stage: Stage) -> None:
         numbers == list(range(CUSTOMERS)),
         " ".join(name for *_, name in served),
     )
-    for place in shops:
-        place.tell("close")
+    for visitor in shops:
+        visitor.tell("close")

@@ -26,7 +26,7 @@ def save(database: Path, text: str, token: int) -> bool:
 
 async def writer(me: Me) -> None:
     """Write a report under the lock; who is late is suspended just before it writes."""
-    await me.told("start")
+    await me.hears("start")
     me.tell("asks")
     try:
         async with me.client.get_fenced_lock("report") as lease:

@@ -12,7 +12,7 @@ WORKERS = 3
 
 async def worker(me: Me, *, seconds: dict[str, float]) -> None:
     """Get ready, and say so."""
-    await me.told("start")
+    await me.hears("start")
     await asyncio.sleep(seconds[me.name])
     me.tell("ready to work")
     left = await me.client.get_latch("workers").count_down()

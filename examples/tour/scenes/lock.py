@@ -15,7 +15,7 @@ async def service(me: Me) -> None:
     """Write invoices into a file, each with the next number; later, go in once more."""
     invoices = me.directory / "invoices"
     lock = me.client.get_lock("invoices")
-    await me.told("start")
+    await me.hears("start")
     for _ in range(INVOICES):
         async with lock:
             me.tell("in")
@@ -26,11 +26,11 @@ async def service(me: Me) -> None:
             me.tell("out")
     me.tell("done")
 
-    await me.told("once more")
+    await me.hears("once more")
     me.tell("waits")
     async with lock:
         me.tell("inside")
-        await me.told("leave")
+        await me.hears("leave")
 
 
 async def scene(stage: Stage) -> None:
@@ -45,7 +45,7 @@ async def scene(stage: Stage) -> None:
     await two.says("done")
     most = most_at_once(stays((one, two), "in", "out"))
     stage.check("one at a time held the lock", most == 1, f"at most {most} at once")
-    numbers = [int(line) for line in invoices.read_text().splitlines()]
+    numbers = [int(row) for row in invoices.read_text().splitlines()]
     stage.check(
         "no number was given twice and none is missing",
         numbers == list(range(1, 2 * INVOICES + 1)),

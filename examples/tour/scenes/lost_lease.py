@@ -12,13 +12,13 @@ from redisson_py import LeaseLostError
 
 async def uploader(me: Me) -> None:
     """Do something long inside the lock."""
-    await me.told("start")
+    await me.hears("start")
     me.tell("asks")
     try:
         async with me.client.get_lock("upload"):
             me.tell("inside")
             try:
-                await me.told("finish")
+                await me.hears("finish")
                 me.tell("finished")
             except asyncio.CancelledError:
                 me.tell("cancelled")

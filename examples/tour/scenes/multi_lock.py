@@ -27,7 +27,7 @@ async def bank(me: Me, *, from_to: dict[str, tuple[str, str]], cents: dict[str, 
     """Move money from one account to another, again and again."""
     source, target = from_to[me.name]
     lock = me.client.get_multi_lock(me.client.get_lock(source), me.client.get_lock(target))
-    await me.told("start")
+    await me.hears("start")
     for _ in range(TRANSFERS):
         async with lock:
             have = {name: balance(me.directory / name) for name in (source, target)}

@@ -53,8 +53,8 @@ async def scene(stage: Stage) -> None:
     after = time.monotonic() - asked.at
     since = "it was asked for"
     stage.check_lease("it expired and is free again", after, since, whole=True, lease_time=RENT)
-    told = (await guest.says("over")).at - asked.at
-    stage.check_lease("its holder learned of it", told, since, lease_time=RENT)
+    waited = (await guest.says("over")).at - asked.at
+    stage.check_lease("its holder learned of it", waited, since, lease_time=RENT)
 
     [front] = await stage.start(web, "web")
     permit_id = (await front.says("has"))["id"]

@@ -11,26 +11,26 @@ from examples.tour.stage import Stage, most_at_once, stays
 async def reader(me: Me) -> None:
     """Read prices, twice."""
     lock = me.client.get_read_write_lock("prices").read_lock()
-    for turn in ("first", "second"):
-        await me.told(f"{turn} turn")
+    for order in ("first", "second"):
+        await me.hears(f"{order} turn")
         async with lock:
             me.tell("reads")
-            await me.told(f"end {turn} turn")
+            await me.hears(f"end {order} turn")
             me.tell("read")
 
 
 async def writer(me: Me) -> None:
     """Set prices, and read them before anybody sets them again."""
     lock = me.client.get_read_write_lock("prices")
-    await me.told("write")
+    await me.hears("write")
     me.tell("waits")
     writing = await lock.write_lock().acquire()
     me.tell("writes")
-    await me.told("downgrade")
+    await me.hears("downgrade")
     async with lock.read_lock():
         me.tell("written")
         await writing.release()
-        await me.told("leave")
+        await me.hears("leave")
         me.tell("left")
 
 

@@ -27,12 +27,12 @@ async def service(me: Me, *, urls: dict[str, str]) -> None:
             for name, url in urls.items()
         ]
         lock = clients[0].get_red_lock(*[client.get_lock("leader") for client in clients])
-        for turn in ("first", "second"):
-            await me.told(f"{turn} turn")
+        for order in ("first", "second"):
+            await me.hears(f"{order} turn")
             try:
-                async with lock.hold(timeout=SECONDS[me.name][turn]):
+                async with lock.hold(timeout=SECONDS[me.name][order]):
                     me.tell("granted")
-                    await me.told(f"end {turn} turn")
+                    await me.hears(f"end {order} turn")
                 me.tell("left")
             except QuorumError as error:
                 me.tell("refused", answers=error.answers)

@@ -22,7 +22,7 @@ async def service(me: Me) -> None:
             await asyncio.sleep(0.04)
             me.tell("called")
 
-    await me.told("start")
+    await me.hears("start")
     await asyncio.gather(*[call() for _ in range(CALLS)])
     me.tell("done")
 
@@ -33,7 +33,7 @@ async def batch(me: Me, *, permits: int) -> None:
     me.tell("wants")
     async with semaphore.hold(n=permits):
         me.tell("has")
-        await me.told("leave")
+        await me.hears("leave")
 
 
 async def scene(stage: Stage) -> None:

@@ -10,9 +10,15 @@ import anyio
 from redisson_py._addresses import Address
 from redisson_py._cli.servers import Servers as NamedServers
 from redisson_py._client import context_of
-from redisson_py._config.read import read_config
 from redisson_py._options import Options
-from redisson_py._redis import Connector, Servers, ask_once, servers_from_target, servers_from_url
+from redisson_py._redis.config.read import read_config
+from redisson_py._redis.redis_py import (
+    Connector,
+    Servers,
+    ask_once,
+    servers_from_target,
+    servers_from_url,
+)
 from redisson_py.errors import BackendError
 
 #: How many commands a server must answer within one time limit.

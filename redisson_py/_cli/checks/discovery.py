@@ -9,9 +9,9 @@ from typing import Any
 from redisson_py._addresses import Address, write_address
 from redisson_py._cli.checks.asking import Target, ask_or_error, gather
 from redisson_py._cli.checks.facts import Cluster, Sentinel, Server
-from redisson_py._redis import Connector
-from redisson_py._topology.choice import choose, fields, read_named, read_sentinels
-from redisson_py._topology.slots import SlotMap
+from redisson_py._redis.redis_py import Connector
+from redisson_py._redis.topology.choice import choose, fields, read_named, read_sentinels
+from redisson_py._redis.topology.slots import SlotMap
 from redisson_py.errors import BackendError
 
 
@@ -63,8 +63,8 @@ async def read_all_sentinels(target: Target) -> tuple[tuple[Sentinel, ...], list
             sentinels.append(Sentinel(where, refused or f"it does not know {about!r}"))
             continue
         masters.append(master)
-        place = write_address(*target.mapped(*master.address))
-        sentinels.append(Sentinel(where, master=place, fields=fields(reply[0])))
+        shown = write_address(*target.mapped(*master.address))
+        sentinels.append(Sentinel(where, master=shown, fields=fields(reply[0])))
     chosen = choose(masters)
     if chosen is None:
         return tuple(sentinels), []

@@ -116,9 +116,9 @@ class Server:
     def replicas(self) -> tuple[Mapping[str, str], ...]:
         """What a master says of each of its replicas."""
         info = self.info or {}
-        lines = (info.get(f"slave{n}", "") for n in range(self.number("connected_slaves") or 0))
+        rows = (info.get(f"slave{n}", "") for n in range(self.number("connected_slaves") or 0))
         return tuple(
-            dict(word.split("=", 1) for word in line.split(",") if "=" in word) for line in lines
+            dict(word.split("=", 1) for word in row.split(",") if "=" in word) for row in rows
         )
 
     @property
@@ -219,8 +219,8 @@ class Facts:
 
 def read_info(text: str) -> dict[str, str]:
     """Return the fields of an answer to INFO."""
-    lines = (line.partition(":") for line in text.splitlines() if line[:1] != "#")
-    return {name: value.strip() for name, colon, value in lines if colon}
+    rows = (row.partition(":") for row in text.splitlines() if row[:1] != "#")
+    return {name: value.strip() for name, colon, value in rows if colon}
 
 
 def read_version(text: str) -> Version:

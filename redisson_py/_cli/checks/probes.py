@@ -70,7 +70,7 @@ def commands(
         "zadd": ("ZADD", k, _NO_NUMBER, "m"),
     }
     one |= {name: (name.upper(), first) for name in LISTENING}
-    for names, rest in (
+    for names, arguments in (
         ("decrby incrby", (_NO_NUMBER,)),
         ("del exists get hgetall hkeys hlen hvals llen lpop persist pttl type zcard", ()),
         ("hdel hexists hget hmget lpos zrank zrem zscore", ("m",)),
@@ -80,7 +80,7 @@ def commands(
         ("lrem", ("0", "m")),
         ("pexpire pexpireat", (_LIFE,)),
     ):
-        one |= {name: (name.upper(), k, *rest) for name in names.split()}
+        one |= {name: (name.upper(), k, *arguments) for name in names.split()}
     wanted = sorted(allowed, key=lambda name: (name != "set", name != "rpush", name))
     asked = {f"+{name}": one[name] for name in wanted}
     others = [

@@ -15,12 +15,12 @@ from redisson_py._cli.checks.asking import Target, Words, ask_all, gather
 from redisson_py._cli.checks.discovery import read_all_sentinels, read_cluster, replicas_of
 from redisson_py._cli.checks.facts import Clock, Facts, Sentinel, Server, read_info
 from redisson_py._cli.commands.acl import permissions
-from redisson_py._dialect import Dialect
-from redisson_py._redis import Connector, ask_once
-from redisson_py._scripts import source
-from redisson_py._stream.handshake import FIRST_MODERN
+from redisson_py._redis.dialect import Dialect
+from redisson_py._redis.redis_py import Connector, ask_once
+from redisson_py._redis.scripts import source
+from redisson_py._redis.stream.handshake import MODERN_VERSION
+from redisson_py._redis.topology.choice import fields
 from redisson_py._time import now
-from redisson_py._topology.choice import fields
 from redisson_py.errors import BackendError, ConnectionLostError
 
 #: The settings that the checks look at. CONFIG GET of Redis 6.2 takes one name.
@@ -123,7 +123,7 @@ async def _read_server(connector: Connector, target: Target) -> Server:
             clocks=clocks,
         )
         scripts = source.load_all()
-        dialect = _SCRIPTS_OF[server.version[:1] >= (FIRST_MODERN,)]
+        dialect = _SCRIPTS_OF[server.version[:1] >= (MODERN_VERSION,)]
         texts = [script.wordings[dialect].text for script in scripts]
         server = await _with_permissions(server, connector, target, texts[0], database)
         if server.is_replica:
@@ -184,7 +184,7 @@ def _is_sharded(server: Server, target: Target) -> bool:
     return (
         target.servers.topology == "cluster"
         and target.options.sharded_pubsub != "off"
-        and server.version[:1] >= (FIRST_MODERN,)
+        and server.version[:1] >= (MODERN_VERSION,)
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from redisson_py._cli.checks.facts import Facts, Server, Version
 from redisson_py._cli.checks.finding import Finding, hidden, ok, problem, warning
-from redisson_py._stream.handshake import OLDEST
+from redisson_py._redis.stream.handshake import OLDEST_VERSION
 
 #: Part of `maxmemory` above which the server counts as nearly full.
 _NEARLY_FULL = 0.9
@@ -34,7 +34,7 @@ def check_version(server: Server, facts: Facts) -> Finding:
     version, shown = server.version, f"{server.name} {_written(server.version)}"
     if not version:
         return hidden("version", "the version", "allow +info to see it")
-    if version < OLDEST:
+    if version < OLDEST_VERSION:
         return problem("version", f"{shown} is too old", "use 6.2 or newer")
     last_bad = (7, 2, 5) if server.name == "Valkey" else (7, 2, 4)
     if (7, 2, 0) <= version <= last_bad:

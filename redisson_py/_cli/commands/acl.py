@@ -7,7 +7,7 @@ from typing import Literal
 import click
 
 from redisson_py._cli.status import answer, json_option
-from redisson_py._scripts import source
+from redisson_py._redis.scripts import source
 
 #: What every client sends beside what the scripts call.
 OUTSIDE = {

@@ -76,7 +76,7 @@ async def inspect(
         )
         return 0 if found else NOTHING
     for each in found:
-        click.echo("\n".join(lines(each)))
+        click.echo("\n".join(texts(each)))
     if not found or foreign is not None:
         click.echo(_nothing(text(key), kind, kind_of_key))
     return 0 if found else NOTHING
@@ -117,7 +117,7 @@ def words(kind: Kind) -> str:
     }.get(kind, kind.replace("-", " "))
 
 
-def lines(found: Found) -> list[str]:
+def texts(found: Found) -> list[str]:
     """Return what was found as lines of text."""
     head = f"{printable(found.name)}: {words(found.kind)}, {summary(found)}"
     rows = [
@@ -126,8 +126,8 @@ def lines(found: Found) -> list[str]:
     ]
     if (more := found.holders_total - len(found.holders)) > 0:
         rows.append(("", f"and {more} more"))
-    for place, waiter in enumerate(found.waiters, 1):
-        rows.append(("waits", f"{place}. {_who(waiter)}{_since(waiter)}"))
+    for number, waiter in enumerate(found.waiters, 1):
+        rows.append(("waits", f"{number}. {_who(waiter)}{_since(waiter)}"))
     if (more := (found.waiters_total or 0) - len(found.waiters)) > 0:
         rows.append(("", f"and {more} more"))
     if found.token is not None:
@@ -137,7 +137,7 @@ def lines(found: Found) -> list[str]:
         count = plural(found.listeners, "connection")
     rows.append(("listening", f"{count} on {printable(text(found.channel))}"))
     rows += [
-        ("" if place else "keys", printable(text(key))) for place, key in enumerate(found.keys)
+        ("" if number else "keys", printable(text(key))) for number, key in enumerate(found.keys)
     ]
     return [head, *(f"  {label:<10}{value}" for label, value in rows)]
 

@@ -8,7 +8,7 @@ from typing import NoReturn
 import click
 
 from redisson_py import LockLike, Redisson
-from redisson_py._cli.commands.inspect import checked_key, lines, words
+from redisson_py._cli.commands.inspect import checked_key, texts, words
 from redisson_py._cli.looks.asking import Asker
 from redisson_py._cli.looks.found import Found, Kind, given, printable
 from redisson_py._cli.looks.kinds import Looker
@@ -77,7 +77,7 @@ def release(
             break
         if shown is not None:
             click.echo("The holder has changed:", err=as_json)
-        click.echo("\n".join(lines(lock)), err=as_json)
+        click.echo("\n".join(texts(lock)), err=as_json)
         if not click.confirm("Free it?", err=as_json):
             sys.exit(NOT_HELD)
         shown = lock

@@ -57,12 +57,12 @@ class _RunCommand(click.Command):
         A NAME that begins with a dash stands behind a `--` of its own: `-- -x -- CMD`.
         """
         behind = tuple(args[args.index("--") + 1 :]) if "--" in args else ()
-        rest = super().parse_args(ctx, args)
+        remaining = super().parse_args(ctx, args)
         if behind[1:2] == ("--",) and ctx.params["command"] == behind[1:] and len(behind) > 2:
             ctx.params["command"] = behind = behind[2:]
         if ctx.params["command"] != behind and not ctx.resilient_parsing:
             raise click.UsageError("put -- before the command: redisson-py run NAME -- CMD", ctx)
-        return rest
+        return remaining
 
 
 @click.command(cls=_RunCommand, short_help="Hold a lock while a command runs.")

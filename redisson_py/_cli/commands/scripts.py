@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from redisson_py._cli.status import answer, fail, json_option
-from redisson_py._dialect import Dialect
 from redisson_py._keys import LAYOUT
-from redisson_py._scripts import source
+from redisson_py._redis.dialect import Dialect
+from redisson_py._redis.scripts import source
 
 
 @click.command(short_help="Print the manifest of the Lua scripts.")

@@ -54,7 +54,7 @@ def leases(
 def readers(key: bytes, listed: Sequence[Party], most: int) -> Part[tuple[list[Party], int]]:
     """Return holders of a lock, at most as many as wanted, and how many readers have ended."""
     alive: list[Party] = []
-    over = 0
+    ended = 0
     for start in range(0, len(listed), most):
         some = listed[start : start + most]
         keys_of = [lease_keys(key, party) for party in some]
@@ -67,10 +67,10 @@ def readers(key: bytes, listed: Sequence[Party], most: int) -> Part[tuple[list[P
                 # One of the other leases may go on.
                 alive.append(replace(party, seconds_left=None))
             else:
-                over += 1
+                ended += 1
         if len(alive) >= most:
             break
-    return alive[:most], over
+    return alive[:most], ended
 
 
 def queued(

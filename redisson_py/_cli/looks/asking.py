@@ -11,7 +11,7 @@ import anyio
 from redisson_py import BackendError, ConnectionLostError, Redisson, ScriptError
 from redisson_py._client import context_of, where_of
 from redisson_py._keys import SLOTS, Name, key_slot
-from redisson_py._stream.router import SingleRouter
+from redisson_py._redis.stream.router import SingleRouter
 from redisson_py._time import now
 
 #: Commands that leave in one write.

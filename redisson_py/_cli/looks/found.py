@@ -219,8 +219,8 @@ def left(seconds: float | None) -> str:
 def client(party: Party) -> str:
     """Return where a holder runs, in words; nothing if it does not say."""
     host = f"on {party.host}" if party.host else ""
-    place = f"{host}, pid {party.pid}" if host and party.pid is not None else host
-    return printable(" ".join(each for each in (party.client_name, place) if each))
+    where = f"{host}, pid {party.pid}" if host and party.pid is not None else host
+    return printable(" ".join(each for each in (party.client_name, where) if each))
 
 
 def plural(count: int, word: str) -> str:

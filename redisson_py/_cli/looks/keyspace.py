@@ -78,15 +78,15 @@ class Names:
 def glob(pattern: bytes) -> re.Pattern[bytes]:
     """Return the regular expression for a pattern as KEYS and SCAN take it."""
     parts: list[bytes] = []
-    rest = pattern
-    while rest:
-        if rest.startswith(b"**"):
+    remaining = pattern
+    while remaining:
+        if remaining.startswith(b"**"):
             # As one, or each would be tried with all the others.
-            rest = rest[1:]
+            remaining = remaining[1:]
             continue
-        found = re.match(rb"\[(\^?)((?:\\.|[^\]\\])*)(?:\]|\Z)|\\(.)|(.)", rest, re.DOTALL)
+        found = re.match(rb"\[(\^?)((?:\\.|[^\]\\])*)(?:\]|\Z)|\\(.)|(.)", remaining, re.DOTALL)
         assert found is not None
-        rest = rest[found.end() :]
+        remaining = remaining[found.end() :]
         negated, inside, escaped, plain = found.groups()
         if inside is not None:
             members = re.sub(rb"\\(.)", rb"\1", inside)

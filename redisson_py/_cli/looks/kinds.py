@@ -27,9 +27,9 @@ from redisson_py._cli.looks.replies import (
     waiting_clients,
     want_permits,
 )
-from redisson_py._commands.client_queue import client_of
-from redisson_py._commands.permit_expirable_semaphore import owner_of
-from redisson_py._commands.read_write_lock import WRITE_SUFFIX
+from redisson_py._redis.commands.client_queue import client_of
+from redisson_py._redis.commands.permit_expirable_semaphore import owner_of
+from redisson_py._redis.commands.read_write_lock import WRITE_SUFFIX
 
 Look = Generator[list[Command], list[Any], Found | None]
 
@@ -99,20 +99,20 @@ class Looker:
         Unless it is strict, there is nothing where the user may not read a key.
         """
         results: list[Found | None] = [None] * len(looks)
-        wanted = {place: next(look) for place, look in enumerate(looks)}
+        wanted = {index: next(look) for index, look in enumerate(looks)}
         while wanted:
             commands = [each for those in wanted.values() for each in those]
             replies = iter(await self._asker.ask_all(commands))
             following: dict[int, list[Command]] = {}
-            for place, those in wanted.items():
+            for index, those in wanted.items():
                 own = [next(replies) for _ in those]
                 if not strict and any(is_key_refused(reply) for reply in own):
                     continue
                 own = [readable(reply) for reply in own]
                 try:
-                    following[place] = looks[place].send(own)
+                    following[index] = looks[index].send(own)
                 except StopIteration as end:
-                    results[place] = end.value
+                    results[index] = end.value
             wanted = following
         return results
 
@@ -127,8 +127,8 @@ class Looker:
             case "barrier":
                 return self._barrier(resource.key)
 
-    def _found(self, key: bytes, kind: Kind, **rest: Any) -> Found:
-        return Found(text(key.removeprefix(self._asker.prefix.encode())), key, kind, **rest)
+    def _found(self, key: bytes, kind: Kind, **details: Any) -> Found:
+        return Found(text(key.removeprefix(self._asker.prefix.encode())), key, kind, **details)
 
     def _lock(self, key: bytes) -> Look:
         queue = _keys.prefixed(b"redisson_lock_queue", key)
@@ -155,8 +155,8 @@ class Looker:
         lease = seconds(lock_left)
         there = (fields or mode) and lease >= 0
         listed = list(holders(fields, mode, lease)) if there else []
-        parties, over = yield from alive.readers(key, listed, self._listed)
-        total = len(listed) - over
+        parties, ended = yield from alive.readers(key, listed, self._listed)
+        total = len(listed) - ended
         queued, dead = yield from alive.queued(key, queue, queued or [], time, self._listed)
         # At a key of another type there is no lock to wait for.
         clients = clients if scanned is not None else None
@@ -172,7 +172,7 @@ class Looker:
                 (key, "ZCOUNT", clients_key, 0, 3_000_000_000_000_000),
             ]
             if there:
-                total = max(len(parties), (length or 0) - (mode is not None) - over)
+                total = max(len(parties), (length or 0) - (mode is not None) - ended)
             # A dead writer keeps nobody out. Those that wait alone stand in the queue too.
             clients_there = {member for member, _ in pairs(clients or [])}
             live = [

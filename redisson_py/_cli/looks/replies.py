@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from redisson_py import ScriptError, _keys
 from redisson_py._cli.looks.found import Party, text
-from redisson_py._commands.client_queue import client_of
-from redisson_py._commands.read_write_lock import WRITE_SUFFIX
+from redisson_py._redis.commands.client_queue import client_of
+from redisson_py._redis.commands.read_write_lock import WRITE_SUFFIX
 
 #: The score of a permit that never ends.
 _NEVER = 922337203685477

@@ -40,14 +40,14 @@ _ENDS_SOON = 5.0
 
 def plain(watch: Watch, present: float) -> list[str]:
     """Return one look as lines of text."""
-    lines = [_summary(watch)]
+    texts = [_summary(watch)]
     rows = [tuple(name for name, _ in _COLUMNS)]
     rows += [_words(row, watch, present) for row in watch.order()]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(_COLUMNS))]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     for row in rows if len(rows) > 1 else []:
         padded = [word.ljust(width) for word, width in zip(row, widths, strict=True)]
-        lines.append("  ".join(padded).rstrip())
-    return lines + [f"! {note}" for note in _notes(watch)]
+        texts.append("  ".join(padded).rstrip())
+    return texts + [f"! {note}" for note in _notes(watch)]
 
 
 def screen(watch: Watch, present: float, where: str, width: int, height: int) -> RenderableType:
@@ -58,10 +58,10 @@ def screen(watch: Watch, present: float, where: str, width: int, height: int) ->
     state = Text(_summary(watch), no_wrap=True, overflow="ellipsis")
     state.highlight_regex(r"\d[\d.,]*\d|\d", "bold")
     notes = [Text(note, "bold red", no_wrap=True, overflow="ellipsis") for note in _notes(watch)]
-    columns = [place for place, (_, least) in enumerate(_COLUMNS) if width >= least]
+    columns = [column for column, (_, least) in enumerate(_COLUMNS) if width >= least]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), expand=True, header_style="")
-    for place in columns:
-        name = _COLUMNS[place][0]
+    for column in columns:
+        name = _COLUMNS[column][0]
         number = name in ("HELD", "LEFT", "WAIT", "WAITED", "LISTEN", "HAND-OFFS/s")
         table.add_column(
             Text(name, "bold blue"),
@@ -75,7 +75,7 @@ def screen(watch: Watch, present: float, where: str, width: int, height: int) ->
     room = max(1, height - _HEAD - len(notes))
     for row in rows[:room]:
         words = _words(row, watch, present, short=True)
-        cells = [Text(words[place], _style(_COLUMNS[place][0], row)) for place in columns]
+        cells = [Text(words[column], _style(_COLUMNS[column][0], row)) for column in columns]
         table.add_row(*cells, style="dim" if row.stale or row.free_since is not None else "")
     hidden = f"{len(rows) - room} more rows do not fit" if len(rows) > room else ""
     foot = Text(no_wrap=True, overflow="ellipsis")
@@ -157,9 +157,9 @@ def clock(seconds: float) -> str:
     whole = int(seconds)
     if whole < 60:
         return f"{whole} s"
-    minutes, rest = divmod(whole, 60)
+    minutes, remaining = divmod(whole, 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    return f"{hours}:{minutes:02}:{remaining:02}" if hours else f"{minutes}:{remaining:02}"
 
 
 class Screen:

@@ -68,4 +68,4 @@ def print_table(rows: Sequence[tuple[str, ...]], columns: Sequence[str] = COLUMN
     console = Console(width=_WIDTH, color_system=None)
     with console.capture() as captured:
         console.print(table)
-    click.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+    click.echo("\n".join(row.rstrip() for row in captured.get().splitlines()))

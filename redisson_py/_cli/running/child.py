@@ -29,11 +29,11 @@ def why_not_found(program: str) -> tuple[int, str] | None:
 
     As in shells: 127 if there is none, 126 if it may not be executed.
     """
-    places = [program]
+    paths = [program]
     if "/" not in program:
-        places = [os.path.join(folder, program) for folder in os.get_exec_path() if program]
-    found = [place for place in places if os.path.exists(place)]
-    if any(os.path.isfile(place) and os.access(place, os.X_OK) for place in found):
+        paths = [os.path.join(folder, program) for folder in os.get_exec_path() if program]
+    found = [path for path in paths if os.path.exists(path)]
+    if any(os.path.isfile(path) and os.access(path, os.X_OK) for path in found):
         return None
     if found:
         return 126, "it is not an executable file"

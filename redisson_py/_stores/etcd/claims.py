@@ -233,13 +233,15 @@ def sides_of(name: str, reply: Message) -> Sides:
     older = False
     for key, each in reads.items():
         owner, slash, _ = key[below:].partition(b"/")
-        place = reads.get(key[:below] + owner)
-        if place is None or (place.value.startswith(_ANCHOR) and not slash and owner in anchors):
+        position = reads.get(key[:below] + owner)
+        if position is None or (
+            position.value.startswith(_ANCHOR) and not slash and owner in anchors
+        ):
             continue
-        if slash and not place.value.startswith(_ANCHOR):
+        if slash and not position.value.startswith(_ANCHOR):
             # It belongs to a name inside this one.
             continue
-        since = place.create_revision
+        since = position.create_revision
         older = older or first is None or since < first
         (readers if first is None or since <= first else waiters).append(each)
     writer = None if older or first is None else writers[0]

@@ -1,6 +1,6 @@
 """What a client has in etcd: holds, places in queues, and what it still has to give back.
 
-Invariants: an owner with a place is in `_places` until it is granted the hold or gives back; its
+Invariants: an owner with a place is in `_revisions` until it is granted the hold or gives back; its
 key is under the session. `_own` has the holds under a lease of their own, from before they are
 moved there. What ends with the session is forgotten with it; holds under their own leases go on.
 """
@@ -18,7 +18,7 @@ from redisson_py._stores.etcd.claims import Claim, Claims
 from redisson_py._stores.etcd.link import LeaseEndedError, telling
 from redisson_py._stores.etcd.queue import (
     GivenBackError,
-    Place,
+    Position,
     Queue,
     key_of,
     lock_claim,
@@ -31,10 +31,10 @@ from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError
 
 #: Seconds in which a lease is ended that no key needs any more.
-_PARTING = 1.0
+_PARTING_SECONDS = 1.0
 #: Seconds for which an undo is noted. A request that comes later than that, from a member that hung
 #: for so long, would leave a key until the session ends.
-_NOTED = 3600.0
+_NOTED_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Holds:
         self._queue = queue
         self._sessions = sessions
         # The create revisions of keys in the queue that had others before them.
-        self._places: dict[Waiter, int] = {}
+        self._revisions: dict[Waiter, int] = {}
         # Those of whose first request a copy may arrive later.
         self._repeated: set[Waiter] = set()
         # Holds under a lease of their own.
@@ -103,39 +103,39 @@ class Holds:
 
     def may_have(self, waiter: Waiter) -> bool:
         """Return whether an owner has a place, or may have got or yet get a hold."""
-        return waiter in self._places or waiter in self._own or waiter in self._repeated
+        return waiter in self._revisions or waiter in self._own or waiter in self._repeated
 
     def session_ended(self) -> None:
         """Forget what was under the session."""
-        self._places.clear()
+        self._revisions.clear()
         self._repeated.clear()
         self._owed = {each: debt for each, debt in self._owed.items() if each in self._own}
         self._given.clear()
         self._noted.clear()
         self._claims.clear(but=self._own)
 
-    async def place(
+    async def position(
         self, wish: Wish, session: Session, if_free: bool, deadline: float
-    ) -> Place | None:
+    ) -> Position | None:
         """Return the place of an owner, which enters the queue; None if it was removed there."""
         waiter = wish.name, wish.owner
         own = self._own.get(waiter)
         if own is not None:
             claim = self._claims.of(waiter) or lock_claim(wish.name, own.key)
-            place = await self._queue.place(claim, own.revision, deadline)
-            if place is None:
+            position = await self._queue.position(claim, own.revision, deadline)
+            if position is None:
                 self._own.pop(waiter, None)
-            return place
+            return position
         lock = lock_claim(wish.name, key_of(wish.name, session.number))
         claim = lock if wish.kind == "lock" else self._claims.asked(wish)
-        revision = self._places.get(waiter)
+        revision = self._revisions.get(waiter)
         if revision is not None:
-            place = await self._queue.place(claim, revision, deadline)
-            if place is None:
-                self._places.pop(waiter, None)
-            return place
+            position = await self._queue.position(claim, revision, deadline)
+            if position is None:
+                self._revisions.pop(waiter, None)
+            return position
         try:
-            place = await self._queue.enter(claim, wish.owner, session.number, if_free, deadline)
+            position = await self._queue.enter(claim, wish.owner, session.number, if_free, deadline)
         except LeaseEndedError:
             self._sessions.drop(session)
             return None
@@ -151,24 +151,24 @@ class Holds:
             raise
         if self._sessions.current is not session:
             return None
-        if claim.within is not None and not place.revision:
+        if claim.within is not None and not position.revision:
             # The write is gone, for good: it reads as others do.
             self._claims.forget(waiter)
             self._claims.writes_no_more((wish.name, wish.within or ""))
             return None
-        if not (place.revision or place.repeated):
+        if not (position.revision or position.repeated):
             self._claims.forget(waiter)
-        if place.revision:
+        if position.revision:
             # Known before anything else is asked: what follows may be refused.
-            self._places[waiter] = place.revision
-        if place.repeated:
+            self._revisions[waiter] = position.revision
+        if position.repeated:
             self._repeated.add(waiter)
         entered = self.may_have(waiter) or None
-        place = await telling(self._queue.seen(claim, place, deadline), entered)
-        return place if self._sessions.current is session else None
+        position = await telling(self._queue.seen(claim, position, deadline), entered)
+        return position if self._sessions.current is session else None
 
     async def granted(
-        self, wish: Wish, session: Session, place: Place, deadline: float
+        self, wish: Wish, session: Session, position: Position, deadline: float
     ) -> Granted | None:
         """Return the grant of an owner with nobody before it; None if it has to ask again."""
         waiter = wish.name, wish.owner
@@ -176,16 +176,16 @@ class Holds:
         if not wish.renewed and (own is None or not own.moved):
             asked = self._claims.of(waiter)
             key = key_of(wish.name, session.number) if asked is None else asked.key
-            hold = own or _OwnHold(key, place.revision, place.revision, session, moved=False)
+            hold = own or _OwnHold(key, position.revision, position.revision, session, moved=False)
             own = await self._moved(waiter, hold, wish.lease, deadline)
             if own is None:
                 return None
         if own is None and await self._sessions.fresh(deadline) is not session:
             return None
-        self._places.pop(waiter, None)
+        self._revisions.pop(waiter, None)
         if wish.kind == "write":
-            self._claims.writes(waiter, place.revision)
-        return Granted(own.lease.until if own else session.until, place.revision)
+            self._claims.writes(waiter, position.revision)
+        return Granted(own.lease.until if own else session.until, position.revision)
 
     async def _moved(
         self, waiter: Waiter, hold: _OwnHold, lease: float, deadline: float
@@ -218,9 +218,9 @@ class Holds:
         """End a hold or a wait; return whether it was a hold, or None; see the contract."""
         if waiter in self._given:
             return self._given.pop(waiter)
-        debt = self._owed.get(waiter, _Debt(unsure, waiter in self._places))
+        debt = self._owed.get(waiter, _Debt(unsure, waiter in self._revisions))
         debt = replace(debt, unsure=debt.unsure or unsure or waiter in self._repeated)
-        self._places.pop(waiter, None)
+        self._revisions.pop(waiter, None)
         self._claims.writes_no_more(waiter)
         self._leaving.add(waiter)
         try:
@@ -327,7 +327,7 @@ class Holds:
     async def _end_lease(self, lease: Session, deadline: float) -> None:
         """End a lease that no key needs; without an answer it runs out."""
         with suppress(ConnectionLostError, BackendError):
-            await self._sessions.end(lease, min(deadline, now() + _PARTING))
+            await self._sessions.end(lease, min(deadline, now() + _PARTING_SECONDS))
 
     async def tend(self, deadline: float) -> None:
         """Renew the session for waits, and give back what could not be given back before.
@@ -337,11 +337,11 @@ class Holds:
         """
         session = self._sessions.current
         refused: BackendError | None = None
-        if session is not None and (self._places or self._owed):
+        if session is not None and (self._revisions or self._owed):
             try:
                 if session.left <= 0:
                     await self._sessions.fresh(deadline)
-                elif self._places or not all(each.refused for each in self._owed.values()):
+                elif self._revisions or not all(each.refused for each in self._owed.values()):
                     await self._sessions.renew(session, deadline)
             except ConnectionLostError:
                 raise
@@ -372,7 +372,7 @@ class Holds:
 
     async def _delete_notes(self, deadline: float) -> None:
         """Delete notes of undos that no request is late for any more."""
-        before = now() - _NOTED
+        before = now() - _NOTED_SECONDS
         while self._noted and self._noted[0][0] < before:
             moment, owner = self._noted.popleft()
             try:

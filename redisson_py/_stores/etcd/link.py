@@ -25,7 +25,7 @@ from redisson_py._stores.etcd.connection import Connection, check_not_forked, co
 from redisson_py._stores.etcd.messages import Message, Method
 from redisson_py._stores.etcd.tls import credentials
 from redisson_py._stores.etcd.url import Target
-from redisson_py._stores.trouble import Trouble
+from redisson_py._stores.last_failure import LastFailure
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
 
@@ -34,9 +34,9 @@ _T = TypeVar("_T")
 _NEEDS_LEADER = ("hasleader", "true")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 #: An attempt takes half of the time that is left, so that another can follow; not less than this.
-_LEAST_ATTEMPT = 0.5
+_SHORTEST_ATTEMPT_SECONDS = 0.5
 #: Seconds for the first attempt to connect; each further one has as much more.
-_CONNECTING = 1.0
+_CONNECT_SECONDS = 1.0
 
 _FINAL = {
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -102,7 +102,7 @@ class Link:
         ca: A file with the authorities to trust, with TLS; None: those of the system.
         cert: A file with the client's own certificates, if it has some.
         key: A file with their key.
-        trouble: Where to note why there was no answer.
+        last_failure: Where to note why there was no answer.
         recovered: Called when a call was answered after one that was not.
     """
 
@@ -112,10 +112,10 @@ class Link:
         ca: str | None,
         cert: str | None,
         key: str | None,
-        trouble: Trouble,
+        last_failure: LastFailure,
         recovered: Callable[[], object],
     ) -> None:
-        self.trouble = trouble
+        self.last_failure = last_failure
         self.where = ", ".join(target.endpoints)
         self._target = target
         self._credentials = credentials(ca, cert, key) if target.tls else None
@@ -144,12 +144,12 @@ class Link:
         token: str | None = None
         untrusted: set[str] = set()
         while (left := deadline - now()) > 0:
-            attempt = min(left, max(left / 2, _LEAST_ATTEMPT))
+            attempt = min(left, max(left / 2, _SHORTEST_ATTEMPT_SECONDS))
             end = now() + attempt
             connection = self.take()
             tries, connected = tries + 1, False
             try:
-                await self._ready(connection, min(end, now() + tries * _CONNECTING))
+                await self._ready(connection, min(end, now() + tries * _CONNECT_SECONDS))
                 connected = True
                 if self._target.user and self._token is None:
                     await self._get_token(connection, end)
@@ -159,7 +159,7 @@ class Link:
             except _FailedError as error:
                 cause = error.__cause__
                 away = not connected and tries >= len(self._target.endpoints)
-                self.trouble.note(_unless_late(cause), _details(cause), away=away, done=sent)
+                self.last_failure.note(_unless_late(cause), _details(cause), away=away, done=sent)
                 self.retire(connection)
                 if _says(cause, *_BAD_CERTIFICATE):
                     untrusted.add(connection.endpoint)
@@ -175,7 +175,7 @@ class Link:
                 else:
                     raise self._refusal(error) from error
             else:
-                self.trouble.over()
+                self.last_failure.clear()
                 if self._away:
                     self._away = False
                     self._recovered()
@@ -184,7 +184,7 @@ class Link:
                 self.leave(connection)
             await asyncio.sleep(min(random.uniform(0, pause), max(0.0, deadline - now())))
             pause = min(pause * 2, _LONGEST_PAUSE)
-        raise self.trouble.no_answer(maybe_held=sent) from cause
+        raise self.last_failure.no_answer(maybe_held=sent) from cause
 
     def take(self) -> Connection:
         """Return the present connection, which stays open at least until `leave`.

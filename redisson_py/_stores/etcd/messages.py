@@ -65,12 +65,12 @@ def _message_types() -> dict[str, Any]:
     file = descriptor_pb2.FileDescriptorProto(
         name=f"{_PACKAGE}.proto", package=_PACKAGE, syntax="proto2"
     )
-    for line in _SCHEMA.strip().splitlines():
-        name, _, fields = line.partition(":")
+    for row in _SCHEMA.strip().splitlines():
+        name, _, fields = row.partition(":")
         message = file.message_type.add(name=name)
         for each in fields.split():
-            field_name, _, rest = each.partition("=")
-            kind, _, number = rest.partition(":")
+            field_name, _, remaining = each.partition("=")
+            kind, _, number = remaining.partition(":")
             repeated, kind = kind.startswith("*"), kind.lstrip("*")
             field = message.field.add(
                 name=field_name,

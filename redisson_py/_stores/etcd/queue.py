@@ -17,14 +17,14 @@ from redisson_py._stores.etcd.messages import Message
 #: contenders.
 _UNDONE = b"redisson_py/undone/"
 #: How many keys are looked for in one transaction at first: etcd takes 128 operations, unless it is
-#: told otherwise.
-_AT_ONCE = 100
+#: configured otherwise.
+_KEYS_AT_ONCE = 100
 #: How many keys are looked through for a contender at first, and how many times as many after that.
 _FIRST_LOOK, _LOOK_GROWTH = 10, 10
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Position:
     """Where an owner stands.
 
     Attributes:
@@ -53,11 +53,11 @@ class Queue:
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._at_once = _AT_ONCE
+        self._at_once = _KEYS_AT_ONCE
 
     async def enter(
         self, claim: Claim, owner: str, lease: int, if_free: bool, deadline: float
-    ) -> Place:
+    ) -> Position:
         """Put the key of an owner, unless it is there; return its place, for `seen`.
 
         Args:
@@ -84,26 +84,26 @@ class Queue:
         at = reply.header.revision
         before = _latest(_entries(reply, len(newest)))
         if reply.succeeded:
-            return Place(at, before, at, repeated)
+            return Position(at, before, at, repeated)
         ours = messages.first_entry(reply, len(newest))
         if ours is None and messages.first_entry(reply, len(newest) + 1) is not None:
             raise GivenBackError
         if ours is None:
-            return Place(0, before, at, repeated)
+            return Position(0, before, at, repeated)
         # An earlier request of this owner, or an owner of ours that has not gone yet.
         revision = ours.create_revision if claim.is_its(ours, value) else 0
-        return Place(revision, ours, at, repeated)
+        return Position(revision, ours, at, repeated)
 
-    async def seen(self, claim: Claim, place: Place, deadline: float) -> Place:
+    async def seen(self, claim: Claim, position: Position, deadline: float) -> Position:
         """Return what `enter` returned, with the contender that its owner has to wait for."""
-        found = place.ahead
-        if place.revision and found is not None and found.create_revision == place.revision:
-            present = await self.place(claim, place.revision, deadline)
+        found = position.ahead
+        if position.revision and found is not None and found.create_revision == position.revision:
+            present = await self.position(claim, position.revision, deadline)
             # If it was deleted in between, it was given back, or its session has ended.
-            return present or replace(place, revision=0)
-        return replace(place, ahead=await self._contender(claim, found, deadline))
+            return present or replace(position, revision=0)
+        return replace(position, ahead=await self._contender(claim, found, deadline))
 
-    async def place(self, claim: Claim, revision: int, deadline: float) -> Place | None:
+    async def position(self, claim: Claim, revision: int, deadline: float) -> Position | None:
         """Return the place of a key with this create revision; None if there is no such key."""
         newest = [messages.newest(each, before=revision) for each in claim.ahead]
         request = messages.txn([messages.created(claim.key, revision)], newest)
@@ -112,7 +112,7 @@ class Queue:
             return None
         ahead = _latest(_entries(reply, len(newest)))
         ahead = await self._contender(claim, ahead, deadline)
-        return Place(revision, ahead, reply.header.revision)
+        return Position(revision, ahead, reply.header.revision)
 
     async def _contender(
         self, claim: Claim, entry: Message | None, deadline: float

@@ -17,7 +17,7 @@ from redisson_py._stores.etcd.link import LeaseEndedError, Link
 from redisson_py._time import now
 
 #: The part of a session that must be left for a new hold.
-_FRESH = 2 / 3
+_FRESH_SHARE = 2 / 3
 #: A key that is not there, and that those may read who may use locks.
 _NOTHING = b"redisson_py/"
 
@@ -58,27 +58,27 @@ class Sessions:
         self._link = link
         self._lease = lease
         self._ended = ended
-        self._turn = asyncio.Lock()
+        self._beginning = asyncio.Lock()
 
     async def fresh(self, deadline: float) -> Session:
         """Return the session, with enough of it left for a hold; begin one if there is none."""
         session = self.current
-        if session is not None and session.left > _FRESH * session.seconds:
+        if session is not None and session.left > _FRESH_SHARE * session.seconds:
             return session
         try:
             async with asyncio.timeout(max(0.0, deadline - now())):
-                await self._turn.acquire()
+                await self._beginning.acquire()
         except TimeoutError:
-            raise self._link.trouble.no_answer(maybe_held=False) from None
+            raise self._link.last_failure.no_answer(maybe_held=False) from None
         try:
             return await self._made_fresh(deadline)
         finally:
-            self._turn.release()
+            self._beginning.release()
 
     async def _made_fresh(self, deadline: float) -> Session:
         session = self.current
         if session is not None:
-            if session.left > _FRESH * session.seconds:
+            if session.left > _FRESH_SHARE * session.seconds:
                 return session
             if session.left > 0 and await self.renew(session, deadline):
                 return session

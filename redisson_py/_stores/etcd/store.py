@@ -60,7 +60,7 @@ from redisson_py._stores.etcd.queue import Queue, lock_claim, prefix_of
 from redisson_py._stores.etcd.session import Sessions
 from redisson_py._stores.etcd.url import Target, read_url
 from redisson_py._stores.etcd.watches import Waiter, Watches
-from redisson_py._stores.trouble import Trouble
+from redisson_py._stores.last_failure import LastFailure
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError, UnsupportedServerError
 
@@ -70,7 +70,7 @@ _OLDEST_VERSION = (3, 4)
 #: The kinds that are sides of a read-write lock.
 _SIDES: tuple[Kind, ...] = ("read", "write")
 #: Seconds in which the session is ended when the store stops.
-_PARTING = 1.0
+_PARTING_SECONDS = 1.0
 
 
 class EtcdStore:
@@ -99,8 +99,8 @@ class EtcdStore:
         key: str | None = None,
     ) -> None:
         self.where = ", ".join(target.endpoints)
-        self.trouble: Trouble = Trouble(f"{self.title} at {self.where}")
-        self._link = Link(target, ca, cert, key, self.trouble, self._recovered)
+        self.last_failure: LastFailure = LastFailure(f"{self.title} at {self.where}")
+        self._link = Link(target, ca, cert, key, self.last_failure, self._recovered)
         self._lease = lease
         self._queue = Queue(self._link)
         self._watches = Watches(self._link, self._ring)
@@ -157,7 +157,7 @@ class EtcdStore:
         session = self._sessions.current
         if session is not None:
             with suppress(ConnectionLostError, BackendError):
-                await self._sessions.end(session, now() + _PARTING)
+                await self._sessions.end(session, now() + _PARTING_SECONDS)
             self._sessions.drop(session)
         await self._link.close()
 
@@ -201,21 +201,23 @@ class EtcdStore:
         if_free = not wish.waits
         while True:
             session = await telling(self._sessions.fresh(deadline), entered)
-            place = await telling(holds.place(wish, session, if_free, deadline), entered or None)
+            position = await telling(
+                holds.position(wish, session, if_free, deadline), entered or None
+            )
             entered = True
-            if place is None:
+            if position is None:
                 continue
-            if place.ahead is None and place.revision:
-                granted = await telling(holds.granted(wish, session, place, deadline), entered)
+            if position.ahead is None and position.revision:
+                granted = await telling(holds.granted(wish, session, position, deadline), entered)
                 if granted is not None:
                     self._watches.forget(waiter)
                     return granted
-            elif place.ahead is None:
+            elif position.ahead is None:
                 # Only names inside this one have keys there.
                 if_free = False
             else:
                 if wish.waits:
-                    self._watches.watch(waiter, place.ahead.key, place.at + 1)
+                    self._watches.watch(waiter, position.ahead.key, position.at + 1)
                 elif not if_free or holds.may_have(waiter):
                     await telling(holds.give_back(waiter, False, deadline), entered)
                 return Busy(None)

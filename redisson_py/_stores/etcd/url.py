@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
-from redisson_py._url_arguments import attempt
+from redisson_py._url import attempt
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z]+)://(?:(?P<user>[^/?#]*)@)?(?P<hosts>[^/?#@]*)/?")
 _HOST = re.compile(

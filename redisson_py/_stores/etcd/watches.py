@@ -24,7 +24,7 @@ from redisson_py._time import now
 from redisson_py.errors import BackendError
 
 #: Seconds to open a stream in.
-_OPENING = 5.0
+_OPENING_SECONDS = 5.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.5
 
 #: A waiter: a name, and the owner that waits for it.
@@ -142,7 +142,7 @@ class Watches:
             began = now()
             with suppress(grpc.aio.AioRpcError, OSError, BackendError):
                 await self._stream()
-            if now() - began > _OPENING:
+            if now() - began > _OPENING_SECONDS:
                 pause = _FIRST_PAUSE
             await asyncio.sleep(random.uniform(0, pause))
             pause = min(2 * pause, _LONGEST_PAUSE)
@@ -158,7 +158,7 @@ class Watches:
         """
         connection = self._link.take()
         try:
-            metadata = await self._link.metadata(connection, now() + _OPENING)
+            metadata = await self._link.metadata(connection, now() + _OPENING_SECONDS)
             if connection.retired:
                 raise OSError("the connection failed meanwhile")
             outgoing = _Outgoing()

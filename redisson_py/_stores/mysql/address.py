@@ -10,8 +10,7 @@ from urllib.parse import parse_qsl, unquote
 
 from redisson_py._addresses import write_address
 from redisson_py._forks import no_fork
-from redisson_py._url import address_in, split
-from redisson_py._url_arguments import ESCAPE, attempt
+from redisson_py._url import ESCAPE, address_in, attempt, split
 
 _SCHEMES = ("mysql", "mariadb")
 _PORT = 3306

@@ -23,11 +23,11 @@ from asyncmy.errors import MySQLError
 from redisson_py import _time
 from redisson_py._forks import first_tls
 from redisson_py._loop import is_closed, tear_off_transport
+from redisson_py._stores.last_failure import LastFailure
 from redisson_py._stores.mysql import sql
 from redisson_py._stores.mysql.address import Target
 from redisson_py._stores.mysql.failures import Failure, Progress, failure_of
-from redisson_py._stores.trouble import Trouble
-from redisson_py._stores.turns import Turns
+from redisson_py._stores.request_limit import RequestLimit
 from redisson_py.errors import BackendError
 
 _LINGER_NOT: Final = struct.pack("ii", 1, 0)
@@ -127,18 +127,18 @@ class Connections:
     Args:
         target: The server, and the most connections to open.
         title: The server for people.
-        trouble: Where to note why there was no answer.
+        last_failure: Where to note why there was no answer.
         reconnected: Called when a connection was opened after one was lost, or could not be opened.
     """
 
     def __init__(
-        self, target: Target, title: str, trouble: Trouble, reconnected: Callable[[], None]
+        self, target: Target, title: str, last_failure: LastFailure, reconnected: Callable[[], None]
     ) -> None:
         self._target = target
         self._title = title
-        self._trouble = trouble
+        self._last_failure = last_failure
         self._reconnected = reconnected
-        self._turns = Turns(target.connections)
+        self._request_limit = RequestLimit(target.connections)
         self._idle: list[_Connection] = []
         self._used: set[_Connection] = set()
         self._lost = False
@@ -180,28 +180,30 @@ class Connections:
                 f"{self._title} at {self._target.where} does not take a query as long as that for"
                 f" {about}: set its max_allowed_packet to at least {len(query.encode()) + 2}"
             )
-        told: Failure | None = None
+        reported: Failure | None = None
         while True:
             found = await self._attempt(query, deadline, resent, urgent, bool(unless))
             if isinstance(found, Answer):
-                self._trouble.over()
+                self._last_failure.clear()
                 return found
             resent = resent or found.maybe_done
             if found.code in unless and not resent:
-                self._trouble.over()
+                self._last_failure.clear()
                 raise BackendError(found.text) from found.error
             refused = found.verdict != "lost"
-            self._trouble.note(
+            self._last_failure.note(
                 found.error, found.text, away=found.unreached, done=resent, refused=refused
             )
             # The last attempt is often too short: earlier errors say more.
-            told = found if told is None or not isinstance(found.error, TimeoutError) else told
+            reported = (
+                found if reported is None or not isinstance(found.error, TimeoutError) else reported
+            )
             left = deadline - _time.now()
             if found.verdict == "wrong" or left <= 0:
                 break
             await asyncio.sleep(min(left, pause * random.uniform(0.5, 1)))
             pause = min(pause * 2, _LONGEST_PAUSE)
-        raise self._error(told, about, resent) from told.error
+        raise self._error(reported, about, resent) from reported.error
 
     async def quit(self) -> None:
         """Close all connections; what is under way is broken off."""
@@ -223,9 +225,9 @@ class Connections:
     ) -> Answer | Failure:
         progress = Progress(done=-looks)
         try:
-            # The wait for a turn is no silence of the server's, and one that gave up would lose
+            # The wait to be admitted is no silence of the server's, and one that gave up would lose
             # its place.
-            await self._turns.take(deadline, urgent=urgent)
+            await self._request_limit.take(deadline, urgent=urgent)
         except TimeoutError as error:
             return failure_of(error, progress)
         try:
@@ -240,7 +242,7 @@ class Connections:
                 self._suspect()
             return failure
         finally:
-            self._turns.end()
+            self._request_limit.end()
 
     async def _once(
         self, query: str, progress: Progress
@@ -322,4 +324,4 @@ class Connections:
         server = f"{self._title} at {self._target.where}"
         if not maybe_held and failure.verdict == "wrong":
             return BackendError(f"{server} refused {about}: {failure.text}")
-        return self._trouble.no_answer(maybe_held=maybe_held)
+        return self._last_failure.no_answer(maybe_held=maybe_held)

@@ -18,17 +18,17 @@ _SHORTEST_POLL: Final = 0.005
 #: A hold that lasts is asked for that often in the time it has lasted.
 _POLLS_A_HOLD: Final = 8
 #: So often the first asks in the time from one hand-off to the next, once nobody may go before it.
-_POLLS_A_TURN: Final = 5
+_POLLS_A_HANDOFF: Final = 5
 #: Seconds after the moment from which on nobody may go before it.
-_AFTER_OPEN: Final = 0.001
+_AFTER_OPEN_SECONDS: Final = 0.001
 #: How many waiters, the first of the queue, poll fast.
 _WATCHERS: Final = 2
 #: Seconds from one hand-off to the next where none was seen yet.
-_PACE: Final = 0.1
+_PACE_SECONDS: Final = 0.1
 #: Seconds by which the first waiter may be late before a free name goes to another.
-_PATIENCE: Final = 0.1
+_PATIENCE_SECONDS: Final = 0.1
 #: Seconds after which one that has become one of the first two says so.
-_SETTLED: Final = 0.3
+_SETTLED_SECONDS: Final = 0.3
 #: The waiting loop sleeps for at least and at most that many seconds.
 _SHORTEST_SLEEP: Final = 0.05
 _LONGEST_SLEEP: Final = 7.5
@@ -40,7 +40,7 @@ class _Waiter:
     """What is known of an owner that waits.
 
     Attributes:
-        place: How many come before it; None: it is not in the queue.
+        position: How many come before it; None: it is not in the queue.
         joined: How many came before it when it joined.
         since: When it joined.
         moved: When its place changed.
@@ -48,7 +48,7 @@ class _Waiter:
         timer: Rings for it.
     """
 
-    place: int | None
+    position: int | None
     joined: int
     since: float
     moved: float
@@ -58,7 +58,7 @@ class _Waiter:
     @property
     def watches(self) -> bool:
         """Whether it is one of the first two."""
-        return self.place is not None and self.place < _WATCHERS
+        return self.position is not None and self.position < _WATCHERS
 
 
 @final
@@ -89,12 +89,12 @@ class Polls:
         usual = max(fast, min(self._longest, _LONGEST_SLEEP))
         if waiter is not None and waiter.watches and waiter.interval <= fast:
             # To write it is worth it only if the name does not go from hand to hand.
-            settled = waiter.joined < _WATCHERS or now() - waiter.moved > _SETTLED
+            settled = waiter.joined < _WATCHERS or now() - waiter.moved > _SETTLED_SECONDS
             usual = fast if settled else usual
-        return _PATIENCE + fast, _PATIENCE + usual
+        return _PATIENCE_SECONDS + fast, _PATIENCE_SECONDS + usual
 
     def again(
-        self, name: str, owner: str, place: int | None, left: float, open_for: float = 0.0
+        self, name: str, owner: str, position: int | None, left: float, open_for: float = 0.0
     ) -> float:
         """Return in how many seconds an owner asks again that waits with so many before it.
 
@@ -103,11 +103,11 @@ class Polls:
         """
         present, waiter = now(), self._waiters.get(owner)
         if waiter is None:
-            waiter = self._waiters[owner] = _Waiter(place, place or 0, present, present)
-        elif place != waiter.place:
-            if place is None or waiter.place is None or place > waiter.place:
-                waiter.joined, waiter.since = place or 0, present
-            waiter.place, waiter.moved = place, present
+            waiter = self._waiters[owner] = _Waiter(position, position or 0, present, present)
+        elif position != waiter.position:
+            if position is None or waiter.position is None or position > waiter.position:
+                waiter.joined, waiter.since = position or 0, present
+            waiter.position, waiter.moved = position, present
         interval = self._interval(name, waiter, present, open_for)
         if waiter.watches:
             # A free name waits for the first.
@@ -119,18 +119,20 @@ class Polls:
         return interval
 
     def _interval(self, name: str, waiter: _Waiter, present: float, open_for: float) -> float:
-        place = _WATCHERS if waiter.place is None else waiter.place
-        passed, elapsed = waiter.joined - place, present - waiter.since
-        pace = elapsed / passed if passed > 0 else max(elapsed, self._paces.get(name, _PACE))
+        position = _WATCHERS if waiter.position is None else waiter.position
+        passed, elapsed = waiter.joined - position, present - waiter.since
+        pace = (
+            elapsed / passed if passed > 0 else max(elapsed, self._paces.get(name, _PACE_SECONDS))
+        )
         if waiter.watches:
-            often = 2 if place or open_for else _POLLS_A_TURN
-            fast = min(pace / often, _FAST_POLL) * (place + 1)
-            interval = max(fast, (present - waiter.moved) / _POLLS_A_HOLD * (place + 1))
+            often = 2 if position or open_for else _POLLS_A_HANDOFF
+            fast = min(pace / often, _FAST_POLL) * (position + 1)
+            interval = max(fast, (present - waiter.moved) / _POLLS_A_HOLD * (position + 1))
             if open_for:
-                interval = min(interval, open_for + _AFTER_OPEN)
+                interval = min(interval, open_for + _AFTER_OPEN_SECONDS)
         else:
             # Half of the way to the second.
-            interval = pace * (place + 1 - _WATCHERS) / 2
+            interval = pace * (position + 1 - _WATCHERS) / 2
         return min(max(interval, _SHORTEST_POLL), self._longest) * random.uniform(0.9, 1)
 
     def granted(self, name: str, owner: str) -> None:

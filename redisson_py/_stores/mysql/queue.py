@@ -14,9 +14,9 @@ waits for that owner once it is the first.
   entry to its patience. After that the entry has ended, so a waiter that is stopped or dead stands
   in nobody's way, and whoever asks next takes the name.
 - An entry that is not renewed ends after `WAITER_TIME`.
-- The entry of an owner that becomes the first is written, with an `until` that lies `_OPEN` further
-  than others: for so long a free name also goes to one that comes and has no entry. So short
-  sections follow each other without a poll between them.
+- The entry of an owner that becomes the first is written, with an `until` that lies `_OPEN_SECONDS`
+  further than others: for so long a free name also goes to one that comes and has no entry. So
+  short sections follow each other without a poll between them.
 - A statement does one thing to the queue. What it leaves undone, the next poll does.
 - `refused_until` moves on while somebody waits, each time by more than `WAITER_TIME`, and leaves a
   mark behind the tombstones. The next time those before the mark go, which are old enough then.
@@ -31,13 +31,13 @@ WAITER_TIME: Final = 20.0
 #: It renews its entry when less than this is left: much more than the longest time between polls.
 _LEAST_LEFT: Final = 15.0
 #: Seconds after one became the first in which a free name goes to whoever comes.
-_OPEN: Final = 0.02
+_OPEN_SECONDS: Final = 0.02
 #: In this time the first leaves a name that goes from hand to hand to those that come.
-_SECTION: Final = 0.005
+_SECTION_SECONDS: Final = 0.005
 #: Seconds after the last grant in which nobody looks after the first.
-_SILENCE: Final = 0.05
+_SILENCE_SECONDS: Final = 0.05
 #: Bytes in the column from which on nobody joins: they poll, and join when there is room.
-_FULL: Final = 32768
+_FULL_BYTES: Final = 32768
 
 #: Characters before the `=` of an entry.
 _STAMP: Final = 21
@@ -59,7 +59,7 @@ _HAS_TWO: Final = "LOCATE(';', refused, LOCATE(';', refused) + 1) > 0"
 _WITHOUT_FIRST: Final = "SUBSTRING(refused, LOCATE(';', refused) + 1)"
 #: An entry that ends after more than `WAITER_TIME` was written when it became the first.
 _OPEN_FOR: Final = f"({_FIRST_UNTIL} - {NOW} - {round(WAITER_TIME * _MICRO)})"
-_FIRST: Final = f"{NOW} + {round((WAITER_TIME + _OPEN) * _MICRO)}"
+_FIRST: Final = f"{NOW} + {round((WAITER_TIME + _OPEN_SECONDS) * _MICRO)}"
 _NEXT_FIRST: Final = (
     f"IF(SUBSTRING({_WITHOUT_FIRST}, {_STAMP + 1}, 1) = '=' AND LEFT({_WITHOUT_FIRST}, 16) > {NOW},"
     f" CONCAT(LEAST({_FIRST}, refused_until), SUBSTRING({_WITHOUT_FIRST}, 17)), {_WITHOUT_FIRST})"
@@ -93,7 +93,7 @@ def open_for(owner: str) -> str:
     return f"IF({_HAS_FIRST} AND {_at(owner)} = {_STAMP + 1}, {_OPEN_FOR}, 0)"
 
 
-def place(owner: str) -> str:
+def position(owner: str) -> str:
     """Return how many waiters come before an owner; null: it is not in the queue."""
     before = f"LEFT(refused, {_at(owner)})"
     count = f"LENGTH({before}) - LENGTH(REPLACE({before}, ';', ''))"
@@ -131,7 +131,7 @@ def after_ask(owner: str, patience: tuple[float, float] | None) -> str:
   refused = NULLIF(CASE
     WHEN {nothing} THEN ''
     WHEN {holds} THEN IF({reserved}, refused, {left})
-    WHEN {_is_over(owner)} THEN {_WITHOUT_FIRST}
+    WHEN {_has_lapsed(owner)} THEN {_WITHOUT_FIRST}
     ELSE {called} END, '')"""
     fast, usual = map(_milliseconds, patience)
     until, first_until, entry = _in(WAITER_TIME), _FIRST, text(_waiter(owner))
@@ -142,9 +142,9 @@ def after_ask(owner: str, patience: tuple[float, float] | None) -> str:
     WHEN {holds} THEN IF({reserved}, refused, {left})
     WHEN refused_until < {_in(WAITER_TIME)} THEN
       CONCAT({QUEUE}, {_SINCE_MARK}, IF({_SINCE_MARK} = '', '', ' |'))
-    WHEN {_is_over(owner)} THEN {_WITHOUT_FIRST}
+    WHEN {_has_lapsed(owner)} THEN {_WITHOUT_FIRST}
     WHEN LOCATE({tombstone(owner)}, refused) > 0 THEN refused
-    WHEN {mine} = 0 THEN IF(LENGTH(refused) > {_FULL}, {called},
+    WHEN {mine} = 0 THEN IF(LENGTH(refused) > {_FULL_BYTES}, {called},
       CONCAT(SUBSTRING_INDEX({called}, ' ', 1), {joins}, {_TOMBSTONES}))
     WHEN {_is_due(owner, patience[1])} THEN
       INSERT(refused, {mine} - {_STAMP}, {_STAMP}, CONCAT({until}, {usual}))
@@ -160,12 +160,12 @@ def calls_for_action(owner: str, patience: float) -> str:
     So it does on a server that is read-only: it is refused there.
     """
     called = f"{_FIRST_UNTIL} > {NOW} AND {_FIRST_UNTIL} <= {_END_OF_CALL}"
-    first = f"{_OPEN_FOR} > 0 AND token > {_in(-_SECTION)}"
-    others = f"{called} OR token > {_in(-_SILENCE)}"
+    first = f"{_OPEN_FOR} > 0 AND token > {_in(-_SECTION_SECONDS)}"
+    others = f"{called} OR token > {_in(-_SILENCE_SECONDS)}"
     kept = f"{_HAS_FIRST} AND IF({_at(owner)} = {_STAMP + 1}, {first}, {others})"
     return (
         f"expires <= {NOW} AND COALESCE({kept}, 0) = 0 OR COALESCE({_at(owner)}, 0) <= {_STAMP}"
-        f" OR {_is_over(owner)} OR {_is_due(owner, patience)}"
+        f" OR {_has_lapsed(owner)} OR {_is_due(owner, patience)}"
         " OR @@GLOBAL.read_only OR @@GLOBAL.innodb_read_only"
     )
 
@@ -183,7 +183,7 @@ def _in(seconds: float) -> str:
     return f"{NOW} {round(seconds * _MICRO):+}"
 
 
-def _is_over(owner: str) -> str:
+def _has_lapsed(owner: str) -> str:
     """Return whether another than this owner is the first, and its entry has ended."""
     return f"{_ANY} AND {is_reserved(owner)} = 0 AND {_at(owner)} <> {_STAMP + 1}"
 

@@ -100,7 +100,7 @@ UPDATE {TABLE} SET
   expires = IF({_MAY_TAKE}, {_NOW} + {{lease}}, expires),
 {{queue}}
 WHERE id = {{id}};
-SELECT {{answer}}, {{place}} FROM {TABLE} WHERE id = {{id}}"""
+SELECT {{answer}}, {{position}} FROM {TABLE} WHERE id = {{id}}"""
 
 # The server lets many that wait for one row stand in each other's way.
 _UNLESS_LOCKED = f"""\
@@ -108,7 +108,7 @@ SELECT 1 FROM {TABLE} WHERE id = {{id}} FOR UPDATE NOWAIT;
 {{query}}"""
 
 _POLL = f"""\
-SELECT {{action}}, expires - {_NOW}, {{place}}, {{open_for}} FROM {TABLE} WHERE id = {{id}}"""
+SELECT {{action}}, expires - {_NOW}, {{position}}, {{open_for}} FROM {TABLE} WHERE id = {{id}}"""
 
 _GIVE_BACK = f"""\
 UPDATE {TABLE}
@@ -194,7 +194,7 @@ def ask_in_queue(
         lease=_micro(lease),
         more=tokens - 1,
         answer=_answer(owner),
-        place=queue.place(owner),
+        position=queue.position(owner),
     )
 
 
@@ -212,7 +212,7 @@ def poll(name: str, owner: str, patience: float) -> str:
     return _POLL.format(
         id=key(name),
         action=queue.calls_for_action(owner, patience),
-        place=queue.place(owner),
+        position=queue.position(owner),
         open_for=queue.open_for(owner),
     )
 

@@ -15,19 +15,19 @@ from redisson_py._stores.contract import (
     State,
     Wish,
 )
+from redisson_py._stores.last_failure import LastFailure
 from redisson_py._stores.mysql import queue, sql
 from redisson_py._stores.mysql.address import Target, read_url
 from redisson_py._stores.mysql.connections import Answer, Connections
 from redisson_py._stores.mysql.polling import Polls
 from redisson_py._stores.remembered import Remembered
-from redisson_py._stores.trouble import Trouble
 from redisson_py.errors import BackendError, ConnectionLostError
 
 #: The most holds that one query renews.
 _MOST_RENEWALS: Final = 200
 _MICRO: Final = 1_000_000
 #: Seconds after which one that does not wait may ask again.
-_RETRY: Final = 0.01
+_RETRY_SECONDS: Final = 0.01
 #: Table not there; not allowed to make it.
 _NO_TABLE, _NOT_ALLOWED = 1146, (1142, 1044, 1227)
 #: Others have locked the row: MariaDB's number, and MySQL's.
@@ -51,7 +51,7 @@ class MySQLStore:
 
     def __init__(self, target: Target) -> None:
         self.where: str = target.where
-        self.trouble: Trouble = Trouble(f"{self.title} at {self.where}")
+        self.last_failure: LastFailure = LastFailure(f"{self.title} at {self.where}")
         self._target = target
         self._bell: Bell | None = None
         self._connections: Connections | None = None
@@ -88,7 +88,7 @@ class MySQLStore:
         self._polls.clear()
         self._crowded.clear()
         self._uncertain.clear()
-        self._connections = Connections(self._target, self.title, self.trouble, bell.ring_all)
+        self._connections = Connections(self._target, self.title, self.last_failure, bell.ring_all)
         try:
             await self._check_table(deadline)
         except BaseException:
@@ -127,21 +127,27 @@ class MySQLStore:
         if wish.waits and wish.owner in self._polls:
             query = sql.poll(wish.name, wish.owner, self._polls.patience(wish.owner)[1])
             answer = await self._run(query, deadline, _ACQUIRE)
-            for action, left, place, open_for in answer.rows:
+            for action, left, position, open_for in answer.rows:
                 remaining = max(0.0, left / _MICRO)
                 if not action:
                     quiet = max(0.0, float(open_for or 0) / _MICRO)
-                    return Busy(self._polls.again(wish.name, wish.owner, place, remaining, quiet))
-                return await self._take(wish, deadline, remaining, place)
+                    return Busy(
+                        self._polls.again(wish.name, wish.owner, position, remaining, quiet)
+                    )
+                return await self._take(wish, deadline, remaining, position)
         return await self._take(wish, deadline)
 
     async def _take(
-        self, wish: Wish, deadline: float, remaining: float | None = None, place: int | None = None
+        self,
+        wish: Wish,
+        deadline: float,
+        remaining: float | None = None,
+        position: int | None = None,
     ) -> Granted | Busy:
         """Take a hold if it is free.
 
-        `remaining`: what was left to its holder, and `place`: how many came before this owner, both
-        as far as they are known.
+        `remaining`: what was left to its holder, and `position`: how many came before this owner,
+        both as far as they are known.
         """
         answer, resent = None, False
         if remaining is None:
@@ -154,7 +160,7 @@ class MySQLStore:
             patience = self._polls.patience(wish.owner) if wish.waits else None
             query = sql.ask_in_queue(wish.name, wish.owner, wish.lease, wish.tokens, patience)
             unless: Sequence[int] = ()
-            if wish.waits and remaining is not None and (remaining or place != 0):
+            if wish.waits and remaining is not None and (remaining or position != 0):
                 query, unless = sql.unless_locked(wish.name, query), _LOCKED
             try:
                 answer = await self._ask(query, wish, deadline, unless)
@@ -162,13 +168,13 @@ class MySQLStore:
                 if isinstance(error, ConnectionLostError) or _code(error) not in unless:
                     raise
                 # It is the turn of another, so there is time to join the queue later.
-                return Busy(self._polls.again(wish.name, wish.owner, place, remaining or 0.0))
+                return Busy(self._polls.again(wish.name, wish.owner, position, remaining or 0.0))
             resent = resent or answer.resent
             if answer.rows and answer.rows[0][4]:
                 self._crowded[wish.name] = None
             else:
                 self._crowded.pop(wish.name, None)
-            place = answer.rows[0][5] if answer.rows else None
+            position = answer.rows[0][5] if answer.rows else None
         remaining = 0.0  # without a row: it was deleted just now
         if answer.rows:
             mine, left, token, tokens = answer.rows[0][:4]
@@ -177,11 +183,11 @@ class MySQLStore:
                 self._polls.granted(wish.name, wish.owner)
                 return Granted(answer.before + remaining, token, tokens)
         if wish.waits:
-            return Busy(self._polls.again(wish.name, wish.owner, place, remaining))
+            return Busy(self._polls.again(wish.name, wish.owner, position, remaining))
         if resent:
             # The caller would leave without giving back, and the first sending may still arrive.
-            raise self.trouble.lost_answer()
-        return Busy(min(remaining, _RETRY) or _RETRY)
+            raise self.last_failure.lost_answer()
+        return Busy(min(remaining, _RETRY_SECONDS) or _RETRY_SECONDS)
 
     async def _ask(
         self, query: str, wish: Wish, deadline: float, unless: Sequence[int] = ()
@@ -194,7 +200,7 @@ class MySQLStore:
                     self._uncertain[wish.owner] = None
             elif wish.owner in self._uncertain:
                 # Not this query, but the one before it may still arrive.
-                raise self.trouble.no_answer(maybe_held=True) from error
+                raise self.last_failure.no_answer(maybe_held=True) from error
             raise
         if answer.resent:
             self._uncertain[wish.owner] = None
@@ -224,10 +230,10 @@ class MySQLStore:
 
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
         """Renew holds, two hundred in one round trip; an exact lease takes two of its own."""
-        rest = [each for each in batch if not each.exact or each.lease == 0]
+        ordinary = [each for each in batch if not each.exact or each.lease == 0]
         kept: dict[Renewal, float] = {}
-        for start in range(0, len(rest), _MOST_RENEWALS):
-            kept |= await self._renew(rest[start : start + _MOST_RENEWALS], deadline)
+        for start in range(0, len(ordinary), _MOST_RENEWALS):
+            kept |= await self._renew(ordinary[start : start + _MOST_RENEWALS], deadline)
         for each in batch:
             if each.exact and each.lease > 0:
                 until = await self._set_lease(each, deadline)

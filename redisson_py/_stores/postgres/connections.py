@@ -18,9 +18,9 @@ import asyncpg
 
 from redisson_py._forks import first_tls
 from redisson_py._loop import is_closed, tear_off_transport
+from redisson_py._stores.last_failure import LastFailure
 from redisson_py._stores.postgres.refusals import reason, refusal, verdict_of
-from redisson_py._stores.trouble import Trouble
-from redisson_py._stores.turns import Turns
+from redisson_py._stores.request_limit import RequestLimit
 from redisson_py._time import now
 
 #: Seconds of silence after which a question with a long deadline tries another connection: a row
@@ -99,17 +99,17 @@ class Connections:
     Args:
         target: Where to connect.
         most: How many.
-        trouble: Where to note why there was no answer.
+        last_failure: Where to note why there was no answer.
         recovered: Called when a question has been answered again after one was not.
     """
 
     def __init__(
-        self, target: Target, most: int, trouble: Trouble, recovered: Callable[[], None]
+        self, target: Target, most: int, last_failure: LastFailure, recovered: Callable[[], None]
     ) -> None:
         self._target: Final = target
-        self._trouble: Final = trouble
+        self._last_failure: Final = last_failure
         self._recovered: Final = recovered
-        self._turns = Turns(most)
+        self._request_limit = RequestLimit(most)
         #: Those that carry no question, each with the moment since when; the last is taken first.
         self._idle: deque[tuple[float, asyncpg.Connection]] = deque()
         self._busy: set[asyncpg.Connection] = set()
@@ -157,30 +157,30 @@ class Connections:
         """
         repeated, pause = False, _FIRST_PAUSE
         while True:
-            turn = written = False
+            admitted = written = False
             try:
-                await self._turns.take(deadline, urgent=urgent)
-                turn = True
+                await self._request_limit.take(deadline, urgent=urgent)
+                admitted = True
                 try:
                     connection = await self._connection(deadline)
                     written = True
                     sent = now()
                     value = await self._ask(connection, statement, deadline)
                 finally:
-                    self._turns.end()
+                    self._request_limit.end()
             except Exception as error:
                 verdict = "wrong" if isinstance(error, final) else verdict_of(error)
                 if verdict == "wrong" and not repeated:
                     raise refusal(error, self._target.where) from error
                 lost = verdict == "lost"
-                # Without a turn the server was not asked.
-                self._interrupted = self._interrupted or (lost and turn)
+                # If it was not admitted, the server was not asked.
+                self._interrupted = self._interrupted or (lost and admitted)
                 repeated = repeated or (lost and written)
                 # What the server says may name the user.
                 said = isinstance(error, asyncpg.PostgresError) or not lost
                 why = reason(error) if said else ""
                 away = lost and not written
-                self._trouble.note(error, why, away=away, done=repeated, refused=not lost)
+                self._last_failure.note(error, why, away=away, done=repeated, refused=not lost)
                 pause = min(2 * pause, _LONGEST_PAUSE)
                 wait = pause * random.uniform(0.5, 1.0)
                 left = deadline - now()
@@ -188,9 +188,9 @@ class Connections:
                     # Not less than all of its time: by that an outage is known.
                     await asyncio.sleep(min(wait, left))
                 if verdict == "wrong" or self._closed or wait >= left:
-                    raise self._trouble.no_answer(maybe_held=repeated) from error
+                    raise self._last_failure.no_answer(maybe_held=repeated) from error
             else:
-                self._trouble.over()
+                self._last_failure.clear()
                 if self._interrupted:
                     self._interrupted = False
                     self._recovered()
@@ -271,7 +271,7 @@ def _keeps_connection(error: BaseException) -> bool:
 def _patience(deadline: float) -> float:
     """Return how long to wait for one connection: half of the time, so that another has a chance.
 
-    A dead peer is not told from a slow one, so a question with little time has no second try.
+    A dead peer looks like a slow one, so a question with little time has no second try.
     """
     left = max(0.001, deadline - now())
     return min(left, max(left / 2, _LEAST_PATIENCE))

@@ -33,15 +33,16 @@ from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError
 
 #: Seconds for which a waiter is kept while its LISTEN is not in force yet; then it polls.
-_PATIENCE: Final = 1.0
+_PATIENCE_SECONDS: Final = 1.0
 #: Seconds without an answer after which a connection counts as dead.
-_SILENCE: Final = 5.0
+_SILENCE_SECONDS: Final = 5.0
 #: Seconds between two signs of life, which say how full the queue for notifications is.
-_INTERVAL: Final = 10.0
+_INTERVAL_SECONDS: Final = 10.0
 #: Seconds after which another connection is tried where messages are not delivered.
 _DEAF_PAUSE: Final = 30.0
 _LONGEST_PAUSE: Final = 5.0
-#: Seconds after which a waiter that was told to watch asks: nothing is kept for the first any more.
+#: Seconds after which a waiter that was asked to watch asks: nothing is kept for the first any
+#: more.
 WATCH_TIME: Final = queue.CALL_TIME + 0.01
 #: Proves that messages are delivered.
 _PROOF: Final = "p"
@@ -133,7 +134,7 @@ class Listening:
             self._task = asyncio.create_task(self._run(), name="redisson_py PostgreSQL listening")
         if not self._deaf:
             with suppress(TimeoutError):
-                async with asyncio.timeout(min(_PATIENCE, deadline - now())):
+                async with asyncio.timeout(min(_PATIENCE_SECONDS, deadline - now())):
                     await self._heard.wait()
         return self.hears
 
@@ -169,7 +170,7 @@ class Listening:
         again = False
         while True:
             with suppress(*_FAILURES):
-                connection = self._connection = await self._target.connect(_SILENCE)
+                connection = self._connection = await self._target.connect(_SILENCE_SECONDS)
                 connection.add_termination_listener(self._ended)
                 try:
                     self._deaf = not await self._delivers(connection)
@@ -198,7 +199,7 @@ class Listening:
                     self._bell.ring_all()
                     return
             try:
-                async with asyncio.timeout(_INTERVAL):
+                async with asyncio.timeout(_INTERVAL_SECONDS):
                     await self._changed.wait()
             except TimeoutError:
                 self._suspect = True
@@ -216,7 +217,7 @@ class Listening:
                 raise
             return False
         with suppress(TimeoutError):
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_PATIENCE_SECONDS):
                 await self._proved.wait()
         return self._proved.is_set()
 
@@ -257,7 +258,7 @@ class Listening:
 
 async def _bounded(connection: asyncpg.Connection, statement: Awaitable[Any]) -> Any:
     """Return the result of a statement; if it takes too long, end its connection, and raise."""
-    timer = asyncio.get_running_loop().call_later(_SILENCE, connection.terminate)
+    timer = asyncio.get_running_loop().call_later(_SILENCE_SECONDS, connection.terminate)
     try:
         return await statement
     finally:

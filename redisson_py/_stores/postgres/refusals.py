@@ -89,10 +89,10 @@ def reason(error: BaseException) -> str:
             "a pooler in front of it does not keep prepared statements: pass statement_cache_size=0"
         )
     if isinstance(error, exceptions.ProtocolViolationError):
-        return _reason_of_pooler(_in_one_line(error))
+        return _reason_of_pooler(_as_one_row(error))
     if not isinstance(error, exceptions.PostgresError):
         return type(error).__name__
-    said = _in_one_line(error)
+    said = _as_one_row(error)
     if isinstance(error, exceptions.InsufficientPrivilegeError) and TABLE in said:
         return f"{said}. The role needs SELECT, INSERT and UPDATE on the table {TABLE}"
     return f"{said} ({_code(error)})"
@@ -117,6 +117,6 @@ def _code(error: exceptions.PostgresError) -> str:
     return str(getattr(error, "sqlstate", None) or "XX000")
 
 
-def _in_one_line(error: BaseException) -> str:
+def _as_one_row(error: BaseException) -> str:
     """Return what PostgreSQL said, with its details and hints."""
     return " ".join(str(error).split())

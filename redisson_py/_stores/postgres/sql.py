@@ -371,7 +371,7 @@ WHERE id {_EQ} {_ID} AND owner {_EQ} $2::pg_catalog.text AND token {_EQ} $3::pg_
     AND expires {_GT} pg_catalog.clock_timestamp()
 FOR KEY SHARE"""
 
-#: id, channel -> has those ask again that were told another end of the hold.
+#: id, channel -> has those ask again that know another end of the hold.
 RING: Final = f"""
 SELECT CASE WHEN waiting_until {_GT} {_NOW} THEN {_NOTIFY}{_CHANNEL}, '') END, {_RING_FIRST}
 FROM (

@@ -32,6 +32,7 @@ from redisson_py._stores.contract import (
     State,
     Wish,
 )
+from redisson_py._stores.last_failure import LastFailure
 from redisson_py._stores.postgres import queue, sql
 from redisson_py._stores.postgres.connections import Answer, Connections, Target
 from redisson_py._stores.postgres.freeing import Freeing
@@ -40,14 +41,13 @@ from redisson_py._stores.postgres.renewing import renew
 from redisson_py._stores.postgres.table import id_of, prepare_table
 from redisson_py._stores.postgres.url import check_url, database_of, search_path_of
 from redisson_py._stores.remembered import Remembered
-from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
 
 #: Seconds until a waiter asks again that no message can wake.
-POLL: Final = 0.25
+POLL_SECONDS: Final = 0.25
 #: Seconds until a caller asks again for a free row that a transaction has locked: a guard.
-LOCKED: Final = 0.1
+LOCKED_SECONDS: Final = 0.1
 #: A waiter asks again at the latest while it still counts as waiting.
 _LONGEST_WAIT: Final = queue.WAITER_TIME / 2 - 5
 #: How many waiters, the first of the queue, look after the holder.
@@ -81,7 +81,7 @@ class PostgresStore:
         self._search_path: Final = search_path_of(url)
         #: Where the table is, once that is known.
         self._schema = ""
-        self.trouble: Trouble = Trouble(f"{self.title} at {self.where}")
+        self.last_failure: LastFailure = LastFailure(f"{self.title} at {self.where}")
         self._target: Final = Target(urls, self.where, statement_cache_size)
         self._most: Final = connections
         self._connections: Connections | None = None
@@ -106,7 +106,9 @@ class PostgresStore:
         """Connect, and create the table unless it is there."""
         await self.stop()
         self._bell = bell
-        self._connections = Connections(self._target, self._most, self.trouble, self._recovered)
+        self._connections = Connections(
+            self._target, self._most, self.last_failure, self._recovered
+        )
         self._freeing = Freeing(self._connections, self.where)
         self._listening = Listening(self._target, self._notify, bell)
         try:
@@ -210,7 +212,7 @@ class PostgresStore:
         if isinstance(answer, Granted):
             listening.discard(wish.name, wish.owner)
             return answer
-        longest = _LONGEST_WAIT if heard else POLL
+        longest = _LONGEST_WAIT if heard else POLL_SECONDS
         return Busy(min(answer.retry_in or longest, longest))
 
     async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> int | None:
@@ -281,11 +283,11 @@ class PostgresStore:
         except BackendError as error:
             if wish.owner in self._repeated:
                 # Not this statement, but the one before it may still arrive.
-                raise self.trouble.no_answer(maybe_held=True) from error
+                raise self.last_failure.no_answer(maybe_held=True) from error
             raise
         if isinstance(answer, Busy) and not wish.waits and wish.owner in self._repeated:
             # The caller would leave without giving back, and the first copy may still arrive.
-            raise self.trouble.lost_answer()
+            raise self.last_failure.lost_answer()
         return answer
 
     async def _ask_once_or_again(
@@ -324,14 +326,14 @@ class PostgresStore:
                 if station is not None and row["ahead"] >= _WATCHERS:
                     return Busy(None)
                 if held and station is not None and not _queues(row["owner"]):
-                    return Busy(min(row["remaining"], POLL))
+                    return Busy(min(row["remaining"], POLL_SECONDS))
                 if held:
                     return Busy(row["remaining"])
                 if row["reserved"]:
                     return Busy(WATCH_TIME)
             if plain:
                 self._crowded[wish.name] = None
-        return Busy(LOCKED)
+        return Busy(LOCKED_SECONDS)
 
     async def _fetch(
         self,
@@ -354,7 +356,7 @@ class PostgresStore:
         return await self._freeing.free(located, arguments, deadline)
 
     async def _ring(self, name: str) -> None:
-        """Have who waits ask again, because a lease ends sooner than they were told."""
+        """Have who waits ask again, because a lease ends sooner than they know."""
         with suppress(BackendError, asyncpg.PostgresError):
             await self._fetch(
                 sql.RING, (id_of(name), channel_of(name)), now() + 5.0, (asyncpg.PostgresError,)

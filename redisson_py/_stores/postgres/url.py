@@ -11,7 +11,7 @@ import re
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from redisson_py._url_arguments import attempt
+from redisson_py._url import attempt
 
 _PORT: Final = 5432
 _NAME: Final = re.compile(r"[A-Za-z_][\w.]*")

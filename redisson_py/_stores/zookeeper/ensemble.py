@@ -22,7 +22,7 @@ from kazoo.exceptions import (
 )
 
 from redisson_py._forks import no_fork
-from redisson_py._stores.trouble import Trouble
+from redisson_py._stores.last_failure import LastFailure
 from redisson_py._time import now
 from redisson_py.errors import BackendError
 
@@ -66,7 +66,7 @@ class Ensemble:
         target: Target,
         timeout: float,
         lease: float,
-        trouble: Trouble,
+        last_failure: LastFailure,
         *,
         ended: Callable[[], None],
         again: Callable[[], None],
@@ -77,7 +77,7 @@ class Ensemble:
             target: Where to.
             timeout: The session timeout to ask for.
             lease: The seconds for which a session outlives an event loop that is blocked.
-            trouble: Where to note why there was no answer.
+            last_failure: Where to note why there was no answer.
             ended: Called when a session has ended: what it had is gone.
             again: Called then, and when a session is connected once more.
         """
@@ -85,7 +85,7 @@ class Ensemble:
         self._target: Final = target
         self._timeout: Final = min(timeout, _LONGEST_SESSION)
         self._lease: Final = lease
-        self._trouble: Final = trouble
+        self._last_failure: Final = last_failure
         self._ended: Final = ended
         self._again: Final = again
         self._session: Session | None = None
@@ -148,18 +148,18 @@ class Ensemble:
             except _NoAnswerError as error:
                 sent = changes
                 if now() >= deadline:
-                    raise self._trouble.no_answer(maybe_held=sent) from error.__cause__
+                    raise self._last_failure.no_answer(maybe_held=sent) from error.__cause__
             # The news that the connection is lost may come after the errors.
             await asyncio.sleep(random.uniform(0, _RETRY_PAUSE))
 
     async def exchange(self, session: Session, deadline: float, *requests: object) -> list[Any]:
         """Send requests at once and return the replies, among them the server's errors."""
-        _check_not_over(session)
+        _check_alive(session)
         connection, written = session.connections, now()
         futures = [session.send(request) for request in requests]
         if futures:
             await asyncio.wait(futures, timeout=max(0.0, deadline - now()))
-        _check_not_over(session)
+        _check_alive(session)
         if not all(future.done() for future in futures):
             raise _NoAnswerError
         replies = [future.result() for future in futures]
@@ -226,11 +226,11 @@ class Ensemble:
                     raise BackendError(
                         f"TLS with ZooKeeper at {self.where} failed: {cause}"
                     ) from cause
-                raise self._trouble.no_answer(maybe_held=maybe_held) from cause
+                raise self._last_failure.no_answer(maybe_held=maybe_held) from cause
 
     def _begin(self) -> None:
         self._session = Session(
-            self._target, self._timeout, self._lease, self._trouble, self._changed
+            self._target, self._timeout, self._lease, self._last_failure, self._changed
         )
         self._session.begin()
 
@@ -239,7 +239,7 @@ class Ensemble:
         if session is not self._session:
             return
         if session.connected:
-            self._trouble.over()
+            self._last_failure.clear()
             self._up.set()
             self._connections += 1
             if self._connections > 1:
@@ -260,13 +260,13 @@ class Ensemble:
                 session.close()
                 self._begin()
             except (OSError, RuntimeError) as error:
-                self._trouble.note(error)
+                self._last_failure.note(error)
                 self._replace(session, _SESSION_PAUSE)
 
         self._restart = asyncio.get_running_loop().call_later(pause, begin)
 
 
-def _check_not_over(session: Session) -> None:
+def _check_alive(session: Session) -> None:
     if session.ended:
         raise _NoAnswerError
 

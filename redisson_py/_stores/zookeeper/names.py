@@ -57,7 +57,7 @@ def directory_of(name: str) -> str:
 
 def levels_of(path: str) -> list[str]:
     """Return a path after all the paths above it: `/a`, `/a/b`."""
-    ends = [place.start() for place in re.finditer("/", path)][1:]
+    ends = [slash.start() for slash in re.finditer("/", path)][1:]
     return [*(path[:end] for end in ends), path]
 
 

@@ -54,7 +54,7 @@ class OwnNode:
     Attributes:
         kind: What it asks for.
         under: The node of the write hold under which it reads.
-        node: Its name; None while no answer has told it.
+        node: Its name; None while no answer has named it.
         token: Its czxid.
         held: Whether it was granted the hold.
         deleting: Whether a deletion was sent.

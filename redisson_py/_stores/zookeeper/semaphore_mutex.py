@@ -57,8 +57,8 @@ class SemaphoreMutexes(OwnNodes[_Lease]):
 
     def node(self, name: str, owner: str) -> str | None:
         """Return the path of the node of an owner, if it has one."""
-        place = self.own.get((name, owner))
-        return None if place is None else f"{self._leases(name)}/{place.node}"
+        lease_node = self.own.get((name, owner))
+        return None if lease_node is None else f"{self._leases(name)}/{lease_node.node}"
 
     def knows(self, name: str, owner: str) -> bool:
         """Return whether an owner may have anything here."""
@@ -67,9 +67,9 @@ class SemaphoreMutexes(OwnNodes[_Lease]):
     async def ask(self, session: Session, wish: Wish, deadline: float) -> Granted | Busy | None:
         """Answer a wish; None if something has changed meanwhile, and it must be asked again."""
         key, path = (wish.name, wish.owner), self._leases(wish.name)
-        place = self.own.get(key)
-        if place is not None and place.held:
-            return await self._granted_already(session, wish, place, deadline)
+        lease_node = self.own.get(key)
+        if lease_node is not None and lease_node.held:
+            return await self._granted_already(session, wish, lease_node, deadline)
         if not wish.waits and not self.knows(*key):
             _, listed = await self._ensemble.exchange(
                 session, deadline, Sync(path), GetChildren(path, None)
@@ -79,48 +79,48 @@ class SemaphoreMutexes(OwnNodes[_Lease]):
         gate = replace(wish, name=_gate(wish.name), kind="lock")
         answer = await self._contenders.ask(session, gate, deadline, wish.name)
         if not isinstance(answer, Granted):
-            if place is not None:
+            if lease_node is not None:
                 await self.remove(session, key, path, False, deadline)
             return answer
         try:
-            return await self._take(session, wish, place, deadline)
+            return await self._take(session, wish, lease_node, deadline)
         except BackendError:
             await self.delete(session, key, False, deadline)
             raise
 
     async def _take(
-        self, session: Session, wish: Wish, place: _Lease | None, deadline: float
+        self, session: Session, wish: Wish, lease_node: _Lease | None, deadline: float
     ) -> Granted | Busy | None:
         """Take the lease for an owner that has the gate; see `ask`."""
         key, path = (wish.name, wish.owner), self._leases(wish.name)
         began, create = now(), None
-        if place is None:
-            place, prefix = _Lease("semaphore"), prefix_of(wish.owner, "semaphore")
+        if lease_node is None:
+            lease_node, prefix = _Lease("semaphore"), prefix_of(wish.owner, "semaphore")
             create = create_contender(f"{path}/{prefix}", wish.owner.encode())
-        listed = await self.enter(session, key, place, create, path, deadline)
+        listed = await self.enter(session, key, lease_node, create, path, deadline)
         if listed is None:
             return None
         nodes = self.children(listed, path)
-        if place.node is None:
-            await self.find(session, place, wish.owner, path, nodes, deadline)
-        if place.node not in nodes:
+        if lease_node.node is None:
+            await self.find(session, lease_node, wish.owner, path, nodes, deadline)
+        if lease_node.node not in nodes:
             self.own.pop(key, None)
             return None
         if len(nodes) == 1:
-            place.held = True
+            lease_node.held = True
             until = self._until(session, wish, began)
             await self._leave_gate(session, wish, deadline)
-            return Granted(until, place.token)
+            return Granted(until, lease_node.token)
         if not wish.waits:
             await self.delete(session, key, False, deadline)
             return Busy(None)
-        return await self._watch(session, key, place, deadline)
+        return await self._watch(session, key, lease_node, deadline)
 
     async def _granted_already(
-        self, session: Session, wish: Wish, place: _Lease, deadline: float
+        self, session: Session, wish: Wish, lease_node: _Lease, deadline: float
     ) -> Granted | None:
         """Answer the wish of an owner that has the hold; None if that is gone."""
-        path, began = f"{self._leases(wish.name)}/{place.node}", now()
+        path, began = f"{self._leases(wish.name)}/{lease_node.node}", now()
         _, stat = await self._ensemble.exchange(session, deadline, Sync(path), Exists(path, None))
         there = self._ensemble.check(stat, path) is not None
         until = self._until(session, wish, began)
@@ -128,32 +128,32 @@ class SemaphoreMutexes(OwnNodes[_Lease]):
         if not there:
             self.own.pop((wish.name, wish.owner), None)
             return None
-        return Granted(until, place.token)
+        return Granted(until, lease_node.token)
 
     async def _leave_gate(self, session: Session, wish: Wish, deadline: float) -> None:
         await self._contenders.delete(session, (_gate(wish.name), wish.owner), False, deadline)
 
     async def _watch(
-        self, session: Session, key: tuple[str, str], place: _Lease, deadline: float
+        self, session: Session, key: tuple[str, str], lease_node: _Lease, deadline: float
     ) -> Busy | None:
         """Have the bell rung when `leases` changes; None if it is free already."""
-        if place.watched == session.connections:
+        if lease_node.watched == session.connections:
             return Busy(None)
 
         def ring() -> None:
-            place.watched = None
+            lease_node.watched = None
             if self._contenders.bell is not None:
                 self._contenders.bell.ring(*key)
 
         path = self._leases(key[0])
         # It may ring before the reply is looked at.
-        place.watched = session.connections
+        lease_node.watched = session.connections
         try:
             (listed,) = await self._ensemble.exchange(
                 session, deadline, GetChildren(path, session.watcher(ring))
             )
         except BaseException:
-            place.watched = None
+            lease_node.watched = None
             raise
         return Busy(None) if len(self.children(listed, path)) > 1 else None
 

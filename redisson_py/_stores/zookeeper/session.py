@@ -52,7 +52,7 @@ from kazoo.protocol.states import EventType, KazooState, WatchedEvent
 from kazoo.retry import KazooRetry
 
 from redisson_py._forks import first_tls
-from redisson_py._stores.trouble import Trouble
+from redisson_py._stores.last_failure import LastFailure
 from redisson_py._time import now
 
 from .url import Target
@@ -62,17 +62,17 @@ _LOG: Final = logging.getLogger("redisson_py.kazoo")
 _LOG.setLevel(logging.ERROR)
 #: Parts of the session timeout: between two beats, after which a beat is missed, and until the
 #: leader has heard of a sign of life.
-_BEAT: Final = 1 / 12
-_MISSED: Final = 1 / 4
-_HEARD: Final = 1 / 4
+_BEAT_SHARE: Final = 1 / 12
+_MISSED_SHARE: Final = 1 / 4
+_HEARD_SHARE: Final = 1 / 4
 #: Part of the session timeout: nothing is granted or renewed by a sign of life that is older.
-_OLD: Final = 1 / 2
+_OLD_SHARE: Final = 1 / 2
 #: Signs of life that are nearer to each other are one.
-_GRAIN: Final = 1 / 100
+_GRAIN_SHARE: Final = 1 / 100
 #: Seconds to wait for kazoo's threads where nothing can be awaited; they end after that.
-_PARTING: Final = 0.5
+_PARTING_SECONDS: Final = 0.5
 #: Seconds between two looks whether an event loop that is blocked must be waited for.
-_GLANCE: Final = 0.05
+_GLANCE_SECONDS: Final = 0.05
 #: Seconds for one attempt to connect: for the connection, and for the answer of the server.
 _LONGEST_ATTEMPT = 5.0
 
@@ -101,7 +101,7 @@ class Session:
         target: Target,
         timeout: float,
         lease: float,
-        trouble: Trouble,
+        last_failure: LastFailure,
         changed: Callable[[Session], None],
     ) -> None:
         """Prepare a session.
@@ -111,7 +111,7 @@ class Session:
             timeout: The session timeout to ask for.
             lease: The seconds for which it outlives an event loop that is blocked; not longer than
                 its timeout.
-            trouble: Where to note why it could not be connected.
+            last_failure: Where to note why it could not be connected.
             changed: Called in the loop's thread when it is connected, or not any more, or over.
         """
         self.timeout = timeout
@@ -119,7 +119,7 @@ class Session:
         self.connections = 0
         self.ended = False
         self.error: Exception | None = None
-        self._trouble: Final = trouble
+        self._last_failure: Final = last_failure
         self._changed: Final = changed
         self._hosts: Final = len(target.hosts.split(","))
         #: The attempts to connect that failed one after the other.
@@ -179,7 +179,7 @@ class Session:
 
     def answered(self, written: float) -> None:
         """Hear that a request was answered, which was written then, or later."""
-        if not self._signs or written > self._signs[-1][0] + self.timeout * _GRAIN:
+        if not self._signs or written > self._signs[-1][0] + self.timeout * _GRAIN_SHARE:
             self._signs.append((written, now()))
 
     def kept_until(self, written: float) -> float:
@@ -189,7 +189,7 @@ class Session:
             written: The moment before a request was written that went through the leader, and was
                 answered on this connection.
         """
-        heard = written - self.timeout * _HEARD
+        heard = written - self.timeout * _HEARD_SHARE
         while len(self._signs) > 1 and self._signs[1][1] <= heard:
             self._signs.popleft()
         # The first is from when the connection was made.
@@ -198,7 +198,7 @@ class Session:
     @property
     def is_old(self) -> bool:
         """Whether the last sign of life that the leader has heard of is too old to go by."""
-        return now() - self._signs[0][0] > self.timeout * _OLD
+        return now() - self._signs[0][0] > self.timeout * _OLD_SHARE
 
     def connect_anew(self) -> None:
         """Replace the connection: a new one is a sign of life that counts at once."""
@@ -226,7 +226,7 @@ class Session:
     def leave_behind(self) -> None:
         """End the session; wait for its threads, but not for long."""
         self._end()
-        self._start_closing(None).join(_PARTING)
+        self._start_closing(None).join(_PARTING_SECONDS)
 
     def _start_closing(self, closed: asyncio.Future[None] | None) -> threading.Thread:
         thread = threading.Thread(target=self._close, args=(closed,), daemon=True)
@@ -249,7 +249,7 @@ class Session:
         """
         lives = threading.Event()
         self._post(lives.set)
-        while not lives.wait(_GLANCE):
+        while not lives.wait(_GLANCE_SECONDS):
             if self._closing.is_set():
                 return False
             if now() - self._alive > self._lease:
@@ -286,7 +286,7 @@ class Session:
         found = self._expand()
         if not found:
             no_address = "no host in the URL has an address"
-            self._post(partial(self._trouble.note, OSError(), no_address, away=True))
+            self._post(partial(self._last_failure.note, OSError(), no_address, away=True))
         return found
 
     def _listen(self, state: str) -> None:
@@ -309,7 +309,7 @@ class Session:
 
     def _beat(self) -> None:
         self._alive = now()
-        self._timer = self._loop.call_later(self.timeout * _BEAT, self._beat)
+        self._timer = self._loop.call_later(self.timeout * _BEAT_SHARE, self._beat)
         if not self.connected:
             trying, attempt = self._trying, self._connection._socket
             if trying is not None and now() - trying > _LONGEST_ATTEMPT and attempt is not None:
@@ -321,7 +321,7 @@ class Session:
             self._beating = now()
             beat = self.send(Exists("/", None))
             beat.add_done_callback(partial(self._beaten, self._beating))
-        elif now() - self._beating > self.timeout * _MISSED:
+        elif now() - self._beating > self.timeout * _MISSED_SHARE:
             self.connect_anew()
 
     def _beaten(self, written: float, beat: asyncio.Future[object]) -> None:
@@ -344,7 +344,7 @@ class Session:
         why = TimeoutError() if isinstance(error, late) else error
         self._failures += 1
         # Each host is tried in its turn.
-        self._trouble.note(why, str(error), away=self._failures >= self._hosts)
+        self._last_failure.note(why, str(error), away=self._failures >= self._hosts)
         # kazoo tries again after these two. Its thread ends with any other error.
         if not isinstance(error, ConnectionDropped | late):
             self._end()

@@ -43,8 +43,8 @@ from redisson_py._stores.contract import (
     State,
     Wish,
 )
+from redisson_py._stores.last_failure import LastFailure
 from redisson_py._stores.remembered import Remembered
-from redisson_py._stores.trouble import Trouble
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError
 
@@ -83,9 +83,14 @@ class ZooKeeperStore:
         self._owed: Final[dict[tuple[str, str], bool]] = {}
         self._paying: asyncio.Task[None] | None = None
         self.where: str = target.hosts + target.root
-        self.trouble: Trouble = Trouble(f"{self.title} at {self.where}")
+        self.last_failure: LastFailure = LastFailure(f"{self.title} at {self.where}")
         self._ensemble: Final = Ensemble(
-            target, session, lease or session, self.trouble, ended=self._ended, again=self._again
+            target,
+            session,
+            lease or session,
+            self.last_failure,
+            ended=self._ended,
+            again=self._again,
         )
         self._contenders: Final = Contenders(self._ensemble, target.root)
         self._semaphores: Final = SemaphoreMutexes(self._ensemble, self._contenders)
@@ -254,8 +259,8 @@ class ZooKeeperStore:
     async def renew(self, batch: Sequence[Renewal], deadline: float) -> Sequence[float | None]:
         """See whether the contenders are there, which renews the session; their lease is its."""
         asked = [
-            (place, hold, path)
-            for place, hold in enumerate(batch)
+            (index, hold, path)
+            for index, hold in enumerate(batch)
             if (path := self._node(hold.name, hold.owner)) is not None
         ]
         ends: list[float | None] = [None] * len(batch)
@@ -268,10 +273,10 @@ class ZooKeeperStore:
                 session, deadline, Sync("/"), *(Exists(path, None) for _, _, path in asked)
             )
             until = self._ensemble.kept_until(session, began)
-            for (place, hold, path), stat in zip(asked, stats, strict=True):
+            for (index, hold, path), stat in zip(asked, stats, strict=True):
                 self._ensemble.check(stat, path)
                 there = stat is not None and stat.czxid == hold.token
-                ends[place] = until if there else None
+                ends[index] = until if there else None
             return ends
 
         return await self._ensemble.call(attempt, deadline, changes=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from redisson_py._url_arguments import attempt
+from redisson_py._url import attempt
 
 from .names import is_path
 

@@ -16,7 +16,7 @@ from redisson_py.testing._server import EmbeddedServer
 from .migration import SlotMigration, end_all
 from .nodes import TopologyError, blame
 from .topology import Topology, TopologyOptions
-from .views import SLOTS, ClusterMap, Place, slot_of
+from .views import SLOTS, ClusterMap, SlotOrKey, slot_of
 
 How = Literal["graceful", "force", "takeover"]
 _FAILOVER_PATIENCE: Final = 30.0
@@ -106,7 +106,7 @@ class EmbeddedCluster(Topology):
         """Return the id by which the cluster knows a node."""
         return self._map.id_of(node)
 
-    async def master_of(self, place: Place) -> EmbeddedServer:
+    async def master_of(self, place: SlotOrKey) -> EmbeddedServer:
         """Return the master of a slot, according to the nodes that answer.
 
         Raises:
@@ -132,7 +132,7 @@ class EmbeddedCluster(Topology):
         return [self._map.ids[seen.id] for seen in mine if seen.is_master]
 
     async def failover(
-        self, place: Place, how: How = "graceful", to: EmbeddedServer | None = None
+        self, place: SlotOrKey, how: How = "graceful", to: EmbeddedServer | None = None
     ) -> EmbeddedServer:
         """Make a replica the master of a slot's shard, and return once the cluster is healthy.
 
@@ -170,7 +170,7 @@ class EmbeddedCluster(Topology):
         return to
 
     async def wait_master(
-        self, place: Place, other_than: EmbeddedServer | None = None, timeout: float = 30.0
+        self, place: SlotOrKey, other_than: EmbeddedServer | None = None, timeout: float = 30.0
     ) -> EmbeddedServer:
         """Return the master of a slot once all nodes that answer agree on it.
 
@@ -211,7 +211,7 @@ class EmbeddedCluster(Topology):
         await self._nodes.until("the cluster is not healthy", check, timeout)
 
     async def migrate(
-        self, place: Place, to: EmbeddedServer | None = None, *, atomic: bool = False
+        self, place: SlotOrKey, to: EmbeddedServer | None = None, *, atomic: bool = False
     ) -> EmbeddedServer:
         """Move a slot with its keys to another master, and return once all nodes know.
 
@@ -232,7 +232,7 @@ class EmbeddedCluster(Topology):
         return move.target
 
     async def begin_migration(
-        self, place: Place, to: EmbeddedServer | None = None, *, atomic: bool = False
+        self, place: SlotOrKey, to: EmbeddedServer | None = None, *, atomic: bool = False
     ) -> SlotMigration:
         """Open a slot for a move and stop there: `SlotMigration` continues it.
 

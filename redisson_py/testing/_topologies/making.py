@@ -63,7 +63,7 @@ class ServerMaker:
         *,
         bus: bool = False,
         sentinel: bool = False,
-        lines: tuple[str, ...] = (),
+        directives: tuple[str, ...] = (),
         password: str | None = None,
         guarded: bool = False,
     ) -> EmbeddedServer:
@@ -73,7 +73,7 @@ class ServerMaker:
             config: Its configuration.
             bus: Whether it is a node of a cluster.
             sentinel: Whether it is a sentinel.
-            lines: More lines of its configuration.
+            directives: More lines of its configuration.
             password: What its clients must authenticate with.
             guarded: Whether we log in as a user of our own.
         """
@@ -86,7 +86,7 @@ class ServerMaker:
                 bus=bus,
                 sentinel=sentinel,
                 keeps=True,
-                lines=lines,
+                directives=directives,
                 login=(ADMIN, self.secret) if guarded else (),
             ),
             str(self._binary),
@@ -106,7 +106,7 @@ class ServerMaker:
         return await self.server(
             {**_ATTACH_AT_ONCE, **config, **replica, **self._config},
             bus=bus,
-            lines=self._user_lines(),
+            directives=self._user_directives(),
             password=self._password,
             guarded=self.guarded,
         )
@@ -134,16 +134,16 @@ class ServerMaker:
     def _tls_config(self) -> dict[str, str]:
         return {"tls-auth-clients": "no", "tls-replication": "yes"} if self.tls else {}
 
-    def _user_lines(self) -> tuple[str, ...]:
+    def _user_directives(self) -> tuple[str, ...]:
         if not self.guarded:
             return ()
         return (
-            self.user_line(ADMIN, "~* &* +@all"),
-            self.user_line(_REPLICA, _REPLICA_RULES),
-            self.user_line(WATCHER, _SENTINEL_RULES),
+            self.user_directive(ADMIN, "~* &* +@all"),
+            self.user_directive(_REPLICA, _REPLICA_RULES),
+            self.user_directive(WATCHER, _SENTINEL_RULES),
             *(f"user {quoted(name)} {rules}" for name, rules in self._users.items()),
         )
 
-    def user_line(self, name: str, rules: str) -> str:
+    def user_directive(self, name: str, rules: str) -> str:
         """Return the line that makes one of our own users."""
         return f"user {name} on >{self.secret} {rules}"

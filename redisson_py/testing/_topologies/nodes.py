@@ -87,8 +87,8 @@ class Nodes:
 
     async def info(self, node: EmbeddedServer, section: str) -> dict[str, str]:
         """Return what a server says in a section of INFO, inside a `check`."""
-        lines = str(await self.ask(node, "INFO", section)).splitlines()
-        return dict(line.split(":", 1) for line in lines if ":" in line)
+        rows = str(await self.ask(node, "INFO", section)).splitlines()
+        return dict(row.split(":", 1) for row in rows if ":" in row)
 
     async def replication_gap(self, node: EmbeddedServer) -> str:
         """Return what the replication of this server still misses, as INFO tells it."""

@@ -116,11 +116,11 @@ class EmbeddedSentinel(Replicated):
         query = {}
         if self.sentinel_password is not None:
             query["sentinel_password"] = self.sentinel_password
-        rest = f"/{quote(self.service, safe='')}"
+        path = f"/{quote(self.service, safe='')}"
         return self._url(
             "redis+sentinel",
             self.sentinels,
-            f"{rest}?{urlencode(query, quote_via=quote)}" if query else rest,
+            f"{path}?{urlencode(query, quote_via=quote)}" if query else path,
         )
 
     async def master(self) -> EmbeddedServer:
@@ -274,13 +274,13 @@ class EmbeddedSentinel(Replicated):
         if guarded:
             settings += [f"sentinel-user {ADMIN}", f"sentinel-pass {self._maker.secret}"]
             users = [
-                self._maker.user_line(ADMIN, "~* &* +@all"),
+                self._maker.user_directive(ADMIN, "~* &* +@all"),
                 *(f"user {quoted(name)} {rules}" for name, rules in self._sentinel_users.items()),
             ]
         return await self._maker.server(
             {},
             sentinel=True,
-            lines=(*users, *(f"sentinel {each}" for each in settings)),
+            directives=(*users, *(f"sentinel {each}" for each in settings)),
             password=self.sentinel_password,
             guarded=guarded,
         )

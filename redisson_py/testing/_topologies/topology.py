@@ -177,8 +177,8 @@ class Topology(ABC):
         self._nodes.apart.update(
             each for group in groups for each in group if not isinstance(each, str)
         )
-        rest = [node for node in nodes if not any(node in group for group in named)]
-        await self._cuts.cut([*named, rest], nodes)
+        others = [node for node in nodes if not any(node in group for group in named)]
+        await self._cuts.cut([*named, others], nodes)
 
     async def heal(self) -> None:
         """End every `partition`."""
@@ -195,12 +195,12 @@ class Topology(ABC):
             if isinstance(result, BaseException):
                 raise result
 
-    def _url(self, scheme: str, servers: list[EmbeddedServer], rest: str = "") -> str:
+    def _url(self, scheme: str, servers: list[EmbeddedServer], path: str = "") -> str:
         letter = "s" if self._maker.tls else ""
         kind, plus, word = scheme.partition("+")
         user = "" if self.password is None else f":{quote(self.password, safe='')}@"
         hosts = ",".join(server.address for server in servers)
-        return f"{kind}{letter}{plus}{word}://{user}{hosts}{rest}"
+        return f"{kind}{letter}{plus}{word}://{user}{hosts}{path}"
 
 
 def _run_in_thread(work: Coroutine[Any, Any, None]) -> None:

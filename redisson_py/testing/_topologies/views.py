@@ -15,16 +15,16 @@ from .nodes import Nodes, TopologyError, blame
 SLOTS: Final = 16384
 _OPEN: Final = re.compile(r"\[(\d+)-[<>]-(\w+)\]")
 #: A slot's number, or a key in it.
-Place = int | str | bytes
+SlotOrKey = int | str | bytes
 
 
-def slot_of(place: Place) -> int:
+def slot_of(slot_or_key: SlotOrKey) -> int:
     """Return the slot of a key; a number is a slot already."""
-    if isinstance(place, int):
-        if not 0 <= place < SLOTS:
-            raise ValueError(f"{place} is not a slot: slots are 0 to {SLOTS - 1}")
-        return place
-    key = place.encode() if isinstance(place, str) else place
+    if isinstance(slot_or_key, int):
+        if not 0 <= slot_or_key < SLOTS:
+            raise ValueError(f"{slot_or_key} is not a slot: slots are 0 to {SLOTS - 1}")
+        return slot_or_key
+    key = slot_or_key.encode() if isinstance(slot_or_key, str) else slot_or_key
     begin = key.find(b"{")
     end = key.find(b"}", begin + 1)
     if begin >= 0 and end > begin + 1:
@@ -74,8 +74,8 @@ class Seen:
 def read_view(text: str) -> dict[str, Seen]:
     """Return every node in the answer to CLUSTER NODES, by its id."""
     nodes = {}
-    for line in text.splitlines():
-        node, address, flags, master, _, _, epoch, _, *ranges = line.split()
+    for row in text.splitlines():
+        node, address, flags, master, _, _, epoch, _, *ranges = row.split()
         owned = [each.partition("-") for each in ranges if not each.startswith("[")]
         nodes[node] = Seen(
             node,

@@ -129,14 +129,14 @@ def _ghosts(history: History) -> Iterator[tuple[Op, Op | None]]:
     for probe in probes(history, "lease"):
         if probe.owner:
             release = released.get((probe.obj, probe.owner))
-            over = release is not None and release.end < probe.t0
+            ended = release is not None and release.end < probe.t0
             # It may have been passed to another task of the client, which has not recorded it yet.
             passed = release is not None and any(
                 op.process == release.process and op.t0 <= probe.end and op.end >= release.t0
                 for op in acquires.get(probe.obj, ())
                 if op.rid != release.rid
             )
-            yield probe, release if over and not passed else None
+            yield probe, release if ended and not passed else None
 
 
 def _lasts(key: str, facts: Facts) -> bool:

@@ -136,10 +136,10 @@ def hold_count(history: History, facts: Facts) -> Verdict:
     """
     found: list[Violation] = []
     looked_at = 0
-    told = losses(history)
+    reported = losses(history)
     for (obj, _), ops in by_use(history, *_STEP, "check", "extend").items():
         owner = next((op.owner for op in ops if op.op == "acquire"), "")
-        lost = min((op.t0 for op in told.get((obj, owner), ())), default=None)
+        lost = min((op.t0 for op in reported.get((obj, owner), ())), default=None)
         steps = [op for op in ops if op.op in _STEP]
         looked_at += len(steps)
         failed = [op.t0 for op in ops if op.op in ("check", "extend") and op.out == "fail"]

@@ -29,10 +29,10 @@ def fifo(history: History, facts: Facts) -> Verdict:
     visits: dict[str, list[Visit]] = {}
     workers = {op.process for op in history.of("acquire")}
     for (obj, _), ops in by_use(history, "ticket", "acquire").items():
-        place = next((op for op in ops if op.op == "ticket" and op.out == "ok"), None)
+        arrival = next((op for op in ops if op.op == "ticket" and op.out == "ok"), None)
         grant = granted(ops)
-        if place is not None and grant is not None and (grant.deadline or grant.end) >= grant.end:
-            visits.setdefault(obj, []).append((place, grant))
+        if arrival is not None and grant is not None and (grant.deadline or grant.end) >= grant.end:
+            visits.setdefault(obj, []).append((arrival, grant))
     strikes = _Strikes(history.of("nemesis"), workers)
     excused = looked_at = 0
     for obj, each in visits.items():
@@ -65,6 +65,6 @@ class _Strikes:
 
     def between(self, visit: Visit) -> bool:
         """Return whether one was at work between ticket and grant."""
-        place, grant = visit
+        arrival, grant = visit
         begun = bisect_right(self._begins[grant.process], grant.end)
-        return begun > 0 and self._ends[grant.process][begun - 1] >= place.t0
+        return begun > 0 and self._ends[grant.process][begun - 1] >= arrival.t0

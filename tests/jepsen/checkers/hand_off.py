@@ -97,8 +97,8 @@ def _latencies(each: Sequence[HandOff]) -> dict[str, object]:
         if not times:
             continue
         shares = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
-        told = {key: times[min(len(times) - 1, int(len(times) * p))] for key, p in shares.items()}
-        text = ", ".join(f"{key} {value:.2f}" for key, value in told.items())
+        shown = {key: times[min(len(times) - 1, int(len(times) * p))] for key, p in shares.items()}
+        text = ", ".join(f"{key} {value:.2f}" for key, value in shown.items())
         figures[f"{name}, ms"] = f"{text} ({len(times)})"
     figures["slower than 2 s"] = sum(1 for one in each if one.latency > 2e9)
     return figures
@@ -109,13 +109,13 @@ def _of_object(acquires: Sequence[Op], released: Sequence[Op]) -> list[HandOff]:
     grants = sorted((op for op in acquires if op.out == "ok"), key=attrgetter("end"))
     ends = [op.end for op in grants]
     owners = {op.rid: op.owner for op in grants}
-    place = 0
+    index = 0
     waiting: list[Op] = []
     for release in released:
-        while place < len(acquires) and acquires[place].t0 < release.t0:
-            if acquires[place].t1 is not None:
-                waiting.append(acquires[place])
-            place += 1
+        while index < len(acquires) and acquires[index].t0 < release.t0:
+            if acquires[index].t1 is not None:
+                waiting.append(acquires[index])
+            index += 1
         waiting = [op for op in waiting if op.end > release.t0]
         others = [op for op in waiting if op.rid != release.rid]
         if release.out != "ok" or release.t1 is None or not others:

@@ -67,12 +67,12 @@ def holds(history: History) -> dict[str, list[Hold]]:
     the lock, from the moment in which that begins. A holder that was killed keeps
     its hold until the deadline: others rely on that.
     """
-    told = losses(history)
+    reported = losses(history)
     found: defaultdict[str, list[Hold]] = defaultdict(list)
     forced = history.by_object("force")
     for (obj, _), ops in by_use(history, *_WORDS).items():
         grant = granted(ops)
-        ends = told.get((obj, grant.owner), []) if grant is not None else []
+        ends = reported.get((obj, grant.owner), []) if grant is not None else []
         # Of those that force it, the first that may have found this grant.
         force = grant and next((op for op in forced.get(obj, ()) if op.end >= grant.t0), None)
         ends = [*ends, force] if force else ends
@@ -81,10 +81,10 @@ def holds(history: History) -> dict[str, list[Hold]]:
     return {obj: sorted(each, key=lambda hold: hold.start) for obj, each in found.items()}
 
 
-def _hold(grant: Op, ops: Sequence[Op], told: Sequence[Op]) -> Hold | None:
+def _hold(grant: Op, ops: Sequence[Op], reported: Sequence[Op]) -> Hold | None:
     assert grant.t1 is not None
     ends = [op for op in ops if _ends(op)]
-    ends += [op for op in told if op.end >= grant.t0]
+    ends += [op for op in reported if op.end >= grant.t0]
     stop = min((op.t0 for op in ends), default=None)
     shown, deadline = [grant], grant.deadline or grant.t1
     for op in ops:

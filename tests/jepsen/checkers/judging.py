@@ -49,7 +49,7 @@ def judged(
                 return found
             wrong = [*found.violations]
             if unless(facts.broken):
-                wrong = [each for each in wrong if _was_over(each, facts.broken_since)]
+                wrong = [each for each in wrong if _had_ended(each, facts.broken_since)]
                 if not wrong:
                     return _excused(found)
             counted = Counter(violation.rule for violation in wrong)
@@ -63,7 +63,7 @@ def judged(
     return decorate
 
 
-def _was_over(violation: Violation, moment: int) -> bool:
+def _had_ended(violation: Violation, moment: int) -> bool:
     """Return whether all that shows a violation had ended before a moment."""
     return bool(violation.ops) and max(op.end for op in violation.ops) < moment
 

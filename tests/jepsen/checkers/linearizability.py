@@ -39,14 +39,14 @@ def linearizability(history: History, facts: Facts) -> Verdict:
     looked_at = states = 0
     for obj, made in _of_locks(history, facts).items():
         model = _model(obj, made, facts)
-        answer, places = _search(made, model)
+        answer, positions = _search(made, model)
         looked_at += len(made)
         states += answer.states
-        found += _violation(f"{obj} is not linearizable", answer, places)
+        found += _violation(f"{obj} is not linearizable", answer, positions)
     for obj, made in _of_resource(history).items():
-        answer, places = _search(made, FENCED_REGISTER)
+        answer, positions = _search(made, FENCED_REGISTER)
         looked_at += len(made)
-        for each in _violation(f"the resource {obj} is no fenced register", answer, places):
+        for each in _violation(f"the resource {obj} is no fenced register", answer, positions):
             found.append(Violation(each.rule, _behind(made, each.ops[0]), exact=True))
     return Verdict(found, looked_at, {"states": states})
 
@@ -55,12 +55,12 @@ def _search(made: Sequence[Made], model: Model) -> tuple[Answer, list[Op]]:
     return linearize([call for call, _ in made], model), [op for _, op in made]
 
 
-def _violation(rule: str, answer: Answer, places: Sequence[Op]) -> Iterator[Violation]:
-    if answer.place is None:
+def _violation(rule: str, answer: Answer, positions: Sequence[Op]) -> Iterator[Violation]:
+    if answer.position is None:
         return
     if answer.linearizable is None:
         rule = f"unknown, too many states: {rule}"
-    yield Violation(rule, (places[answer.place],), exact=answer.linearizable is None)
+    yield Violation(rule, (positions[answer.position],), exact=answer.linearizable is None)
 
 
 def _model(obj: str, made: Sequence[Made], facts: Facts) -> Model:

@@ -39,10 +39,10 @@ def loss_detection(history: History, facts: Facts) -> Verdict:
     - No lease in the server is longer than the longest that anybody asked for, nor is one renewed
       after somebody else's grant had returned.
     """
-    found = [*_checked_after_told(history), *_checked_when_over(history), *_given_late(history)]
+    found = [*_checked_after_report(history), *_checked_when_ended(history), *_given_late(history)]
     looked_at = 0
     margins: list[int] = []
-    told = history.by_object("told")
+    reported = history.by_object("told")
     awake = _by_process(history)
     exclusive = {obj: each for obj, each in holds(history).items() if _excludes(each, facts)}
     for obj, each in exclusive.items():
@@ -50,24 +50,24 @@ def loss_detection(history: History, facts: Facts) -> Verdict:
         found += _checked_late(obj, each)
         if facts.longest_lease is not None:
             found += _renewed_late(obj, history, facts.longest_lease)
-        for hold, loss, other in _lost(each, told.get(obj, [])):
+        for hold, loss, other in _lost(each, reported.get(obj, [])):
             margins.append(other.start - loss.t0)
             if margins[-1] < 0:
-                found += _told_late(hold, loss, other, awake.get(hold.grant.process, []))
-    rests: list[int] = []
+                found += _reported_late(hold, loss, other, awake.get(hold.grant.process, []))
+    remainders: list[int] = []
     for probe in probes(history, "lease"):
         if facts.longest_lease is not None and (probe.n or 0) > facts.longest_lease * 1000:
             rule = f"a lease of {probe.obj} is longer than anybody asked for"
             found.append(Violation(rule, (probe,), exact=True))
-        found += _outlived(probe, exclusive.get(probe.obj, []), rests)
+        found += _outlived(probe, exclusive.get(probe.obj, []), remainders)
     figures = {
         "losses told": len(margins),
         "after the next grant, by a process that did not run": sum(each < 0 for each in margins),
         "least margin before the next grant": _milliseconds(margins),
-        "leases probed": len(rests),
-        "least rest in the server": _milliseconds(rests),
+        "leases probed": len(remainders),
+        "least rest in the server": _milliseconds(remainders),
     }
-    return Verdict(found, looked_at + len(margins) + len(rests), figures)
+    return Verdict(found, looked_at + len(margins) + len(remainders), figures)
 
 
 def _milliseconds(times: Sequence[int]) -> str:
@@ -98,8 +98,8 @@ def _renewed_late(obj: str, history: History, longest: float) -> Iterator[Violat
         grant = granted(ops)
         if grant is None or grant.t1 is None:
             continue
-        place = bisect_right(starts, grant.t1)
-        later = next((op for op in grants[place:] if op.owner != grant.owner), None)
+        index = bisect_right(starts, grant.t1)
+        later = next((op for op in grants[index:] if op.owner != grant.owner), None)
         for op in ops:
             if later is None or op.op != "check" or op.out != "ok":
                 continue
@@ -109,30 +109,32 @@ def _renewed_late(obj: str, history: History, longest: float) -> Iterator[Violat
                 break
 
 
-def _checked_after_told(history: History) -> Iterator[Violation]:
-    told = losses(history)
-    if not told:
+def _checked_after_report(history: History) -> Iterator[Violation]:
+    reported = losses(history)
+    if not reported:
         return
     for (obj, _), ops in by_use(history, "acquire", "check").items():
         grant = granted(ops)
-        for loss in told.get((obj, grant.owner), ()) if grant is not None and grant.owner else ():
+        for loss in (
+            reported.get((obj, grant.owner), ()) if grant is not None and grant.owner else ()
+        ):
             late = [op for op in ops if op.op == "check" and op.out == "ok" and op.t0 > loss.end]
             if late and loss.err in _WHOLE and grant is not None:
                 shown = (grant, loss, late[0])
                 yield Violation(f"a check of {obj} succeeded after its loss was told", shown)
 
 
-def _checked_when_over(history: History) -> Iterator[Violation]:
+def _checked_when_ended(history: History) -> Iterator[Violation]:
     for (obj, _), ops in by_use(history, "acquire", "check").items():
-        over: Op | None = None
+        last: Op | None = None
         for op in ops:
             if op.op != "check" or op.out != "ok":
                 continue
-            if over is not None and op.t0 > over.end:
+            if last is not None and op.t0 > last.end:
                 rule = f"a check of {obj} succeeded after its lease was over"
-                yield Violation(rule, (*ops[:1], over, op), exact=True)
+                yield Violation(rule, (*ops[:1], last, op), exact=True)
                 break
-            over = over or (op if op.value == "over" else None)
+            last = last or (op if op.value == "over" else None)
 
 
 def _given_late(history: History) -> Iterator[Violation]:
@@ -143,7 +145,7 @@ def _given_late(history: History) -> Iterator[Violation]:
             yield Violation(f"a lease of {op.obj} was over when it was granted", shown, exact=True)
 
 
-def _lost(each: Sequence[Hold], told: Sequence[Op]) -> Iterator[tuple[Hold, Op, Hold]]:
+def _lost(each: Sequence[Hold], reported: Sequence[Op]) -> Iterator[tuple[Hold, Op, Hold]]:
     """Yield losses that were told to a holder, with its hold and the next one.
 
     Not those of which a release learned: its caller did not rely on the lease any more. Nor those
@@ -153,15 +155,15 @@ def _lost(each: Sequence[Hold], told: Sequence[Op]) -> Iterator[tuple[Hold, Op, 
     """
     starts = [hold.start for hold in each]
     last = {hold.grant.owner: hold for hold in each if hold.grant.owner}
-    for loss in told:
+    for loss in reported:
         hold = last.get(loss.owner)
         if hold is None or loss.t0 < hold.start:
             continue
         del last[loss.owner]
-        place = bisect_right(starts, hold.start)
+        index = bisect_right(starts, hold.start)
         given_back = any(op.op in _GIVEN_BACK and op.t0 <= loss.t0 for op in hold.shown)
-        if place < len(each) and not given_back:
-            yield hold, loss, each[place]
+        if index < len(each) and not given_back:
+            yield hold, loss, each[index]
 
 
 def _by_process(history: History) -> dict[str, list[Op]]:
@@ -173,7 +175,7 @@ def _by_process(history: History) -> dict[str, list[Op]]:
     return found
 
 
-def _told_late(hold: Hold, loss: Op, other: Hold, awake: Sequence[Op]) -> Iterator[Violation]:
+def _reported_late(hold: Hold, loss: Op, other: Hold, awake: Sequence[Op]) -> Iterator[Violation]:
     begin = bisect_right(awake, other.start, key=attrgetter("t0"))
     for op in awake[begin:]:
         if op.t0 >= loss.t0:
@@ -185,15 +187,15 @@ def _told_late(hold: Hold, loss: Op, other: Hold, awake: Sequence[Op]) -> Iterat
             return
 
 
-def _outlived(probe: Op, each: Sequence[Hold], rests: list[int]) -> Iterator[Violation]:
+def _outlived(probe: Op, each: Sequence[Hold], remainders: list[int]) -> Iterator[Violation]:
     """Find what a holder relies on while the server has no lease, or one that ends sooner.
 
-    What is left in the server of the others, beyond their deadlines, goes into `rests`.
+    What is left in the server of the others, beyond their deadlines, goes into `remainders`.
     """
-    place = bisect_right(each, probe.t0, key=attrgetter("start")) - 1
-    if place < 0 or probe.end >= each[place].end or probe.n is None:
+    index = bisect_right(each, probe.t0, key=attrgetter("start")) - 1
+    if index < 0 or probe.end >= each[index].end or probe.n is None:
         return
-    hold = each[place]
+    hold = each[index]
     if probe.n < 0 or (probe.owner and probe.owner != hold.grant.owner):
         yield Violation(f"a lease of {probe.obj} is not in the server", (*hold.shown, probe))
         return
@@ -207,4 +209,4 @@ def _outlived(probe: Op, each: Sequence[Hold], rests: list[int]) -> Iterator[Vio
     if deadline > probe.end + (probe.n + 1) * 1_000_000:
         rule = f"a lease of {probe.obj} ends in the server before its holder's deadline"
         yield Violation(rule, (*hold.shown, probe))
-    rests.append(probe.t0 + probe.n * 1_000_000 - deadline)
+    remainders.append(probe.t0 + probe.n * 1_000_000 - deadline)

@@ -39,8 +39,8 @@ def _read_write(state: Holds, action: tuple[str, tuple[str, str]]) -> Holds | No
     if word != "acquire":
         if hold not in state:
             return None
-        place = state.index(hold)
-        return state[:place] + state[place + 1 :]
+        index = state.index(hold)
+        return state[:index] + state[index + 1 :]
     if mode == "read":
         possible = all(held == "read" or other == caller for held, other in state)
     else:

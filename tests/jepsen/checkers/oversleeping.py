@@ -15,13 +15,13 @@ from tests.jepsen.checkers.verdict import Violation
 from tests.jepsen.history import History, Op
 
 
-class Place(IntEnum):
+class Position(IntEnum):
     """Where a waiter stands, which says whether a release wakes it."""
 
     #: In no queue of Redis: every release wakes it.
     NOWHERE = 0
     #: In the queue of a fair lock: the release whose turn it is.
-    IN_TURN = 1
+    IN_ORDER = 1
     #: The first in the queue of clients: every release calls it.
     FIRST = 2
     #: Further back in the queue of clients: none wakes it. As the second it looks by a timer.
@@ -105,18 +105,18 @@ def slept_on(history: History, judged: frozenset[str]) -> Iterator[Violation]:
         return
     refusing = [op for op in history.of("nemesis") if op.rid == _REFUSING]
     acquires = history.by_object("acquire")
-    in_line = _keeps_its_line(history)
+    in_queue = _keeps_its_queue(history)
     for obj, held in possessions(history).items():
         if obj not in judged:
             continue
         for sleep in sleeps.get(obj, ()):
             if any(_may_not_listen(sleep, strike) for strike in refusing):
                 continue
-            if sleep.n == Place.BEHIND or (sleep.n == Place.FIRST and not in_line):
+            if sleep.n == Position.BEHIND or (sleep.n == Position.FIRST and not in_queue):
                 continue
-            if sleep.n == Place.FIRST and _may_be_in_no_queue(sleep, history):
+            if sleep.n == Position.FIRST and _may_be_in_no_queue(sleep, history):
                 continue
-            release = _in_turn if sleep.n == Place.IN_TURN else _unheard
+            release = _in_order if sleep.n == Position.IN_ORDER else _unheard
             missed = release(sleep, held, acquires[obj])
             if missed is not None:
                 rule = f"a release of {obj} did not wake its waiter"
@@ -124,7 +124,7 @@ def slept_on(history: History, judged: frozenset[str]) -> Iterator[Violation]:
                 yield Violation(rule, (*uses, sleep, missed), exact=True)
 
 
-def _keeps_its_line(history: History) -> bool:
+def _keeps_its_queue(history: History) -> bool:
     """Return whether the first in a queue of clients stays the first, and every release calls it.
 
     They stand there by the server's clock. An older version calls nobody.
@@ -136,9 +136,9 @@ def _keeps_its_line(history: History) -> bool:
 
 def _may_be_in_no_queue(sleep: Op, history: History) -> bool:
     """Return whether a client that was the first may stand in no queue during a sleep."""
-    _, over = sleep.value
+    _, ended = sleep.value
     return any(
-        op.t0 <= over and op.end >= sleep.t0
+        op.t0 <= ended and op.end >= sleep.t0
         for op in history.of("nemesis")
         if op.rid in _QUEUE_LOSING
     )
@@ -146,8 +146,8 @@ def _may_be_in_no_queue(sleep: Op, history: History) -> bool:
 
 def _may_not_listen(sleep: Op, strike: Op) -> bool:
     """Return whether SUBSCRIBE may have been refused, and not sent again before the sleep ended."""
-    busy, over = sleep.value
-    return bool(strike.t0 <= over and busy <= strike.end + _NOT_LISTENING)
+    busy, ended = sleep.value
+    return bool(strike.t0 <= ended and busy <= strike.end + _NOT_LISTENING)
 
 
 def _unheard(sleep: Op, held: Sequence[Possession], acquires: Sequence[Op]) -> Op | None:
@@ -157,9 +157,9 @@ def _unheard(sleep: Op, held: Sequence[Possession], acquires: Sequence[Op]) -> O
     after that answer. It is also certain of one release, nobody knows which, if everybody that may
     have held the object then has released it since.
     """
-    busy, over = sleep.value
+    busy, ended = sleep.value
     released = [each.release for each in held if each.release is not None]
-    later = next((op for op in released if op.t0 > busy and op.end < over), None)
+    later = next((op for op in released if op.t0 > busy and op.end < ended), None)
     if later is not None:
         return later
     if any(op.out == "info" and op.t0 < busy for op in acquires):
@@ -171,13 +171,13 @@ def _unheard(sleep: Op, held: Sequence[Possession], acquires: Sequence[Op]) -> O
         if each.release is None:
             return None
         if each.release.end >= sleep.t0:
-            if each.release.end >= over:
+            if each.release.end >= ended:
                 return None
             last = each.release
     return last
 
 
-def _in_turn(sleep: Op, held: Sequence[Possession], acquires: Sequence[Op]) -> Op | None:
+def _in_order(sleep: Op, held: Sequence[Possession], acquires: Sequence[Op]) -> Op | None:
     """Return the release after which the sleeper's turn came, if it was not told.
 
     It is told by the release itself if it is first in the queue. That is certain if it was granted
@@ -190,7 +190,7 @@ def _in_turn(sleep: Op, held: Sequence[Possession], acquires: Sequence[Op]) -> O
     The release of a holder that came later than the sleeper proves nothing: the sleeper had lost
     its place, as a process does that is stopped for longer than a lease.
     """
-    busy, over = sleep.value
+    busy, ended = sleep.value
     grant = next((op for op in acquires if op.rid == sleep.rid and op.out == "ok"), None)
     if grant is None:
         return None
@@ -198,7 +198,7 @@ def _in_turn(sleep: Op, held: Sequence[Possession], acquires: Sequence[Op]) -> O
         release = each.release
         if each.owner == grant.owner or release is None:
             continue
-        if release.t0 <= busy or release.end >= over or each.first.t0 > busy:
+        if release.t0 <= busy or release.end >= ended or each.first.t0 > busy:
             continue
         # The newest possession of each process that had been granted then.
         newest = {each.first.process: each.first for each in held if each.first.end <= release.t0}

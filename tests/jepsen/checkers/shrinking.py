@@ -56,7 +56,7 @@ def smallest(ops: Sequence[Op], breaks: Callable[[list[Op]], bool]) -> tuple[Op,
 
     kept = joined(least(sections(ops), tried))
     looks = [op for op in kept if op.op == "check" and op.out == "ok"]
-    return tuple(without(kept, looks, lambda rest: tried([tuple(rest)])))
+    return tuple(without(kept, looks, lambda others: tried([tuple(others)])))
 
 
 def without(
@@ -65,9 +65,9 @@ def without(
     """Return operations less those of the doubtful ones that are not needed to break the rule."""
     kept = list(ops)
     for each in doubtful:
-        rest = [op for op in kept if op is not each]
-        if breaks(rest):
-            kept = rest
+        others = [op for op in kept if op is not each]
+        if breaks(others):
+            kept = others
     return kept
 
 
@@ -78,13 +78,13 @@ def least(units: list[Unit], breaks: Callable[[Sequence[Unit]], bool]) -> list[U
     """
     size = max(1, len(units) // 2)
     while True:
-        place, shorter = 0, False
-        while place < len(units) and len(units) > 1:
-            rest = units[:place] + units[place + size :]
-            if rest and breaks(rest):
-                units, shorter = rest, True
+        start, shorter = 0, False
+        while start < len(units) and len(units) > 1:
+            others = units[:start] + units[start + size :]
+            if others and breaks(others):
+                units, shorter = others, True
             else:
-                place += size
+                start += size
         if size == 1 and not shorter:
             return units
         size = max(1, min(size, len(units)) // 2)

@@ -17,7 +17,7 @@ from tests.jepsen.checkers.written import (
     op,
     probe,
     release,
-    told,
+    reported,
 )
 from tests.jepsen.history import Op
 
@@ -28,7 +28,7 @@ A, B = acquire("a", 0, 10, 100), acquire("b", 5, 50, 150)
 @pytest.mark.parametrize(
     "end",
     [
-        told("a", 40),
+        reported("a", 40),
         check("a", 40, out="fail"),
         release("a", 40, None),
         op("extend", 30, 35, "a", deadline=45),
@@ -53,7 +53,7 @@ def test_two_holders_at_once() -> None:
         "mutual exclusion", rule, acquire("a", 0, 10, 20), op("extend", 12, 14, "a", deadline=80), B
     )
     # What others do ends no hold, nor does a SIGKILL before its deadline.
-    broken("mutual exclusion", rule, A, told("c", 40), release("c", 40, 41), B)
+    broken("mutual exclusion", rule, A, reported("c", 40), release("c", 40, 41), B)
     broken("mutual exclusion", rule, A, nemesis("kill worker", "p-a", 20, 30), B)
     broken("mutual exclusion", rule, A, op("force", 50, 60), acquire("b", 5, 45, 170))
     passed = acquire("b", 5, 30, 100, owner="a")
@@ -195,13 +195,13 @@ def test_a_resource_without_tokens_is_safe_until_a_hold_is_lost() -> None:
     ops = [*section("a", 0, 0, 1), *section("b", 10, 0, 1)]
     holds = [acquire("a", 0, 1, 50), release("a", 3, 4), acquire("b", 5, 6, 50), release("b", 9, 9)]
     broken("referee", "lost update: x", *ops, *holds)
-    for lost in (told("b", 30), check("b", 30, out="fail"), acquire("c", 0, 60, 70)):
+    for lost in (reported("b", 30), check("b", 30, out="fail"), acquire("c", 0, 60, 70)):
         verdict = fine("referee", *ops, *holds, lost)
         assert verdict.figures[EXCUSED] == {"lost update": 1}
 
 
 def test_the_window_is_from_the_newer_beginning_to_the_older_write() -> None:
-    lost = told("old", 0)
+    lost = reported("old", 0)
     old = section("old", 0, 0, 1, wrote=90 * MS)
     newer = section("new", 20 * MS, 0, 2)
     window = fine("referee", lost, *old, *newer).figures
@@ -243,7 +243,7 @@ def test_entries_are_counted() -> None:
         fine("hold count", ENTRIES[0], unsure, op("leave", 4, 5, "a", n=count))
     broken("hold count", wrong, ENTRIES[0], unsure, op("leave", 4, 5, "a", n=2))
     # Nothing counts after a loss.
-    for lost in (told("a", 4), check("a", 4, out="fail")):
+    for lost in (reported("a", 4), check("a", 4, out="fail")):
         fine("hold count", *ENTRIES[:2], lost, op("leave", 5, 6, "a", n=7))
 
 
@@ -256,9 +256,9 @@ def awake(t0: int, t1: int, process: str = "p-a", **facts: Any) -> Op:
 
 
 def test_a_loss_is_known_before_the_next_grant() -> None:
-    verdict = fine("loss detection", A, check("a", 90, 95), told("a", 100), LATER)
+    verdict = fine("loss detection", A, check("a", 90, 95), reported("a", 100), LATER)
     assert verdict.figures["losses told"] == 1
-    late = told("a", 150)
+    late = reported("a", 150)
     rule = "a loss of x was told after the next grant"
     broken("loss detection", rule, A, LATER, awake(130, 140), late)
     # A process that did not run cannot tell; nor does it run when it gives back what is lost too.
@@ -267,7 +267,9 @@ def test_a_loss_is_known_before_the_next_grant() -> None:
         verdict = fine("loss detection", A, LATER, ran, late)
         assert verdict.figures["after the next grant, by a process that did not run"] == 1
     # An exit under way may hear of it last; a release that learns of it did not rely on it.
-    fine("loss detection", A, LATER, told("a", 90), awake(130, 140), told("a", 150, "taken"))
+    fine(
+        "loss detection", A, LATER, reported("a", 90), awake(130, 140), reported("a", 150, "taken")
+    )
     gone = release("a", 90, 160, out="info")
     assert judge("loss detection", A, gone, LATER, awake(130, 140), late).ok
 
@@ -277,13 +279,13 @@ def test_no_check_succeeds_after_a_loss() -> None:
     shown = broken("loss detection", rule, A, check("a", 50, 99), check("a", 130, 180), LATER)
     assert [each.t0 for each in shown if each.op == "check"] == [130]
     rule = "a check of x succeeded after its loss was told"
-    broken("loss detection", rule, A, told("a", 50), check("a", 60, 99))
+    broken("loss detection", rule, A, reported("a", 50), check("a", 60, 99))
     # One lease of a task that entered twice may end before the other.
-    fine("loss detection", A, told("a", 50, "ended"), check("a", 60, 99), check("a", 40, 90))
-    over = check("a", 110, value="over")
+    fine("loss detection", A, reported("a", 50, "ended"), check("a", 60, 99), check("a", 40, 90))
+    after_end = check("a", 110, value="over")
     rule = "a check of x succeeded after its lease was over"
-    broken("loss detection", rule, A, over, check("a", 112))
-    fine("loss detection", A, over, check("a", 112, out="fail"))
+    broken("loss detection", rule, A, after_end, check("a", 112))
+    fine("loss detection", A, after_end, check("a", 112, out="fail"))
     rule = "a lease of x was over when it was granted"
     broken("loss detection", rule, A, op("late", 8, 12, "a", deadline=8), LATER)
     fine("loss detection", A, check("a", 11, 100), op("late", 7, 12, "a", deadline=8), LATER)
@@ -336,5 +338,5 @@ def test_an_order_of_all_calls() -> None:
     assert {each.rid for each in shown} == {"a", "b"}
     inner = [op("reenter", 12, 14, "a"), op("leave", 15, 16, "a")]
     fine("linearizability", A, *inner, release("a", 20, 30), B)
-    fine("linearizability", A, inner[0], told("a", 20), B)
+    fine("linearizability", A, inner[0], reported("a", 20), B)
     broken("linearizability", rule, A, inner[0], release("a", 20, 30), B)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.jepsen.checkers.hand_off import ROUND_TRIPS
 from tests.jepsen.checkers.opening import TIMED_OUT
-from tests.jepsen.checkers.oversleeping import Place
+from tests.jepsen.checkers.oversleeping import Position
 from tests.jepsen.checkers.written import (
     acquire,
     broken,
@@ -20,7 +20,7 @@ from tests.jepsen.checkers.written import (
     op,
     probe,
     release,
-    told,
+    reported,
 )
 from tests.jepsen.history import Op
 
@@ -139,15 +139,16 @@ def test_hand_offs_are_measured() -> None:
     assert "(1)" in passed.figures["inside a process, ms"]
 
 
-def overslept(rid: str, asked: int, busy: int, over: int, answered: int, place: Place) -> Op:
+def overslept(rid: str, asked: int, busy: int, ended: int, answered: int, position: Position) -> Op:
     """Return a sleep: its requests began at `asked`, and ended at `busy` and `answered`."""
-    return op("overslept", asked, answered, rid, value=[busy, over], n=place)
+    return op("overslept", asked, answered, rid, value=[busy, ended], n=position)
 
 
 HELD = [acquire("a", 0, 10), release("a", 100, 110)]
 WAITER = acquire("b", 20, 510)
-NOWHERE, FIRST_IN_LINE, IN_TURN = (
-    overslept("b", 20, 30, 500, 510, place) for place in (Place.NOWHERE, Place.FIRST, Place.IN_TURN)
+NOWHERE, FIRST_IN_QUEUE, IN_ORDER = (
+    overslept("b", 20, 30, 500, 510, position)
+    for position in (Position.NOWHERE, Position.FIRST, Position.IN_ORDER)
 )
 
 asleep = partial(broken, "no lost wake-up", "a release of x did not wake its waiter")
@@ -158,13 +159,13 @@ def test_a_release_after_the_answer_wakes() -> None:
     shown = asleep(*HELD, WAITER, NOWHERE)
     assert {each.op for each in shown} == {"overslept", "release", "acquire"}
     # Nobody knows whether it heard "busy" because of a or of c; each has released it since.
-    both = overslept("b", 95, 105, 500, 510, Place.NOWHERE)
+    both = overslept("b", 95, 105, 500, 510, Position.NOWHERE)
     asleep(*HELD, acquire("c", 90, 120), release("c", 130, 140), WAITER, both)
     woken(HELD[0], release("a", 100, 104), acquire("d", 90, None), WAITER, both)
     # The release may have been executed after the timer, or before the answer of the next holder.
     later = [acquire("c", 90, 200), release("c", 600, 610)]
-    woken(*HELD, WAITER, *later, overslept("b", 20, 30, 105, 510, Place.NOWHERE))
-    woken(*HELD, WAITER, *later, overslept("b", 101, 105, 500, 510, Place.NOWHERE))
+    woken(*HELD, WAITER, *later, overslept("b", 20, 30, 105, 510, Position.NOWHERE))
+    woken(*HELD, WAITER, *later, overslept("b", 101, 105, 500, 510, Position.NOWHERE))
     # It was passed on in the process, perhaps to one that was cancelled in that moment.
     passed = [
         acquire("e", 15, 105, owner="a", process="p-a"),
@@ -186,22 +187,25 @@ def test_who_was_not_allowed_to_listen_hears_nothing() -> None:
     # Five seconds later SUBSCRIBE has been sent again.
     late = 5 * SECOND
     moved = [replace(each, t0=each.t0 + late, t1=(each.t1 or 0) + late) for each in (*HELD, WAITER)]
-    begun = overslept("b", late + 20, late + 30, late + 500, late + 510, Place.NOWHERE)
+    begun = overslept("b", late + 20, late + 30, late + 500, late + 510, Position.NOWHERE)
     asleep(*moved, nemesis("busy", "x", 0, 5), begun)
 
 
-def test_in_the_queue_of_a_fair_lock_only_the_next_one_is_told() -> None:
-    asleep(*HELD, WAITER, IN_TURN)
-    asleep(*HELD, WAITER, acquire("c", 35, 600), release("c", 700, 710), IN_TURN)
+def test_in_the_queue_of_a_fair_lock_only_the_next_one_is_notified() -> None:
+    asleep(*HELD, WAITER, IN_ORDER)
+    asleep(*HELD, WAITER, acquire("c", 35, 600), release("c", 700, 710), IN_ORDER)
     # Somebody came before it, or was told and has given up, or has lost the place.
-    woken(*HELD, WAITER, acquire("c", 15, 200), release("c", 501, 505), IN_TURN)
-    woken(*HELD, WAITER, acquire("c", 15, 200, out="fail"), IN_TURN)
-    woken(*HELD, WAITER, acquire("c", 15, 600), release("c", 700, 710), IN_TURN)
+    woken(*HELD, WAITER, acquire("c", 15, 200), release("c", 501, 505), IN_ORDER)
+    woken(*HELD, WAITER, acquire("c", 15, 200, out="fail"), IN_ORDER)
+    woken(*HELD, WAITER, acquire("c", 15, 600), release("c", 700, 710), IN_ORDER)
     # It has lost its own place.
     overtaken = [acquire("c", 200, 210), release("c", 220, 230)]
-    woken(acquire("a", 0, 10), release("a", 12, 14), WAITER, *overtaken, IN_TURN)
+    woken(acquire("a", 0, 10), release("a", 12, 14), WAITER, *overtaken, IN_ORDER)
     # Who gave up may still stand there, unless its process was granted another request since.
-    sleep, gone = overslept("b", 82, 90, 500, 510, Place.IN_TURN), acquire("c", 15, 60, out="fail")
+    sleep, gone = (
+        overslept("b", 82, 90, 500, 510, Position.IN_ORDER),
+        acquire("c", 15, 60, out="fail"),
+    )
     woken(*HELD, WAITER, gone, sleep)
     since = [acquire("d", 62, 66, process="p-c"), release("d", 70, 72, process="p-c")]
     asleep(acquire("a", 75, 80), HELD[1], WAITER, gone, *since, sleep)
@@ -209,14 +213,14 @@ def test_in_the_queue_of_a_fair_lock_only_the_next_one_is_told() -> None:
 
 def test_the_first_in_the_queue_of_clients_is_called_and_no_other() -> None:
     # Whoever else waits, or got it before.
-    asleep(*HELD, WAITER, acquire("c", 15, 200), release("c", 501, 505), FIRST_IN_LINE)
-    woken(*HELD, WAITER, replace(FIRST_IN_LINE, n=Place.BEHIND))
+    asleep(*HELD, WAITER, acquire("c", 15, 200), release("c", 501, 505), FIRST_IN_QUEUE)
+    woken(*HELD, WAITER, replace(FIRST_IN_QUEUE, n=Position.BEHIND))
     # The queue may be lost, or out of order; an older version calls nobody.
     for strike in ("flushall", "eviction", "memory-full", "disk-full"):
-        woken(*HELD, WAITER, nemesis(strike, "x", 40, 50), FIRST_IN_LINE)
-        asleep(*HELD, WAITER, nemesis(strike, "x", 0, 5), FIRST_IN_LINE)
-    woken(*HELD, WAITER, nemesis("clock-step", "x", 0, 5), FIRST_IN_LINE)
-    woken(*HELD, WAITER, op("began", 0, 0, "c", value={"older": True}), FIRST_IN_LINE)
+        woken(*HELD, WAITER, nemesis(strike, "x", 40, 50), FIRST_IN_QUEUE)
+        asleep(*HELD, WAITER, nemesis(strike, "x", 0, 5), FIRST_IN_QUEUE)
+    woken(*HELD, WAITER, nemesis("clock-step", "x", 0, 5), FIRST_IN_QUEUE)
+    woken(*HELD, WAITER, op("began", 0, 0, "c", value={"older": True}), FIRST_IN_QUEUE)
 
 
 A = acquire("a", 0, 10, 100)
@@ -305,9 +309,11 @@ def last(*values: int) -> Op:
 def test_each_element_once(values: tuple[int, ...], rule: str) -> None:
     broken("set add", rule, *ADDS, last(*values))
     # Without tokens it holds until a hold is lost, with tokens always.
-    assert fine("set add", *ADDS, told("a", 3), last(*values)).figures["lost without tokens"] == 1
+    assert (
+        fine("set add", *ADDS, reported("a", 3), last(*values)).figures["lost without tokens"] == 1
+    )
     tokens = op("add", 19, 25, "e", value=5, fence=5)
-    broken("set add", rule, *ADDS, tokens, told("a", 3), last(*values))
+    broken("set add", rule, *ADDS, tokens, reported("a", 3), last(*values))
     # One may have come after the read; of another nobody knows.
     fine("set add", *ADDS, tokens, last(1, 2))
     fine("set add", *ADDS, op("read", 1, 2, value=[]), last(1, 2, 3))

@@ -119,17 +119,17 @@ def random_calls(name: str, chance: random.Random, most: int) -> list[Call]:
         end = INF if chance.random() < 0.1 else moment + chance.uniform(0, 30)
         calls.append(Call(start, end, action))
     if chance.random() < 0.6:
-        place = chance.randrange(len(calls))
-        calls[place] = Call(calls[place].start, calls[place].end, make(chance))
+        index = chance.randrange(len(calls))
+        calls[index] = Call(calls[index].start, calls[index].end, make(chance))
     return calls
 
 
-def _line(name: str, calls: Sequence[Call]) -> str:
+def _row(name: str, calls: Sequence[Call]) -> str:
     """Return a history as the program reads it: moments are whole numbers from 1."""
     moments = sorted({each.start for each in calls} | {each.end for each in calls})
-    place = {moment: number for number, moment in enumerate(moments, 1)} | {INF: 0}
-    told = [[place[each.start], place[each.end], each.action] for each in calls]
-    return json.dumps({"model": name, "calls": told})
+    index = {moment: number for number, moment in enumerate(moments, 1)} | {INF: 0}
+    reported = [[index[each.start], index[each.end], each.action] for each in calls]
+    return json.dumps({"model": name, "calls": reported})
 
 
 @pytest.mark.timeout(900)
@@ -141,17 +141,17 @@ def test_the_search_agrees_with_porcupine(tmp_path: Path) -> None:
     if built.returncode:
         unavailable(f"porcupine cannot be built: {built.stderr[-500:]}")
     chance = random.Random("porcupine")
-    lines, ours = [], []
+    rows, ours = [], []
     for number in range(HISTORIES):
         name = list(MODELS)[number % len(MODELS)]
         calls = random_calls(name, chance, most=chance.randint(3, 16))
-        lines.append(_line(name, calls))
+        rows.append(_row(name, calls))
         ours.append(linearize(calls, MODELS[name][0]).linearizable)
     judged = subprocess.run(
-        [tmp_path / "oracle"], input="\n".join(lines), capture_output=True, text=True, check=True
+        [tmp_path / "oracle"], input="\n".join(rows), capture_output=True, text=True, check=True
     )
-    theirs = [line == "true" for line in judged.stdout.split()]
-    disagreed = [line for line, a, b in zip(lines, ours, theirs, strict=True) if a is not b]
+    theirs = [row == "true" for row in judged.stdout.split()]
+    disagreed = [row for row, a, b in zip(rows, ours, theirs, strict=True) if a is not b]
     assert not disagreed
     # Histories of both kinds say something.
     assert 200 < sum(theirs) < 800

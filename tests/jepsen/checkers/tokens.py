@@ -83,14 +83,14 @@ def _backwards(obj: str, grants: list[Op], asked: Mapping[str, int]) -> list[Vio
     grants = sorted(grants, key=lambda op: since[op.rid])
     found: list[Violation] = []
     ended = sorted(grants, key=attrgetter("end"))
-    place = 0
+    index = 0
     greatest: Op | None = None
     for op in grants:
-        while place < len(ended) and ended[place].end < since[op.rid]:
-            other = ended[place]
+        while index < len(ended) and ended[index].end < since[op.rid]:
+            other = ended[index]
             if greatest is None or (other.fence or 0) > (greatest.fence or 0):
                 greatest = other
-            place += 1
+            index += 1
         if greatest is not None and (op.fence or 0) < (greatest.fence or 0):
             found.append(Violation(f"a later grant of {obj} has a smaller token", (greatest, op)))
     return found
@@ -122,13 +122,13 @@ def referee(history: History, facts: Facts) -> Verdict:
             if not fenced and each.rule in _OF_TOKENS:
                 continue
             if not fenced and each.rule == "overtaken":
-                begun = _overtaking(steps[: each.place], steps[each.place].rid)
-                windows.append((steps[each.place].t0 - begun.t0) / 1e6)
+                begun = _overtaking(steps[: each.position], steps[each.position].rid)
+                windows.append((steps[each.position].t0 - begun.t0) / 1e6)
             if not fenced and obj in unsafe:
                 excused[each.rule] += 1
                 continue
             exact = each.rule == "lost update"
-            shown = _update(steps, each.place) if exact else (steps[each.place],)
+            shown = _update(steps, each.position) if exact else (steps[each.position],)
             found.append(Violation(f"{each.rule}: {obj}", shown, exact))
     figures: dict[str, object] = {
         "windows": len(windows),
@@ -144,15 +144,15 @@ def _overtaking(steps: Sequence[Op], section: str) -> Op:
     As `violations` has it, newer is what was asked for after this one had begun. A hold that is
     passed on was asked for when the first of its sections that began was.
     """
-    asked = {op.rid: place for place, op in enumerate(steps) if op.op == "ask"}
+    asked = {op.rid: index for index, op in enumerate(steps) if op.op == "ask"}
     granted: dict[str, int] = {}
     begun: int | None = None
-    for place, op in enumerate(steps):
+    for index, op in enumerate(steps):
         if op.op == "begin":
             grant = granted.setdefault(op.owner, asked[op.rid])
             if begun is not None and grant > begun:
                 return op
-            begun = place if op.rid == section else begun
+            begun = index if op.rid == section else begun
     raise AssertionError(section)
 
 
@@ -170,11 +170,11 @@ def _known(ops: Sequence[Op]) -> Iterator[Op]:
         yield op
 
 
-def _update(steps: Sequence[Op], place: int) -> tuple[Op, ...]:
+def _update(steps: Sequence[Op], index: int) -> tuple[Op, ...]:
     """Return the section that wrote there, and the section of the write accepted before it."""
-    before = (op for op in reversed(steps[:place]) if op.op == "write" and op.out == "ok")
-    rids = {steps[place].rid, *[op.rid for op in list(before)[:1]]}
-    return tuple(op for op in steps[: place + 1] if op.rid in rids)
+    before = (op for op in reversed(steps[:index]) if op.op == "write" and op.out == "ok")
+    rids = {steps[index].rid, *[op.rid for op in list(before)[:1]]}
+    return tuple(op for op in steps[: index + 1] if op.rid in rids)
 
 
 def _log(steps: Sequence[Op]) -> list[Event]:

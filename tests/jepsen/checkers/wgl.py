@@ -56,41 +56,41 @@ class Answer:
 
     Attributes:
         linearizable: Whether an order exists; None: too many states, unknown.
-        place: The first call, by its number, whose return nothing explains.
+        position: The first call, by its number, whose return nothing explains.
         states: How many states were visited in all.
     """
 
     linearizable: bool | None
-    place: int | None
+    position: int | None
     states: int
 
 
 def linearize(calls: Sequence[Call], model: Model, most: int = MOST_STATES) -> Answer:
     """Search for an order of the calls that the model allows."""
     forever = float("inf")
-    returns = [(call.end, 1, place) for place, call in enumerate(calls) if call.end < forever]
-    events = sorted([(call.start, 0, place) for place, call in enumerate(calls)] + returns)
+    returns = [(call.end, 1, position) for position, call in enumerate(calls) if call.end < forever]
+    events = sorted([(call.start, 0, position) for position, call in enumerate(calls)] + returns)
     step = model.step
     pending: list[Open] = []
     bits: dict[int, int] = {}
     free: list[int] = []
     used = visited = 0
     states: set[State] = {(model.start, 0)}
-    for moment, returned, place in events:
+    for moment, returned, position in events:
         if not returned:
             if not free:
                 free.append(1 << used)
                 used += 1
-            bits[place] = bit = free.pop()
-            insort(pending, (calls[place].end, bit, calls[place].action), key=_order)
+            bits[position] = bit = free.pop()
+            insort(pending, (calls[position].end, bit, calls[position].action), key=_order)
             continue
-        bit = bits.pop(place)
+        bit = bits.pop(position)
         after = _after(states, bit, pending, step, most)
         if after is None:
-            return Answer(None, place, visited + most)
+            return Answer(None, position, visited + most)
         if not after:
-            return Answer(False, place, visited)
-        pending.remove((moment, bit, calls[place].action))
+            return Answer(False, position, visited)
+        pending.remove((moment, bit, calls[position].action))
         free.append(bit)
         visited += len(after)
         states = _laziest(after, pending, step) if len(after) > 1 else after

@@ -38,7 +38,7 @@ def check(rid: str, moment: int, deadline: int = 0, **facts: Any) -> Op:
     return op("check", moment, moment, rid, deadline=deadline or None, **facts)
 
 
-def told(owner: str, moment: int, reason: str = "expired") -> Op:
+def reported(owner: str, moment: int, reason: str = "expired") -> Op:
     """Return a loss that the library told."""
     return op("told", moment, moment, owner=owner, err=reason, process=f"p-{owner}-told")
 

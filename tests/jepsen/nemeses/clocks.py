@@ -108,7 +108,7 @@ async def _set(
     ppm: int = 0,
 ) -> None:
     clock = Clock(server)
-    async with field.turn((server, "clock")):
+    async with field.lock_of((server, "clock")):
         with field.struck(name, server.address, value=offset or ppm):
             clock.set(offset, ppm)
             try:

@@ -50,7 +50,7 @@ async def _pause_clients(field: Field, chance: random.Random) -> None:
 
 async def _busy(field: Field, chance: random.Random) -> None:
     server = chance.choice(field.servers)
-    async with field.turn(server):
+    async with field.lock_of(server):
         with field.struck("busy", server.address):
             looping = asyncio.create_task(_loop_for_ever(server))
             try:
@@ -119,7 +119,7 @@ async def _fill_memory(name: str, policy: str, field: Field, chance: random.Rand
         return
     server = chance.choice(servers)
     seconds = chance.uniform(0.2, 2) * field.lease_time
-    async with field.turn((server, "memory")):
+    async with field.lock_of((server, "memory")):
         used = await _used(field, server)
         if not used:
             return
@@ -137,8 +137,8 @@ async def _fill_memory(name: str, policy: str, field: Field, chance: random.Rand
 
 async def _used(field: Field, server: EmbeddedServer) -> int:
     text = str(await field.tell(server, "INFO", "memory") or "")
-    lines = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    return int(lines.get("used_memory", 0))
+    rows = dict(row.split(":", 1) for row in text.splitlines() if ":" in row)
+    return int(rows.get("used_memory", 0))
 
 
 async def _keep_writing(field: Field, server: EmbeddedServer) -> None:
@@ -188,7 +188,7 @@ _REVOKED = {
 async def _revoke(field: Field, chance: random.Random) -> None:
     server = chance.choice(field.servers)
     what = chance.choice(sorted(_REVOKED))
-    async with field.turn((server, "user")):
+    async with field.lock_of((server, "user")):
         rules = await _rules(field, server)
         if rules is None:
             return
@@ -204,8 +204,8 @@ async def _revoke(field: Field, chance: random.Random) -> None:
 
 async def _rules(field: Field, server: EmbeddedServer) -> list[str] | None:
     """Return the rules of the workers' user, as ACL LIST has them."""
-    for line in await field.tell(server, "ACL", "LIST") or []:
-        _, name, *rules = str(line).split()
+    for row in await field.tell(server, "ACL", "LIST") or []:
+        _, name, *rules = str(row).split()
         if name == USER:
             return rules
     return None
@@ -225,7 +225,7 @@ _BLOCK = b"\0" * (1 << 20)
 async def _fill_disk(field: Field, chance: random.Random) -> None:
     server = chance.choice(field.servers)
     filler = server.directory / "filler"
-    async with field.turn(server):
+    async with field.lock_of(server):
         # One that syncs before it answers would end itself.
         await field.insist(server, "CONFIG", "SET", "appendfsync", "everysec")
         with field.struck("disk-full", server.address):

@@ -55,7 +55,7 @@ def small_disk(folder: Path) -> Generator[None]:
 #: Before the table of local addresses.
 _PREFERENCE = 20
 #: Seconds until another master must be there.
-_TAKEN_OVER = 20.0
+_TAKEOVER_SECONDS = 20.0
 
 
 def _dropping(name: str, about: str, ways: Sequence[str]) -> Nemesis:
@@ -72,13 +72,13 @@ def _dropping(name: str, about: str, ways: Sequence[str]) -> Nemesis:
             rules += [{"up": up, "down": down}[way] for way in ways]
         # Two nemeses may want the same rule: each has those of its own.
         number = _PREFERENCE + _NUMBERS.index(name)
-        lines = [f"pref {number} {rule} blackhole" for rule in rules]
+        rows = [f"pref {number} {rule} blackhole" for rule in rules]
         with field.struck(name, f"{' '.join(each.name for each in workers)} {server.address}"):
             try:
-                await finish(_ip(f"rule add {line}" for line in lines))
+                await finish(_ip(f"rule add {row}" for row in rows))
                 await asyncio.sleep(chance.uniform(0.1, 3) * field.lease_time)
             finally:
-                await finish(_ip(f"rule del {line}" for line in lines))
+                await finish(_ip(f"rule del {row}" for row in rows))
 
     return Nemesis(name, about, strike, needs=frozenset({"own network"}))
 
@@ -88,22 +88,24 @@ _NUMBERS = ("drop", "drop-up", "drop-down")
 
 async def _split(field: Field, chance: random.Random) -> None:
     """Cut a master and some workers off from everybody else."""
-    place = field.place(chance)
-    async with field.turn_of_topology("partition") as is_to_strike:
+    key = field.some_key(chance)
+    async with field.topology_alone("partition") as is_to_strike:
         if not is_to_strike:
             return
         in_cluster = isinstance(field.topology, EmbeddedCluster)
-        where = (place,) if in_cluster else ()
+        where = (key,) if in_cluster else ()
         workers = chance.sample(field.workers, chance.randint(0, len(field.workers)))
         names = " ".join(worker.name for worker in workers)
         with field.struck("partition", names):
             master = await (
-                field.topology.master_of(place) if in_cluster else field.topology.master()
+                field.topology.master_of(key) if in_cluster else field.topology.master()
             )
             inside = [worker.spec.source for worker in workers]
             try:
                 await finish(field.topology.partition([master, *inside]))
-                await field.topology.wait_master(*where, other_than=master, timeout=_TAKEN_OVER)
+                await field.topology.wait_master(
+                    *where, other_than=master, timeout=_TAKEOVER_SECONDS
+                )
                 await asyncio.sleep(chance.uniform(0, 2) * field.lease_time)
             finally:
                 await finish(field.topology.heal())
@@ -112,7 +114,7 @@ async def _split(field: Field, chance: random.Random) -> None:
 
 async def _replica_gone(field: Field, chance: random.Random) -> None:
     """Freeze a replica and drop what is sent to it: else the kernel would keep it."""
-    async with field.turn_of_topology("replica-partition") as is_to_strike:
+    async with field.topology_alone("replica-partition") as is_to_strike:
         if not is_to_strike:
             return
         with field.struck("replica-partition"):

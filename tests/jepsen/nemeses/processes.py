@@ -58,14 +58,14 @@ Strike = Callable[[Field, random.Random], Awaitable[None]]
 
 async def _crash(field: Field, chance: random.Random) -> None:
     server = chance.choice(field.servers)
-    async with field.turn(server):
+    async with field.lock_of(server):
         with field.struck("crash", server.address):
             await finish(_start_empty(server, chance, kill=True))
 
 
 async def _restart(field: Field, chance: random.Random) -> None:
     server = chance.choice(field.servers)
-    async with field.turn(server):
+    async with field.lock_of(server):
         with field.struck("restart", server.address):
             await finish(_start_empty(server, chance, kill=False))
 
@@ -81,7 +81,7 @@ def _crash_with_log(name: str, policy: str) -> Strike:
 
     async def strike(field: Field, chance: random.Random) -> None:
         server = chance.choice(field.servers)
-        async with field.turn(server):
+        async with field.lock_of(server):
             await field.insist(server, "CONFIG", "SET", "appendfsync", policy)
             await asyncio.sleep(chance.uniform(0.2, 1))
             with field.struck(name, server.address):
@@ -98,7 +98,7 @@ async def _start_again(server: EmbeddedServer, chance: random.Random) -> None:
 
 async def _freeze(field: Field, chance: random.Random) -> None:
     server = chance.choice(field.servers)
-    async with field.turn(server):
+    async with field.lock_of(server):
         with field.struck("freeze", server.address):
             await server.pause()
             try:

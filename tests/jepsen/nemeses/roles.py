@@ -16,7 +16,7 @@ from tests.jepsen.nemeses.nemesis import Nemesis, any_replica, finish
 Act = Callable[[Field, random.Random], Awaitable[Any]]
 _NEWEST = (9, 0, 0)
 #: Seconds until another master must be there.
-_TAKEN_OVER = 20.0
+_TAKEOVER_SECONDS = 20.0
 
 
 def _on_topology(name: str, act: Act) -> Callable[[Field, random.Random], Awaitable[None]]:
@@ -26,7 +26,7 @@ def _on_topology(name: str, act: Act) -> Callable[[Field, random.Random], Awaita
     """
 
     async def strike(field: Field, chance: random.Random) -> None:
-        async with field.turn_of_topology(name) as is_to_strike:
+        async with field.topology_alone(name) as is_to_strike:
             if not is_to_strike:
                 return
             with field.struck(name) as result:
@@ -40,8 +40,8 @@ def _on_topology(name: str, act: Act) -> Callable[[Field, random.Random], Awaita
 async def _master(field: Field, chance: random.Random) -> tuple[EmbeddedServer, Any]:
     """Return a master, and what gives the next one when it has been replaced."""
     if isinstance(field.topology, EmbeddedCluster):
-        place = field.place(chance)
-        return await field.topology.master_of(place), (place,)
+        key = field.some_key(chance)
+        return await field.topology.master_of(key), (key,)
     return await field.topology.master(), ()
 
 
@@ -49,7 +49,7 @@ async def _kill_master(field: Field, chance: random.Random) -> Any:
     old, where = await _master(field, chance)
     try:
         await old.kill()
-        return await field.topology.wait_master(*where, other_than=old, timeout=_TAKEN_OVER)
+        return await field.topology.wait_master(*where, other_than=old, timeout=_TAKEOVER_SECONDS)
     finally:
         await finish(old.start())
 
@@ -58,7 +58,7 @@ async def _freeze_master(field: Field, chance: random.Random) -> Any:
     old, where = await _master(field, chance)
     await old.pause()
     try:
-        new = await field.topology.wait_master(*where, other_than=old, timeout=_TAKEN_OVER)
+        new = await field.topology.wait_master(*where, other_than=old, timeout=_TAKEOVER_SECONDS)
         await asyncio.sleep(chance.uniform(0, 1) * field.lease_time)
         return new
     finally:
@@ -103,12 +103,12 @@ async def _promote(field: Field, chance: random.Random) -> Any:
 
 async def _take_over(field: Field, chance: random.Random) -> Any:
     how = chance.choice(["force", "takeover"])
-    return await field.topology.failover(field.place(chance), how=how)
+    return await field.topology.failover(field.some_key(chance), how=how)
 
 
 async def _move(field: Field, chance: random.Random) -> None:
     """Move a slot key by key; for a moment some keys are here and some there."""
-    move = await field.topology.begin_migration(field.place(chance))
+    move = await field.topology.begin_migration(field.some_key(chance))
     try:
         await move.move_keys(*(await move.keys())[::2])
         await asyncio.sleep(chance.uniform(0, 0.5) * field.lease_time)
@@ -160,7 +160,7 @@ SENTINEL_AWAY = _nemesis(
 CLUSTER_FAILOVER = _nemesis(
     "cluster-failover",
     "CLUSTER FAILOVER, which loses nothing",
-    lambda field, chance: field.topology.failover(field.place(chance)),
+    lambda field, chance: field.topology.failover(field.some_key(chance)),
     "cluster",
 )
 CLUSTER_TAKEOVER = _nemesis(
@@ -194,7 +194,7 @@ MIGRATE_ATOMIC = _nemesis(
     "migrate-atomic",
     "the slot of a name in use moves to another master in one piece (Valkey 9)",
     lambda field, chance: finish(
-        field.topology.migrate(field.place(chance), atomic=field.topology.version >= _NEWEST)
+        field.topology.migrate(field.some_key(chance), atomic=field.topology.version >= _NEWEST)
     ),
     "cluster",
 )

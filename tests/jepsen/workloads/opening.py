@@ -78,14 +78,14 @@ _LONGEST = 2.0
 
 
 @dataclass
-class _Place:
+class _Stage:
     """Where a task is: at which barrier, and how often it was released there."""
 
     obj: str = ""
     generation: int = 0
 
 
-_place: ContextVar[_Place | None] = ContextVar("place", default=None)
+_stage: ContextVar[_Stage | None] = ContextVar("place", default=None)
 
 
 async def _arrive(worker: Worker) -> None:
@@ -94,20 +94,20 @@ async def _arrive(worker: Worker) -> None:
     One that breaks (a party was killed, or came too late) is left for one of another name: the
     board says which. So the generations of each name are counted from 0, by each party for itself.
     """
-    place = _place.get()
-    if place is None:
-        _place.set(place := _Place())
-    if not place.obj:
+    stage = _stage.get()
+    if stage is None:
+        _stage.set(stage := _Stage())
+    if not stage.obj:
         number = await worker.resource.tell("join", "barrier", worker.handle)
-        place.obj, place.generation = f"barrier-{number}", 0
-    barrier = worker.client.get_barrier(place.obj, _PROCESSES * _TASKS)
-    obj, place.obj = place.obj, ""
+        stage.obj, stage.generation = f"barrier-{number}", 0
+    barrier = worker.client.get_barrier(stage.obj, _PROCESSES * _TASKS)
+    obj, stage.obj = stage.obj, ""
     # Whatever comes out of it, but the release, this party goes to the next barrier.
-    with worker.recorded("arrive", obj, worker.section(), n=place.generation) as result:
+    with worker.recorded("arrive", obj, worker.section(), n=stage.generation) as result:
         # Its arrival may be what broke the barrier: never `fail`.
         result["out"] = "info"
         result.update(value=await barrier.wait(timeout=_LONGEST), out="ok")
-    place.obj, place.generation = obj, place.generation + 1
+    stage.obj, stage.generation = obj, stage.generation + 1
 
 
 BARRIER = Workload(

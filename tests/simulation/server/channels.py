@@ -35,10 +35,10 @@ class Channels:
     def _tell(
         channels: dict[bytes, dict[Subscriber, None]], kind: bytes, channel: bytes, message: bytes
     ) -> int:
-        told = [*channels.get(channel, ())]
-        for subscriber in told:
+        subscribers = [*channels.get(channel, ())]
+        for subscriber in subscribers:
             subscriber.hear(kind, channel, message)
-        return len(told)
+        return len(subscribers)
 
     def add(self, channel: bytes, subscriber: Subscriber, *, sharded: bool) -> None:
         """Subscribe to a channel."""

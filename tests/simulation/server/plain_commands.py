@@ -207,11 +207,11 @@ def llen(db: Database, key: bytes) -> Reply:
 
 
 @command
-def lindex(db: Database, key: bytes, place: bytes) -> Reply:
+def lindex(db: Database, key: bytes, index: bytes) -> Reply:
     items = db.typed(key, List)
     if items is None:
         return None
-    i = integer(place)
+    i = integer(index)
     return items[i] if -len(items) <= i < len(items) else None
 
 
@@ -219,10 +219,10 @@ def lindex(db: Database, key: bytes, place: bytes) -> Reply:
 def lrange(db: Database, key: bytes, first: bytes, last: bytes) -> Reply:
     begin, end = integer(first), integer(last)
     items = db.typed(key, List) or List()
-    return items[slice(*places(begin, end, len(items)))]
+    return items[slice(*bounds(begin, end, len(items)))]
 
 
-def places(first: int, last: int, length: int) -> tuple[int, int]:
+def bounds(first: int, last: int, length: int) -> tuple[int, int]:
     """Return the ends of a slice for two places, both of which count, from the end if below 0."""
     begin = max(0, first + length if first < 0 else first)
     return begin, max(begin, 1 + (last + length if last < 0 else last))

@@ -95,7 +95,7 @@ return function(text) return compile(text, '@user_script') end, run, run_many, l
   function(text) return {err = text, ignore_error_stats_update = true} end
 """
 
-_LINE = re.compile(r"user_script:(\d+): ")
+_ROW = re.compile(r"user_script:(\d+): ")
 
 
 @cache
@@ -115,7 +115,7 @@ class Interpreter:
             register_builtins=False,
         )
         prelude = self._lua.execute(_PRELUDE, self._call, self._pcall, self._unsupported)
-        self._compile, self._run, self._run_many, self._line = prelude[:4]
+        self._compile, self._run, self._run_many, self._row = prelude[:4]
         self._array, self._status, self._error = prelude[4:]
         self._table = type(self._array())
         self._scripts: dict[bytes, Any] = {}
@@ -175,8 +175,8 @@ class Interpreter:
         try:
             return self._value(self._answer(words))
         except ErrorReply as error:
-            place = b" script: on @user_script:%d." % self._line()
-            raise ErrorReply(error.text + place) from None
+            where = b" script: on @user_script:%d." % self._row()
+            raise ErrorReply(error.text + where) from None
 
     def _pcall(self, *words: Any) -> Any:
         try:
@@ -257,7 +257,7 @@ def _as_bytes(words: tuple[Any, ...]) -> tuple[bytes, ...]:
 def _failure(error: LuaError) -> ErrorReply:
     """Return the reply for an error of Lua's: wrong arithmetic, a global variable."""
     text = str(error)
-    place = _LINE.match(text)
-    if place is None:
+    where = _ROW.match(text)
+    if where is None:
         raise UnsupportedError(text) from error
-    return ErrorReply(f"ERR {text} script: on @user_script:{place[1]}.".encode())
+    return ErrorReply(f"ERR {text} script: on @user_script:{where[1]}.".encode())

@@ -176,20 +176,20 @@ class Session:
         return Status(b"PONG") if word is None else word
 
     def _hello(self, *words: bytes) -> Reply:
-        rest = [*words]
+        arguments = [*words]
         resp3, name = self._resp3, self.name
-        if rest:
+        if arguments:
             refusal = b"ERR Protocol version is not an integer or out of range"
-            version = integer(rest.pop(0), refusal)
+            version = integer(arguments.pop(0), refusal)
             if version not in (2, 3):
                 raise ErrorReply(b"NOPROTO unsupported protocol version")
             resp3 = version == 3
-        while rest:
-            option = rest.pop(0)
-            if option.upper() == b"AUTH" and len(rest) >= 2:
-                self._auth(rest.pop(0), rest.pop(0))
-            elif option.upper() == b"SETNAME" and rest:
-                name = _plain(rest.pop(0), b"Client names")
+        while arguments:
+            option = arguments.pop(0)
+            if option.upper() == b"AUTH" and len(arguments) >= 2:
+                self._auth(arguments.pop(0), arguments.pop(0))
+            elif option.upper() == b"SETNAME" and arguments:
+                name = _plain(arguments.pop(0), b"Client names")
             else:
                 raise ErrorReply(b"ERR Syntax error in HELLO option '%b'" % option)
         self._resp3, self.name = resp3, name

@@ -46,8 +46,8 @@ class SortedSet:
 
         An end of the range is a score, and whether that score itself is left out.
         """
-        return self._place(low[0], behind=low[1]), self._place(high[0], behind=not high[1])
+        return self._index(low[0], behind=low[1]), self._index(high[0], behind=not high[1])
 
-    def _place(self, score: float, *, behind: bool) -> int:
+    def _index(self, score: float, *, behind: bool) -> int:
         find = bisect_right if behind else bisect_left
         return find(self.rows, score, key=lambda row: row[0])

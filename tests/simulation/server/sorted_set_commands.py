@@ -6,7 +6,7 @@ import math
 
 from tests.simulation.server.database import Database
 from tests.simulation.server.numbers import bound, integer, real
-from tests.simulation.server.plain_commands import places
+from tests.simulation.server.plain_commands import bounds
 from tests.simulation.server.registry import command
 from tests.simulation.server.replies import SYNTAX, ErrorReply, Reply, Scored, UnsupportedError
 from tests.simulation.server.sorted_set import SortedSet
@@ -91,7 +91,7 @@ def zrange(db: Database, key: bytes, first: bytes, last: bytes, *options: bytes)
     scored = _options(options, limits=False)[0]
     ends = integer(first), integer(last)
     members = db.typed(key, SortedSet) or SortedSet()
-    return _rows(members.rows[slice(*places(*ends, len(members)))], scored)
+    return _rows(members.rows[slice(*bounds(*ends, len(members)))], scored)
 
 
 @command

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 
 from redisson_py import _keys
-from redisson_py._scripts.source import Script, load_all
+from redisson_py._redis.scripts.source import Script, load_all
 from tests.simulation.server.server import Server
 
 Command = tuple[bytes, ...]

@@ -129,8 +129,8 @@ SCRIPTS = [
 def test_commands(twins: Twins, protocol: bytes) -> None:
     hello(twins, protocol)
     twins.set_clock()
-    for line in COMMANDS:
-        twins.both(*(_NO_SHA if word == b"SHA" else word for word in line.encode().split()))
+    for row in COMMANDS:
+        twins.both(*(_NO_SHA if word == b"SHA" else word for word in row.encode().split()))
     twins.both(b"CLIENT", b"SETNAME", b"a b")
     twins.both(b"CLIENT", b"SETINFO", b"LIB-NAME", b"a b")
     twins.both(b"HELLO", protocol, b"SETNAME", b"a b")
@@ -151,28 +151,28 @@ def test_scripts(twins: Twins, protocol: bytes) -> None:
 
 def test_messages(twins: Twins) -> None:
     hello(twins, b"3")
-    for line in ("SUBSCRIBE a b a", "SSUBSCRIBE a c", "PUBSUB NUMSUB a x", "PUBSUB SHARDNUMSUB a"):
-        same_pushes(twins, line)
+    for row in ("SUBSCRIBE a b a", "SSUBSCRIBE a c", "PUBSUB NUMSUB a x", "PUBSUB SHARDNUMSUB a"):
+        same_pushes(twins, row)
     # What a command tells its own session comes after its reply.
-    for line in ("PUBLISH a m", "SPUBLISH a m", "PUBLISH none m", "PING"):
-        same_pushes(twins, line)
+    for row in ("PUBLISH a m", "SPUBLISH a m", "PUBLISH none m", "PING"):
+        same_pushes(twins, row)
     text = b"redis.call('PUBLISH', 'a', '1') redis.call('SPUBLISH', 'a', '2') return 5"
     same_pushes(twins, [b"EVAL", text, b"0"])
-    for line in (
+    for row in (
         "UNSUBSCRIBE a none",
         "UNSUBSCRIBE b",
         "UNSUBSCRIBE",
         "SUNSUBSCRIBE c",
         "SUBSCRIBE",
     ):
-        same_pushes(twins, line)
+        same_pushes(twins, row)
     assert twins.server.subscribed() == [b"a"]
 
 
 def test_messages_of_resp2(twins: Twins) -> None:
     hello(twins, b"2")
-    for line in ("SUBSCRIBE a", "GET k", "PUBLISH a m", "PING", "PING x", "UNSUBSCRIBE", "PING"):
-        same_pushes(twins, line)
+    for row in ("SUBSCRIBE a", "GET k", "PUBLISH a m", "PING", "PING x", "UNSUBSCRIBE", "PING"):
+        same_pushes(twins, row)
 
 
 def test_hello(twins: Twins) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from urllib.parse import urlsplit
 
-from redisson_py._scripts.source import load_all
+from redisson_py._redis.scripts.source import load_all
 from redisson_py.testing._asking import packed
 from redisson_py.testing._resp_frames import RespFramer
 from tests.simulation.server.server import Server
@@ -138,10 +138,10 @@ class Twins:
                 self.play(*command)
                 replies += 1
             self.play(b"PUBLISH", steps.channels[0], _END)
-            told = [real.next()]
-            while not told[-1].endswith(_LAST):
-                told.append(real.next())
-            assert heard == told, f"messages\nreal:      {told}\nsimulated: {heard}"
+            from_real = [real.next()]
+            while not from_real[-1].endswith(_LAST):
+                from_real.append(real.next())
+            assert heard == from_real, f"messages\nreal:      {from_real}\nsimulated: {heard}"
         listener.end()
         return replies + 1 + self.compare_keys()
 
@@ -161,8 +161,8 @@ class Twins:
             kind = self.play(b"TYPE", key)
             self.play(b"PTTL", key)
             if kind in _LOOKS:
-                word, *rest = _LOOKS[kind]
-                self.play(word, key, *rest)
+                word, *arguments = _LOOKS[kind]
+                self.play(word, key, *arguments)
         return 1 + 3 * len(keys)
 
     @contextmanager

@@ -135,7 +135,7 @@ class EtcdServer:
     def keys(self, prefix: str = "") -> list[str]:
         """Return the keys with a prefix, of all if it is empty."""
         found = self.ctl("get", prefix, "--prefix", "--keys-only", "--write-out", "simple")
-        return [line for line in found.splitlines() if line]
+        return [row for row in found.splitlines() if row]
 
     async def until_keys(self, prefix: str, count: int = 0) -> None:
         """Return when so many keys have a prefix; the event loop is not blocked meanwhile."""
@@ -218,7 +218,7 @@ class Etcdctl:
             self._process.kill()
         await self._process.communicate()
 
-    async def line(self) -> str:
+    async def read_row(self) -> str:
         assert self._process.stdout is not None
         async with asyncio.timeout(_START_TIME):
             return (await self._process.stdout.readline()).decode().rstrip("\n")

@@ -235,7 +235,7 @@ async def test_wrong_users_are_refused(guarded: GuardedServer, user: str, says: 
     assert "wrong" not in str(caught.value)
 
 
-async def test_the_next_endpoint_has_its_turn(guarded: GuardedServer) -> None:
+async def test_the_next_endpoint_is_tried(guarded: GuardedServer) -> None:
     with socket.socket() as unheard:
         unheard.bind(("127.0.0.1", 0))
         where = f"127.0.0.1:{unheard.getsockname()[1]}"
@@ -287,7 +287,7 @@ print(before, child(use()))
 """
 
 
-def test_a_fork_after_a_client_was_used_is_told_that_grpc_is_lost(server: EtcdServer) -> None:
+def test_a_fork_after_a_client_was_used_learns_that_grpc_is_lost(server: EtcdServer) -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", _FORKS, server.url],
         capture_output=True,

@@ -48,16 +48,16 @@ async def test_go_waits_for_us_and_we_for_go(go: Worker, election: Election, nam
 async def test_both_observe_both(go: Worker, election: Election, name: str) -> None:
     async with Observer(election) as observer:
         theirs = None
-        for turn in range(2):
-            async with election.campaign(f"ours-{turn}") as leadership:
-                await observer.saw_last(f"ours-{turn}")
+        for number in range(2):
+            async with election.campaign(f"ours-{number}") as leadership:
+                await observer.saw_last(f"ours-{number}")
                 if theirs is None:
                     theirs = asyncio.create_task(go.observe(name, "end"))
                     waiting = asyncio.create_task(go.campaign(name, "go"))
                     await queued(election, 1)
-                await leadership.proclaim(f"ours-{turn}-new")
-                await observer.saw_last(f"ours-{turn}-new")
-            if turn == 0:
+                await leadership.proclaim(f"ours-{number}-new")
+                await observer.saw_last(f"ours-{number}-new")
+            if number == 0:
                 assert await waiting
                 await observer.saw_last("go")
                 await go.proclaim(name, "go-new")
@@ -104,19 +104,19 @@ async def test_one_of_our_leaders_that_dies_is_followed_by_go(
         await go.resign(name)
 
 
-async def test_etcdctl_and_we_take_turns(server: EtcdServer, election: Election, name: str) -> None:
+async def test_etcdctl_and_we_alternate(server: EtcdServer, election: Election, name: str) -> None:
     async with Etcdctl(server, "elect", "-l", name) as listening:
         async with election.campaign("ours") as leadership:
             key = f"{name}/{leadership.owner}"
-            assert [await listening.line() for _ in range(2)] == [key, "ours"]
+            assert [await listening.read_row() for _ in range(2)] == [key, "ours"]
             await leadership.proclaim("ours-2")
-            assert [await listening.line() for _ in range(2)] == [key, "ours-2"]
+            assert [await listening.read_row() for _ in range(2)] == [key, "ours-2"]
             async with Etcdctl(server, "elect", name, "theirs") as candidate:
                 await queued(election, 1)
                 await leadership.release()
-                their_key = await candidate.line()
-                assert await candidate.line() == "theirs"
-                assert [await listening.line() for _ in range(2)] == [their_key, "theirs"]
+                their_key = await candidate.read_row()
+                assert await candidate.read_row() == "theirs"
+                assert [await listening.read_row() for _ in range(2)] == [their_key, "theirs"]
                 found = await election.leader()
                 assert found is not None
                 assert found.text == "theirs"
@@ -124,5 +124,5 @@ async def test_etcdctl_and_we_take_turns(server: EtcdServer, election: Election,
                     await candidate.leave()
                     last = await elected
                     last_key = f"{name}/{last.owner}"
-                    assert [await listening.line() for _ in range(2)] == [last_key, "ours-3"]
+                    assert [await listening.read_row() for _ in range(2)] == [last_key, "ours-3"]
     assert server.keys(f"{name}/") == []

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.usefixtures("no_polls")
 
 
 @pytest.mark.parametrize("odd", ["plain", "with/a slash", "/locks/orders", "ends/"])
-async def test_etcdctl_and_we_take_turns(
+async def test_etcdctl_and_we_alternate(
     server: EtcdServer, client: Client, other: Client, odd: str
 ) -> None:
     lock = lock_of(client, odd)
@@ -32,7 +32,7 @@ async def test_etcdctl_and_we_take_turns(
         waiting = asyncio.create_task(other.get_lock(odd).acquire())
         await queued(lock, 2)
         await lease.release()
-        assert await etcdctl.line() == f"{odd}/{their_owner}"
+        assert await etcdctl.read_row() == f"{odd}/{their_owner}"
         assert await lock.try_acquire() is None
         snapshot = await lock.inspect()
         # It writes no value: its lease stands for it.

@@ -269,7 +269,7 @@ async def test_states_are_seen_in_their_order_while_connections_break(
                 assert values == sorted(set(values))
 
 
-async def test_an_outage_is_told(
+async def test_an_outage_is_reported(
     name: str, proxy: FaultProxy, new_client: NewClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_safety_poll(monkeypatch, 0.2)

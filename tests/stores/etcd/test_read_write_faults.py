@@ -175,8 +175,8 @@ async def test_keys_at_random(server: EtcdServer, one: Client, two: Client, seed
             assert not writing or asked[each][1] == writing[0]
         there = {*server.keys(f"{name}/")}
         for key in there:
-            side_of, _, rest = key.removeprefix(f"{name}/").partition("/")
-            top, under, _ = rest.partition("/")
+            side_of, _, tail = key.removeprefix(f"{name}/").partition("/")
+            top, under, _ = tail.partition("/")
             if under or side_of == "write":
                 assert f"{name}/read/{top}" in there
             elif asked.get(top, ("",))[0] != "read":

@@ -83,8 +83,8 @@ async def test_a_driver_that_fails_does_not_end_the_care_of_a_session(
         await asyncio.wait_for(failed.wait(), LEASE)
         before = client.session.until
         await until(lambda: client.session.until > before)
-        (told,) = (each for each in caplog.records if each.levelno >= logging.ERROR)
-        assert "etcd" in told.message
+        (record,) = (each for each in caplog.records if each.levelno >= logging.ERROR)
+        assert "etcd" in record.message
 
 
 @pytest.mark.parametrize("engine_first", [True, False])
@@ -143,7 +143,7 @@ async def test_undos_are_not_noted_for_as_long_as_a_client_lives(
         await one.give_back("noted", f"a:{number}", unsure=True)
     await one.store._holds.tend(soon())
     assert len(server.keys("redisson_py/")) == 3
-    monkeypatch.setattr("redisson_py._stores.etcd.holds._NOTED", 0.0)
+    monkeypatch.setattr("redisson_py._stores.etcd.holds._NOTED_SECONDS", 0.0)
     await one.store._holds.tend(soon())
     assert server.keys("redisson_py/") == []
     assert one.session is session

@@ -23,11 +23,11 @@ async def test_waiters_ring_in_their_order(
     await one.granted(name, "a:1")
     assert await two.ask(name, "b:1", waits=True) == Busy(None)
     async with Client(server.url) as three:
-        told = Mock(side_effect=three.store._watches._take)
-        monkeypatch.setattr(three.store._watches, "_take", told)
+        taken = Mock(side_effect=three.store._watches._take)
+        monkeypatch.setattr(three.store._watches, "_take", taken)
         assert await three.ask(name, "c:1", waits=True) == Busy(None)
         # A watch that begins later than the next write rings once more.
-        await until(lambda: told.called)
+        await until(lambda: taken.called)
         await one.give_back(name, "a:1")
         await two.bell.heard(name)
         second = await two.granted(name, "b:1", waits=True)
@@ -109,14 +109,14 @@ async def test_a_caller_that_is_overtaken_leaves_nothing(
     """Only a name inside it had keys when it first asked, and then it entered the queue."""
     await one.granted(f"{name}/inner", "a:1")
     holds = two.store._holds
-    place = holds.place
+    original = holds.position
 
     async def overtaken(wish: Wish, session: Session, if_free: bool, deadline: float) -> Any:
         if not if_free:
             await one.granted(name, "a:2")
-        return await place(wish, session, if_free, deadline)
+        return await original(wish, session, if_free, deadline)
 
-    monkeypatch.setattr(holds, "place", overtaken)
+    monkeypatch.setattr(holds, "position", overtaken)
     assert await two.ask(name, "b:1") == Busy(None)
     state = await one.store.look(name, soon())
     assert state.holder is not None
@@ -191,5 +191,5 @@ async def test_a_hold_of_an_outer_name_is_given_back_as_a_hold(
     # One that waits does not hold it, whatever is inside.
     await one.granted(name, "a:2")
     assert await two.ask(name, "b:2", waits=True) == Busy(None)
-    two.store._holds._places.clear()
+    two.store._holds._revisions.clear()
     assert await two.give_back(name, "b:2", unsure=True) is False

@@ -44,7 +44,7 @@ async def test_a_session_that_runs_out_while_asking_is_renewed(
     assert (await one.granted(f"{name}b", "a:2")).until >= before + LEASE
 
 
-async def test_a_session_over_by_our_clock_comes_back_no_more(
+async def test_a_session_ended_by_our_clock_comes_back_no_more(
     server: EtcdServer, one: Client, two: Client, name: str
 ) -> None:
     first = await one.granted(name, "a:1")

@@ -31,8 +31,8 @@ async def goes_first(server: MariaDB, name: str, who: str) -> None:
     """Return when nobody that comes goes before an owner."""
 
     async def is_so() -> bool:
-        ((_, _, place, open_for),) = await server.sql(sql.poll(name, who, 0.2))
-        return bool(place == 0 and open_for <= 0)
+        ((_, _, position, open_for),) = await server.sql(sql.poll(name, who, 0.2))
+        return bool(position == 0 and open_for <= 0)
 
     await until_async(is_so)
 
@@ -52,7 +52,7 @@ async def test_a_pair_that_nobody_waits_for_is_three_statements(
 async def test_first_come_first_served(
     server: MariaDB, store: MySQLStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(polling, "_PATIENCE", 60.0)
+    monkeypatch.setattr(polling, "_PATIENCE_SECONDS", 60.0)
     name, holds, newcomer = new_name(), owner(), owner()
     queued = [owner() for _ in range(4)]
     await granted(store, name, holds)
@@ -118,7 +118,7 @@ async def test_many_that_come_at_once_are_all_served(server: MariaDB) -> None:
 
 
 @pytest.mark.parametrize("end", ["held", "free"])
-async def test_one_whose_turn_it_is_not_does_not_wait_for_the_row(
+async def test_one_that_is_not_next_does_not_wait_for_the_row(
     server: MariaDB, store: MySQLStore, end: str
 ) -> None:
     """Many that wait for one row stand in each other's way, and in that of the holder."""

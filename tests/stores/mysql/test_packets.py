@@ -38,7 +38,7 @@ async def test_a_batch_of_renewals_is_cut_to_what_the_server_takes(narrow: MySQL
     assert None not in kept
 
 
-async def test_a_query_that_cannot_be_cut_is_told(narrow: MySQLStore) -> None:
+async def test_a_query_that_cannot_be_cut_is_reported(narrow: MySQLStore) -> None:
     """The longest that the server takes passes; one of a byte more names the limit."""
     who = owner()
 

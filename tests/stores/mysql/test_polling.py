@@ -28,12 +28,12 @@ def polls(rang: list[str] | None = None, longest: float = 0.5) -> Polls:
     return Polls(longest, ([] if rang is None else rang).append)
 
 
-def asked(store: Polls, clock: Clock, seconds: float, place: int, hold: float = 0.0) -> int:
+def asked(store: Polls, clock: Clock, seconds: float, position: int, hold: float = 0.0) -> int:
     """Return how often one asks in some seconds; with a hold, places move."""
-    began, number, left = clock.now, 0, place
+    began, number, left = clock.now, 0, position
     while clock.now < began + seconds:
         if hold:
-            left = place - int((clock.now - began) / hold)
+            left = position - int((clock.now - began) / hold)
             if left < 0:
                 store.granted("k", "o")
                 return number
@@ -45,33 +45,35 @@ def asked(store: Polls, clock: Clock, seconds: float, place: int, hold: float = 
 async def test_the_first_two_ask_often_at_first_and_the_longer_a_hold_lasts_the_less(
     clock: Clock,
 ) -> None:
-    for place, most in ((0, 10), (1, 8)):
+    for position, most in ((0, 10), (1, 8)):
         store = polls()
-        assert most / 2 < asked(store, clock, 0.5, place) <= most
-        assert asked(store, clock, 9.5, place) < 60
+        assert most / 2 < asked(store, clock, 0.5, position) <= most
+        assert asked(store, clock, 9.5, position) < 60
         # Half a second from now on.
-        assert 199 <= asked(store, clock, 100.0, place) <= 201
+        assert 199 <= asked(store, clock, 100.0, position) <= 201
         store.clear()
 
 
-async def test_the_others_ask_as_their_turn_comes_near(clock: Clock) -> None:
+async def test_the_others_ask_as_their_moment_comes_near(clock: Clock) -> None:
     """With a known pace: at most as many times as two for each of those near the head."""
     store = polls(longest=60.0)
     asked(store, clock, 100.0, 8, hold=1.0)
-    numbers = {place: asked(store, clock, 1000.0, place, hold=1.0) for place in (4, 8, 16, 32)}
+    numbers = {
+        position: asked(store, clock, 1000.0, position, hold=1.0) for position in (4, 8, 16, 32)
+    }
     assert numbers[32] <= numbers[4] + 3 * 4
 
 
 async def test_nobody_asks_less_often_than_the_longest_interval(clock: Clock) -> None:
     for longest in (0.02, 0.5, 3.0):
         store = polls(longest=longest)
-        for place in (None, 0, 1, 2, 1000):
+        for position in (None, 0, 1, 2, 1000):
             for _ in range(200):
-                interval = store.again("k", f"{place}", place, 30.0)
+                interval = store.again("k", f"{position}", position, 30.0)
                 assert min(longest, polling._SHORTEST_POLL) <= interval <= longest
                 clock.now += interval
                 # A name waits for at least as long as it says to sleep.
-                assert store.patience(f"{place}")[1] > interval
+                assert store.patience(f"{position}")[1] > interval
         store.clear()
 
 
@@ -79,9 +81,9 @@ async def test_who_joins_as_one_of_the_first_two_asks_within_its_patience(clock:
     store = polls()
     fast, usual = store.patience("o")
     assert fast < usual
-    for place in (0, 1):
-        assert store.again("k", f"{place}", place, 30.0) < fast
-        assert store.patience(f"{place}") == (fast, fast)
+    for position in (0, 1):
+        assert store.again("k", f"{position}", position, 30.0) < fast
+        assert store.patience(f"{position}") == (fast, fast)
     assert store.again("k", "2", 200, 30.0) < usual
     assert store.patience("2") == (fast, usual)
     store.clear()
@@ -90,10 +92,10 @@ async def test_who_joins_as_one_of_the_first_two_asks_within_its_patience(clock:
 async def test_the_first_two_ask_when_the_lease_ends_and_often_when_it_has(clock: Clock) -> None:
     store = polls()
     for left, most in ((0.02, 0.02), (0.0, 0.05)):
-        for place in range(4):
-            store.again("k", f"{place}", place, 30.0)
+        for position in range(4):
+            store.again("k", f"{position}", position, 30.0)
             clock.now += 10.0
-            assert (store.again("k", f"{place}", place, left) <= most) == (place < 2)
+            assert (store.again("k", f"{position}", position, left) <= most) == (position < 2)
     store.clear()
 
 

@@ -38,8 +38,8 @@ class Clock:
         """Ask, or wait with a patience; return the place, None for none, or -1 if granted."""
         patiences = None if patience is None else (patience, patience)
         query = sql.ask_in_queue(self._name, who, 30.0, 0, patiences)
-        _, (mine, left, _, _, _, place) = await self.run(query, after)
-        return -1 if mine and left > 0 else place
+        _, (mine, left, _, _, _, position) = await self.run(query, after)
+        return -1 if mine and left > 0 else position
 
     async def take(self, who: str, lease: float = 30.0) -> None:
         _, (mine, left, *_) = await self.run(sql.ask(self._name, who, lease, 0))
@@ -53,8 +53,8 @@ class Clock:
 
     async def poll(self, who: str, patience: float = 0.2) -> tuple[bool, int | None, float]:
         """Return whether to ask, how many come before, and for how many seconds others may."""
-        _, (action, _, place, open_for) = await self.run(sql.poll(self._name, who, patience))
-        return bool(action), place, max(0.0, float(open_for) / 1e6)
+        _, (action, _, position, open_for) = await self.run(sql.poll(self._name, who, patience))
+        return bool(action), position, max(0.0, float(open_for) / 1e6)
 
     async def give_back(self, who: str) -> None:
         assert (await self.run(sql.give_back(self._name, who)))[0] == 1
@@ -122,7 +122,7 @@ async def test_the_first_comes_in_time_or_late_while_nobody_else_asks(server: Ma
             assert await clock.column() is None
 
 
-async def test_one_that_was_called_and_finds_it_busy_keeps_its_place(server: MariaDB) -> None:
+async def test_one_that_was_called_and_finds_it_busy_keeps_its_position(server: MariaDB) -> None:
     """A client of an older version took it meanwhile."""
     a, b, c = (owner() for _ in range(3))
     async with clock_of(server) as clock:
@@ -211,15 +211,15 @@ async def test_dead_waiters_end_and_go_one_with_each_request(server: MariaDB) ->
     a, b, c = (owner() for _ in range(3))
     async with clock_of(server) as clock:
         await clock.take(a, 1000.0)
-        for place in range(5):
-            assert await clock.ask(owner()) == place
+        for position in range(5):
+            assert await clock.ask(owner()) == position
         assert await clock.ask(b, after=queue.WAITER_TIME - 1) == 5
         assert len(await clock.waiters()) == 6
         clock.now += 1.1
         assert await clock.waiters() == (b,)
         # One request more moves `refused_until` on.
-        places = [await clock.ask(c) for _ in range(8)]
-        assert places == [None] * 6 + [1, 1]
+        positions = [await clock.ask(c) for _ in range(8)]
+        assert positions == [None] * 6 + [1, 1]
         assert [await clock.ask(b), await clock.waiters()] == [0, (b, c)]
 
 
@@ -285,8 +285,8 @@ async def test_tombstones_stay_for_a_minute_and_not_for_ever(server: MariaDB) ->
                 await clock.run(give_up(clock._name, gone))
                 made[gone] = clock.now
             await clock.run(older.ask(clock._name, owner()))
-            place = await clock.ask(b, after=4.9)
-            assert place == 0 or (place is None and step < 2)
+            position = await clock.ask(b, after=4.9)
+            assert position == 0 or (position is None and step < 2)
             present = await clock.column()
             assert present is not None
             for each, at in made.items():
@@ -304,8 +304,8 @@ async def test_a_queue_is_bounded(server: MariaDB) -> None:
     a, late = owner(), owner()
     async with clock_of(server) as clock:
         await clock.take(a, 1000.0)
-        places = [await clock.ask(owner()) for _ in range(700)]
-        joined = [each for each in places if each is not None]
+        positions = [await clock.ask(owner()) for _ in range(700)]
+        joined = [each for each in positions if each is not None]
         assert joined == list(range(len(joined)))
         assert 400 < len(joined) < 600
         assert await clock.ask(late) is None

@@ -105,7 +105,7 @@ async def _engine(server: MariaDB) -> str:
     return str(engine)
 
 
-async def test_clocks_that_are_set_back_in_autumn_are_no_trouble(server: MariaDB) -> None:
+async def test_clocks_that_are_set_back_in_autumn_do_no_harm(server: MariaDB) -> None:
     """`NOW()` has the same value twice in this night: `UTC_TIMESTAMP` does not."""
     change = datetime(2026, 10, 25, 1, 0, tzinfo=UTC).timestamp()
     async with server.admin() as cursor:
@@ -119,7 +119,7 @@ async def test_clocks_that_are_set_back_in_autumn_are_no_trouble(server: MariaDB
     assert (first, second) == ((change - 1800) * 1e6, (change + 1800) * 1e6)
 
 
-async def test_one_that_may_not_make_the_table_is_told_the_sql(server: MariaDB) -> None:
+async def test_one_that_may_not_make_the_table_is_shown_the_sql(server: MariaDB) -> None:
     await server.sql(f"DROP TABLE IF EXISTS {sql.TABLE}")
     poor = server.url(user=POOR_USER)
     with pytest.raises(BackendError) as caught:

@@ -78,7 +78,7 @@ async def test_stored_functions_with_names_of_mysql_do_not_run(server: MariaDB) 
     await server.sql("DROP TABLE caught", *(f"DROP FUNCTION `{name}`" for name in called))
 
 
-async def test_a_view_in_the_place_of_the_table_is_refused(server: MariaDB) -> None:
+async def test_a_view_instead_of_the_table_is_refused(server: MariaDB) -> None:
     """Its function would run with our rights: it does for whoever reads a row of it."""
     async with started(server.url()) as store:
         await granted(store, "k", owner())
@@ -108,21 +108,21 @@ async def test_a_view_in_the_place_of_the_table_is_refused(server: MariaDB) -> N
     "user",
     ["o'hidden", "the user 'hidden'@'yonder'", "hidden' for table 'yonder", "hidden 'max_yonder'"],
 )
-async def test_no_part_of_a_users_name_is_told(server: MariaDB, user: str) -> None:
+async def test_no_part_of_a_users_name_is_reported(server: MariaDB, user: str) -> None:
     """Wherever the server names it: at a login, a right that is missing, and a limit."""
     literal = "'{}'@'%'".format(user.replace("'", "''"))
     async with started(server.url()):
         pass
     password = quote(PASSWORD, safe="")
     url = f"mysql://{quote(user, safe='')}:{password}@127.0.0.1:{server.port}/{DATABASE}"
-    told: list[str] = []
+    texts: list[str] = []
 
     async def fail() -> None:
         with pytest.raises(BackendError) as caught:
             async with started(url) as store:
                 for _ in range(10):
                     await store.ask(wish("k", owner()), soon(1))
-        told.append(str(caught.value))
+        texts.append(str(caught.value))
 
     await fail()
     await server.sql(f"CREATE USER {literal} IDENTIFIED BY '{PASSWORD}'")
@@ -134,7 +134,7 @@ async def test_no_part_of_a_users_name_is_told(server: MariaDB, user: str) -> No
         await fail()
     finally:
         await server.sql(f"DROP USER {literal}")
-    for text, code in zip(told, ("1045", "1044", "1142", "1226"), strict=True):
+    for text, code in zip(texts, ("1045", "1044", "1142", "1226"), strict=True):
         assert code in text
         assert "hidden" not in text
         assert "yonder" not in text

@@ -42,10 +42,10 @@ async def until_blocked(connection: Any, times: int = 1) -> None:
     await until_async(blocked)
 
 
-async def until_over(connection: Any, name: str) -> None:
+async def until_ended(connection: Any, name: str) -> None:
     """Wait until a lease has ended by the clock of the server."""
-    over = "SELECT expires <= clock_timestamp() FROM redisson_py_locks WHERE id = $1"
-    await until_async(lambda: connection.fetchval(over, id_of(name)))
+    query = "SELECT expires <= clock_timestamp() FROM redisson_py_locks WHERE id = $1"
+    await until_async(lambda: connection.fetchval(query, id_of(name)))
 
 
 async def row_of(connection: Any, name: str) -> Any:

@@ -10,10 +10,10 @@ import pytest
 from redisson_py._stores.contract import Busy, Renewal
 from redisson_py._stores.postgres import sql
 from redisson_py._stores.postgres.listening import channel_of
-from redisson_py._stores.postgres.store import POLL
+from redisson_py._stores.postgres.store import POLL_SECONDS
 from tests.stores.databases import Bell, busy, granted, soon, wish
 from tests.stores.postgres import older
-from tests.stores.postgres.scene import connected, id_of, row_of, started, until_over
+from tests.stores.postgres.scene import connected, id_of, row_of, started, until_ended
 from tests.stores.postgres.server import PostgresServer
 from tests.support.waiting import until_async
 
@@ -143,7 +143,7 @@ async def test_an_older_client_keeps_the_queue(server: PostgresServer) -> None:
         assert (await ask_as_older(raw, "older", "old:1"))["granted"]
         # Its release calls nobody: the first two look often.
         for owner in ("b:01", "c:01"):
-            assert await busy(store, "older", owner, waits=True) <= POLL
+            assert await busy(store, "older", owner, waits=True) <= POLL_SECONDS
         assert await busy(store, "older", "d:01", waits=True) > 1
         assert not (await ask_as_older(raw, "older", "old:2"))["granted"]
         await raw.fetch(older.GIVE_BACK_UNSURE, id_of("older"), channel_of("older"), "x:1", "older")
@@ -156,7 +156,7 @@ async def test_an_older_client_keeps_the_queue(server: PostgresServer) -> None:
         assert (await ask_as_older(raw, "older", "old:2"))["granted"]
         # The one that was called comes too late, and keeps its place.
         await bell.wait()
-        assert await busy(store, "older", "b:01", waits=True) <= POLL
+        assert await busy(store, "older", "b:01", waits=True) <= POLL_SECONDS
         assert (await store.look("older", soon())).waiters == ("b:01", "d:01")
         await raw.fetch(older.GIVE_BACK, id_of("older"), channel_of("older"), "old:2")
         await granted(store, "older", "b:01", waits=True)
@@ -189,6 +189,6 @@ async def test_a_lease_that_ended_wakes_the_first_two_only(server: PostgresServe
         for owner in ("b:01", "c:01"):
             assert await busy(store, "ended", owner, waits=True) <= 5
         assert await busy(store, "ended", "d:01", waits=True) > 5
-        await until_over(raw, "ended")
+        await until_ended(raw, "ended")
         await granted(store, "ended", "c:01", waits=True)
         assert (await store.look("ended", soon())).waiters == ("b:01", "d:01")

@@ -12,7 +12,7 @@ import pytest
 from redisson_py._stores.contract import Granted, Renewal
 from redisson_py._stores.postgres import PostgresStore, listening, queue, sql
 from redisson_py._stores.postgres.listening import channel_of
-from redisson_py._stores.postgres.store import LOCKED
+from redisson_py._stores.postgres.store import LOCKED_SECONDS
 from redisson_py.errors import BackendError, ConnectionLostError, ReleaseFailedError
 from redisson_py.postgres import Postgres
 from tests.stores.databases import Bell, busy, granted, soon, wish
@@ -28,8 +28,8 @@ async def test_a_silent_listener_is_replaced(
     server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is looked after as soon as another connection was silent and is replaced."""
-    monkeypatch.setattr(listening, "_SILENCE", 1.0)
-    monkeypatch.setattr(listening, "_INTERVAL", 1000.0)
+    monkeypatch.setattr(listening, "_SILENCE_SECONDS", 1.0)
+    monkeypatch.setattr(listening, "_INTERVAL_SECONDS", 1000.0)
     bell = Bell()
     async with connected(server.url) as raw, started(server.url, bell, connections=1) as store:
         await granted(store, "deaf", "a:01")
@@ -134,7 +134,7 @@ async def test_a_request_older_than_the_tombstone_is_refused(
         await giving.fetch(sql.GIVE_BACK_UNSURE, id_of(name), channel_of(name), "a:01", name)
         if known:
             # It waits for the row for a moment, and is not granted it.
-            assert await busy(store, name, "a:01") == LOCKED
+            assert await busy(store, name, "a:01") == LOCKED_SECONDS
             await transaction.commit()
         else:
             asking = asyncio.create_task(store.ask(wish(name, "a:01"), soon()))

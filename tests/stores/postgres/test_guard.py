@@ -11,11 +11,11 @@ import pytest
 from redisson_py._stores.contract import Renewal
 from redisson_py._stores.postgres import PostgresStore, sql
 from redisson_py._stores.postgres.listening import channel_of
-from redisson_py._stores.postgres.store import LOCKED
+from redisson_py._stores.postgres.store import LOCKED_SECONDS
 from redisson_py.errors import BackendError, NotHeldError
 from redisson_py.postgres import Postgres
 from tests.stores.databases import busy, granted, soon
-from tests.stores.postgres.scene import connected, id_of, started, until_blocked, until_over
+from tests.stores.postgres.scene import connected, id_of, started, until_blocked, until_ended
 from tests.stores.postgres.server import PostgresServer, running_postgres
 from tests.support.waiting import until, until_waiting
 
@@ -35,10 +35,10 @@ async def test_a_takeover_waits_for_the_users_commit(server: PostgresServer) -> 
         hold = await granted(one, "guarded", "a:01", lease=2)
         async with raw.transaction():
             assert await one.guard(raw, "guarded", "a:01", hold.token)
-            await until_over(raw, "guarded")
+            await until_ended(raw, "guarded")
             # The lease is over, but its place is not free.
             for waits in (False, True):
-                assert await busy(other, "guarded", "b:01", waits=waits) == LOCKED
+                assert await busy(other, "guarded", "b:01", waits=waits) == LOCKED_SECONDS
         assert (await granted(other, "guarded", "b:01")).token > hold.token
         async with raw.transaction():
             assert not await one.guard(raw, "guarded", "a:01", hold.token)
@@ -55,7 +55,7 @@ async def test_renewals_pass_a_guard(server: PostgresServer) -> None:
             assert (await granted(store, "renewed", "a:01")).token == hold.token
             # The new version of the row is locked as the old one was.
             assert await store.give_back("renewed", "a:01", False, soon())
-            assert await busy(store, "renewed", "b:01") == LOCKED
+            assert await busy(store, "renewed", "b:01") == LOCKED_SECONDS
         await granted(store, "renewed", "b:01")
 
 
@@ -67,14 +67,14 @@ async def test_a_waiter_is_rung_for_although_a_guard_is_open(server: PostgresSer
             # It registers beside the guard, and does not wait for it.
             assert await busy(store, "waited", "b:01", waits=True) > 1
             assert await store.give_back("waited", "a:01", False, soon())
-            assert await busy(store, "waited", "b:01", waits=True) == LOCKED
+            assert await busy(store, "waited", "b:01", waits=True) == LOCKED_SECONDS
         await granted(store, "waited", "b:01", waits=True)
 
 
-async def test_a_lease_that_is_over_is_not_guarded(server: PostgresServer) -> None:
+async def test_a_lease_that_has_ended_is_not_guarded(server: PostgresServer) -> None:
     async with started(server.url) as store, connected(server.url) as raw:
         hold = await granted(store, "over", "a:01", lease=0.1)
-        await until_over(raw, "over")
+        await until_ended(raw, "over")
         assert not await guard_in(store, raw, "over", "a:01", hold.token)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from redisson_py._stores.contract import Busy
 from redisson_py._stores.postgres import PostgresStore
-from redisson_py._stores.postgres.store import POLL
+from redisson_py._stores.postgres.store import POLL_SECONDS
 from redisson_py.errors import BackendError, ConnectionLostError
 from tests.stores.databases import Bell, busy, granted, soon, wish
 from tests.stores.postgres.scene import connected, id_of, started
@@ -37,25 +37,25 @@ async def test_a_search_path_in_the_url_names_the_schema(server: PostgresServer,
 
 
 @pytest.mark.parametrize(
-    ("database", "arguments", "told"),
+    ("database", "arguments", "expected"),
     [
         (DATABASE, "?statement_timeout=500", "unsupported startup parameter: statement_timeout"),
         (DATABASE, "?options=-c%20search_path%3Dlocks", "unsupported startup parameter: options"),
         ("nowhere", "", "does not know the database"),
     ],
 )
-async def test_what_it_refuses_is_told_at_once(
-    server: PostgresServer, port: int, database: str, arguments: str, told: str
+async def test_what_it_refuses_is_reported_at_once(
+    server: PostgresServer, port: int, database: str, arguments: str, expected: str
 ) -> None:
     url = server.url_of("secretive", database, port)
-    with pytest.raises(BackendError, match=told) as caught:
+    with pytest.raises(BackendError, match=expected) as caught:
         await PostgresStore(url + arguments).start(Bell(), soon())
     assert not isinstance(caught.value, ConnectionLostError)
     for secret in ("secretive", "nowhere"):
         assert secret not in str(caught.value)
 
 
-async def test_no_user_of_it_is_told(server: PostgresServer, port: int) -> None:
+async def test_no_user_of_it_is_reported(server: PostgresServer, port: int) -> None:
     """It repeats what PostgreSQL says of the user as whom it logs in."""
     async with connected(server.url) as admin:
         await admin.execute("CREATE ROLE secretive LOGIN PASSWORD 'unknown to it'")
@@ -64,7 +64,7 @@ async def test_no_user_of_it_is_told(server: PostgresServer, port: int) -> None:
     assert "secretive" not in str(caught.value)
 
 
-async def test_a_schema_that_is_not_there_is_told(server: PostgresServer) -> None:
+async def test_a_schema_that_is_not_there_is_reported(server: PostgresServer) -> None:
     with pytest.raises(BackendError, match="no schema of the search_path exists"):
         await PostgresStore(f"{server.url}?search_path=nowhere").start(Bell(), soon())
 
@@ -78,15 +78,15 @@ async def test_behind_a_transaction_pooler_waiters_poll(server: PostgresServer) 
             started(url, bell, statement_cache_size=0) as other,
         ):
             await granted(one, "pooled", "a:01")
-            assert await busy(other, "pooled", "b:01", waits=True) <= POLL
-            assert await busy(other, "pooled", "b:01", waits=True) <= POLL
+            assert await busy(other, "pooled", "b:01", waits=True) <= POLL_SECONDS
+            assert await busy(other, "pooled", "b:01", waits=True) <= POLL_SECONDS
 
             async def pairs(store: PostgresStore, owner: str) -> None:
                 for number in range(10):
                     asked = wish("pooled pairs", f"{owner}:{number}", waits=True)
                     while isinstance(answer := await store.ask(asked, soon()), Busy):
                         assert answer.retry_in is not None
-                        assert answer.retry_in <= POLL
+                        assert answer.retry_in <= POLL_SECONDS
                     assert await store.give_back("pooled pairs", asked.owner, False, soon())
 
             await asyncio.gather(

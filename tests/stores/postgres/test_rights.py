@@ -76,7 +76,7 @@ async def test_a_clients_with_all_rights_trusts_no_group(urls: dict[str, str]) -
         await PostgresStore(f"{urls['postgres']}?search_path=open").start(Bell(), soon())
 
 
-async def test_a_role_that_may_not_create_is_told_the_sql(server: PostgresServer) -> None:
+async def test_a_role_that_may_not_create_is_shown_the_sql(server: PostgresServer) -> None:
     async with connected(server.url) as raw:
         await raw.execute("CREATE ROLE poor LOGIN")
         await raw.execute("CREATE DATABASE poor")
@@ -95,7 +95,7 @@ async def test_a_role_that_may_not_create_is_told_the_sql(server: PostgresServer
         assert "may be deleted at any time" in comment
 
 
-async def test_a_table_that_goes_or_is_another_is_told(server: PostgresServer) -> None:
+async def test_a_table_that_goes_or_is_another_is_reported(server: PostgresServer) -> None:
     async with connected(server.url) as raw:
         await raw.execute("CREATE DATABASE other")
     url = server.url_of("postgres", "other")

@@ -238,7 +238,7 @@ async def test_no_trap_runs_in_any_statement(
     server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first client makes the table, in the first schema; a table like it is behind."""
-    monkeypatch.setattr(listening, "_INTERVAL", 0.05)
+    monkeypatch.setattr(listening, "_INTERVAL_SECONDS", 0.05)
     await set_traps(server)
     url = server.url_of("app")
     async with started(url):

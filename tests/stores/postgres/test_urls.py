@@ -54,7 +54,7 @@ def test_spellings_of_one_database_are_one(
     ).keys("k")
 
 
-def test_addresses_are_told_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_addresses_are_reported_without_credentials(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("PGHOST", "PGPORT"):
         monkeypatch.delenv(variable, raising=False)
 
@@ -75,7 +75,7 @@ def test_addresses_are_told_without_credentials(monkeypatch: pytest.MonkeyPatch)
         PostgresStore("postgresql://", connections=0)
 
 
-async def test_an_address_of_the_environment_is_told(
+async def test_an_address_of_the_environment_is_reported(
     server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGHOST", HOST)

@@ -9,7 +9,7 @@ import pytest
 from redisson_py._stores.contract import Granted
 from redisson_py._stores.postgres import PostgresStore, queue, sql
 from redisson_py._stores.postgres.listening import channel_of
-from redisson_py._stores.postgres.store import LOCKED
+from redisson_py._stores.postgres.store import LOCKED_SECONDS
 from redisson_py.testing import FaultProxy
 from tests.stores.databases import Bell, busy, granted, soon, wish
 from tests.stores.postgres.scene import connected, id_of, started, until_blocked
@@ -102,7 +102,7 @@ async def test_a_release_that_a_waiter_does_not_see_rings(server: PostgresServer
         transaction = raw.transaction()
         await transaction.start()
         await raw.fetch(sql.GIVE_BACK, id_of("unseen"), channel_of("unseen"), "a:01")
-        assert await busy(store, "unseen", "b:01", waits=True) == LOCKED
+        assert await busy(store, "unseen", "b:01", waits=True) == LOCKED_SECONDS
         assert bell.names == []
         await transaction.commit()
         await bell.wait()
@@ -141,7 +141,7 @@ async def test_no_wake_up_is_lost_under_contention(server: PostgresServer, clien
                 if isinstance(answer, Granted):
                     break
                 # Free, but being changed at this moment: rare, and not a wake-up that was lost.
-                brief = answer.retry_in == LOCKED
+                brief = answer.retry_in == LOCKED_SECONDS
                 try:
                     await bell.wait(answer.retry_in or 0)
                 except TimeoutError:
@@ -171,13 +171,13 @@ async def test_a_user_that_locks_the_row_blocks_nobody(server: PostgresServer) -
         async with raw.transaction():
             await raw.execute("SELECT FROM redisson_py_locks FOR UPDATE")
             assert await busy(store, "row lock", "b:01") > 1
-            assert await busy(store, "row lock", "b:01", waits=True) == LOCKED
+            assert await busy(store, "row lock", "b:01", waits=True) == LOCKED_SECONDS
         assert await busy(store, "row lock", "b:01", waits=True) > 1
         await store.give_back("row lock", "a:01", False, soon())
         async with raw.transaction():
             await raw.execute("SELECT FROM redisson_py_locks FOR UPDATE")
-            assert await busy(store, "row lock", "b:01") == LOCKED
-            assert await busy(store, "row lock", "b:01", waits=True) == LOCKED
+            assert await busy(store, "row lock", "b:01") == LOCKED_SECONDS
+            assert await busy(store, "row lock", "b:01", waits=True) == LOCKED_SECONDS
 
 
 async def test_waiters_ask_again_after_listening_was_cut(server: PostgresServer) -> None:

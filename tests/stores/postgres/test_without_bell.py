@@ -105,7 +105,7 @@ async def test_a_waiter_comes_to_a_release_that_could_not_ring(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     """It heard well before; the sign of life of its connection says that it may not now."""
-    monkeypatch.setattr(listening, "_INTERVAL", 0.1)
+    monkeypatch.setattr(listening, "_INTERVAL_SECONDS", 0.1)
     async with (
         Postgres.from_url(url, lease_time=600) as one,
         Postgres.from_url(url, lease_time=600) as other,
@@ -132,7 +132,7 @@ async def test_a_waiter_comes_to_a_release_that_could_not_ring(
                 one, other = other, one
             lease = await waiting
         await lease.release()
-    told = [each.getMessage() for each in caplog.records if "NOTIFY" in each.getMessage()]
+    texts = [each.getMessage() for each in caplog.records if "NOTIFY" in each.getMessage()]
     # One warning for each of the two clients that release.
-    assert 1 <= len(told) <= 2
-    assert "too many notifications in the NOTIFY queue (54000)" in told[0]
+    assert 1 <= len(texts) <= 2
+    assert "too many notifications in the NOTIFY queue (54000)" in texts[0]

@@ -68,14 +68,14 @@ class ZooKeeperServer:
     """
 
     def __init__(
-        self, folder: Path, *options: str, lines: tuple[str, ...] = (), number: int = 0
+        self, folder: Path, *options: str, rows: tuple[str, ...] = (), number: int = 0
     ) -> None:
         """Prepare a server; `start` starts it.
 
         Args:
             folder: Where its data go.
             options: Of the Java machine.
-            lines: More lines of its configuration, as `server.N=...` in an ensemble.
+            queues: More lines of its configuration, as `server.N=...` in an ensemble.
             number: Which of them it is; 0 outside of an ensemble.
         """
         folder.mkdir(parents=True, exist_ok=True)
@@ -85,7 +85,7 @@ class ZooKeeperServer:
         text = _CONFIGURATION.format(
             tick=round(TICK * 1000), shortest=400, folder=folder, port=self.port, host=HOST
         )
-        configuration.write_text("\n".join((text, *lines, "")))
+        configuration.write_text("\n".join((text, *rows, "")))
         if number:
             (folder / "myid").write_text(str(number))
         # Data that survive a power failure are not what is tested; fsync is half of the time.
@@ -147,10 +147,10 @@ class ZooKeeperServer:
 
 @contextmanager
 def running_zookeeper(
-    folder: Path, *options: str, lines: tuple[str, ...] = ()
+    folder: Path, *options: str, rows: tuple[str, ...] = ()
 ) -> Iterator[ZooKeeperServer]:
     """Start a server for the time of a block."""
-    server = ZooKeeperServer(folder, *options, lines=lines)
+    server = ZooKeeperServer(folder, *options, rows=rows)
     server.start()
     try:
         yield server
@@ -165,7 +165,7 @@ def running_ensemble(folder: Path, size: int = 3) -> Iterator[list[ZooKeeperServ
         f"server.{number}={HOST}:{free_port()}:{free_port()}" for number in range(1, size + 1)
     )
     servers = [
-        ZooKeeperServer(folder / str(number), lines=members, number=number)
+        ZooKeeperServer(folder / str(number), rows=members, number=number)
         for number in range(1, size + 1)
     ]
     try:

@@ -34,11 +34,11 @@ _numbers = itertools.count(1)
 
 @contextmanager
 def zookeeper_or_skip(
-    folder: Path, *options: str, lines: tuple[str, ...] = ()
+    folder: Path, *options: str, rows: tuple[str, ...] = ()
 ) -> Iterator[ZooKeeperServer]:
     """Start a server for a block of tests."""
     try:
-        with running_zookeeper(folder, *options, lines=lines) as server:
+        with running_zookeeper(folder, *options, rows=rows) as server:
             yield server
     except ZooKeeperNotFoundError as error:
         unavailable(str(error))

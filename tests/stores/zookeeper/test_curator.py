@@ -111,9 +111,9 @@ async def test_both_at_the_gate_are_served_in_their_order(
 
     async with asyncio.timeout(LONG), asyncio.TaskGroup() as group:
         assert await curator.acquire(theirs, "first")
-        turns = (we(client, "ours 1"), they("theirs-1"), we(other, "ours 2"), they("theirs-2"))
-        for count, turn in enumerate(turns, 1):
-            group.create_task(turn)
+        visits = (we(client, "ours 1"), they("theirs-1"), we(other, "ours 2"), they("theirs-2"))
+        for count, visit in enumerate(visits, 1):
+            group.create_task(visit)
             await queued(lock, count)
         await curator.release(theirs, "first")
     assert order == ["ours 1", "theirs-1", "ours 2", "theirs-2"]
@@ -139,7 +139,7 @@ async def test_a_holder_that_was_killed_lets_the_other_in(
             await curator.release(theirs)
 
 
-async def test_processes_of_both_languages_take_turns(
+async def test_processes_of_both_languages_alternate(
     backend: Backend, client: Any, name: str, tmp_path: Path
 ) -> None:
     times, file, lock = 10, tmp_path / "file", client.get_semaphore_mutex(name)
@@ -153,8 +153,8 @@ async def test_processes_of_both_languages_take_turns(
         async with asyncio.timeout(6 * LONG):
             async with lock:
                 working = [
-                    asyncio.create_task(each.crowd(f"semaphore:{name}", file, times, line))
-                    for line, each in crowd.items()
+                    asyncio.create_task(each.crowd(f"semaphore:{name}", file, times, who))
+                    for who, each in crowd.items()
                 ]
                 await queued(lock, len(crowd))
             await asyncio.gather(*working)

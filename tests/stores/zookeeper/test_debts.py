@@ -205,5 +205,5 @@ async def test_a_driver_that_fails_does_not_leave_what_is_owed(
     await until(lambda: failed)
     permit(kazoo, store, name, "lock", "all")
     await nothing_is_left(kazoo, store, name)
-    (told,) = (each for each in caplog.records if each.levelno >= logging.ERROR)
-    assert "ZooKeeper" in told.message
+    (record,) = (each for each in caplog.records if each.levelno >= logging.ERROR)
+    assert "ZooKeeper" in record.message

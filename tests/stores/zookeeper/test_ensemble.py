@@ -143,7 +143,7 @@ async def test_a_follower_that_is_cut_off_does_not_say_busy(
             await store.ask(wish(name, new_owner(), kind, waits=False), soon(0.4))
 
 
-async def test_a_hold_is_kept_until_its_end_by_those_that_were_not_told(
+async def test_a_hold_is_kept_until_its_end_by_those_that_were_not_notified(
     servers: list[ZooKeeperServer],
 ) -> None:
     """A server is cut off, with its client, before the leader has heard of the last renewal."""

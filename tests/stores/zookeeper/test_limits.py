@@ -47,13 +47,13 @@ def write_number(folder: Path, path: str, number: int) -> None:
     before = snapshot.read_bytes()
     data, name = bytearray(before), path.encode()
     # A path, its data, and of its numbers that of the ACL, four long ones and the version.
-    place = data.index(struct.pack("!i", len(name)) + name) + 4 + len(name)
-    (size,) = struct.unpack_from("!i", data, place)
-    struct.pack_into("!i", data, place + 4 + max(size, 0) + 8 + 4 * 8 + 4, number)
-    place = 0
-    while (place := before.find(SEAL, place + 1)) >= 8:
-        if struct.unpack_from("!q", before, place - 8)[0] == zlib.adler32(before[: place - 8]):
-            struct.pack_into("!q", data, place - 8, zlib.adler32(data[: place - 8]))
+    start = data.index(struct.pack("!i", len(name)) + name) + 4 + len(name)
+    (size,) = struct.unpack_from("!i", data, start)
+    struct.pack_into("!i", data, start + 4 + max(size, 0) + 8 + 4 * 8 + 4, number)
+    start = 0
+    while (start := before.find(SEAL, start + 1)) >= 8:
+        if struct.unpack_from("!q", before, start - 8)[0] == zlib.adler32(before[: start - 8]):
+            struct.pack_into("!q", data, start - 8, zlib.adler32(data[: start - 8]))
     snapshot.write_bytes(data)
 
 

@@ -65,9 +65,9 @@ async def test_one_task_holds_it_and_cannot_enter_again(
     assert counts(kazoo, name) == (0, 0)
 
 
-@pytest.mark.parametrize("place", [0, 1], ids=["for the holder", "at the gate"])
+@pytest.mark.parametrize("number", [0, 1], ids=["for the holder", "at the gate"])
 async def test_a_cancelled_waiter_leaves_no_node(
-    new_client: NewClient, kazoo: KazooClient, name: str, place: int
+    new_client: NewClient, kazoo: KazooClient, name: str, number: int
 ) -> None:
     locks = [new_client().get_semaphore_mutex(name) for _ in range(3)]  # type: ignore[union-attr]
     lease = await locks[0].acquire()
@@ -76,11 +76,11 @@ async def test_a_cancelled_waiter_leaves_no_node(
         waiting.append(asyncio.create_task(lock.acquire()))
         await queued(locks[0], count)
     await until(lambda: counts(kazoo, name) == (2, 2))
-    waiting[place].cancel()
+    waiting[number].cancel()
     await queued(locks[0], 1)
     await lease.release()
     async with asyncio.timeout(LONG):
-        last = await waiting[1 - place]
+        last = await waiting[1 - number]
     assert counts(kazoo, name) == (0, 1)
     await last.release()
     assert counts(kazoo, name) == (0, 0)
@@ -130,7 +130,7 @@ async def test_a_try_that_is_asked_again_leaves_the_gate(
         await assert_idle(client)
 
 
-async def test_one_that_lost_the_gate_leaves_its_place_to_the_next(
+async def test_one_that_lost_the_gate_leaves_its_position_to_the_next(
     store: ZooKeeperStore,
     theirs: ZooKeeperStore,
     server: ZooKeeperServer,

@@ -11,7 +11,7 @@ from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.protocol.states import KazooState
 
 from redisson_py._stores.contract import Kind
-from redisson_py._stores.trouble import Trouble
+from redisson_py._stores.last_failure import LastFailure
 from redisson_py._stores.zookeeper import ensemble as ensemble_module
 from redisson_py._stores.zookeeper import session as session_module
 from redisson_py._stores.zookeeper.session import Session
@@ -37,7 +37,7 @@ from tests.support.waiting import until
 async def session() -> Session:
     """A session that was connected a moment ago; the leader hears after two seconds."""
     where = read_url("zookeeper://127.0.0.1:1")
-    return Session(where, 8.0, 60.0, Trouble("a server"), lambda _: None)
+    return Session(where, 8.0, 60.0, LastFailure("a server"), lambda _: None)
 
 
 def connected(session: Session, ago: float) -> float:

@@ -80,7 +80,7 @@ async def test_an_owner_that_gave_back_is_granted_nothing(store: ZooKeeperStore,
     assert (await store.look(name, soon())).holder is None
 
 
-async def test_tokens_grow_over_names_and_emptied_directories(
+async def test_tokens_grow_across_names_and_emptied_directories(
     store: ZooKeeperStore, kazoo: KazooClient, name: str
 ) -> None:
     tokens: list[int] = []
@@ -178,7 +178,7 @@ async def test_the_path_of_the_url_comes_before_every_name(
 
 async def test_uses_the_session_timeout_that_the_server_grants(tmp_path: Path) -> None:
     # A session that is not over before its first grant is.
-    with zookeeper_or_skip(tmp_path, lines=("minSessionTimeout=5000",)) as server:
+    with zookeeper_or_skip(tmp_path, rows=("minSessionTimeout=5000",)) as server:
         async with opened(server.url, lease=0.1) as store:
             assert store.session_timeout == pytest.approx(5)
             before = now()

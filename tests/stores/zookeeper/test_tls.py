@@ -38,8 +38,8 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
         f"-Dzookeeper.ssl.trustStore.location={made.authority}",
         "-Dzookeeper.ssl.clientAuth=need",
     )
-    lines = (f"secureClientPort={port}", f"secureClientPortAddress={HOST}")
-    with zookeeper_or_skip(folder / "server", *options, lines=lines):
+    rows = (f"secureClientPort={port}", f"secureClientPortAddress={HOST}")
+    with zookeeper_or_skip(folder / "server", *options, rows=rows):
         yield Secure(f"zookeepers://{HOST}:{port}", made)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from redisson_py._scripts.source import Arg
+from redisson_py._redis.scripts.source import Arg
 from tests.support.scripts.calls import Scripts
 from tests.support.scripts.expirable import ExpirableScripts
 from tests.support.scripts.permits import SemaphoreScripts
 
 #: What an id ends with: bytes that end texts elsewhere.
-_REST = b"\x00\r\n\xff0123456789"
+_ID_TAIL = b"\x00\r\n\xff0123456789"
 
 
 class Plain(SemaphoreScripts):
@@ -36,7 +36,7 @@ class WithIds:
     def ids(self, owner: str, units: int) -> bytes:
         """Return the ids of what an owner asks for last."""
         letter = owner[len("client-") :][:1].encode()
-        self._taken[owner] = b"".join(letter + bytes([n]) + _REST for n in range(units))
+        self._taken[owner] = b"".join(letter + bytes([n]) + _ID_TAIL for n in range(units))
         return self._taken[owner]
 
     def tombstone(self, owner: str) -> bytes:

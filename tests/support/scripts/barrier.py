@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from redisson_py import _keys
-from redisson_py._scripts.source import Arg
+from redisson_py._redis.scripts.source import Arg
 from tests.support.scripts.calls import Scripts, ask
 
 RELEASED, WAITING, BROKEN, OTHER_PARTIES, VOID = 1, 0, -1, -2, -3

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from redis.asyncio import Redis
 
-from redisson_py._dialect import Dialect
-from redisson_py._scripts.source import Arg, Script, Wording, load
+from redisson_py._redis.dialect import Dialect
+from redisson_py._redis.scripts.source import Arg, Script, Wording, load
 
 A, B, C = "client-a:1", "client-b:1", "client-c:1"
 #: How scripts ask for the time.
@@ -93,10 +93,12 @@ class Scripts:
         found = {**_USUAL, **(known or {}), **values}
         return await self._evalsha(script, (len(script.keys), *(found[each] for each in names)))
 
-    async def run_batch(self, name: str, keys: list[bytes], rest: list[str], **values: Arg) -> Any:
+    async def run_batch(
+        self, name: str, keys: list[bytes], arguments: list[str], **values: Arg
+    ) -> Any:
         """Run a script that takes any number of keys."""
         script = load(name)
-        return await self._evalsha(script, script.bind_batch(keys, values, rest))
+        return await self._evalsha(script, script.bind_batch(keys, values, arguments))
 
     async def _evalsha(self, script: Script, args: tuple[Arg, ...]) -> Any:
         wording = self.wording(script)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from redisson_py._scripts.source import Arg
+from redisson_py._redis.scripts.source import Arg
 from tests.support.scripts.calls import LEASE, A, Scripts, ask
 from tests.support.scripts.lock import LockScripts
 from tests.support.scripts.read_write import SideScripts
@@ -55,8 +55,8 @@ class QueueScripts(LockScripts):
         owner = owner or owner_of(client)
         more: dict[str, Arg] = {"lease_ms": lease_ms, "client": client, "yields": yields}
         if self.fenced:
-            code, *rest = await self.acquire_fenced(owner, **more)
-            return {1: None, 0: rest}.get(code, code)
+            code, *others = await self.acquire_fenced(owner, **more)
+            return {1: None, 0: others}.get(code, code)
         return await self.run("lock.acquire", owner, holds=1, **more)
 
     async def leaves(self, client: str) -> int:
@@ -150,14 +150,14 @@ class WriteQueueScripts(QueueScripts):
         return {owner.removesuffix(self.suffix): count for owner, count in counts.items()}
 
 
-async def in_line(queue: QueueScripts, *clients: str) -> None:
+async def queue_up(queue: QueueScripts, *clients: str) -> None:
     """Have a client hold it for as long as the test lasts, and others wait."""
     assert await queue.acquire(HOLDER) is None
-    for place, client in enumerate(clients):
-        assert (await queue.asks(client))[1] == place
+    for position, client in enumerate(clients):
+        assert (await queue.asks(client))[1] == position
 
 
 async def freed(queue: QueueScripts, *clients: str) -> None:
     """Have it free with others in the queue, none of whom was called."""
-    await in_line(queue, *clients)
+    await queue_up(queue, *clients)
     await ask(queue.redis, "DEL", queue.key)

@@ -8,7 +8,7 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import _keys
-from redisson_py._scripts.source import Arg
+from redisson_py._redis.scripts.source import Arg
 from tests.support.scripts.calls import LEASE, TOMBSTONE, A, Scripts, ask
 from tests.support.scripts.lock import LockScripts
 
@@ -82,12 +82,12 @@ class FairScripts(LockScripts):
     """The scripts of one fair lock, with the values that most tests do not vary.
 
     Args:
-        places: The places in the queue that an acquire asks for, unless it says otherwise.
+        positions: The places in the queue that an acquire asks for, unless it says otherwise.
     """
 
-    def __init__(self, scripts: Scripts, key: bytes = b"k", places: int = 1) -> None:
+    def __init__(self, scripts: Scripts, key: bytes = b"k", positions: int = 1) -> None:
         super().__init__(scripts, key=key)
-        self.places = places
+        self.positions = positions
         self.queue = _keys.prefixed(b"redisson_lock_queue", key)
         self.timeouts = _keys.prefixed(b"redisson_lock_timeout", key)
         self.waiters = _keys.suffixed(key, b"redisson_py:waiters")
@@ -98,8 +98,8 @@ class FairScripts(LockScripts):
 
     def known(self, owner: str) -> dict[str, Arg]:
         """Return what scripts are told of this lock and of an owner."""
-        line = {"queue": self.queue, "timeouts": self.timeouts, "waiters": self.waiters}
-        return super().known(owner) | line | {"wait_ms": WAIT, "alive_ms": LEASE, "place": "1"}
+        names = {"queue": self.queue, "timeouts": self.timeouts, "waiters": self.waiters}
+        return super().known(owner) | names | {"wait_ms": WAIT, "alive_ms": LEASE, "place": "1"}
 
     async def acquire(
         self,
@@ -108,18 +108,18 @@ class FairScripts(LockScripts):
         lease_ms: Arg = LEASE,
         tokens: Arg = 0,
         *,
-        places: Arg | None = None,
+        positions: Arg | None = None,
         **more: Arg,
     ) -> int | None:
         """Ask for a hold and, if it is busy, for a place in the queue; None is granted."""
         more |= {"holds": holds, "lease_ms": lease_ms}
-        more["place"] = str(self.places if places is None else places)
+        more["place"] = str(self.positions if positions is None else positions)
         reply: int | None = await self.run("fair_lock.acquire", owner, **more)
         return reply
 
     async def try_once(self, owner: str = A) -> int | None:
         """Ask for a hold, and for nothing else."""
-        return await self.acquire(owner, places=0)
+        return await self.acquire(owner, positions=0)
 
     async def release(
         self,

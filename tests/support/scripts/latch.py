@@ -6,7 +6,7 @@ from typing import Any
 
 from redisson_py import _keys
 from redisson_py._keys import latch_channel
-from redisson_py._scripts.source import Arg
+from redisson_py._redis.scripts.source import Arg
 from tests.support.scripts.calls import Scripts, ask
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from redisson_py import _keys
-from redisson_py._scripts.source import Arg
+from redisson_py._redis.scripts.source import Arg
 from tests.support.scripts.calls import LEASE, TOMBSTONE, A, Scripts, ask
 
 
@@ -59,8 +59,8 @@ class LockScripts:
             reply: int | None = await self.run("lock.acquire", owner, **more)
             return reply
         code, value = await self.run("fenced_lock.acquire", owner, tokens=tokens, **more)
-        told: int | None = {1: None, 0: value}.get(code, code)
-        return told
+        answer: int | None = {1: None, 0: value}.get(code, code)
+        return answer
 
     async def acquire_fenced(
         self,

@@ -7,7 +7,7 @@ from typing import Any
 from redis.asyncio import Redis
 
 from redisson_py import _keys
-from redisson_py._scripts.source import Arg
+from redisson_py._redis.scripts.source import Arg
 from tests.support.scripts.calls import LEASE, TOMBSTONE, A, Scripts, ask
 
 RECLAIMS = 100

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from redisson_py import _keys
-from redisson_py._scripts.source import Arg
+from redisson_py._redis.scripts.source import Arg
 from tests.support.scripts.calls import LEASE, TOMBSTONE, A, Scripts, ask
 
 Side = Literal["read", "write"]

@@ -6,7 +6,7 @@ from hashlib import blake2b
 from typing import Any
 
 from redisson_py import _keys
-from redisson_py._scripts.source import Arg
+from redisson_py._redis.scripts.source import Arg
 from tests.support.scripts.any_semaphore import Plain, WithIds
 from tests.support.scripts.calls import LEASE, Scripts, ask
 from tests.support.scripts.client_queue import LONG, owner_of
@@ -124,11 +124,11 @@ class UnitQueue:
 FULL = "client-h"
 
 
-async def in_line(queue: UnitQueue, *clients: str, units: int = 3, waited: float = LONG) -> None:
+async def queue_up(queue: UnitQueue, *clients: str, units: int = 3, waited: float = LONG) -> None:
     """Have a client hold all units, one owner each, and others wait, in this order."""
     await queue.semaphore.start(units)
     for number in range(1, units + 1):
         assert await queue.asks(FULL, number=number, waits=False) is None
-    for place, client in enumerate(clients):
-        assert (await queue.asks(client))[1] == min(place, 2)
-        await queue.joined_ago(client, waited - place)
+    for position, client in enumerate(clients):
+        assert (await queue.asks(client))[1] == min(position, 2)
+        await queue.joined_ago(client, waited - position)

@@ -1,1 +1,0 @@
-"""What locks, semaphores, latches and barriers on Redis have in common, beside the engine."""

@@ -1,0 +1,1 @@
+"""Redis and Valkey: one backend of the engine."""
