@@ -176,8 +176,9 @@ class Servers:
     def unfit(self) -> dict[int, str]:
         """Return why some servers cannot be asked now; one that is silent is not asked again."""
         reasons: dict[int, str] = {}
+        any_ping = bool(_pings)
         for number, stream in enumerate(self._streams):
-            if _pings and is_unresponsive(stream):
+            if any_ping and is_unresponsive(stream):
                 reasons[number] = "no answer, not even to an earlier request"
             elif not stream.can_begin and stream.full:
                 reasons[number] = "not asked: too many requests are unanswered"
