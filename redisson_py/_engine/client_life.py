@@ -131,7 +131,7 @@ class ClientLife:
         self._begin_anew()
 
     def _begin_anew(self) -> None:
-        self.closed = False
+        self.closed: bool = False
         self.loop: object = None
         self._forked = False
         self._root: Task | None = None

@@ -317,7 +317,7 @@ class Hold(TaskHold["Lease"]):
         self.ownership: Keeper = ownership
         self.batch: str | None = batch
         self.field: bytes = field
-        self.task = task
+        self.task: TaskRef = task
         self.asked_at: float | None = sent_at if asked_at is None else asked_at
         self.max_held: bool = False
         self.ends_at: float = sent_at + lease_time * (1 - DRIFT_SHARE) - DRIFT_FLOOR_SECONDS
@@ -327,9 +327,9 @@ class Hold(TaskHold["Lease"]):
         self.units: int = units
         self.uncertain: bool = uncertain
         self.parent: Hold | None = parent
-        self.granted_at = now() if granted_at is None else granted_at
-        self.state = "held"
-        self.leases = ()
+        self.granted_at: float = now() if granted_at is None else granted_at
+        self.state: State = "held"
+        self.leases: tuple[Lease, ...] = ()
         self.reads: int = 0
         self.next_token: int | None = None
         self.last_token: int = 0

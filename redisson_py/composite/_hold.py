@@ -26,6 +26,7 @@ from redisson_py._engine.hold import (
     Lease,
     LeaseRef,
     Reason,
+    State,
     TaskHold,
     composite_of,
     held_of,
@@ -193,10 +194,10 @@ class CompositeHold(TaskHold[CompositeLease]):
     ) -> None:
         self.ownership: CompositeOwnership = ownership
         self._owner = members[0].owner
-        self.task = task
-        self.granted_at = now()
-        self.state = "held"
-        self.leases = ()
+        self.task: TaskRef = task
+        self.granted_at: float = now()
+        self.state: State = "held"
+        self.leases: tuple[CompositeLease, ...] = ()
         self.pending: Pending = {}
         self.late: Gather[Lease] | None = None
         self._needed = needed

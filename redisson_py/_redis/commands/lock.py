@@ -80,7 +80,7 @@ class LockCommands:
     inspect_script: Script = INSPECT
     leave_script: Script = LEAVE
     alone = ALONE
-    others = staticmethod(others)
+    others: staticmethod[[int, bool], int] = staticmethod(others)
     tokens = 0
     """How many fencing tokens a grant brings."""
     queues = False
