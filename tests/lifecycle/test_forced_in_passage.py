@@ -181,7 +181,7 @@ async def scenes(stage: Stage, party: Party, short: bool) -> AsyncIterator[tuple
 @both_ways
 @pytest.mark.parametrize("stage", PASSING, indirect=True)
 async def test_nobody_believes_in_a_hold_that_was_forced(stage: Stage, short: bool) -> None:
-    party, rival = await stage.party(iteration=60).connected(), await stage.rival().connected()
+    party, rival = await stage.party(turn=60).connected(), await stage.rival().connected()
     async for order, scene in scenes(stage, party, short):
         forced = stage.kind.make(party.clients, stage.name, 1)
         gate = Gate(Party(party.clients, forced))
@@ -199,7 +199,7 @@ async def test_nobody_believes_in_a_hold_that_was_forced(stage: Stage, short: bo
 async def test_nobody_believes_in_a_hold_that_the_server_has_lost(
     stage: Stage, short: bool
 ) -> None:
-    party, rival = await stage.party(iteration=60).connected(), await stage.rival().connected()
+    party, rival = await stage.party(turn=60).connected(), await stage.rival().connected()
 
     def lose() -> None:
         # As when the answer to a renewal comes.
