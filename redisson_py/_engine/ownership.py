@@ -134,10 +134,14 @@ class Ownership(Generic[C, X]):
 
         Raises:
             LeaseLostError: It was lost before.
-            ClientClosedError: The client is closed.
-            RuntimeError: The client belongs to another event loop.
+            ClientClosedError: The client is closed, or belongs to another event loop.
         """
         hold, context, queue = lease._hold, self.context, self.queue
+        if not hold.units:
+            # A permit of nothing is not on the server: it needs no client that may be used.
+            hold.settle(lease)
+            hold.end("released")
+            return None
         if hold.state == "held":
             if future is None and running_loop() is not context.executor.loop:
                 context.check()
@@ -149,10 +153,6 @@ class Ownership(Generic[C, X]):
         if hold.state != "held" or was_lost:
             self.reported(hold)
             raise loss_of(lease)
-        if not hold.units:
-            # A permit of nothing is not on the server.
-            hold.end("released")
-            return None
         let_go_at = now()
         if count:
             return PartRelease(self, hold, lease, let_go_at)

@@ -75,6 +75,15 @@ async def test_permit_of_no_units_is_released_like_any_other(
     await redis.delete("permits")
 
 
+async def test_block_of_no_units_ends_without_an_error_when_its_client_was_closed(
+    clients: ClientFactory,
+) -> None:
+    client = clients()
+    async with await client.get_semaphore("permits", 2).acquire(0) as permit:
+        await client.aclose()
+    assert not permit.lost
+
+
 async def test_closing_while_a_renewal_is_unanswered_says_nothing(
     clients: ClientFactory, proxy: ProxyFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
