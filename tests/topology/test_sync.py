@@ -333,6 +333,22 @@ async def test_closing_during_a_wait(pair: Pair, clients: ClientFactory) -> None
     assert await pair.keys() == [set(), set()]
 
 
+async def test_closing_during_a_wait_releases_a_read_under_a_write_hold(
+    pair: Pair, clients: ClientFactory
+) -> None:
+    client = clients(pair.url, sync_replicas=1, sync_timeout=30)
+    lock = client.get_read_write_lock("k")
+    await lock.write_lock().acquire()
+    await lock.read_lock().acquire()
+    await pair.freeze()
+    waiting = asyncio.create_task(client.get_lock("other").acquire())
+    await until_async(pair.blocked)
+    await client.aclose()
+    assert not await pair.redis.exists("k")
+    with pytest.raises(ClientClosedError):
+        await waiting
+
+
 async def test_one_server_has_one_connection_by_default(pair: Pair, clients: ClientFactory) -> None:
     client = clients(pair.url)
     await pair.freeze()
