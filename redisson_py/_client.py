@@ -59,7 +59,7 @@ def _loading() -> Generator[None]:
 
 
 def context_of(client: Redisson) -> RedisContext:
-    """Return the parts of a client, for the command line, which asks its servers by itself."""
+    """Return the parts of a client, for what asks its servers by itself, as the command line."""
     return client._context
 
 

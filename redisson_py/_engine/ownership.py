@@ -1,7 +1,7 @@
 """A client's holds on one name, from the grant to the end: changed leases, release and loss.
 
-Acquiring is in `_engine/task_ownership.py`, for tasks that may re-enter, and in
-`semaphores/_ownership.py`, for units of a semaphore.
+Acquiring is in `_engine/acquiring.py`; what a kind gives it, and re-entry, in
+`_engine/task_ownership.py` for tasks and in `semaphores/_ownership.py` for units of a semaphore.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ Side = JavaSide | OurSide
 def waits(client: Redisson, name: bytes) -> bool:
     """Return whether a task has asked for `name`, was refused, and waits for a message."""
     bell: Any = client._context.bus._bell
-    stream, subscriptions = client._router.stream_for, bell._channels
+    stream, subscriptions = bell._stream_for, bell._channels
     return any(
         channel.seats and subscriptions[key].stream is stream(key) and is_quiet(stream(key))
         for key, channel in client._context.bus.table.channels.items()

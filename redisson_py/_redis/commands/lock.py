@@ -70,7 +70,10 @@ class LockCommands:
 
     kind = "lock"
     hold_kind = "lock"
-    """The kind of what has the same holds under one key: a lock and its fenced lock."""
+    """The kind of what has the same holds under one key: a lock and its fenced lock.
+
+    A kind of its own names its own, or its task also holds the lock of the same name.
+    """
     channel_prefix = b"redisson_lock__channel"
     acquire_script: Script = ACQUIRE
     release_script: Script = RELEASE
@@ -91,7 +94,10 @@ class LockCommands:
     """A hold that is over stays in Redis until its owner takes it out."""
 
     client_suffix: bytes | None = b""
-    """What tells the waiters of one client apart that want different things; None: no queue."""
+    """What tells the waiters of one client apart that want different things.
+
+    None: the scripts know no queue of clients, and have no key for it.
+    """
 
     options: tuple[float, ...] = ()
     """What the constructor takes beside the key."""
@@ -112,7 +118,10 @@ class LockCommands:
 
     @property
     def clients(self) -> ClientQueue | None:
-        """The queue of the clients that wait for it, if there is one."""
+        """The queue that `acquire_script` lets clients join; None: requests hear `channel`.
+
+        Named where the script joins none, it leaves waiters asleep until the safety poll.
+        """
         suffix = self.client_suffix
         if suffix is None:
             return None
@@ -162,7 +171,7 @@ class LockCommands:
         )
 
     def _own_args(self, request: AcquireValues) -> dict[str, Arg]:
-        """Return the arguments of `acquire` that not all kinds have."""
+        """Return the keys and arguments of `acquire` that not all kinds have, by their names."""
         return {"client": request.client, "yields": request.yields}
 
     def answer(self, reply: Any, request: AcquireValues) -> Answer:

@@ -1,7 +1,7 @@
 """What the replies of scripts look like.
 
 The header of a script says so for numbers and nil. Of an array it says only that it is one; what is
-in it stands beside the function that decodes it, in `_commands`.
+in it stands beside the function that decodes it, in `_redis/commands`.
 """
 
 from __future__ import annotations

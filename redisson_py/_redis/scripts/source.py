@@ -197,7 +197,12 @@ def load(name: str, array: Array | None = None) -> Script:
     `FileNotFoundError` if there is no such file.
     """
     folder, _, verb = name.partition(".")
-    return Script(name, lambda: _INCLUDE.sub(_included, _read(folder, verb)), array)
+    return Script(name, lambda: _whole(_read(folder, verb)), array)
+
+
+def _whole(text: str) -> str:
+    """Return the text of a script with what it includes."""
+    return _INCLUDE.sub(_included, text)
 
 
 def _read(folder: str, name: str) -> str:
@@ -226,12 +231,12 @@ def load_all() -> list[Script]:
 
 
 def parse(text: str) -> Script:
-    """Return the script whose text this is.
+    """Return the script whose text this is; it too may include what is in `lib`.
 
     Raises:
         ValueError: A header field is missing, unknown, out of order or not readable.
     """
-    return Script(_parse(text).name, lambda: text)
+    return Script(_parse(text).name, lambda: _whole(text))
 
 
 def _parse(text: str) -> _Header:
