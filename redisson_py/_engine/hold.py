@@ -382,14 +382,10 @@ class Hold(TaskHold["Lease"]):
         return not (self.leases or self.reentries) and self._forgotten is None
 
     @property
-    def shares_owner(self) -> bool:
-        """Whether its owner has another hold too: the write hold under which it reads."""
-        return self.parent is not None and self.parent.state == "held"
-
-    @property
     def capped(self) -> bool:
         """Whether it reads under a write hold that ends by itself, which then limits its lease."""
-        return self.parent is not None and self.shares_owner and not self.parent.renewed
+        parent = self.parent
+        return parent is not None and parent.state == "held" and not parent.renewed
 
     @property
     def keeps_parent(self) -> bool:

@@ -116,7 +116,6 @@ class Held(Protocol):
         count: Its hold count.
         renewed: Its lease is renewed.
         reason: Why it was lost, if it was.
-        shares_owner: Its owner has another hold too, the write hold under which it reads.
     """
 
     @property
@@ -133,8 +132,6 @@ class Held(Protocol):
     def renewed(self) -> bool: ...
     @property
     def reason(self) -> str: ...
-    @property
-    def shares_owner(self) -> bool: ...
 
 
 class Asked(Protocol):

@@ -170,8 +170,7 @@ class Executor:
         if until < deadline:
             deadline = until
         call = Call(packed, deadline, commands.release_script, True, key, until, future)
-        if change is not None and self.confirms and hold.shares_owner:
-            # In order with the next grants of its owner, and so it may have to wait for replicas.
+        if change is not None and self.confirms:
             call.future = Unconfirmed(_grants_nothing)
             stream = stream.grants
         stream.send(call)

@@ -333,18 +333,27 @@ async def test_closing_during_a_wait(pair: Pair, clients: ClientFactory) -> None
     assert await pair.keys() == [set(), set()]
 
 
-async def test_closing_during_a_wait_releases_a_read_under_a_write_hold(
+async def test_closing_during_a_wait_releases_reads_under_write_holds(
     pair: Pair, clients: ClientFactory
 ) -> None:
     client = clients(pair.url, sync_replicas=1, sync_timeout=30)
-    lock = client.get_read_write_lock("k")
+    lock, other = client.get_read_write_lock("k"), client.get_read_write_lock("l")
     await lock.write_lock().acquire()
     await lock.read_lock().acquire()
+    await other.write_lock().acquire()
+    read = await other.read_lock().acquire()
     await pair.freeze()
     waiting = asyncio.create_task(client.get_lock("other").acquire())
     await until_async(pair.blocked)
+    releasing = asyncio.create_task(read.release())
+    await asyncio.sleep(0)
+    releasing.cancel()
     await client.aclose()
-    assert not await pair.redis.exists("k")
+
+    async def all_free() -> bool:
+        return not await pair.redis.exists("k", "l")
+
+    await until_async(all_free, 3)
     with pytest.raises(ClientClosedError):
         await waiting
 

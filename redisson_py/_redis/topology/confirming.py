@@ -36,6 +36,7 @@ from redisson_py._redis.stream.unconfirmed import Unconfirmed
 from redisson_py._redis.stream.wire import Wire
 from redisson_py._time import milliseconds
 from redisson_py.errors import (
+    ClientClosedError,
     ConnectionLostError,
     RedissonError,
     ReplicationError,
@@ -326,6 +327,14 @@ class ConfirmingStream(Stream):
         if self._wanted_replicas == "auto":
             self._look()
         super()._become_ready()
+
+    def fail(self, error: ClientClosedError) -> None:
+        """Fail what is under way; what gathered and has to arrive goes out on the main stream."""
+        if self.main.ready:
+            for call in [each for each in self._backlog if each.must and each.deadline]:
+                del self._backlog[call]
+                self.main.send(call)
+        super().fail(error)
 
     def _collect_unanswered(self, wire: Wire) -> None:
         """Put calls first that were answered and not confirmed: they are sent again."""
