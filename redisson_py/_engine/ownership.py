@@ -414,8 +414,12 @@ class Release:
 
     def _unanswered(self, lease: Lease, error: ConnectionLostError) -> ReleaseFailedError:
         """Return the error of a release that got no answer."""
-        text = f"the release of {self._ownership!r} got no answer ({error}) and is repeated until"
-        return self._failed(lease, f"{text} the lease ends", held=True)
+        return self._failed(
+            lease,
+            f"the release of {self._ownership!r} got no answer ({error}) and is repeated until the"
+            " lease ends",
+            held=True,
+        )
 
     def _failed(self, lease: Lease, text: str, *, held: bool) -> ReleaseFailedError:
         """Return the error of a failed release, and record it for the next one."""
