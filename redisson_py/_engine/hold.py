@@ -35,10 +35,11 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar, final
 
-from redisson_py._answers import Change
+from redisson_py._answers import Change, RefusedError
 from redisson_py._arguments import explained
 from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.block import Block
+from redisson_py._engine.server import Call, lease_from
 from redisson_py._keys import Name
 from redisson_py._listener import (
     AcquiredEvent,
@@ -54,7 +55,7 @@ from redisson_py._time import KEPT_LESS_SECONDS, Duration, check_lease_time, now
 from redisson_py.errors import LeaseLostError, NotHeldError
 
 if TYPE_CHECKING:
-    from redisson_py._engine.server import Call, Server
+    from redisson_py._engine.server import Server
     from redisson_py._options import OnLost, OnReleaseError, Options
     from redisson_py._statistics import Counts
 
@@ -910,6 +911,7 @@ class Renewing(Protocol):
     def reconsider(self, hold: Hold) -> None: ...
     def watch_end(self, hold: Hold) -> None: ...
     def end_overdue(self, hold: Hold) -> None: ...
+    def lose(self, hold: Hold, reason: Reason) -> object: ...
 
 
 class KeepersClient(Protocol):
@@ -943,6 +945,8 @@ class Keeper(Released, Protocol):
     def lost(self, hold: Hold) -> None: ...
     def undo_late(self, hold: Hold) -> None: ...
     def set_needed_lease(self, hold: Hold) -> None: ...
+    def send_set_lease(self, hold: Hold, lease_time: float, change: Change) -> Call: ...
+    def refusal(self, hold: Hold, lease: Lease, call: Call, error: RefusedError) -> Exception: ...
     def lower(self, hold: Hold) -> Call: ...
     def warn_of_long_waits(self, hold: Hold, present: float, long: float) -> None: ...
     def check_tasks_view(self, hold: Hold) -> None: ...
@@ -1320,6 +1324,92 @@ def rely_on(leases: Iterable[Lease], composite: Composed) -> None:
     reference = weakref.ref(composite)
     for lease in leases:
         lease._composite = reference
+
+
+class LeaseExtension:
+    """One `extend`, which is carried out whether or not its caller waits for the answer.
+
+    Otherwise a cancelled call would leave a lease on the server that this client does not know.
+    Until the answer the holder can rely only on the shorter of the old and the new lease.
+    """
+
+    def __init__(self, ownership: Keeper, hold: Hold, lease: Lease, lease_time: float) -> None:
+        self._ownership = ownership
+        self._hold = hold
+        self._lease = lease
+        self._lease_time = lease_time
+        self._old_limit = lease._limit
+        self._was_renewed = lease._renewed
+        self.answer: Future[None] = new_future()
+
+    async def done(self) -> None:
+        """Send it, and return when the server has answered.
+
+        Raises:
+            LeaseLostError: The lease was lost.
+        """
+        self.send()
+        await self.answer
+        if self._hold.state != "held" or self._lease._state == "lost":
+            raise self._lease._loss()
+
+    def send(self) -> None:
+        """Ask the server to set the lease; `answer` is done when the server has answered."""
+        hold, lease = self._hold, self._lease
+        self._sent_at = now()
+        self._ends_at = lease_end(self._sent_at, self._lease_time)
+        self._needed = self._needed_by_all()
+        self._change = hold.begin_change(self._needed)
+        self._call = self._ownership.send_set_lease(hold, self._needed, self._change)
+        lease._set_limit(min(lease._ends_at, self._ends_at), self._ends_at)
+        if len(hold.live) > 1:
+            # The other leases get no limit from this, but may rely on the shorter lease only.
+            hold.lease_maybe_set(self._sent_at, self._needed)
+        hold.reviewed()
+        self._call.future.add_done_callback(lambda _: self._answered(self._call))
+
+    def _needed_by_all(self) -> float:
+        """Return the lease to ask for, long enough for the other leases of the hold too."""
+        others = [other for other in self._hold.live if other is not self._lease]
+        lease_time = self._ownership.context.options.lease_time
+        # Never shorten what another lease of this hold relies on.
+        needed = [self._lease_time, *(each._need(lease_time, self._sent_at) for each in others)]
+        return max(needed)
+
+    def _answered(self, call: Call) -> None:
+        hold, lease = self._hold, self._lease
+        error = call.future.exception()
+        self._ownership.context.watchdog.end_overdue(hold)
+        hold.end_change(call)
+        # It does not count after a later extension or a release.
+        counts = lease._state == "held" and lease._wanted == self._ends_at
+        if error is not None:
+            if counts:
+                self._restore()
+            if call.uncertain or not isinstance(error, RefusedError):
+                # An earlier copy without an answer may have set it.
+                hold.lease_maybe_set(self._sent_at, self._needed)
+            if isinstance(error, RefusedError):
+                error = self._ownership.refusal(hold, lease, call, error)
+            fail(self.answer, error)
+            return
+        if not call.future.result():
+            self._ownership.context.watchdog.lose(hold, "taken")
+        elif hold.state == "held":
+            if hold.is_last_change(self._change):
+                hold.lease_set(lease_from(call, self._sent_at), self._needed)
+            if counts:
+                lease._set_limit(self._ends_at)
+                hold.reviewed()
+        wake(self.answer)
+
+    def _restore(self) -> None:
+        """Rely on the shorter of the two leases: the server may not have set the new one."""
+        limit = self._old_limit
+        if limit is not None and not self._was_renewed:
+            limit = min(limit, self._ends_at)
+        self._lease._set_limit(limit, renewed=self._was_renewed)
+        self._hold.reviewed()
 
 
 def tell_acquired(teller: Teller, lease: Lease, waited: float) -> None:

@@ -18,7 +18,8 @@ from redisson_py._engine.context import Context
 from redisson_py._engine.hold import (
     Hold,
     Lease,
-    lease_end,
+    LeaseExtension,
+    hold_of,
     lose_late,
     loss_of,
     release_failed,
@@ -28,7 +29,7 @@ from redisson_py._engine.local_queue import LocalQueue, Waiter
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import Call, ClientQueue, Commands, Way, lease_from
 from redisson_py._keys import Name
-from redisson_py._loop import Future, fail, new_future, running_loop, wake
+from redisson_py._loop import Future, running_loop
 from redisson_py._options import OnLost, OnReleaseError
 from redisson_py._owner import TaskRef
 from redisson_py._time import now
@@ -267,12 +268,7 @@ class Ownership(Generic[C, X]):
     async def extend(self, lease: Lease, lease_time: float) -> None:
         """Set when a lease ends; see `Lease.extend`."""
         self.context.check()
-        hold = lease._hold
-        extension = LeaseExtension(self, hold, lease, lease_time)
-        extension.send()
-        await extension.answer
-        if hold.state != "held" or lease._state == "lost":
-            raise lease._loss()
+        await LeaseExtension(self, hold_of(lease), lease, lease_time).done()
 
     def set_needed_lease(self, hold: Hold) -> None:
         """Set the lease on the server to what the hold's leases need, without waiting."""
@@ -557,83 +553,6 @@ class PartRelease(Release):
     def _ended_between(self) -> bool:
         """Whether it may have been sent twice, and the lease that it set ended in between."""
         return self.call.uncertain and self._was_valid and now() >= self._hold.ends_at
-
-
-class LeaseExtension:
-    """One `extend`, which is carried out whether or not its caller waits for the answer.
-
-    Otherwise a cancelled call would leave a lease on the server that this client does not know.
-    Until the answer the holder can rely only on the shorter of the old and the new lease.
-    """
-
-    def __init__(
-        self, ownership: Ownership[Commands, Context], hold: Hold, lease: Lease, lease_time: float
-    ) -> None:
-        self._ownership = ownership
-        self._hold = hold
-        self._lease = lease
-        self._lease_time = lease_time
-        self._old_limit = lease._limit
-        self._was_renewed = lease._renewed
-        self.answer: Future[None] = new_future()
-
-    def send(self) -> None:
-        """Ask the server to set the lease; `answer` is done when the server has answered."""
-        hold, lease = self._hold, self._lease
-        self._sent_at = now()
-        self._ends_at = lease_end(self._sent_at, self._lease_time)
-        self._needed = self._needed_by_all()
-        self._change = hold.begin_change(self._needed)
-        self._call = self._ownership.send_set_lease(hold, self._needed, self._change)
-        lease._set_limit(min(lease._ends_at, self._ends_at), self._ends_at)
-        if len(hold.live) > 1:
-            # The other leases get no limit from this, but may rely on the shorter lease only.
-            hold.lease_maybe_set(self._sent_at, self._needed)
-        hold.reviewed()
-        self._call.future.add_done_callback(lambda _: self._answered(self._call))
-
-    def _needed_by_all(self) -> float:
-        """Return the lease to ask for, long enough for the other leases of the hold too."""
-        others = [other for other in self._hold.live if other is not self._lease]
-        lease_time = self._ownership.context.options.lease_time
-        # Never shorten what another lease of this hold relies on.
-        needed = [self._lease_time, *(each._need(lease_time, self._sent_at) for each in others)]
-        return max(needed)
-
-    def _answered(self, call: Call) -> None:
-        hold, lease = self._hold, self._lease
-        error = call.future.exception()
-        self._ownership.context.watchdog.end_overdue(hold)
-        hold.end_change(call)
-        # It does not count after a later extension or a release.
-        counts = lease._state == "held" and lease._wanted == self._ends_at
-        if error is not None:
-            if counts:
-                self._restore()
-            if call.uncertain or not isinstance(error, RefusedError):
-                # An earlier copy without an answer may have set it.
-                hold.lease_maybe_set(self._sent_at, self._needed)
-            if isinstance(error, RefusedError):
-                error = self._ownership.refusal(hold, lease, call, error)
-            fail(self.answer, error)
-            return
-        if not call.future.result():
-            self._ownership.context.watchdog.lose(hold, "taken")
-        elif hold.state == "held":
-            if hold.is_last_change(self._change):
-                hold.lease_set(lease_from(call, self._sent_at), self._needed)
-            if counts:
-                lease._set_limit(self._ends_at)
-                hold.reviewed()
-        wake(self.answer)
-
-    def _restore(self) -> None:
-        """Rely on the shorter of the two leases: the server may not have set the new one."""
-        limit = self._old_limit
-        if limit is not None and not self._was_renewed:
-            limit = min(limit, self._ends_at)
-        self._lease._set_limit(limit, renewed=self._was_renewed)
-        self._hold.reviewed()
 
 
 def _name_of(reference: TaskRef) -> str:

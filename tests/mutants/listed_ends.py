@@ -73,7 +73,7 @@ ENDS = (
     Mutant(
         "a refused extension has changed nothing, whatever became of the copy before it",
         "a holder does not rely on a lease that Redis ends sooner",
-        "redisson_py/_engine/ownership.py",
+        "redisson_py/_engine/hold.py",
         "if call.uncertain or not isinstance(error, RefusedError):",
         "if not isinstance(error, RefusedError):",
         (f"{_REFUSED}::test_a_shorter_lease_counts_although_its_repetition_is_refused",),

@@ -114,7 +114,7 @@ HOLDS = (
     Mutant(
         "an extension counts for other leases when it is answered only",
         "until the answer to a change the shorter end counts",
-        "redisson_py/_engine/ownership.py",
+        _HOLD,
         "if len(hold.live) > 1:",
         "if False:",
         (f"{_UNANSWERED}::test_the_outer_lease_ends_with_what_redis_may_have",),
@@ -130,7 +130,7 @@ HOLDS = (
     Mutant(
         "an older extension counts after a newer change",
         "the answer to a change does not count after the next was sent",
-        "redisson_py/_engine/ownership.py",
+        _HOLD,
         "if hold.is_last_change(self._change):",
         "if True:",
         (f"{_UNANSWERED}::{_ANSWER_TOO_OLD}",),
@@ -138,7 +138,7 @@ HOLDS = (
     Mutant(
         "an extension ignores the other leases",
         "no lease of a hold is shortened by the extension of another",
-        "redisson_py/_engine/ownership.py",
+        _HOLD,
         "return max(needed)",
         "return needed[0]",
         (f"{_PARTIAL}::{_AS_ASKED}",),

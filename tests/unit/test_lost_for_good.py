@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from redisson_py._engine.hold import Hold, Lease
-from redisson_py._engine.ownership import LeaseExtension, Ownership
+from redisson_py._engine.hold import Hold, Lease, LeaseExtension
+from redisson_py._engine.ownership import Ownership
 from tests.unit.fakes import LEASE, FakeOwnership, make_lease
 from tests.unit.watchdog_setup import Setup
 
