@@ -49,6 +49,8 @@ class StoreLockCommands:
     alone = 1
     clients = None
     shares_lease = False
+    #: Its store leaves a name taken after a release.
+    stay_taken = False
 
     def __init__(self, name: str, *, fenced: bool = False, held: Kind = "lock") -> None:
         self.name: str = name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from redisson_py._answers import Change, RefusedError
+from redisson_py._answers import Change, RefusedError, Taken
 from redisson_py._engine.client_life import ClientLife
 from redisson_py._engine.server import SHORTEST_RELEASE_SECONDS, Asked, Held
 from redisson_py._loop import Future, Loop, call_later, clock_of, running_loop, wait_until, wake
@@ -139,6 +139,7 @@ class StoreExecutor:
         change: Change | None = None,
         future: Future[Any] | None = None,
         at: float | None = None,
+        taken: Taken | None = None,
     ) -> StoreCall:
         """End a hold."""
         return self._release(GiveBack(commands.name, hold.owner), keep, future)
