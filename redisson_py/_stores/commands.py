@@ -40,20 +40,22 @@ class StoreLockCommands:
         name: The name, with the client's prefix.
         fenced: Its grants come with fencing tokens.
         held: What is held: a lock, a side of a read-write lock, a semaphore mutex, or an election.
+        stay_taken: Its store ends a lease to the time, also that of an owner that is gone.
     """
 
-    __slots__ = ("held", "key", "kind", "name", "tokens")
+    __slots__ = ("held", "key", "kind", "name", "stay_taken", "tokens")
 
     queues = False
     #: It held, and nobody waits.
     alone = 1
     clients = None
     shares_lease = False
-    #: Its store leaves a name taken after a release.
-    stay_taken = False
 
-    def __init__(self, name: str, *, fenced: bool = False, held: Kind = "lock") -> None:
+    def __init__(
+        self, name: str, *, fenced: bool = False, held: Kind = "lock", stay_taken: bool = False
+    ) -> None:
         self.name: str = name
+        self.stay_taken: bool = stay_taken
         self.key: bytes = name.encode()
         self.held: Kind = held
         self.kind: str = "fenced lock" if fenced else _NAMES[held]

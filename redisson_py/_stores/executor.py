@@ -15,6 +15,7 @@ from redisson_py._stores.carrier import Carrier
 from redisson_py._stores.contract import Renewal, Store
 from redisson_py._stores.requests import (
     GiveBack,
+    LeaveTaken,
     Ping,
     Renew,
     Request,
@@ -141,7 +142,10 @@ class StoreExecutor:
         at: float | None = None,
         taken: Taken | None = None,
     ) -> StoreCall:
-        """End a hold."""
+        """End a hold, or have it end at a moment to come."""
+        if taken is not None:
+            leave = LeaveTaken(commands.name, hold.owner, taken.until)
+            return self._release(leave, keep, future)
         return self._release(GiveBack(commands.name, hold.owner), keep, future)
 
     def lower(

@@ -210,8 +210,8 @@ def _kinds_of(
 
 #: Those of other stores.
 STORE_KINDS: dict[str, Kind] = {
-    **_kinds_of("postgres"),
-    **_kinds_of("mysql"),
+    **_kinds_of("postgres", stay_taken=True),
+    **_kinds_of("mysql", stay_taken=True),
     **_kinds_of("etcd", many_tokens=False, two_sides=True),
     "candidate_in_etcd": Kind(
         lambda clients, name, _: clients[0].get_election(name)._candidate(b"value"),
