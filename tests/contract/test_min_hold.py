@@ -323,7 +323,6 @@ async def test_forced_out_the_name_is_free(lock: LockLike, servers: Servers) -> 
     with pytest.raises(LeaseLostError) as caught:
         async with lock.hold(min_hold=LONG):
             await lock.force_release()
-            await asyncio.sleep(60)
     assert caught.value.reason in ("forced", "taken")
     await servers.until_gone()
 
