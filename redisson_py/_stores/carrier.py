@@ -333,7 +333,7 @@ class Carrier:
                 call.counts_from = None if until is None else until - lease
                 return None if until is None else 1
             case LeaveTaken(name, owner, until) if until > sent_at:
-                # Reckoned anew each time it is asked, so that it is not later by then.
+                # Computed at each attempt: a later one must not end it later.
                 shortened = Renewal(name, owner, queue.token, until - sent_at, exact=True)
                 (left,) = await store.renew([shortened], deadline)
                 return None if left is None else 1

@@ -77,8 +77,8 @@ class CountDownLatch(ProcessBound):
 
     Not promised: that a waiter sees a zero if somebody sets a new count at once (it then waits for
     that one too); that the count comes to zero if a task that should count down dies. A latch that
-    nothing will bring to zero stays in Redis: delete it, or set it with `expire_in`, after which it
-    is unset by itself. If Redis loses its data the latch is unset, that is open, and waiters are
+    nothing will bring to zero stays in Redis: delete it, or set it with `expire_in`, after which
+    Redis removes it. If Redis loses its data the latch is unset, that is open, and waiters are
     released.
 
     A cancelled wait leaves nothing behind; any other cancelled call is carried out. In a Redis

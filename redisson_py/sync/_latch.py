@@ -41,8 +41,8 @@ class CountDownLatch(Wrapper):
     Not promised: that a waiter sees a zero if somebody sets a new count at once (it then waits
     for that one too); that the count comes to zero if a thread that should count down dies. A
     latch that nothing will bring to zero stays in Redis: delete it, or set it with `expire_in`,
-    after which it is unset by itself. If Redis loses its data the latch is unset, that is open,
-    and waiters are released.
+    after which Redis removes it. If Redis loses its data the latch is unset, that is open, and
+    waiters are released.
 
     An interrupted wait leaves nothing behind; any other interrupted call is carried out. In a
     Redis Cluster a name with braces is refused. Protocol: Redisson's RCountDownLatch, a string
