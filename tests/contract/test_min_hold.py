@@ -11,7 +11,7 @@ import anyio
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import AcquireTimeoutError, LeaseLostError, NotHeldError, Redisson
+from redisson_py import AcquireTimeoutError, LeaseLostError, NotHeldError, Redisson, _keys
 from redisson_py._time import now
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.testing import FaultProxy
@@ -403,6 +403,23 @@ async def test_a_release_that_is_held_up_on_its_way_leaves_it_taken_no_longer(
     left = await redis.pttl("k") / 1000
     # It counts from the grant, which came between the two, however late the release arrives.
     assert before + left <= entered + LONG + (entered - began) + 0.002
+    await assert_taken_until(lock, began + LONG, began)
+    await free(lock)
+
+
+@single_of_redis
+async def test_after_a_grant_whose_answer_was_lost_late_copies_are_refused(
+    make_lock: MakeLock, lock: LockLike, clients: ClientFactory, proxy: ProxyFactory, redis: Redis
+) -> None:
+    link: FaultProxy = await proxy()
+    client = clients(link.url)
+    await client.ping()
+    link.cut_after_execution(b"EVALSHA")
+    began = now()
+    async with make_lock(client).hold(min_hold=LONG) as lease:
+        assert link.triggered == 1
+        assert not await redis.exists(_keys.tombstone(b"k", lease.owner))
+    assert await redis.exists(_keys.tombstone(b"k", lease.owner))
     await assert_taken_until(lock, began + LONG, began)
     await free(lock)
 
