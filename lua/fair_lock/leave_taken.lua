@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   fair_lock.leave_taken
---! version  1
+--! version  2
 --! keys     lock:hash tombstone:string queue:list timeouts:zset waiters:zset
 --! args     owner:str nobody:str stays_ms:int beyond_ms:str channel:str tombstone_ms:int
 --! returns  nil = not the owner | 1 = the name stays taken
@@ -41,6 +41,9 @@ if head then
 end
 remember(tombstone, '1', tombstone_ms)
 if held then
+  -- These change nothing: see lib/remember, and a refusal of either comes before the change.
+  redis.call('HDEL', lock, '')
+  redis.call('HINCRBY', lock, owner, '0')
   redis.call('PEXPIRE', lock, string.format('%.0f', stays_ms))
   redis.call('HINCRBY', lock, nobody, '1')
   redis.call('HDEL', lock, owner)

@@ -234,6 +234,7 @@ _UNITS: dict[str, Callable[[UnitQueue], Calls]] = {
 }
 _LATCH: dict[str, Callable[[LatchScripts], Calls]] = {
     "set": lambda k: (k.set(3),),
+    "set with an end": lambda k: (k.set(3, expire_ms=LEASE),),
     "count down": lambda k: (k.set(3), k.down()),
     "count down to zero": lambda k: (k.set(1), k.down()),
     "count down of the first count": lambda k: (k.down(1, 3),),

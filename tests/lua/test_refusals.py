@@ -25,7 +25,8 @@ each_scene = pytest.mark.parametrize("name", SCENES)
 
 #: Numbers that may be 0, and those that may also be below it.
 MAY_BE_ZERO = {
-    *("alive_ms", "compares", "counts", "creates", "entries", "idle_ms", "life_ms", "replaces"),
+    *("alive_ms", "compares", "counts", "creates", "entries", "expire_ms", "idle_ms", "life_ms"),
+    *("replaces",),
     *("start_units", "tombstone_ms", "version", "version_ms", "waits", "yields"),
     *("expirable_semaphore.add units", "expirable_semaphore.release calls"),
     *("expirable_semaphore.set units", "fair_lock.release holds", "lock.release holds"),
