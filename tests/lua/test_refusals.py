@@ -40,6 +40,8 @@ OFTEN_IGNORED = {"version_key", "writers", "total", "token", "start", "tombstone
 #: Scenes and scripts that do without a key.
 IGNORES = {
     "client_queue.leave": {"lock"},
+    # Only a sooner end is announced.
+    "fair_lock.leave_taken": {"queue", "timeouts", "waiters"},
     "client_queue.leave_units": {"counter"},
     "read_write_lock.leave": {"lock"},
     "permit.set_lease": {"counter"},
