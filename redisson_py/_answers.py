@@ -75,6 +75,20 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Taken:
+    """For how long a name stays taken, by nobody, after its holder has released it.
+
+    Attributes:
+        until: The moment until which it does, by the library's clock.
+        beyond: How many seconds later that is than the end of the lease that the server has,
+            perhaps fewer than none; None: not known for sure.
+    """
+
+    until: float
+    beyond: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Lost:
     """The earlier hold that this re-entry relies on is gone."""
 

@@ -66,6 +66,26 @@ def check_lease_times(lease_time: object, max_hold: object) -> tuple[float | Non
     return seconds, most
 
 
+def check_min_hold(value: object, limits: tuple[float | None, float | None]) -> float | None:
+    """Return the shortest time for which a name is taken, in seconds.
+
+    Args:
+        value: The time.
+        limits: The lease time and the longest hold, as `check_lease_times` returns them.
+
+    Raises:
+        TypeError: It is not None, a number or a timedelta.
+        ValueError: It is out of range as a lease time, or longer than one of the limits.
+    """
+    if value is None:
+        return None
+    least = check_lease_time(value, "min_hold")
+    for limit, name in zip(limits, ("lease_time", "max_hold"), strict=True):
+        if limit is not None and limit < least:
+            raise ValueError(f"{name} must not be shorter than min_hold: {limit:g} < {least:g}")
+    return least
+
+
 def check_timeout(value: object, name: str = "timeout") -> float | None:
     """Return a timeout in seconds; None and infinity both mean no timeout.
 

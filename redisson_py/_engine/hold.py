@@ -35,7 +35,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Protocol, Self, TypeVar, final
 
-from redisson_py._answers import Change, RefusedError
+from redisson_py._answers import Change, RefusedError, Taken
 from redisson_py._arguments import explained
 from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.block import Block
@@ -253,6 +253,7 @@ class Hold(TaskHold["Lease"]):
         asked_at: The time just before the request for its newest lease was written; None after it
             was passed.
         max_held: One of its leases has, or had, a `max_hold`.
+        taken_until: The name stays taken until then, however early it is released; 0: it does not.
         batch: The owner of the request that granted it, if one request can grant several permits;
             of a fair lock the name under which a late copy of that request may enter the queue.
         guards: A transaction of the user's keeps others from being granted it. It is not passed to
@@ -295,6 +296,7 @@ class Hold(TaskHold["Lease"]):
         "reentries",
         "renewed",
         "suspended",
+        "taken_until",
         "uncertain",
         "units",
     )
@@ -321,6 +323,7 @@ class Hold(TaskHold["Lease"]):
         self.task: TaskRef = task
         self.asked_at: float | None = sent_at if asked_at is None else asked_at
         self.max_held: bool = False
+        self.taken_until: float = 0.0
         self.ends_at: float = sent_at + lease_time * (1 - DRIFT_SHARE) - DRIFT_FLOOR_SECONDS
         self.lease_until: float = sent_at + lease_time
         self.may_last_until: float = self.lease_until
@@ -408,6 +411,11 @@ class Hold(TaskHold["Lease"]):
         if self.reentries or not needs:
             needs.append(renewing)
         needed = max(needs)
+        if self.taken_until > present:
+            # Should nothing more be heard of this process, the server keeps it until then; a hold
+            # that is renewed, for one lease.
+            taken = self.taken_until - present
+            needed = max(needed, min(taken, renewing) if self.renewed else taken)
         if self.capped and self.parent is not None:
             needed = min(needed, max(0.001, self.parent.lease_until - present))
         return needed
@@ -442,6 +450,7 @@ class Hold(TaskHold["Lease"]):
             and not self._changes
             and not self.guards
             and not self.reads
+            and self.taken_until <= present
             and self.ends_at - present >= least_left
             and present - self.granted_at < longest
             and (self.next_token is None or self.next_token <= self.last_token)
@@ -450,6 +459,18 @@ class Hold(TaskHold["Lease"]):
     def guard(self) -> None:
         """Record that a transaction may be bound to it: its next holder is the server's choice."""
         self.guards = True
+
+    def keep_taken(self, moment: float) -> None:
+        """Have the name stay taken until a moment, however early it is released."""
+        self.taken_until = max(self.taken_until, moment)
+
+    def stays_taken(self, present: float) -> Taken | None:
+        """Return for how long the name stays taken if it ends now; None: it is free."""
+        if self.taken_until <= present:
+            return None
+        # With a change under way it is not known which lease the server has.
+        unknown = self.uncertain or self._changes > 0
+        return Taken(self.taken_until, None if unknown else self.taken_until - self.lease_until)
 
     def add_lease(self, lease: Lease) -> None:
         """Add the lease of one more acquisition by its task."""
@@ -475,6 +496,7 @@ class Hold(TaskHold["Lease"]):
         self.id_known = False
         self.asked_at = None
         self.max_held = False
+        self.taken_until = 0.0
 
     def begin_reentry(self, lease_time: float) -> tuple[int, Change]:
         """Begin a re-entry; return the hold count that it asks for."""
@@ -736,6 +758,9 @@ class Hold(TaskHold["Lease"]):
         self._tell_garbage(reason)
         self.end("lost")
         self.reason = reason
+        if reason in ("taken", "forced"):
+            # It is not there any more, or somebody wants the name free.
+            self.taken_until = 0.0
         gone = self._lose_all(reason)
         # The holder itself set the end of an "ended" lease.
         log.log(
@@ -1227,6 +1252,14 @@ class Lease(AsyncOnly):
         """Have it renewed until `moment`, at which it ends."""
         self._hold.keep_until(moment, self)
 
+    def _keep_taken_for(self, min_hold: float) -> None:
+        """Have the name stay taken until `min_hold` seconds after its grant."""
+        self._keep_taken(self._granted_at + min_hold)
+
+    def _keep_taken(self, moment: float) -> None:
+        """Have the name stay taken until `moment`, however early it is released."""
+        self._hold.keep_taken(moment)
+
     @property
     def _is_renewed(self) -> bool:
         """Whether the watchdog renews it, with an end or without one."""
@@ -1374,6 +1407,8 @@ class LeaseExtension:
         lease_time = self._ownership.context.options.lease_time
         # Never shorten what another lease of this hold relies on.
         needed = [self._lease_time, *(each._need(lease_time, self._sent_at) for each in others)]
+        # Nor the time for which the name is taken.
+        needed.append(self._hold.taken_until - self._sent_at)
         return max(needed)
 
     def _answered(self, call: Call) -> None:

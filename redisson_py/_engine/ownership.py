@@ -216,7 +216,12 @@ class Ownership(Generic[C, X]):
         # Under a write hold the owner remains in use: its next read must not be refused as late.
         change = None if parent is None else parent.begin_read_change()
         late = parent is None and hold.uncertain
-        call = self.context.executor.give_back(self.commands, hold, keep, late=late, change=change)
+        call = self.context.executor.give_back(
+            *(self.commands, hold, keep),
+            late=late,
+            change=change,
+            taken=hold.stays_taken(now()),
+        )
         if parent is not None:
             call.future.add_done_callback(lambda _: parent.end_change(call))
             if keeps_parent:
@@ -330,6 +335,9 @@ class Ownership(Generic[C, X]):
                 # extension under way would keep it on the server with no task to release it.
                 self.send_release(hold)
             elif hold.reads or self.context.executor.may_keep(self.commands, hold):
+                self.send_release(hold)
+            elif hold.stays_taken(now()) is not None:
+                # The server may have it for a moment more, and then not long enough.
                 self.send_release(hold)
         self.hold_ended(hold)
         queue = self.queue
@@ -466,7 +474,10 @@ class WholeRelease(Release):
                 self.call = ownership.send_release(hold)
             else:
                 keep = hold.may_last_until - let_go_at
-                self.call = executor.give_back(commands, hold, keep, future=future, at=sent_at)
+                taken = None if not hold.taken_until else hold.stays_taken(let_go_at)
+                self.call = executor.give_back(
+                    commands, hold, keep, future=future, at=sent_at, taken=taken
+                )
         except BaseException:
             if queue is not None:
                 queue.releasing = False

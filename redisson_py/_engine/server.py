@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any, Protocol
 
-from redisson_py._answers import Answer, Change, RefusedError
+from redisson_py._answers import Answer, Change, RefusedError, Taken
 from redisson_py._loop import Future, Loop
 from redisson_py.errors import BackendError, ConnectionLostError
 
@@ -227,6 +227,7 @@ class Server(Protocol):
         change: Change | None = None,
         future: Future[Any] | None = None,
         at: float | None = None,
+        taken: Taken | None = None,
     ) -> Call:
         """End a hold, whatever its count; the answer is for `Commands.was_lost`.
 
@@ -239,6 +240,8 @@ class Server(Protocol):
             change: Which change of its owner it is, where the owner remains in use.
             future: Gets the answer, if nothing late can arrive for the owner.
             at: The present moment, in loop time, if that is known.
+            taken: For how long the name stays taken, by nobody. Only of locks that
+                `LockCommands.stay_taken` is true of.
         """
         ...
 
@@ -345,9 +348,13 @@ class LockCommands(Commands, Protocol):
 
     Attributes:
         tokens: How many fencing tokens a grant brings.
+        stay_taken: The server can keep the name taken for a time after a release.
     """
 
     tokens: int
+
+    @property
+    def stay_taken(self) -> bool: ...
 
     @property
     def hold_kind(self) -> str:

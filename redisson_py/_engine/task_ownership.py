@@ -407,6 +407,11 @@ class TaskOwnership(Ownership[LockCommands, Context]):
         return self.make_view(self.context, self.commands)
 
     @property
+    def stay_taken(self) -> bool:
+        """Whether the server can keep the name taken for a time after a release."""
+        return self.commands.stay_taken
+
+    @property
     def waiting_key(self) -> bytes:
         """The key under which tasks that wait outside a queue are counted."""
         return self.commands.kind.encode() + b":" + self.commands.key

@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from redisson_py._answers import Change, Granted, RefusedError
+from redisson_py._answers import Change, Granted, RefusedError, Taken
 from redisson_py._engine.server import SHORTEST_RELEASE_SECONDS, Asked, Held
 from redisson_py._loop import Future, Loop, clock_of, monotonic
 from redisson_py._options import TOMBSTONE
 from redisson_py._redis.commands.client_queue import ClientQueue
 from redisson_py._redis.commands.contract import RedisCommands
+from redisson_py._redis.commands.lock import LockCommands
 from redisson_py._redis.commands.request import Command
 from redisson_py._redis.scripts.source import Arg, Script
 from redisson_py._redis.scripts.wrong_type import explained
@@ -151,10 +152,16 @@ class Executor:
         change: Change | None = None,
         future: Future[Any] | None = None,
         at: float | None = None,
+        taken: Taken | None = None,
     ) -> Call:
-        """Send the release of a whole hold."""
-        field, plain = hold.field, commands.plain
-        if plain is not None and not late and change is None and hold.units == 1:
+        """Send the release of a whole hold, or what leaves its name taken."""
+        field, plain, script = hold.field, commands.plain, commands.release_script
+        if taken is not None:
+            assert isinstance(commands, LockCommands)
+            assert commands.leave_taken_script is not None
+            script = commands.leave_taken_script
+            packed = script.head + commands.leave_taken(hold, taken, late)
+        elif plain is not None and not late and change is None and hold.units == 1:
             packed = plain.release[len(field)](commands.key, field)
         else:
             args = commands.release(hold, 0, milliseconds(self._lease_time), late, change)
@@ -169,7 +176,7 @@ class Executor:
         until, deadline = present + keep, present + self.command_timeout
         if until < deadline:
             deadline = until
-        call = Call(packed, deadline, commands.release_script, True, key, until, future)
+        call = Call(packed, deadline, script, True, key, until, future)
         if change is not None and self.confirms:
             call.future = Unconfirmed(_grants_nothing)
             stream = stream.grants

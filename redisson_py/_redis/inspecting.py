@@ -43,7 +43,7 @@ class Describer:
 
     async def holder(self, owner: str, holds: int, remaining: float) -> HolderSnapshot:
         """Return a holder with the description of its client."""
-        host, pid, client_name = await self.describe(owner.rpartition(":")[0])
+        host, pid, client_name = await self.describe(owner.partition(":")[0])
         task = self._tasks.get(owner)
         return HolderSnapshot(
             owner,

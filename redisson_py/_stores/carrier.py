@@ -41,6 +41,7 @@ from redisson_py._stores.requests import (
     Enter,
     ForceRelease,
     GiveBack,
+    LeaveTaken,
     Look,
     Owned,
     Renew,
@@ -181,7 +182,7 @@ class Carrier:
             while queue.calls:
                 call = queue.calls.popleft()
                 await self._carry(call, queue)
-                if isinstance(call.request, GiveBack):
+                if isinstance(call.request, GiveBack | LeaveTaken):
                     # Given back, or its lease is over.
                     queue.kept = queue.unsure = False
         except Cancelled:
@@ -252,7 +253,8 @@ class Carrier:
             # A renewal that arrives later must not undo a shorter lease.
             await wait_for_all([queue.renewing])
             queue.renewing = None
-        if isinstance(request, GiveBack) and queue is not None and not (queue.kept or queue.unsure):
+        gives_back = isinstance(request, GiveBack | LeaveTaken)
+        if gives_back and queue is not None and not (queue.kept or queue.unsure):
             # The store has nothing of its owner. It was not asked, so nothing was heard of it.
             call.succeed(None)
             return
@@ -330,7 +332,12 @@ class Carrier:
                 (until,) = await store.renew([changed], deadline)
                 call.counts_from = None if until is None else until - lease
                 return None if until is None else 1
-            case GiveBack(name, owner):
+            case LeaveTaken(name, owner, until) if until > sent_at:
+                # Computed at each attempt: a later one must not end it later.
+                shortened = Renewal(name, owner, queue.token, until - sent_at, exact=True)
+                (left,) = await store.renew([shortened], deadline)
+                return None if left is None else 1
+            case GiveBack(name, owner) | LeaveTaken(name, owner):
                 held = await store.give_back(name, owner, queue.unsure, deadline)
                 call.uncertain = call.uncertain or held is None
                 return held or None

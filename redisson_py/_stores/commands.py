@@ -40,9 +40,10 @@ class StoreLockCommands:
         name: The name, with the client's prefix.
         fenced: Its grants come with fencing tokens.
         held: What is held: a lock, a side of a read-write lock, a semaphore mutex, or an election.
+        stay_taken: Its store ends a lease to the time, also that of an owner that is gone.
     """
 
-    __slots__ = ("held", "key", "kind", "name", "tokens")
+    __slots__ = ("held", "key", "kind", "name", "stay_taken", "tokens")
 
     queues = False
     #: It held, and nobody waits.
@@ -50,8 +51,11 @@ class StoreLockCommands:
     clients = None
     shares_lease = False
 
-    def __init__(self, name: str, *, fenced: bool = False, held: Kind = "lock") -> None:
+    def __init__(
+        self, name: str, *, fenced: bool = False, held: Kind = "lock", stay_taken: bool = False
+    ) -> None:
         self.name: str = name
+        self.stay_taken: bool = stay_taken
         self.key: bytes = name.encode()
         self.held: Kind = held
         self.kind: str = "fenced lock" if fenced else _NAMES[held]

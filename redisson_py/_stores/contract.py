@@ -168,12 +168,15 @@ class Store(Protocol):
         last_failure: Why it does not answer, if it does not.
         ends_leases: It ends a hold that is not renewed, to the time. If not, all holds are renewed
             (`Wish.renewed`), and the client gives back what is to end.
+        leases_are_exact: An exact `Renewal` of a lock ends it then, to the millisecond, also if the
+            client is gone by then: what a `min_hold` needs.
     """
 
     title: str
     where: str
     last_failure: LastFailure
     ends_leases: bool
+    leases_are_exact: bool
 
     async def start(self, bell: Bell, deadline: float) -> None:
         """Connect, and make what must be there. Called before anything else, again after `stop`."""

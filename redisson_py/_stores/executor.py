@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from redisson_py._answers import Change, RefusedError
+from redisson_py._answers import Change, RefusedError, Taken
 from redisson_py._engine.client_life import ClientLife
 from redisson_py._engine.server import SHORTEST_RELEASE_SECONDS, Asked, Held
 from redisson_py._loop import Future, Loop, call_later, clock_of, running_loop, wait_until, wake
@@ -15,6 +15,7 @@ from redisson_py._stores.carrier import Carrier
 from redisson_py._stores.contract import Renewal, Store
 from redisson_py._stores.requests import (
     GiveBack,
+    LeaveTaken,
     Ping,
     Renew,
     Request,
@@ -139,8 +140,12 @@ class StoreExecutor:
         change: Change | None = None,
         future: Future[Any] | None = None,
         at: float | None = None,
+        taken: Taken | None = None,
     ) -> StoreCall:
-        """End a hold."""
+        """End a hold, or have it end at a moment to come."""
+        if taken is not None:
+            leave = LeaveTaken(commands.name, hold.owner, taken.until)
+            return self._release(leave, keep, future)
         return self._release(GiveBack(commands.name, hold.owner), keep, future)
 
     def lower(

@@ -129,8 +129,11 @@ def lock_ownership(
         ValueError: It is empty, longer than 4 KiB, no UTF-8, or has a NUL character.
     """
     text = name_of(context, name)
-    commands = StoreLockCommands(text, fenced=issubclass(lease_kind, FencedLease))
-    kind = TaskOwnership if executor.carrier.store.ends_leases else EndedHere
+    store = executor.carrier.store
+    commands = StoreLockCommands(
+        text, fenced=issubclass(lease_kind, FencedLease), stay_taken=store.leases_are_exact
+    )
+    kind = TaskOwnership if store.ends_leases else EndedHere
     ownership = kind(context, name, commands, StoreView, reentrant=reentrant)
     ownership.lease_kind = lease_kind
     return ownership

@@ -53,6 +53,15 @@ class GiveBack:
 
 
 @dataclass(frozen=True, slots=True)
+class LeaveTaken:
+    """Have a hold end at a moment of `_time.now()`, whatever becomes of its owner."""
+
+    name: str
+    owner: str
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
 class Renew:
     """Renew holds."""
 
@@ -99,7 +108,7 @@ class OwnedSpecial(Special):
     owner: str
 
 
-Owned = Ask | Enter | SetLease | GiveBack | OwnedSpecial
+Owned = Ask | Enter | SetLease | GiveBack | LeaveTaken | OwnedSpecial
 """What is about one owner: one such request of it is carried out after the other."""
 Request = Owned | Renew | Look | ForceRelease | Ping | Special
 

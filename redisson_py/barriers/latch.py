@@ -17,13 +17,19 @@ from redisson_py._loop import call_later, current_task, fail, wake
 from redisson_py._owner import TaskRef, reference
 from redisson_py._process_bound import ProcessBound
 from redisson_py._redis.commands import latch as commands
-from redisson_py._redis.commands.latch import LatchCommands
+from redisson_py._redis.commands.latch import LatchCommands, LatchState
 from redisson_py._redis.context import RedisContext
 from redisson_py._redis.inspecting import texts
 from redisson_py._redis.numbers import check_whole
 from redisson_py._redis.receipts import Receipts, receipt_key, receipt_time
 from redisson_py._statistics import PrimitiveStatistics
-from redisson_py._time import Duration, check_timeout, milliseconds, within
+from redisson_py._time import (
+    Duration,
+    check_lease_time,
+    check_timeout,
+    milliseconds,
+    within,
+)
 from redisson_py.errors import AcquireTimeoutError, ConnectionLostError, RedissonError
 
 log: logging.Logger = logging.getLogger("redisson_py")
@@ -37,11 +43,13 @@ class LatchSnapshot:
         count: The count that is left; 0 means open.
         waiters: Tasks of this client that wait for it.
         keys: The keys it uses.
+        ends_in: Seconds until it is unset; None: it was set without an end.
     """
 
     count: int
     waiters: int
     keys: tuple[str, ...]
+    ends_in: float | None = None
 
 
 @final
@@ -68,9 +76,10 @@ class CountDownLatch(ProcessBound):
     subscription, and one request releases them all.
 
     Not promised: that a waiter sees a zero if somebody sets a new count at once (it then waits for
-    that one too); that the latch opens if a task that should count down dies. The count has no
-    lease: delete it if nothing will bring it to zero. If Redis loses its data the latch is unset,
-    that is open, and waiters are released.
+    that one too); that the count comes to zero if a task that should count down dies. A latch that
+    nothing will bring to zero stays in Redis: delete it, or set it with `expire_in`, after which
+    Redis removes it. If Redis loses its data the latch is unset, that is open, and waiters are
+    released.
 
     A cancelled wait leaves nothing behind; any other cancelled call is carried out. In a Redis
     Cluster a name with braces is refused. Protocol: Redisson's RCountDownLatch, a string that
@@ -115,6 +124,11 @@ class CountDownLatch(ProcessBound):
         At zero it returns after one round trip; the first time, a DEBUG record says that the latch
         was open. All waiters of this client share one subscription and one request after each
         message. A cancelled wait leaves nothing behind.
+
+        It also returns when the latch is deleted, or its `expire_in` is over: then there is no
+        latch, which is open. So a return says that nothing is left to wait for, not that every job
+        is done; where that matters, give `wait` a timeout below `expire_in`, or let each job record
+        its result.
 
         Args:
             timeout: Seconds to wait, including connecting and retries; 0 asks once. Default: waits
@@ -173,22 +187,35 @@ class CountDownLatch(ProcessBound):
     def _no_answer(self) -> ConnectionLostError:
         return self._way.no_answer(maybe_held=False)
 
-    async def try_set_count(self, n: int) -> bool:
+    @explained
+    async def try_set_count(self, n: int, expire_in: Duration | None = None) -> bool:
         """Set the count if the latch is unset; return whether this call set it.
+
+        With `expire_in` an abandoned latch does not stay in Redis: it is unset after that time, by
+        the server's clock, unless it came to zero or was deleted before. Then it is open, as after
+        `delete()`: `wait()` returns, and `count_down()` does nothing. Waiters of this library know
+        the moment from their last question and ask again then; Redisson's keep waiting, as after a
+        deletion. Counting down does not move the end. A latch that is set keeps the end that it
+        has, or none, whatever this call names. `count` of `get_latch` sets no end.
 
         A cancelled call is carried out.
 
         Args:
             n: The count, 1 or more.
+            expire_in: Seconds until the latch is unset. Default: never.
 
         Raises:
             ConnectionLostError: Redis did not answer; the count may have been set.
             ScriptError: Redis refused: wrong type of key, or no permission.
             ClientClosedError: The client was closed.
-            TypeError: `n` is not an int.
-            ValueError: `n` is below 1, or too large to be exact; nothing was sent.
+            TypeError: `n` is not an int, or `expire_in` neither a number nor a timedelta.
+            ValueError: `n` is below 1, or too large to be exact; `expire_in` is shorter than a
+                millisecond, longer than ten years, or not finite. Nothing was sent.
         """
-        reply = await self._receipts.run(self._commands.try_set_count(check_whole(n)))
+        count = check_whole(n)
+        seconds = None if expire_in is None else check_lease_time(expire_in, "expire_in")
+        expire_ms = 0 if seconds is None else milliseconds(seconds)
+        reply = await self._receipts.run(self._commands.try_set_count(count, expire_ms))
         self._first_count = 0
         return commands.is_done(reply)
 
@@ -218,9 +245,9 @@ class CountDownLatch(ProcessBound):
     async def count(self) -> int:
         """Return the count that is left; 0 for an open or unset latch."""
         self._context.check()
-        left = await self._count_left(self._first_count)
-        self._heard(left)
-        return left
+        state = await self._look(self._first_count)
+        self._heard(state.left)
+        return state.left
 
     async def delete(self) -> bool:
         """Unset the latch and release its waiters; return whether it was set.
@@ -234,8 +261,8 @@ class CountDownLatch(ProcessBound):
     async def inspect(self) -> LatchSnapshot:
         """Return a snapshot of the latch, for people. Decide nothing from it."""
         self._context.check()
-        left = await self._count_left(0)
-        return LatchSnapshot(left, self.statistics().waiters, texts([self._key]))
+        left, ends_in = await self._look(0)
+        return LatchSnapshot(left, self.statistics().waiters, texts([self._key]), ends_in)
 
     def statistics(self) -> PrimitiveStatistics:
         """Return local counters for this name. No I/O. Decide nothing from them."""
@@ -277,15 +304,15 @@ class CountDownLatch(ProcessBound):
             self._commands = replace(self._commands, start=start)
         return self._commands
 
-    async def _count_left(
+    async def _look(
         self, first_count: int, deadline: float | None = None, fails_fast: bool = False
-    ) -> int:
-        """Return what is left, after setting an unset latch to `first_count` if that is not 0."""
+    ) -> LatchState:
+        """Return what is there, after setting an unset latch to `first_count` if that is not 0."""
         context = self._context
         args = self._starting.count(first_count, milliseconds(receipt_time(deadline)))
         call = context.executor.start(commands.COUNT, self._key, args, deadline)
         call.fails_fast = fails_fast
-        return commands.count_left(await context.executor.answer(call))
+        return commands.state(await context.executor.answer(call))
 
 
 class _Waiter(Waiter):
@@ -343,7 +370,7 @@ class _OpenRequest:
         if deadline is not None:
             patience = call_later(latch._context.executor.command_timeout, self._fail_together)
         try:
-            left = await latch._count_left(latch._first_count, deadline, self._fails_fast)
+            left, ends_in = await latch._look(latch._first_count, deadline, self._fails_fast)
         except RedissonError as error:
             if deadline is None or not isinstance(error, ConnectionLostError):
                 self._share(error, others)
@@ -355,7 +382,8 @@ class _OpenRequest:
         if left > 0:
             if self._queue is not None:
                 self._queue.heard_busy()
-            return Busy(retry_in=None)
+            # Nobody announces its end.
+            return Busy(retry_in=ends_in)
         if not self.heard_busy_at:
             latch._heard_open()
         for waiter in others:

@@ -62,7 +62,7 @@ class CompositeLease(Lease):
         needed: How many of them must hold.
     """
 
-    __slots__ = ("_garbage", "_members", "_needed", "_renewed_until")
+    __slots__ = ("_garbage", "_members", "_needed", "_renewed_until", "_taken_until")
     _counts = False
 
     def __init__(self, hold: CompositeHold, members: list[Lease], needed: int) -> None:
@@ -73,6 +73,8 @@ class CompositeLease(Lease):
         self._garbage: weakref.finalize[..., CompositeLease] | None = None
         #: The end of renewals for a member that joins later; None: as long as it is needed.
         self._renewed_until: float | None = None
+        #: Until when the names of its members stay taken; 0: they do not.
+        self._taken_until: float = 0.0
         rely_on(members, self)
 
     def add(self, member: Lease) -> None:
@@ -81,6 +83,8 @@ class CompositeLease(Lease):
         self._members.append(member)
         if self._renewed_until is not None:
             member._keep_until(self._renewed_until)
+        if self._taken_until:
+            member._keep_taken(self._taken_until)
 
     def _keep_for(self, max_hold: float) -> None:
         """Have all members renewed for no longer than this, from when enough were granted."""
@@ -94,6 +98,12 @@ class CompositeLease(Lease):
         self._renewed_until = moment
         for member in self.held_members:
             member._keep_until(moment)
+
+    def _keep_taken(self, moment: float) -> None:
+        """Have the names of all members stay taken until a moment, of those that join later too."""
+        self._taken_until = max(self._taken_until, moment)
+        for member in self.held_members:
+            member._keep_taken(moment)
 
     def stop_renewals(self) -> None:
         """Stop renewals, because it was extended and now expires."""
@@ -258,7 +268,13 @@ class CompositeHold(TaskHold[CompositeLease]):
         present = now()
         return (
             # Not if its task has entered a member by itself as well.
-            all(hold.count == 1 and hold.renewed and not hold.uncertain for hold in holds)
+            all(
+                hold.count == 1
+                and hold.renewed
+                and not hold.uncertain
+                and hold.taken_until <= present
+                for hold in holds
+            )
             and end_of(leases[0]._members, self._needed) - present >= least_left
             and present - self.granted_at < longest
         )

@@ -100,6 +100,11 @@ class CompositeOwnership:
         return f"{self.kind} {self.name!r}"
 
     @property
+    def stay_taken(self) -> bool:
+        """Whether the servers of all members can keep their names taken after a release."""
+        return all(owner.stay_taken for owner in self.owners)
+
+    @property
     def on_lost(self) -> OnLost:
         """What a loss does to a block."""
         return self.context.options.on_lost

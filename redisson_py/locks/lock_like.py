@@ -20,7 +20,13 @@ from redisson_py._engine.waiting import deadline_in
 from redisson_py._keys import Name
 from redisson_py._loop import Task, current_task
 from redisson_py._statistics import PrimitiveStatistics
-from redisson_py._time import Duration, busy_for, check_lease_times, check_timeout
+from redisson_py._time import (
+    Duration,
+    busy_for,
+    check_lease_times,
+    check_min_hold,
+    check_timeout,
+)
 from redisson_py.errors import AcquireTimeoutError
 
 
@@ -61,6 +67,11 @@ class Locking(Acquired, Protocol):
 
     async def release_newest(self) -> None:
         """Give back the newest hold of the current task."""
+
+    @property
+    def stay_taken(self) -> bool:
+        """Whether what keeps it can keep the name taken for a time after a release."""
+        ...
 
     @property
     def holds(self) -> TaskHolds[Any]:
@@ -244,6 +255,7 @@ class LockLike(AsyncOnly, ABC):
         timeout: Duration | None = None,
         lease_time: Duration | None = None,
         max_hold: Duration | None = None,
+        min_hold: Duration | None = None,
     ) -> HoldBlock[Self, Lease]:
         """Return a block with the options of `acquire`: `async with lock.hold(timeout=1) as lease`.
 
@@ -252,16 +264,54 @@ class LockLike(AsyncOnly, ABC):
         Each call returns a new block. A task other than the one that entered it may leave it.
         Entering a block that is in use raises `RuntimeError`.
 
+        With `min_hold` the name stays taken until that many seconds after the acquisition, also
+        if the block is left earlier: for periodic jobs on machines whose clocks differ. The end of
+        the block releases the lock, and in the same step sets an expiry on the server to what is
+        left of the time. Until then nobody holds it and nobody can acquire it, in this process
+        neither; nothing renews it, and the client may be closed. However the body ends, it is the
+        same: with an error, cancelled, or by `lease.release()`. Cancelled before it has the lock,
+        it leaves the name as it was. If the body takes longer, the block ends as any other.
+
+        - Re-entry: an inner block may have a `min_hold`, and an outer one. The latest moment
+          counts, and the end of the last of them leaves the name taken.
+        - `extend`, `lease_time`, `max_hold`: they end the body, and not the time for which the
+          name is taken. `lease_time` and `max_hold` must not be shorter than `min_hold`.
+        - A loss: if the lease expired, what is left is still set, if the server has the hold. If
+          another has it by then, nothing is. `force_release()` frees the name at once.
+        - A crash: the name is free within one lease, as always. To have it taken for `min_hold`
+          in that case too, give a `lease_time`, which then is the most, as `min_hold` the least.
+
+        Args:
+            timeout: As for `acquire`.
+            lease_time: As for `acquire`.
+            max_hold: As for `acquire`.
+            min_hold: Fewest seconds for which the name is taken, counted from the moment when this
+                process knew of the grant, and measured by the server after the block: never less,
+                and later by no more than the round trips of the grant and the release. Default:
+                none.
+
         Raises:
-            ValueError: A time is out of range, or both `lease_time` and `max_hold` are given.
+            ValueError: A time is out of range, both `lease_time` and `max_hold` are given, or one
+                of them is shorter than `min_hold`; or there is a `min_hold`, and this lock cannot
+                have one: a side of a read-write lock, or a lock in etcd or ZooKeeper.
             TypeError: A time is neither a number nor a timedelta.
         """
         check_timeout(timeout)
-        check_lease_times(lease_time, max_hold)
-        return HoldBlock(
-            self,
-            lambda lock: lock.acquire(timeout=timeout, lease_time=lease_time, max_hold=max_hold),
-        )
+        limits = check_lease_times(lease_time, max_hold)
+        least = check_min_hold(min_hold, limits)
+        if least is not None and not self._ownership.stay_taken:
+            raise ValueError(
+                f"{self.kind} {self.name!r} cannot have a min_hold: its name cannot be kept taken"
+                " to the time once it is released"
+            )
+
+        async def acquire(lock: Self) -> Lease:
+            lease = await lock.acquire(timeout=timeout, lease_time=lease_time, max_hold=max_hold)
+            if least is not None:
+                lease._keep_taken_for(least)
+            return lease
+
+        return HoldBlock(self, acquire)
 
     if TYPE_CHECKING:
 

@@ -42,6 +42,7 @@ class LockOf(LockLike, Generic[L_co]):
             timeout: Duration | None = None,
             lease_time: Duration | None = None,
             max_hold: Duration | None = None,
+            min_hold: Duration | None = None,
         ) -> HoldBlock[Self, L_co]: ...
 
         async def __aenter__(self) -> L_co: ...

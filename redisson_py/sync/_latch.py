@@ -39,9 +39,10 @@ class CountDownLatch(Wrapper):
     share one subscription, and one request releases them all.
 
     Not promised: that a waiter sees a zero if somebody sets a new count at once (it then waits
-    for that one too); that the latch opens if a thread that should count down dies. The count
-    has no lease: delete it if nothing will bring it to zero. If Redis loses its data the latch
-    is unset, that is open, and waiters are released.
+    for that one too); that the count comes to zero if a thread that should count down dies. A
+    latch that nothing will bring to zero stays in Redis: delete it, or set it with `expire_in`,
+    after which Redis removes it. If Redis loses its data the latch is unset, that is open, and
+    waiters are released.
 
     An interrupted wait leaves nothing behind; any other interrupted call is carried out. In a
     Redis Cluster a name with braces is refused. Protocol: Redisson's RCountDownLatch, a string
@@ -76,6 +77,11 @@ class CountDownLatch(Wrapper):
         was open. All waiters of this client share one subscription and one request after each
         message. An interrupted wait leaves nothing behind.
 
+        It also returns when the latch is deleted, or its `expire_in` is over: then there is no
+        latch, which is open. So a return says that nothing is left to wait for, not that every job
+        is done; where that matters, give `wait` a timeout below `expire_in`, or let each job record
+        its result.
+
         Args:
             timeout: Seconds to wait, including connecting and retries; 0 asks once. Default: waits
                 forever.
@@ -89,22 +95,32 @@ class CountDownLatch(Wrapper):
         """
         self._call(lambda own: own.wait(timeout))
 
-    def try_set_count(self, n: int) -> bool:
+    @explained
+    def try_set_count(self, n: int, expire_in: Duration | None = None) -> bool:
         """Set the count if the latch is unset; return whether this call set it.
+
+        With `expire_in` an abandoned latch does not stay in Redis: it is unset after that time, by
+        the server's clock, unless it came to zero or was deleted before. Then it is open, as after
+        `delete()`: `wait()` returns, and `count_down()` does nothing. Waiters of this library know
+        the moment from their last question and ask again then; Redisson's keep waiting, as after a
+        deletion. Counting down does not move the end. A latch that is set keeps the end that it
+        has, or none, whatever this call names. `count` of `get_latch` sets no end.
 
         An interrupted call is carried out.
 
         Args:
             n: The count, 1 or more.
+            expire_in: Seconds until the latch is unset. Default: never.
 
         Raises:
             ConnectionLostError: Redis did not answer; the count may have been set.
             ScriptError: Redis refused: wrong type of key, or no permission.
             ClientClosedError: The client was closed.
-            TypeError: `n` is not an int.
-            ValueError: `n` is below 1, or too large to be exact; nothing was sent.
+            TypeError: `n` is not an int, or `expire_in` neither a number nor a timedelta.
+            ValueError: `n` is below 1, or too large to be exact; `expire_in` is shorter than a
+                millisecond, longer than ten years, or not finite. Nothing was sent.
         """
-        value: bool = self._call(lambda own: own.try_set_count(n))
+        value: bool = self._call(lambda own: own.try_set_count(n, expire_in))
         return value
 
     def count_down(self, n: int = 1) -> int:

@@ -110,6 +110,7 @@ class FencedLock(ServerLock):
             timeout: Duration | None = None,
             lease_time: Duration | None = None,
             max_hold: Duration | None = None,
+            min_hold: Duration | None = None,
         ) -> HoldBlock[FencedLease]: ...
 
         def __enter__(self) -> FencedLease: ...

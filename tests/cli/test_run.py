@@ -185,6 +185,9 @@ async def test_what_the_kernel_refuses_to_run_leaves_nothing_held(
         (["k", "--timeout", "nan", "--", "true"], "nan is not a number of seconds"),
         (["k", "--timeout", "-1", "--", "true"], "0 or more"),
         (["k", "--lease", "0", "--", "true"], "more than 0"),
+        (["k", "--min-hold", "0", "--", "true"], "more than 0"),
+        (["k", "--min-hold", "1", "--write", "--", "true"], "cannot have a min_hold"),
+        (["k", "--min-hold", "1", "--permits", "2", "--", "true"], "--min-hold and --permits"),
         (["k", "--lease", "1e12", "--", "true"], "10 years"),
         (["k", "--grace", "soon", "--", "true"], "soon is not a number of seconds"),
         (["k", "--busy-exit", "256", "--", "true"], "--busy-exit"),
@@ -233,6 +236,21 @@ async def test_a_fenced_run_has_a_token_that_grows_and_others_have_none(
     assert (first[0], status) == (0, 0)
     assert int(first[1]) < int(outer_token)
     assert inner_token == "none"
+
+
+@pytest.mark.parametrize("options", [(), ("--fair",), ("--fenced",)], ids=words)
+async def test_the_name_of_a_short_command_stays_taken(
+    command_line: StartCommandLine, client: Redisson, options: tuple[str, ...]
+) -> None:
+    run = await command_line("run", "k", *options, "--min-hold", "300", "--", "echo", "done")
+    assert (await run.end())[:2] == (0, "done\n")
+    again = await command_line("run", "k", *options, "-n", "--", "echo", "again")
+    code, output, errors = await again.end()
+    assert (code, output) == (75, "")
+    assert "'k' is busy" in errors
+    (holder,) = (await client.get_lock("k").inspect()).holders
+    assert holder.owner.endswith(":kept")
+    assert await client.get_lock("k").force_release()
 
 
 async def test_as_many_run_at_a_time_as_there_are_permits(

@@ -34,6 +34,7 @@ from tests.support.cancellation_scene import (
     trial,
     trial_of,
     trial_of_locks,
+    trial_of_min_hold,
     trial_of_permits,
 )
 from tests.support.cancellation_sides import RedisSide
@@ -62,6 +63,33 @@ async def acquire_while_connecting(scene: Scene, cut: Probe) -> None:
     await finish(await cut(scene.make_lock(client).acquire()))
     await scene.check(client)
     await client.aclose()
+
+
+@trial_of_min_hold
+async def leave_a_block_early(scene: Scene, cut: Probe) -> None:
+    """Exactly a body that was entered leaves the name taken, wherever the task is cancelled."""
+    await _leave_early(scene, cut, once(lambda: asyncio.sleep(0)))
+
+
+@trial_of_min_hold
+async def leave_a_block_early_without_a_connection(scene: Scene, cut: Probe) -> None:
+    await _leave_early(scene, cut, once(scene.lose_connection))
+
+
+async def _leave_early(scene: Scene, cut: Probe, body: Release) -> None:
+    entered = False
+
+    async def work() -> None:
+        nonlocal entered
+        async with scene.lock.hold(min_hold=300):
+            entered = True
+            await body()
+
+    await cut(work())
+    assert await scene.hold_count() == 0
+    await scene.side.settled(scene.client)
+    assert await scene.others_lock.locked() == entered
+    assert await scene.others_lock.force_release() == entered
 
 
 @trial_of_locks

@@ -69,6 +69,15 @@ def cron_job(rows: list[str]) -> None:
     ]
 
 
+def periodic_job(rows: list[str]) -> None:
+    assert rows == [
+        "prices are fresh",
+        "first machine: ran=True",
+        "second machine, later: ran=False",
+        "the next period may come",
+    ]
+
+
 def work_rate(rows: list[str]) -> None:
     *calls, last = rows
     assert sorted(calls) == [f"worker {a}: call {b}" for a in range(4) for b in range(5)]
@@ -152,7 +161,7 @@ def idempotency_key(rows: list[str]) -> None:
 CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
-        *(fastapi_lifespan, leader_election, cron_job, work_rate, migration),
+        *(fastapi_lifespan, leader_election, cron_job, periodic_job, work_rate, migration),
         *(fan_out, sigterm, fencing_sql, idempotent_consumer, celery_task, django_command),
     )
 }

@@ -87,6 +87,9 @@ CALLS = {
     ),
     "count_down to zero": Call(lambda latch: latch.count_down(7), 0, 0),
     "try_set_count": Call(lambda latch: latch.try_set_count(5), True, 5, count=0),
+    "try_set_count with an end": Call(
+        lambda latch: latch.try_set_count(5, expire_in=600), True, 5, count=0
+    ),
     "try_set_count in vain": Call(lambda latch: latch.try_set_count(5), False, 3),
     "delete": Call(lambda latch: latch.delete(), True, 0),
     "count": Call(lambda latch: latch.count(), 3, 3),

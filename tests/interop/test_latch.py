@@ -100,6 +100,28 @@ class TestWaiting:
         assert head.cancelled()
 
 
+class TestEnd:
+    async def test_java_counts_it_down_and_sets_it_again_after_it_has_ended(
+        self, client: Redisson, ours: CountDownLatch, theirs: JavaObject, redis: Redis
+    ) -> None:
+        assert await ours.try_set_count(2, expire_in=600)
+        assert await theirs.call("trySetCount", 5) is False
+        await theirs.call("countDown")
+        assert await counted(ours, theirs) == 1
+        assert 0 < await redis.pttl("l") <= 600_000
+        (here,) = wait_here(ours)
+        await until_listening(client)
+        await theirs.call("countDown")
+        await soon(here)
+        assert await ours.try_set_count(2, expire_in=0.1)
+        # No message: the task asks when it was told to, and Java looks.
+        await soon(asyncio.gather(*wait_here(ours)))
+        assert await counted(ours, theirs) == 0
+        assert await theirs.call("trySetCount", 1) is True
+        assert await redis.pttl("l") == -1
+        await theirs.call("countDown")
+
+
 class TestDeletion:
     @pytest.mark.parametrize("java_deletes", [True, False])
     async def test_it_lets_tasks_go_and_threads_wait_for_the_next_zero(

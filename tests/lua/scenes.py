@@ -35,6 +35,8 @@ SLOWLY = f"00{LEASE}"
 VERSION: dict[str, Any] = {"version": 7, "version_ms": TOMBSTONE}
 IDLE: dict[str, Any] = {"idle_ms": TOMBSTONE}
 
+KEPT = f"{A}:kept"
+
 _LOCK: dict[str, Callable[[AnyLock], Calls]] = {
     "first acquire": lambda k: (k.acquire(A),),
     "first acquire, long way": lambda k: (k.acquire(A, 1, SLOWLY),),
@@ -50,6 +52,12 @@ _LOCK: dict[str, Callable[[AnyLock], Calls]] = {
     "new lease": lambda k: (k.acquire(A), k.set_lease(A, LONG, **VERSION)),
 }
 _PLAIN: dict[str, Callable[[LockScripts], Calls]] = {
+    "leave the name taken": lambda k: (
+        k.acquire(A),
+        k.run(
+            "lock.leave_taken", A, nobody=KEPT, stays_ms=LONG, beyond_ms="7", tombstone_ms=TOMBSTONE
+        ),
+    ),
     "inspect": lambda k: (k.acquire(A), k.inspect()),
 }
 _FENCED: dict[str, Callable[[LockScripts], Calls]] = {
@@ -71,6 +79,17 @@ def _dead_head(k: FairScripts) -> Calls:
 
 
 _FAIR: dict[str, Callable[[FairScripts], Calls]] = {
+    "leave the name taken": lambda k: (
+        k.acquire(A),
+        k.run(
+            "fair_lock.leave_taken",
+            A,
+            nobody=KEPT,
+            stays_ms=LONG,
+            beyond_ms="7",
+            tombstone_ms=TOMBSTONE,
+        ),
+    ),
     "joining": lambda k: (*_three(k), k.acquire(D)),
     "release to a head": lambda k: (*_three(k), k.release(A)),
     "leaving": lambda k: (*_three(k), k.leave(B)),
@@ -234,6 +253,7 @@ _UNITS: dict[str, Callable[[UnitQueue], Calls]] = {
 }
 _LATCH: dict[str, Callable[[LatchScripts], Calls]] = {
     "set": lambda k: (k.set(3),),
+    "set with an end": lambda k: (k.set(3, expire_ms=LEASE),),
     "count down": lambda k: (k.set(3), k.down()),
     "count down to zero": lambda k: (k.set(1), k.down()),
     "count down of the first count": lambda k: (k.down(1, 3),),

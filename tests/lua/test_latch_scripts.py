@@ -11,6 +11,7 @@ from redis.exceptions import ResponseError
 from tests.lua.test_golden_vectors import Listener, listening
 from tests.support.scripts.calls import TOMBSTONE, Scripts, everything
 from tests.support.scripts.latch import LatchScripts
+from tests.support.waiting import until_async
 
 #: What Redisson's latch does to the key (section 14.2).
 REDISSON_SET = """
@@ -48,6 +49,63 @@ class TestTrySetCount:
         await latch.delete(calls=8)
         assert await latch.set(3, calls=7) == 0
         assert await latch.value() is None
+
+
+class TestEnd:
+    async def test_it_is_set_with_the_count_and_not_moved_by_what_follows(
+        self, latch: LatchScripts, redis: Redis
+    ) -> None:
+        assert await latch.set(3, expire_ms=TOMBSTONE, calls=7) == 1
+        await redis.pexpire(latch.key, TOMBSTONE // 2)
+        assert await latch.set(3, expire_ms=TOMBSTONE, calls=7) == 1, "a repetition"
+        assert await latch.set(5, expire_ms=TOMBSTONE, caller="b") == 0
+        assert await latch.set(5, caller="c") == 0
+        assert await latch.down(caller="d") == 2
+        assert 0 < await redis.pttl(latch.key) <= TOMBSTONE // 2
+
+    async def test_who_looks_learns_when_it_is(self, latch: LatchScripts) -> None:
+        await latch.set(3, expire_ms=TOMBSTONE)
+        left, ends = await latch.look()
+        assert left == 3
+        assert 0 < ends <= TOMBSTONE
+        # Somebody with a first count finds it set.
+        left, ends = await latch.look(2)
+        assert left == 3
+        assert 0 < ends <= TOMBSTONE
+        assert await latch.down(3) == 0
+        assert await latch.look() == 0
+
+    async def test_then_it_is_unset_for_both_sides(self, latch: LatchScripts, redis: Redis) -> None:
+        await latch.set(3, expire_ms=1)
+        await until_async(lambda: _is_gone(redis, latch.key))
+        assert await latch.look() == 0
+        assert await latch.down() == 0
+        assert await latch.eval(REDISSON_SET, 2) == 1
+        assert await redis.pttl(latch.key) == -1
+        await latch.delete()
+
+    async def test_redisson_counts_it_down_and_the_end_stays(
+        self, latch: LatchScripts, redis: Redis
+    ) -> None:
+        await latch.set(2, expire_ms=TOMBSTONE)
+        assert await latch.eval(REDISSON_SET, 9) == 0
+        await latch.eval(REDISSON_COUNT_DOWN)
+        assert await latch.value() == b"1"
+        assert 0 < await redis.pttl(latch.key) <= TOMBSTONE
+        await latch.eval(REDISSON_COUNT_DOWN)
+        assert await latch.value() is None
+
+    @pytest.mark.parametrize("wrong", ["-1", "1.5", "x", "", str(2**60)])
+    async def test_what_is_no_time_changes_nothing(
+        self, latch: LatchScripts, redis: Redis, wrong: str
+    ) -> None:
+        with pytest.raises(ResponseError, match="must be whole numbers"):
+            await latch.set(2, expire_ms=wrong)
+        assert await everything(redis) == {}
+
+
+async def _is_gone(redis: Redis, key: bytes) -> bool:
+    return not await redis.exists(key)
 
 
 class TestCountDown:

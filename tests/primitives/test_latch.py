@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from tests.support import repository
 from tests.support.counting import Counted
 from tests.support.latch_and_barrier import get_latch
 from tests.support.streams import answered, stream_of
-from tests.support.waiting import until_listening, until_waiting
+from tests.support.waiting import until_async, until_listening, until_waiting
 
 
 @pytest_asyncio.fixture
@@ -81,6 +82,59 @@ class TestCounting:
         assert len(receipts) == 20
         assert all([await redis.pttl(key) > 0 for key in receipts])
         assert await latch.count() == 0
+
+
+@pytest.mark.also("cluster")
+class TestEnd:
+    async def test_it_is_unset_by_itself(
+        self, latch: CountDownLatch, client: Redisson, redis: Redis
+    ) -> None:
+        assert await latch.try_set_count(2, expire_in=0.05)
+        await until_async(lambda: _is_unset(redis, latch.key))
+        assert await latch.count() == 0
+        assert await latch.count_down() == 0
+        await latch.wait(timeout=0)
+        assert await latch.delete() is False
+        assert await latch.try_set_count(1) is True
+        assert (await latch.inspect()).ends_in is None
+
+    @pytest.mark.parametrize("end", [60, 60.0, timedelta(minutes=1)])
+    async def test_a_snapshot_tells_when(
+        self, latch: CountDownLatch, redis: Redis, end: float | timedelta
+    ) -> None:
+        assert await latch.try_set_count(2, end)
+        found = await latch.inspect()
+        assert found.count == 2
+        assert found.ends_in is not None
+        assert 0 < found.ends_in <= 60.001
+        assert 0 < await redis.pttl(latch.key) <= 60_000
+
+    async def test_a_latch_that_is_set_keeps_what_it_has(
+        self, latch: CountDownLatch, redis: Redis
+    ) -> None:
+        assert await latch.try_set_count(2)
+        assert await latch.try_set_count(2, expire_in=60) is False
+        assert await redis.pttl(latch.key) == -1
+        await latch.delete()
+        assert await latch.try_set_count(2, expire_in=60)
+        assert await latch.try_set_count(2, expire_in=3600) is False
+        assert await latch.count_down() == 1
+        assert 0 < await redis.pttl(latch.key) <= 60_000
+
+    async def test_a_time_out_of_range_is_refused_before_anything_is_sent(
+        self, client: Redisson
+    ) -> None:
+        latch = get_latch(client)
+        for bad in (0, -1, float("nan"), float("inf"), 0.0001, 1e12):
+            with pytest.raises(ValueError, match="expire_in must be between"):
+                await latch.try_set_count(1, expire_in=bad)
+        with pytest.raises(TypeError, match="expire_in must be seconds"):
+            await latch.try_set_count(1, expire_in="60")  # type: ignore[arg-type]
+        assert client.statistics().commands_sent == 0
+
+
+async def _is_unset(redis: Redis, key: bytes) -> bool:
+    return not await redis.exists(key)
 
 
 FIRST_USES: dict[str, Callable[[CountDownLatch], Awaitable[Any]]] = {

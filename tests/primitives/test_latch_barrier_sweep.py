@@ -129,6 +129,22 @@ async def wait_with_a_count(scene: Scene, cut: Probe) -> None:
 
 
 @trial
+async def wait_until_the_latch_ends(scene: Scene, cut: Probe) -> None:
+    await scene.latch.try_set_count(1, expire_in=0.03)
+    await cut(scene.latch.wait())
+    assert scene.client.statistics().waiters == 0
+
+
+@trial
+async def set_a_count_with_an_end(scene: Scene, cut: Probe) -> None:
+    assert await cut(scene.latch.try_set_count(2, expire_in=60)) in (True, None)
+    # Carried out in either case.
+    found = await scene.others_latch.inspect()
+    assert found.count == 2
+    assert found.ends_in is not None
+
+
+@trial
 async def wait_until_time_is_up(scene: Scene, cut: Probe) -> None:
     await scene.latch.try_set_count(1)
     try:

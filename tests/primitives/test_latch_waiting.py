@@ -131,6 +131,48 @@ class TestLettingGo:
         async with asyncio.timeout(20):  # before the safety poll
             await asyncio.gather(*waiting)
 
+    async def test_the_end_of_an_abandoned_latch_lets_waiters_go_without_a_poll(
+        self,
+        client: Redisson,
+        far: CountDownLatch,
+        waiter: Redisson,
+        redis: Redis,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """Nobody announces it: the first of the waiters was told the moment."""
+        set_safety_poll(monkeypatch, 60)
+        assert await get_latch(client).try_set_count(1, expire_in=1.5)
+        waiting = start(10, far, None)
+        await until_listening(waiter)
+        before = waiter.statistics().commands_sent
+        async with asyncio.timeout(20):  # before the safety poll
+            await asyncio.gather(*waiting)
+        assert await redis.exists("c") == 0
+        # One question at the end; a second one if the key was there for a millisecond more.
+        assert 1 <= waiter.statistics().commands_sent - before <= 2
+
+    async def test_a_latch_that_is_set_again_is_waited_for_to_its_own_end(
+        self,
+        client: Redisson,
+        far: CountDownLatch,
+        waiter: Redisson,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        set_safety_poll(monkeypatch, 60)
+        latch = get_latch(client)
+        await latch.try_set_count(1, expire_in=300)
+        waiting = start(1, far, None)
+        await until_listening(waiter)
+        await latch.delete()
+        await asyncio.gather(*waiting)
+        await latch.try_set_count(1)
+        waiting = start(3, far, None)
+        await until_listening(waiter)
+        await latch.delete()
+        await latch.try_set_count(1, expire_in=0.5)
+        async with asyncio.timeout(20):  # before the safety poll
+            await asyncio.gather(*waiting)
+
     async def test_a_lost_message_costs_time_only(
         self,
         latch: CountDownLatch,

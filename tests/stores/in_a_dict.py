@@ -73,6 +73,7 @@ class DictStore:
     title = "Dict"
     where = "this process"
     ends_leases = True
+    leases_are_exact = True
     bell: Bell
 
     def __init__(self, shared: Dict) -> None:

@@ -43,6 +43,12 @@ OF_REDIS = [
     of_locks.acquire_after_the_head_start_of_another_client,
 ]
 
+#: Of stores that end a lease to the time.
+OF_MIN_HOLD = [
+    of_locks.leave_a_block_early,
+    of_locks.leave_a_block_early_without_a_connection,
+]
+
 STORES = [name for name in BACKENDS if name != "redis"]
 OF_STORES = [each for each, kinds in TRIALS.items() if "lock" in kinds and each not in OF_REDIS]
 #: Seconds: nothing ends by itself, and nothing is renewed.
@@ -190,6 +196,7 @@ OF_KINDS = {
         pytest.param(STORE_KINDS[swept].store, each, swept, id=f"{swept}-{each.__name__}")
         for swept, trials in OF_KINDS.items()
         for each in trials
+        if each not in OF_MIN_HOLD or STORE_KINDS[swept].stay_taken
     ],
     indirect=["backend"],
 )

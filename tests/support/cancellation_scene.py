@@ -177,4 +177,7 @@ def trial_of(*kinds: str) -> Callable[[T], T]:
 
 #: Trials of what belongs to a task or has a `lease_time`, and of what only queues for permits do.
 trial_of_locks = trial_of(*[name for name, kind in SWEPT.items() if not kind.semaphore])
+trial_of_min_hold = trial_of(
+    *[name for name, kind in SWEPT.items() if not kind.semaphore and kind.stay_taken]
+)
 trial_of_permits = trial_of(*[name for name, kind in SWEPT.items() if kind.semaphore])

@@ -52,6 +52,7 @@ class Kind:
         ends_leases: Whether the server ends a lease by time. If not, the client renews the hold
             until then, and can rely on no more than one renewal.
         fenced: Whether its leases have a fencing token.
+        stay_taken: Whether a block may have a `min_hold`.
     """
 
     make: Make
@@ -69,6 +70,7 @@ class Kind:
     store: str = "redis"
     ends_leases: bool = True
     fenced: bool = False
+    stay_taken: bool = True
 
     def one(self, client: Client, name: str = "") -> Any:
         """Return one of this kind, of one permit if it has permits, on the server of a client."""
@@ -154,9 +156,12 @@ KINDS: dict[str, Kind] = {
         rival=lambda clients, name, _: clients[0].get_read_write_lock(name).write_lock(),
         shared=True,
         passes=False,
+        stay_taken=False,
     ),
     "write_lock": Kind(
-        lambda clients, name, _: clients[0].get_read_write_lock(name).write_lock(), suffix=":write"
+        lambda clients, name, _: clients[0].get_read_write_lock(name).write_lock(),
+        suffix=":write",
+        stay_taken=False,
     ),
     "multi_lock_of_three": Kind(_multi, members=3, composite=True),
     "red_lock": Kind(
@@ -181,11 +186,16 @@ KINDS: dict[str, Kind] = {
 
 
 def _kinds_of(
-    store: str, *, ends_leases: bool = True, many_tokens: bool = True, two_sides: bool = False
+    store: str,
+    *,
+    ends_leases: bool = True,
+    many_tokens: bool = True,
+    two_sides: bool = False,
+    stay_taken: bool = False,
 ) -> dict[str, Kind]:
     """Return the kinds of a store that others have as well."""
     made = {
-        name: replace(KINDS[name], store=store, ends_leases=ends_leases)
+        name: replace(KINDS[name], store=store, ends_leases=ends_leases, stay_taken=stay_taken)
         for name in ("lock", "non_reentrant_lock", "fenced_lock")
     }
     if not many_tokens:
@@ -200,8 +210,8 @@ def _kinds_of(
 
 #: Those of other stores.
 STORE_KINDS: dict[str, Kind] = {
-    **_kinds_of("postgres"),
-    **_kinds_of("mysql"),
+    **_kinds_of("postgres", stay_taken=True),
+    **_kinds_of("mysql", stay_taken=True),
     **_kinds_of("etcd", many_tokens=False, two_sides=True),
     "candidate_in_etcd": Kind(
         lambda clients, name, _: clients[0].get_election(name)._candidate(b"value"),
@@ -210,6 +220,7 @@ STORE_KINDS: dict[str, Kind] = {
         passes=False,
         store="etcd",
         fenced=True,
+        stay_taken=False,
     ),
     **_kinds_of("zookeeper", ends_leases=False, many_tokens=False, two_sides=True),
     "semaphore_mutex_in_zookeeper": Kind(
@@ -217,6 +228,7 @@ STORE_KINDS: dict[str, Kind] = {
         reentrant=False,
         store="zookeeper",
         ends_leases=False,
+        stay_taken=False,
     ),
 }
 STORES = ["redis", *dict.fromkeys(kind.store for kind in STORE_KINDS.values())]

@@ -180,6 +180,29 @@ def test_an_error_of_on_lost_is_logged_and_the_next_loss_is_reported(
     until(lambda: caplog.messages.count("on_lost raised an error") == 2)
 
 
+def test_a_block_that_is_left_early_leaves_the_name_taken(client: Redisson) -> None:
+    lock = client.get_lock("k")
+    with lock.hold(min_hold=300) as lease:
+        assert lock.owned()
+    assert lock.locked()
+    assert not lock.owned()
+    assert lock.try_acquire() is None
+    assert in_thread(lock.try_acquire) is None
+    (holder,) = lock.inspect().holders
+    assert holder.owner == f"{lease.owner}:kept"
+    assert lock.force_release()
+
+    @lock.hold(min_hold=300)
+    def work() -> int:
+        return 1
+
+    assert work() == 1
+    assert lock.try_acquire() is None
+    assert lock.force_release()
+    with pytest.raises(ValueError, match="max_hold must not be shorter than min_hold"):
+        lock.hold(min_hold=2, max_hold=1)
+
+
 def test_a_lease_is_a_block(client: Redisson) -> None:
     lock = client.get_fenced_lock("k")
     with lock.acquire() as lease:

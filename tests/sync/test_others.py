@@ -126,3 +126,15 @@ def test_clients_of_a_file_and_of_a_redis_client(server_url: str, tmp_path: Path
         client.ping(timeout=5)
     with Redisson(Redis.from_url(server_url), client_name="ours") as client, client.get_lock("k"):
         assert client.statistics().held_leases == 1
+
+
+def test_a_latch_with_an_end(client: Redisson) -> None:
+    latch = client.get_latch("latch")
+    assert latch.try_set_count(2, expire_in=1)
+    ends_in = latch.inspect().ends_in
+    assert ends_in is not None
+    assert 0 < ends_in <= 1.001
+    latch.wait(timeout=30)
+    assert latch.count() == 0
+    with pytest.raises(ValueError, match="expire_in must be between"):
+        latch.try_set_count(1, expire_in=0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import AbstractAsyncContextManager, ExitStack
 from typing import Final, final
 
 import anyio
@@ -88,6 +88,12 @@ class _RunCommand(click.Command):
     " that takes.  [default: 30, or what --config says]",
 )
 @click.option(
+    "--min-hold",
+    type=Seconds(positive=True),
+    help="Keep NAME taken for at least this long, by nobody once CMD has ended: for periodic jobs"
+    " on hosts whose clocks differ.",
+)
+@click.option(
     "--fair", is_flag=True, help="Grant the lock in the order of arrival, across processes."
 )
 @click.option("--fenced", is_flag=True, help=f"Put a fencing token into {_TOKEN}.")
@@ -124,6 +130,7 @@ async def run(
     timeout: float | None,
     nonblock: bool,
     lease: float | None,
+    min_hold: float | None,
     permits: int | None,
     busy_exit: int,
     grace: float,
@@ -136,6 +143,7 @@ async def run(
     \b
     redisson-py run report -- ./report.sh          wait, run, release
     redisson-py run cron -n --busy-exit 0 -- ./x   skip it while another one runs
+    redisson-py run hourly -n --min-hold 600 -- x  once, though clocks differ
     redisson-py run deploy --timeout 60 -- make    give up after a minute
     redisson-py run ledger --fenced -- ./post      the token tells old from new
     redisson-py run resize --permits 4 -- ./x      at most four at a time
@@ -159,18 +167,24 @@ async def run(
     chosen += ["permits"] if permits is not None else []
     if len(chosen) > 1:
         raise click.UsageError(f"--{' and --'.join(chosen)} cannot be combined")
+    if min_hold is not None and permits is not None:
+        raise click.UsageError("--min-hold and --permits cannot be combined")
     if nonblock and timeout:
         raise click.UsageError("--nonblock and --timeout cannot be combined")
     if (reason := why_not_found(command[0])) is not None:
         fail(reason[0], f"cannot run {command[0]}: {reason[1]}")
-    options = RedissonOptions() if lease is None else RedissonOptions(lease_time=lease)
+    # run watches the lease itself, and ends CMD before it leaves the block.
+    options = RedissonOptions(on_lost="raise")
+    if lease is not None:
+        options["lease_time"] = lease
     client = servers.client(**options)
     try:
         primitive = _primitive(client, name, chosen[0] if chosen else None, permits)
+        once = nonblock or timeout == 0
+        block = _block(primitive, 0.0 if once else timeout, min_hold)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    once = nonblock or timeout == 0
-    this = _Run(primitive, 0.0 if once else timeout, command, grace)
+    this = _Run(block, command, grace)
     try:
         with handled(_ENDING, this.pass_on):
             async with client:
@@ -206,19 +220,30 @@ def _primitive(
             return client.get_lock(name)
 
 
+def _block(
+    primitive: LockLike | Semaphore, timeout: float | None, min_hold: float | None
+) -> AbstractAsyncContextManager[Lease]:
+    """Return the block that holds it.
+
+    Raises:
+        ValueError: It cannot have a `min_hold`.
+    """
+    if isinstance(primitive, Semaphore):
+        return primitive.hold(timeout=timeout)
+    return primitive.hold(timeout=timeout, min_hold=min_hold)
+
+
 @final
 class _Run:
     """One run: the wait, the command, the release, and what signals mean in each of them."""
 
     def __init__(
         self,
-        primitive: LockLike | Semaphore,
-        timeout: float | None,
+        block: AbstractAsyncContextManager[Lease],
         command: Sequence[str],
         grace: float,
     ) -> None:
-        self._primitive = primitive
-        self._timeout = timeout
+        self._block = block
         self._command = command
         self._grace = grace
         self._waiting = anyio.CancelScope()
@@ -243,7 +268,8 @@ class _Run:
         """
         lease: Lease | None = None
         with self._waiting:
-            lease = await self._primitive.acquire(timeout=self._timeout)
+            # Left by the release of its lease.
+            lease = await self._block.__aenter__()
         if lease is None:
             assert self._signal is not None
             return 128 + self._signal

@@ -49,7 +49,7 @@ def holder(found: Found, *, short: bool = False) -> str:
     if not found.holders:
         return "-"
     first = found.holders[0]
-    client_id, colon, number = printable(first.owner).rpartition(":")
+    client_id, colon, number = printable(first.owner).partition(":")
     owner = f"{client_id[:8]}…:{number}" if short and colon else printable(first.owner)
     more = found.holders_total - 1
     return (client(first) or owner) + (f" +{more}" if more > 0 else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from redisson_py import _keys
@@ -14,6 +15,7 @@ from redisson_py._answers import (
     Busy,
     Change,
     Granted,
+    Taken,
 )
 from redisson_py._redis.commands.client_queue import LEAVE, ClientQueue, Waits, look, waits
 from redisson_py._redis.commands.needs import needs
@@ -30,7 +32,7 @@ from redisson_py._redis.commands.wakes import lock_wakes
 from redisson_py._redis.scripts import source
 from redisson_py._redis.scripts.shapes import array, text, whole
 from redisson_py._redis.scripts.source import Arg, Script
-from redisson_py._time import milliseconds
+from redisson_py._time import LONGEST_LEASE_SECONDS, milliseconds, now
 
 if TYPE_CHECKING:
     from redisson_py._redis.commands.plain import PlainCalls
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 IN_QUEUE = (whole(-1), whole(0), whole(0, 1))
 ACQUIRE = source.load("lock.acquire", array(*IN_QUEUE))
 FORCE_RELEASE = source.load("lock.force_release")
+LEAVE_TAKEN = source.load("lock.leave_taken")
 INSPECT = source.load("lock.inspect", look((whole(-2),), (text, text)))
 RELEASE = source.load("lock.release")
 RENEW = source.load("lock.renew")
@@ -55,12 +58,22 @@ SET_LEASE_FENCED = source.load("fenced_lock.set_lease")
 
 ACQUIRE_FAIR = source.load("fair_lock.acquire")
 FORCE_RELEASE_FAIR = source.load("fair_lock.force_release")
+LEAVE_TAKEN_FAIR = source.load("fair_lock.leave_taken")
 INSPECT_FAIR = source.load("fair_lock.inspect", array(whole(-2), whole(0), rows=(text,)))
 RELEASE_FAIR = source.load("fair_lock.release")
 SET_LEASE_FAIR = source.load("fair_lock.set_lease")
 
 #: Fencing tokens taken with each grant: a hold can be passed on this often in this process.
 TOKENS = 64
+
+
+#: What follows the owner in the name of a hold that nobody has any more: a `min_hold` keeps it.
+NOBODY = b":kept"
+
+
+def _at_least_ms(seconds: float) -> int:
+    """Return whole milliseconds, one or more, and no shorter."""
+    return max(1, math.ceil(1000 * seconds))
 
 
 class LockCommands:
@@ -77,6 +90,8 @@ class LockCommands:
     channel_prefix = b"redisson_lock__channel"
     acquire_script: Script = ACQUIRE
     release_script: Script = RELEASE
+    leave_taken_script: Script | None = LEAVE_TAKEN
+    """Releases a hold, and has the name stay taken; None: that cannot be said to the time."""
     set_lease_script: Script = SET_LEASE
     renew_script: Script = RENEW
     force_release_script: Script = FORCE_RELEASE
@@ -215,6 +230,27 @@ class LockCommands:
             **own_args,
         )
 
+    @property
+    def stay_taken(self) -> bool:
+        """Whether Redis can keep the name taken for a time after a release."""
+        return self.leave_taken_script is not None
+
+    def leave_taken(self, hold: Field, taken: Taken, late: bool) -> bytes:
+        """Return the arguments of the script that releases a hold and leaves the name taken."""
+        script, field, beyond = self.leave_taken_script, hold.field, taken.beyond
+        assert script is not None
+        return script.bind(
+            lock=self.key,
+            tombstone=_keys.tombstone(self.key, field),
+            **self._queue_keys,
+            owner=field,
+            nobody=field + NOBODY,
+            stays_ms=_at_least_ms(min(taken.until - now(), LONGEST_LEASE_SECONDS)),
+            beyond_ms=b"" if beyond is None else b"%d" % math.ceil(1000 * beyond),
+            channel=self.channel,
+            tombstone_ms=RECEIPT_MS if late else 0,
+        )
+
     def set_lease(self, hold: Field, lease_ms: int, change: Change | None) -> bytes:
         """Return the arguments of the script that sets the lease of a hold."""
         field = hold.field
@@ -332,6 +368,7 @@ class FairLockCommands(LockCommands):
     kind = "fair lock"
     acquire_script = ACQUIRE_FAIR
     release_script = RELEASE_FAIR
+    leave_taken_script: Script | None = LEAVE_TAKEN_FAIR
     set_lease_script = SET_LEASE_FAIR
     force_release_script = FORCE_RELEASE_FAIR
     inspect_script = INSPECT_FAIR

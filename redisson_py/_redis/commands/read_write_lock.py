@@ -57,6 +57,8 @@ class _SideCommands(LockCommands):
     channel_prefix = b"redisson_rwlock"
     leave_script: Script = LEAVE
     inspect_script: Script = INSPECT
+    # Who has one side may have the other too, and readers share the expiry.
+    leave_taken_script: Script | None = None
 
     wakes: staticmethod[[int], int] = staticmethod(read_write_wakes)
 

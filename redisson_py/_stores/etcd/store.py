@@ -89,6 +89,7 @@ class EtcdStore:
 
     title = "etcd"
     ends_leases: bool = True
+    leases_are_exact: bool = False
 
     def __init__(
         self,

@@ -48,6 +48,7 @@ class MySQLStore:
 
     title: str = "MySQL"
     ends_leases: bool = True
+    leases_are_exact: bool = True
 
     def __init__(self, target: Target) -> None:
         self.where: str = target.where

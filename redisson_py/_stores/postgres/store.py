@@ -72,6 +72,7 @@ class PostgresStore:
 
     title: str = "PostgreSQL"
     ends_leases: bool = True
+    leases_are_exact: bool = True
 
     def __init__(self, url: str, *, connections: int = 4, statement_cache_size: int = 100) -> None:
         _check_count("connections", connections, 1)

@@ -72,6 +72,7 @@ class ZooKeeperStore:
 
     title: str = "ZooKeeper"
     ends_leases: bool = False
+    leases_are_exact: bool = False
 
     def __init__(self, target: Target, session: float, lease: float | None = None) -> None:
         """Prepare a store; see `from_url`."""

@@ -29,8 +29,12 @@ class LatchScripts:
         values["calls"] = self._calls if calls is None else calls
         return int(await self.scripts.run(f"latch.{verb}", values))
 
-    async def set(self, counts: Arg, *, caller: str = "a", calls: int | None = None) -> int:
-        return await self._change("try_set_count", caller, calls, counts=counts)
+    async def set(
+        self, counts: Arg, *, expire_ms: Arg = 0, caller: str = "a", calls: int | None = None
+    ) -> int:
+        return await self._change(
+            "try_set_count", caller, calls, counts=counts, expire_ms=expire_ms
+        )
 
     async def down(
         self,
@@ -49,8 +53,13 @@ class LatchScripts:
         return await self._change("delete", caller, calls)
 
     async def count(self, counts: Arg = 0, *, start: str = "start") -> int:
+        """Return what is left of a latch without an end."""
+        return int(await self.look(counts, start=start))
+
+    async def look(self, counts: Arg = 0, *, start: str = "start") -> Any:
+        """Return what is left of any latch, and when it ends."""
         names = {"latch": self.key, "start": self.receipt(start), "channel": self.channel}
-        return int(await self.scripts.run("latch.count", names, counts=counts))
+        return await self.scripts.run("latch.count", names, counts=counts)
 
     async def value(self) -> bytes | None:
         found: bytes | None = await ask(self.redis, "GET", self.key)
