@@ -15,6 +15,7 @@ from redisson_py._loop import Future, Loop, clock_of, monotonic
 from redisson_py._options import TOMBSTONE
 from redisson_py._redis.commands.client_queue import ClientQueue
 from redisson_py._redis.commands.contract import RedisCommands
+from redisson_py._redis.commands.lock import LockCommands
 from redisson_py._redis.commands.request import Command
 from redisson_py._redis.scripts.source import Arg, Script
 from redisson_py._redis.scripts.wrong_type import explained
@@ -32,6 +33,11 @@ _TYPE_PATIENCE_SECONDS = 1.0
 def _grants_nothing(reply: object) -> bool:
     """Return False: it keeps the order of grants, and needs no replica."""
     return False
+
+
+def _keeps(reply: Any) -> bool:
+    """Return whether a hold was kept for an adopter, or adopted, which replicas must confirm."""
+    return bool(reply > 0)
 
 
 class Executor:
@@ -226,6 +232,24 @@ class Executor:
         script = commands.set_lease_script
         packed = script.head + args
         return self._start(script, commands.key, packed, must=True, gives=bool, short=NEW_LEASE)
+
+    def hand_over(
+        self, commands: LockCommands, hold: Held, lease_time: float, change: Change
+    ) -> Call:
+        """Have a hold kept for whoever adopts it, in order with all grants.
+
+        It need not arrive: a caller that has left goes on holding it.
+        """
+        args = commands.hand_over(hold, milliseconds(lease_time), change)
+        script = commands.hand_over_script
+        packed = script.head + args
+        return self._start(script, commands.key, packed, gives=_keeps, short=NEW_LEASE)
+
+    def adopt(self, commands: LockCommands, request: Asked, giver: str, until_ms: int) -> Call:
+        """Ask for the hold of another owner, in order with all grants."""
+        script = commands.adopt_script
+        packed = script.head + commands.adopt(request, giver, until_ms)
+        return self._start(script, commands.key, packed, gives=_keeps)
 
     def leave(self, clients: ClientQueue, client_id: str, *, closing: bool) -> None:
         """Take a client out of a queue of clients, without waiting.

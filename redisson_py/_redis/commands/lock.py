@@ -38,7 +38,9 @@ if TYPE_CHECKING:
 #: The busy reply to a client in the queue of clients: see `in_queue`.
 IN_QUEUE = (whole(-1), whole(0), whole(0, 1))
 ACQUIRE = source.load("lock.acquire", array(*IN_QUEUE))
+ADOPT = source.load("lock.adopt")
 FORCE_RELEASE = source.load("lock.force_release")
+HAND_OVER = source.load("lock.hand_over")
 INSPECT = source.load("lock.inspect", look((whole(-2),), (text, text)))
 RELEASE = source.load("lock.release")
 RENEW = source.load("lock.renew")
@@ -50,6 +52,7 @@ ACQUIRE_FENCED = source.load(
     "fenced_lock.acquire",
     lambda reply: (_CODE_AND_NUMBER(reply) and reply != [1, -1]) or _IN_QUEUE(reply),
 )
+HAND_OVER_FENCED = source.load("fenced_lock.hand_over")
 RENEW_FENCED = source.load("fenced_lock.renew")
 SET_LEASE_FENCED = source.load("fenced_lock.set_lease")
 
@@ -82,6 +85,8 @@ class LockCommands:
     force_release_script: Script = FORCE_RELEASE
     inspect_script: Script = INSPECT
     leave_script: Script = LEAVE
+    hand_over_script: Script = HAND_OVER
+    adopt_script: Script = ADOPT
     alone = ALONE
     others: staticmethod[[int, bool], int] = staticmethod(others)
     tokens = 0
@@ -234,6 +239,36 @@ class LockCommands:
         """The arguments of `set_lease` that say what is kept beside the lock."""
         return {}
 
+    def hand_over(self, hold: Field, lease_ms: int, change: Change) -> bytes:
+        """Return the arguments of the script that keeps a hold for whoever adopts it."""
+        field = hold.field
+        return self.hand_over_script.bind(
+            lock=self.key,
+            tombstone=_keys.tombstone(self.key, field),
+            version_key=_keys.version_key(self.key, field),
+            **self._kept_beside,
+            owner=field,
+            lease_ms=lease_ms,
+            # An older request of this owner may still arrive: also its first acquire.
+            tombstone_ms=RECEIPT_MS if change.remembered else 0,
+            **changed(change),
+        )
+
+    def adopt(self, request: AcquireValues, giver: str, until_ms: int) -> bytes:
+        """Return the arguments of the script that gives the hold of another owner to a request."""
+        field, former = request.field, self.field(giver)
+        return self.adopt_script.bind(
+            lock=self.key,
+            tombstone=_keys.tombstone(self.key, field),
+            adopted=_keys.tombstone(self.key, former),
+            owner=field,
+            giver=former,
+            lease_ms=request.lease_ms,
+            until_ms=until_ms,
+            adopted_ms=RECEIPT_MS,
+            needs=needs(self, request),
+        )
+
     def force_release(self, receipt: bytes) -> bytes:
         """Return the arguments of the script that frees it, whatever the holder."""
         return self.force_release_script.bind(
@@ -262,7 +297,7 @@ class FencedLockCommands(LockCommands):
         idle_ms: How long the counter of tokens is kept after the lease ends; 0 forever.
     """
 
-    __slots__ = ("idle_ms", "options", "renew_script", "set_lease_script")
+    __slots__ = ("hand_over_script", "idle_ms", "options", "renew_script", "set_lease_script")
 
     kind = "fenced lock"
     acquire_script = ACQUIRE_FENCED
@@ -274,6 +309,7 @@ class FencedLockCommands(LockCommands):
         self.idle_ms = idle_ms
         self.options = (idle_ms,)
         self.renew_script = RENEW_FENCED if idle_ms else RENEW
+        self.hand_over_script = HAND_OVER_FENCED if idle_ms else HAND_OVER
         self.set_lease_script = SET_LEASE_FENCED if idle_ms else SET_LEASE
 
     @property
