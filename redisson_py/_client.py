@@ -461,7 +461,7 @@ class Redisson(AsyncOnly):
             "fair lock": self.get_fair_lock,
         }
         if handed.kind not in kinds:
-            raise ValueError(f"this token is for {handed.kind} {handed.name!r}, of another version")
+            raise ValueError(f"this token is for {handed.kind} {handed.name!r}, of another release")
         return await adopt(kinds[handed.kind](handed.name), handed)
 
     def statistics(self) -> ClientStatistics:

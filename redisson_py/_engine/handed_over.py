@@ -62,8 +62,8 @@ class HandedOver:
             self.last_token,
             self.until_ms,
         ]
-        packed = json.dumps(values, separators=(",", ":")).encode()
-        checked = zlib.crc32(packed).to_bytes(4, "big") + packed
+        written = json.dumps(values, separators=(",", ":")).encode()
+        checked = zlib.crc32(written).to_bytes(4, "big") + written
         return PREFIX + base64.urlsafe_b64encode(checked).decode().rstrip("=")
 
     @classmethod
@@ -79,17 +79,17 @@ class HandedOver:
         text = text.strip()
         if not text.startswith(PREFIX):
             if text.startswith(_ANY_PREFIX):
-                raise ValueError("this token is of another version of redisson_py")
+                raise ValueError("this token is of another release of redisson_py")
             raise ValueError(
                 "this is no token of hand_over: such a token begins with 'redisson-py.'"
             )
         try:
             encoded = text.removeprefix(PREFIX).encode("ascii")
             checked = base64.b64decode(encoded + b"=" * (-len(encoded) % 4), b"-_", validate=True)
-            packed = checked[4:]
-            if zlib.crc32(packed).to_bytes(4, "big") != checked[:4]:
+            written = checked[4:]
+            if zlib.crc32(written).to_bytes(4, "big") != checked[:4]:
                 raise ValueError("checksum")
-            return _of(json.loads(packed))
+            return _of(json.loads(written))
         except (ValueError, TypeError, RecursionError, binascii.Error):
             # No cause: it would quote the token.
             raise ValueError("this token of hand_over is damaged: it was cut, or changed") from None

@@ -1143,7 +1143,6 @@ class Lease(AsyncOnly):
                 a `max_hold`, it belongs to a `MultiLock` or `RedLock`, it is a permit or one side
                 of a read-write lock, or the client is not one of Redis. It is still held.
             ConnectionLostError: The server did not answer. It is still held, and renewed.
-            ReplicationError: Too few replicas confirmed it. It is still held, and renewed.
             ValueError: `lease_time` is not a positive, finite time.
         """
         seconds = None if lease_time is None else check_lease_time(lease_time)

@@ -33,6 +33,7 @@ W, P, Q = (bytes([n]) * 16 for n in b"wpq")
 #: A plain lease takes the short way of a script, this one the rest of it.
 SLOWLY = f"00{LEASE}"
 VERSION: dict[str, Any] = {"version": 7, "version_ms": TOMBSTONE}
+LATE: dict[str, Any] = {"tombstone_ms": TOMBSTONE}
 IDLE: dict[str, Any] = {"idle_ms": TOMBSTONE}
 
 _LOCK: dict[str, Callable[[AnyLock], Calls]] = {
@@ -51,10 +52,20 @@ _LOCK: dict[str, Callable[[AnyLock], Calls]] = {
 }
 _PLAIN: dict[str, Callable[[LockScripts], Calls]] = {
     "inspect": lambda k: (k.acquire(A), k.inspect()),
+    "handing over": lambda k: (k.acquire(A), k.hand_over(A, LONG, **LATE, **VERSION)),
+    "handing over nothing": lambda k: (k.acquire(B), k.hand_over(A, LONG)),
+    "adoption": lambda k: (k.acquire(A), k.hand_over(A), k.adopt(B)),
+    "second adoption": lambda k: (k.acquire(A), k.hand_over(A), k.adopt(B), k.adopt(C)),
+    "adoption that was undone": lambda k: (k.acquire(A), k.hand_over(A), k.undo(B), k.adopt(B)),
+    "adoption that came too late": lambda k: (k.adopt(B),),
 }
 _FENCED: dict[str, Callable[[LockScripts], Calls]] = {
     "idle acquire": lambda k: (k.acquire_fenced(A, **IDLE, **VERSION),),
     "idle renewal": lambda k: (k.acquire_fenced(A, **IDLE), k.renew_fenced(A, LONG, **IDLE)),
+    "idle handing over": lambda k: (
+        k.acquire_fenced(A, **IDLE),
+        k.hand_over_fenced(A, LONG, **IDLE, **LATE, **VERSION),
+    ),
     "idle new lease": lambda k: (
         k.acquire_fenced(A, **IDLE),
         k.set_lease_fenced(A, LONG, **IDLE, **VERSION),

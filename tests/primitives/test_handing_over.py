@@ -362,7 +362,7 @@ class TestRefused:
         for text in ("", "hello", lease.owner):
             with pytest.raises(ValueError, match="no token of hand_over"):
                 await client.adopt(text)
-        with pytest.raises(ValueError, match="another version"):
+        with pytest.raises(ValueError, match="another release"):
             await client.adopt(token.replace("redisson-py.1.", "redisson-py.2."))
         wrong: Any
         for wrong in (None, token.encode(), 7):
