@@ -424,9 +424,9 @@ class Redisson(AsyncOnly):
     async def adopt(self, token: str, *, name: Name | None = None) -> Lease:
         """Take over the lock that another process gave away with `lease.hand_over()`.
 
-        Return its lease, for the current task, renewed from now on as if the task had acquired it:
-        use it as a block, `async with await client.adopt(token):`, or release it. The lease of a
-        fenced lock is a `FencedLease` with the giver's token.
+        Return its lease, for the current task, renewed from now on as if the task had acquired it.
+        Use it as a block, or release it. The lease of a fenced lock is a `FencedLease` with the
+        giver's token.
 
         Promised: each token is adopted at most once, whoever tries; nobody else held the lock
         between the giver's lease and this one. If this process dies, the lock becomes free within

@@ -246,8 +246,9 @@ class TestWhoWaits:
         assert order == [0, 1, 2, 3]
 
     async def test_tasks_that_come_later_are_passed_it_here(
-        self, client: Redisson, far: Redisson
+        self, client: Redisson, clients: ClientFactory
     ) -> None:
+        far = clients(turn=60)
         lease = await client.get_fenced_lock("k").acquire()
         adopted = await far.adopt(await lease.hand_over())
         later = asyncio.create_task(far.get_fenced_lock("k").acquire())
