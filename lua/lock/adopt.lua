@@ -3,13 +3,13 @@
 --! version  1
 --! keys     lock:hash tombstone:string adopted:string
 --! args     owner:str giver:str lease_ms:int until_ms:int adopted_ms:int needs:str
---! returns  1 = adopted | -2 = not there before its lease was over | -3 = void | -4 = adopted by another owner | -5 = not there, its lease is over
+--! returns  int > 0 = adopted, milliseconds left | -2 = not there before its lease was over | -3 = void | -4 = adopted by another owner | -5 = not there, its lease is over
 --! retry    safe: a repetition finds the hold under its own name, and renews it
 
 -- Gives a hold that lock.hand_over keeps to a new owner, which has it once. Who came first stands in
 -- `adopted`, the tombstone of the giver: so a late acquire of that one is refused as well. A
--- tombstone of the new owner means that this request was undone. Never shorter than the hold was,
--- so nobody who waits has to hear of it.
+-- tombstone of the new owner means that this request was undone. Never shorter than the hold was:
+-- an adopter that needs less sets that itself, and those who wait hear of it.
 local lock, tombstone, adopted = KEYS[1], KEYS[2], KEYS[3]
 local owner, giver, needs = ARGV[1], ARGV[2], ARGV[6]
 
@@ -43,7 +43,7 @@ end
 local left = math.max(redis.call('PTTL', lock), lease_ms)
 if ours then
   redis.call('PEXPIRE', lock, string.format('%.0f', left))
-  return 1
+  return left
 end
 -- These change nothing: what is refused, is refused before the first change.
 redis.call('HDEL', lock, '')
@@ -52,4 +52,4 @@ redis.call('PEXPIRE', lock, string.format('%.0f', left))
 redis.call('SET', adopted, owner, 'PX', string.format('%.0f', adopted_ms))
 redis.call('HINCRBY', lock, owner, 1)
 redis.call('HDEL', lock, giver)
-return 1
+return left

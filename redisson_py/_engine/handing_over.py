@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     from redisson_py._engine.server import Call, Courier, Way
     from redisson_py._engine.task_ownership import TaskOwnership
 
-#: What the server answers to an adopter.
-ADOPTED, GONE, VOID, TAKEN, OVERDUE = 1, -2, -3, -4, -5
+#: What the server answers to an adopter, if not the milliseconds that are left of its lease.
+GONE, VOID, TAKEN, OVERDUE = -2, -3, -4, -5
 
 
 async def hand_over(
@@ -135,7 +135,7 @@ async def adopt(ownership: TaskOwnership, handed: HandedOver) -> Lease:
     except BaseException:
         request.undo()
         raise
-    if answer != ADOPTED:
+    if answer <= 0:
         raise _refused(ownership, handed, answer)
     holds, queue = ownership.holds, ownership.queue
     former = holds.of(task)
@@ -162,7 +162,11 @@ async def adopt(ownership: TaskOwnership, handed: HandedOver) -> Lease:
     if queue is not None and not (queue.asking or queue.waiters or queue.releasing):
         # Those who wait already stand in the queue on the server, and come before later tasks here.
         queue.hold = hold
-    return ownership.take(hold, task, None, now())
+    lease = ownership.take(hold, task, None, now())
+    if answer > request.lease_ms:
+        # The giver left more time than an adopter needs: if this process dies, none is wasted.
+        ownership.set_needed_lease(hold)
+    return lease
 
 
 def _check(ownership: TaskOwnership, courier: Courier, handed: HandedOver) -> None:

@@ -410,5 +410,8 @@ class Courier(Protocol):
         ...
 
     def adopt(self, request: Asked, giver: str, until_ms: int, /) -> Call:
-        """Ask for the hold of another owner; for the answers see `handing_over`."""
+        """Ask for the hold of another owner.
+
+        The answer is how many milliseconds it has left; for others see `handing_over`.
+        """
         ...

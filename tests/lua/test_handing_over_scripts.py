@@ -31,7 +31,7 @@ async def test_it_never_shortens(lock: LockScripts, redis: Redis) -> None:
     before = await moment(redis)
     assert await lock.hand_over(A, 1000) > before + LONG - 20_000
     assert await lock.left() > LONG - 20_000
-    assert await lock.adopt(B, lease_ms=1000) == 1
+    assert LONG - 20_000 < await lock.adopt(B, lease_ms=1000) <= LONG
     assert await lock.left() > LONG - 20_000
 
 
@@ -49,7 +49,7 @@ async def test_the_adopter_has_it_once(lock: LockScripts, redis: Redis) -> None:
     await lock.acquire(A, 2)
     await lock.hand_over(A)
     for _ in range(2):
-        assert await lock.adopt(B) == 1, "a repetition finds it"
+        assert LEASE - 20_000 < await lock.adopt(B) <= LEASE, "a repetition finds it"
         assert await lock.holds() == {B: 1}
     assert await lock.adopt(C) == -4
     assert await lock.release(A) is None, "the giver has nothing to release"
@@ -99,7 +99,7 @@ async def test_an_undo_that_came_first(lock: LockScripts) -> None:
     await lock.undo(B)
     assert await lock.adopt(B) == -3
     assert await lock.holds() == {A: 1}, "another adopter may have it"
-    assert await lock.adopt(C) == 1
+    assert await lock.adopt(C) > 0
 
 
 @pytest.mark.parametrize("left", [None, 3])
