@@ -27,7 +27,7 @@ def load(extracted: tuple[str, str]) -> str:
     rows, token = extracted
     with client.adopt(token) as lease:
         lease.check()  # the warehouse can refuse an older lease.token, too
-        return f"loaded {rows} under {lease.name}"
+        return f"loaded {rows} under {lease.name!r}"
 
 
 if __name__ == "__main__":

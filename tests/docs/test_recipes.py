@@ -108,7 +108,7 @@ def celery_task(rows: list[str]) -> None:
 
 
 def celery_chain(rows: list[str]) -> None:
-    assert rows == ["loaded rows of users under etl:users", "free again: True"]
+    assert rows == ["loaded rows of users under 'etl:users'", "free again: True"]
 
 
 def batch_job(rows: list[str]) -> None:

@@ -266,7 +266,7 @@ class TestWhoWaits:
         assert got.token > lease.token
         await got.release()
 
-    async def test_who_waits_hears_that_a_long_wait_for_an_adopter_is_over(
+    async def test_who_waits_hears_that_a_long_wait_for_an_adopter_has_ended(
         self, make: Make, clients: ClientFactory, redis: Redis, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         set_safety_poll(monkeypatch, 1000)
