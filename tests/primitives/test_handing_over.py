@@ -10,18 +10,21 @@ import pytest
 from redis.asyncio import Redis
 
 from redisson_py import (
+    AcquiredEvent,
     ClientClosedError,
     FencedLease,
     Lease,
     LeaseLostError,
     NotHeldError,
     Redisson,
+    ReleasedEvent,
 )
 from redisson_py._engine.handed_over import PREFIX, HandedOver
 from redisson_py.locks.lock import ServerLock
 from tests.fixtures.client import ClientFactory
 from tests.support.cancellation_sweep import Probe, sweep
 from tests.support.leases import renewed_at_once
+from tests.support.recorder import Recorder
 from tests.support.waiting import (
     set_safety_poll,
     until,
@@ -206,6 +209,63 @@ class TestPassing:
         await adopted.extend(50)
         assert await redis.pttl("k") > 30_000
         await adopted.release()
+
+    async def test_tokens_grow_among_the_tasks_of_giver_and_adopter(
+        self, clients: ClientFactory
+    ) -> None:
+        client, far = clients(turn=60), clients(turn=60)
+
+        async def passed(owner: Redisson, lease: FencedLease) -> FencedLease:
+            waiting = asyncio.create_task(owner.get_fenced_lock("k").acquire())
+            await until_waiting(owner, 1)
+            await lease.release()
+            later = await waiting
+            assert later.owner == lease.owner, "it was passed on inside this client"
+            return later
+
+        first = await client.get_fenced_lock("k").acquire()
+        second = await passed(client, first)
+        adopted = await far.adopt(await second.hand_over())
+        assert isinstance(adopted, FencedLease)
+        third = await passed(far, adopted)
+        last = await client.adopt(await third.hand_over())
+        assert isinstance(last, FencedLease)
+        await last.release()
+        after = await far.get_fenced_lock("k").acquire()
+        assert first.token < second.token == adopted.token < third.token == last.token < after.token
+        await after.release()
+
+    async def test_the_former_hold_of_a_task_was_lost_and_nobody_knew(
+        self, make: Make, client: Redisson, far: Redisson, redis: Redis
+    ) -> None:
+        former = await make(client).acquire()
+        await redis.delete("k")
+        token = await (await make(far).acquire()).hand_over()
+        adopted = await client.adopt(token)
+        assert former.lost
+        with pytest.raises(LeaseLostError):
+            await former.release()
+        assert not adopted.lost
+        assert await make(client).owned()
+        assert await owners(redis) == {adopted.owner.encode(): b"1"}
+        await make(client).release()
+        assert await owners(redis) == {}
+
+    async def test_what_listeners_and_counters_say(
+        self, make: Make, clients: ClientFactory
+    ) -> None:
+        gave, took = Recorder(), Recorder()
+        client, far = clients(listener=gave), clients(listener=took)
+        lease = await make(client).acquire()
+        adopted = await far.adopt(await lease.hand_over())
+        assert [type(each) for each in gave.events] == [AcquiredEvent, ReleasedEvent]
+        (acquired,) = took.events
+        assert isinstance(acquired, AcquiredEvent)
+        assert (acquired.owner, acquired.token) == (adopted.owner, lease.token)
+        assert far.statistics().acquires == 1
+        assert (client.statistics().held_leases, far.statistics().held_leases) == (0, 1)
+        await adopted.release()
+        assert client.statistics().losses == 0
 
 
 class TestWhoWaits:
