@@ -88,7 +88,8 @@ HANDING_OVER = (
         "what happened to a hold meanwhile does not matter",
         "no token is given for a hold that is entered twice",
         _BOTH_HALVES,
-        "    if (why := _hindrance(hold, lease)) is not None:\n        raise cannot(ownership, why)\n    handed",
+        "    if (why := _hindrance(hold, lease)) is not None:\n"
+        "        raise cannot(ownership, why)\n    handed",
         "    handed",
         (_LOCKS,),
     ),
@@ -98,6 +99,6 @@ HANDING_OVER = (
         _TEXT,
         'if zlib.crc32(written).to_bytes(4, "big") != checked[:4]:',
         "if not checked:",
-        (_LOCKS,),
+        ("tests/unit/test_handed_over.py",),
     ),
 )
