@@ -32,6 +32,7 @@ class HandedOver:
         key: The key that the giver's client has for that name.
         database: The number of its database.
         owner: The owner under which the server keeps it.
+        secret: What an adopter must know.
         token: Its fencing token, if it has one; the adopter has the same.
         last_token: The last one that the adopter's tasks may have in turn.
         until_ms: The millisecond of the epoch, by the server's clock, at which its lease ends.
@@ -42,6 +43,7 @@ class HandedOver:
     key: bytes
     database: str
     owner: str
+    secret: str
     token: int | None
     last_token: int
     until_ms: int
@@ -58,6 +60,7 @@ class HandedOver:
             _text(self.key),
             self.database,
             self.owner,
+            self.secret,
             self.token,
             self.last_token,
             self.until_ms,
@@ -97,16 +100,18 @@ class HandedOver:
 
 def _of(values: Any) -> HandedOver:
     """Return what values stand for; `ValueError` or `TypeError` if they are not ours."""
-    kind, is_bytes, name, key, database, owner, token, last_token, until_ms = values
-    texts, numbers = (kind, name, key, database, owner), (last_token, until_ms)
+    kind, is_bytes, name, key, database, owner, secret, token, last_token, until_ms = values
+    texts, numbers = (kind, name, key, database, owner, secret), (last_token, until_ms)
     if not all(type(each) is str for each in texts) or not all(
         type(each) is int for each in numbers
     ):
         raise TypeError("another layout")
     if type(is_bytes) is not bool or type(token) not in (int, type(None)) or until_ms < 1:
         raise TypeError("another layout")
+    if not (owner + secret + database).isascii():
+        raise ValueError("not ours")
     own = _bytes(name) if is_bytes else name
-    return HandedOver(kind, own, _bytes(key), database, owner, token, last_token, until_ms)
+    return HandedOver(kind, own, _bytes(key), database, owner, secret, token, last_token, until_ms)
 
 
 def _text(name: Name) -> str:

@@ -13,6 +13,7 @@ never arrived, the lease runs out.
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING, Any
 
 from redisson_py._answers import RefusedError
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from redisson_py._engine.server import Call, Courier, Way
     from redisson_py._engine.task_ownership import TaskOwnership
 
+#: Random bytes that an adopter must know: owners stand in logs, so they prove nothing.
+SECRET_BYTES = 16
+
 #: What the server answers to an adopter, if not the milliseconds that are left of its lease.
 GONE, VOID, TAKEN, OVERDUE = -2, -3, -4, -5
 
@@ -57,7 +61,8 @@ async def hand_over(
         raise cannot(ownership, why)
     seconds = context.options.lease_time if lease_time is None else lease_time
     change = hold.begin_change(seconds)
-    call = courier.hand_over(hold, seconds, change)
+    secret = secrets.token_hex(SECRET_BYTES)
+    call = courier.hand_over(hold, seconds, change, secret)
     try:
         until_ms = await call.future
     except RefusedError as error:
@@ -84,6 +89,7 @@ async def hand_over(
         ownership.commands.key,
         courier.database,
         hold.owner,
+        secret,
         lease.token,
         hold.last_token,
         until_ms,
@@ -216,7 +222,7 @@ class _Adoption(AcquireRequest):
         context, handed = self.ownership.context, self._handed
         self.asked_at = self.sent_at = now()
         self.checks = self.ownership.commands.kind not in context.permitted
-        self.call = call = self._courier.adopt(self, handed.owner, handed.until_ms)
+        self.call = call = self._courier.adopt(self, handed.owner, handed.secret, handed.until_ms)
         context.pending[self] = None
         return call
 

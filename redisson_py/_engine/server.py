@@ -401,15 +401,15 @@ class Courier(Protocol):
         """The number of its database: where equal keys are one key, on one server."""
         ...
 
-    def hand_over(self, hold: Held, lease_time: float, change: Change, /) -> Call:
-        """Have a hold kept for whoever adopts it, for so many seconds at least.
+    def hand_over(self, hold: Held, lease_time: float, change: Change, secret: str, /) -> Call:
+        """Have a hold kept for whoever knows the secret, for so many seconds at least.
 
         The answer is the millisecond of the epoch until which it is kept; 0: it is not there; less:
         a later change was carried out before.
         """
         ...
 
-    def adopt(self, request: Asked, giver: str, until_ms: int, /) -> Call:
+    def adopt(self, request: Asked, giver: str, secret: str, until_ms: int, /) -> Call:
         """Ask for the hold of another owner.
 
         The answer is how many milliseconds it has left; for others see `handing_over`.

@@ -25,10 +25,10 @@ class Courier:
         """The number of the database, without the addresses: each process may have others."""
         return self._context.database.rpartition("/")[2]
 
-    def hand_over(self, hold: Held, lease_time: float, change: Change) -> Call:
+    def hand_over(self, hold: Held, lease_time: float, change: Change, secret: str) -> Call:
         """Have a hold kept for whoever adopts it, for so many seconds at least."""
-        return self._context.executor.hand_over(self._commands, hold, lease_time, change)
+        return self._context.executor.hand_over(self._commands, hold, lease_time, change, secret)
 
-    def adopt(self, request: Asked, giver: str, until_ms: int) -> Call:
+    def adopt(self, request: Asked, giver: str, secret: str, until_ms: int) -> Call:
         """Ask for the hold of another owner."""
-        return self._context.executor.adopt(self._commands, request, giver, until_ms)
+        return self._context.executor.adopt(self._commands, request, giver, secret, until_ms)

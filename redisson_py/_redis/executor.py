@@ -234,21 +234,23 @@ class Executor:
         return self._start(script, commands.key, packed, must=True, gives=bool, short=NEW_LEASE)
 
     def hand_over(
-        self, commands: LockCommands, hold: Held, lease_time: float, change: Change
+        self, commands: LockCommands, hold: Held, lease_time: float, change: Change, secret: str
     ) -> Call:
         """Have a hold kept for whoever adopts it, in order with all grants.
 
         It need not arrive: a caller that has left goes on holding it.
         """
-        args = commands.hand_over(hold, milliseconds(lease_time), change)
+        args = commands.hand_over(hold, milliseconds(lease_time), change, secret)
         script = commands.hand_over_script
         packed = script.head + args
         return self._start(script, commands.key, packed, gives=_keeps, short=NEW_LEASE)
 
-    def adopt(self, commands: LockCommands, request: Asked, giver: str, until_ms: int) -> Call:
+    def adopt(
+        self, commands: LockCommands, request: Asked, giver: str, secret: str, until_ms: int
+    ) -> Call:
         """Ask for the hold of another owner, in order with all grants."""
         script = commands.adopt_script
-        packed = script.head + commands.adopt(request, giver, until_ms)
+        packed = script.head + commands.adopt(request, giver, secret, until_ms)
         return self._start(script, commands.key, packed, gives=_keeps)
 
     def leave(self, clients: ClientQueue, client_id: str, *, closing: bool) -> None:

@@ -33,7 +33,6 @@ W, P, Q = (bytes([n]) * 16 for n in b"wpq")
 #: A plain lease takes the short way of a script, this one the rest of it.
 SLOWLY = f"00{LEASE}"
 VERSION: dict[str, Any] = {"version": 7, "version_ms": TOMBSTONE}
-LATE: dict[str, Any] = {"tombstone_ms": TOMBSTONE}
 IDLE: dict[str, Any] = {"idle_ms": TOMBSTONE}
 
 _LOCK: dict[str, Callable[[AnyLock], Calls]] = {
@@ -52,7 +51,7 @@ _LOCK: dict[str, Callable[[AnyLock], Calls]] = {
 }
 _PLAIN: dict[str, Callable[[LockScripts], Calls]] = {
     "inspect": lambda k: (k.acquire(A), k.inspect()),
-    "handing over": lambda k: (k.acquire(A), k.hand_over(A, LONG, **LATE, **VERSION)),
+    "handing over": lambda k: (k.acquire(A), k.hand_over(A, LONG, **VERSION)),
     "handing over nothing": lambda k: (k.acquire(B), k.hand_over(A, LONG)),
     "adoption": lambda k: (k.acquire(A), k.hand_over(A), k.adopt(B)),
     "second adoption": lambda k: (k.acquire(A), k.hand_over(A), k.adopt(B), k.adopt(C)),
@@ -64,7 +63,7 @@ _FENCED: dict[str, Callable[[LockScripts], Calls]] = {
     "idle renewal": lambda k: (k.acquire_fenced(A, **IDLE), k.renew_fenced(A, LONG, **IDLE)),
     "idle handing over": lambda k: (
         k.acquire_fenced(A, **IDLE),
-        k.hand_over_fenced(A, LONG, **IDLE, **LATE, **VERSION),
+        k.hand_over_fenced(A, LONG, **IDLE, **VERSION),
     ),
     "idle new lease": lambda k: (
         k.acquire_fenced(A, **IDLE),

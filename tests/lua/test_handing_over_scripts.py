@@ -40,7 +40,7 @@ async def test_a_stranger_hands_over_nothing(lock: LockScripts, redis: Redis) ->
     assert await everything(redis) == {}
     await lock.acquire(B)
     before = await everything(redis)
-    assert await lock.hand_over(A, LONG, tombstone_ms=TOMBSTONE) == 0
+    assert await lock.hand_over(A, LONG) == 0
     assert await everything(redis) == before
 
 
@@ -69,7 +69,7 @@ async def test_a_late_acquire_of_the_giver_is_refused(lock: LockScripts) -> None
     await lock.release(B)
     assert await lock.acquire(A) == -3, "the adoption leaves a tombstone"
     await lock.acquire(C)
-    await lock.hand_over(C, tombstone_ms=TOMBSTONE)
+    await lock.hand_over(C)
     assert await lock.acquire(C) is None, "it is still there: a repetition of the grant"
     await lock.redis.delete(lock.key)
     assert await lock.acquire(C) == -3, "its lease is over, and it was uncertain"
@@ -91,6 +91,31 @@ async def test_when_it_is_not_there(lock: LockScripts, redis: Redis) -> None:
     await lock.acquire(C)
     assert await lock.adopt(B, until_ms=soon) == -2
     assert await lock.holds() == {C: 1}
+
+
+async def test_who_does_not_know_the_secret_gets_nothing(lock: LockScripts, redis: Redis) -> None:
+    soon = round(await moment(redis)) + LEASE
+    await lock.acquire(A)
+    assert await lock.adopt(B, until_ms=soon) == -2, "it was not handed over"
+    await lock.hand_over(A, secret="one")
+    await lock.hand_over(A, secret="two")
+    for wrong in ("", "1", "one", A, B):
+        assert await lock.adopt(B, secret=wrong, until_ms=soon) == -2
+    assert await lock.holds() == {A: 1}
+    assert await lock.adopt(B, secret="two", until_ms=soon) > 0
+    for secret in ("two", A, B):
+        assert await lock.adopt(C, secret=secret, until_ms=soon) in (-2, -4)
+    assert await lock.holds() == {B: 1}
+
+
+async def test_the_owner_goes_on_although_it_was_to_be_handed_over(lock: LockScripts) -> None:
+    await lock.acquire(A)
+    await lock.hand_over(A)
+    assert await lock.acquire(A, 2) is None
+    assert await lock.renew(A) == 1
+    assert await lock.set_lease(A) == 1
+    assert await lock.release(A, 1) == 0
+    assert await lock.release(A) == 1
 
 
 async def test_an_undo_that_came_first(lock: LockScripts) -> None:
@@ -115,7 +140,7 @@ async def test_the_counter_outlives_the_wait(
 
 async def test_nothing_of_it_stays(lock: LockScripts, redis: Redis) -> None:
     await lock.acquire(A)
-    await lock.hand_over(A, tombstone_ms=TOMBSTONE, version=3, version_ms=TOMBSTONE)
+    await lock.hand_over(A, version=3, version_ms=TOMBSTONE)
     await lock.adopt(B)
     for key in await everything(redis):
         assert 0 < await redis.pttl(key) <= TOMBSTONE

@@ -38,7 +38,6 @@ MAY_BE_NEGATIVE = {"start_units", "expirable_semaphore.add units", "semaphore.ad
 OFTEN_IGNORED = {"version_key", "writers", "total", "token", "start", "tombstone"}
 #: Scenes and scripts that do without a key.
 IGNORES = {
-    "lock.adopt": {"adopted"},
     "client_queue.leave": {"lock"},
     "client_queue.leave_units": {"counter"},
     "read_write_lock.leave": {"lock"},

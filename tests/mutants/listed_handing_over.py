@@ -40,8 +40,16 @@ HANDING_OVER = (
         "a hold whose acquire may arrive late is handed over without a tombstone",
         "no late acquire makes a hold that an adopter takes for the one it was given",
         "lua/lock/hand_over.lua",
-        "remember(tombstone, '1', tombstone_ms)\n",
+        "redis.call('SET', tombstone, secret, 'PX', kept)\n",
         "",
+        (_SCRIPTS,),
+    ),
+    Mutant(
+        "who knows the owner of a hold can adopt it",
+        "a hold goes to another process only if it was handed over",
+        _ADOPT,
+        "local there = mark == secret and",
+        "local there =",
         (_SCRIPTS,),
     ),
     Mutant(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -390,6 +391,18 @@ class TestRefused:
             with pytest.raises(LeaseLostError):
                 await client.adopt(token)
 
+    async def test_an_owner_is_no_token(self, make: Make, client: Redisson, far: Redisson) -> None:
+        token = await (await make(client).acquire()).hand_over()
+        adopted = await client.adopt(token)
+        handed = HandedOver.read(token)
+        for secret in ("", "1", handed.secret, adopted.owner):
+            # Owners stand in logs, and anybody can compute a checksum.
+            forged = dataclasses.replace(handed, owner=adopted.owner, secret=secret)
+            with pytest.raises(LeaseLostError):
+                await far.adopt(forged.text())
+        adopted.check()
+        await adopted.release()
+
     async def test_freed_by_force(self, make: Make, client: Redisson, far: Redisson) -> None:
         token = await (await make(client).acquire()).hand_over()
         assert await make(far).force_release()
@@ -418,10 +431,12 @@ class TestRefused:
         with pytest.raises(ValueError, match="prefix and name_mapper"):
             await mapped.adopt(token)
         handed = HandedOver.read(token)
-        elsewhere = HandedOver(handed.kind, "k", b"k", "15", handed.owner, None, 0, handed.until_ms)
+        elsewhere = HandedOver(
+            handed.kind, "k", b"k", "15", handed.owner, "s", None, 0, handed.until_ms
+        )
         with pytest.raises(ValueError, match="database 15"):
             await client.adopt(elsewhere.text())
-        future = HandedOver("gate", "k", b"k", handed.database, handed.owner, None, 0, 1)
+        future = HandedOver("gate", "k", b"k", handed.database, handed.owner, "s", None, 0, 1)
         with pytest.raises(ValueError, match="gate 'k'"):
             await client.adopt(future.text())
         assert (client.statistics().commands_sent, mapped.statistics().commands_sent) == (before, 0)
@@ -618,6 +633,8 @@ class TestCancelled:
                     assert await lock.owned()
                     (hold,) = lock._ownership.all_holds()
                     assert not hold.is_changing, "no answer is awaited any more"
+                    async with lock:
+                        pass
                     check_engine(client)
                 else:
                     check_engine(client)

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from redisson_py._engine.handed_over import PREFIX, HandedOver
 
 OWNER = "d75b1d78-e92f-4fab-9ae4-e083bdd35477:01"
-HANDED = HandedOver("fenced lock", "ledger", b"p:ledger", "3", OWNER, 7, 64, 1_795_903_171_708)
+HANDED = HandedOver(
+    "fenced lock", "ledger", b"p:ledger", "3", OWNER, "5ec2e7", 7, 64, 1_795_903_171_708
+)
 
 names = st.text(min_size=1).filter(lambda name: name.isprintable()) | st.binary(min_size=1)
 
@@ -23,7 +25,7 @@ names = st.text(min_size=1).filter(lambda name: name.isprintable()) | st.binary(
 def test_it_is_read_as_it_was(
     name: str | bytes, key: bytes, token: int | None, until_ms: int
 ) -> None:
-    handed = HandedOver("lock", name, key, "0", OWNER, token, 0, until_ms)
+    handed = HandedOver("lock", name, key, "0", OWNER, "5ec2e7", token, 0, until_ms)
     text = handed.text()
     assert HandedOver.read(text) == handed
     assert set(text) <= {*string.ascii_letters, *string.digits, "-", "_", "."}
@@ -55,15 +57,17 @@ def test_every_cut_is_noticed() -> None:
         None,
         7,
         [["lock"]],
-        ["lock", False, "k", "k", "0", OWNER, None, 0],
-        ["lock", False, "k", "k", "0", OWNER, None, 0, 0],
-        ["lock", False, "k", "k", "0", OWNER, None, 0, 1.5],
-        ["lock", False, "k", "k", "0", OWNER, None, True, 1],
-        ["lock", False, "k", "k", "0", OWNER, "7", 0, 1],
-        ["lock", 0, "k", "k", "0", OWNER, None, 0, 1],
-        ["lock", False, "k", "k", 0, OWNER, None, 0, 1],
-        [None, False, "k", "k", "0", OWNER, None, 0, 1],
-        ["lock", False, "\ud800", "k", "0", 5, None, 0, 1],
+        ["lock", False, "k", "k", "0", OWNER, "s", None, 0],
+        ["lock", False, "k", "k", "0", OWNER, "s", None, 0, 0],
+        ["lock", False, "k", "k", "0", OWNER, "s", None, 0, 1.5],
+        ["lock", False, "k", "k", "0", OWNER, "s", None, True, 1],
+        ["lock", False, "k", "k", "0", OWNER, "s", "7", 0, 1],
+        ["lock", 0, "k", "k", "0", OWNER, "s", None, 0, 1],
+        ["lock", False, "k", "k", 0, OWNER, "s", None, 0, 1],
+        [None, False, "k", "k", "0", OWNER, "s", None, 0, 1],
+        ["lock", False, "k", "k", "0", "\ud800", "s", None, 0, 1],
+        ["lock", False, "k", "k", "0", OWNER, "é", None, 0, 1],
+        ["lock", False, "\ud800", "k", "0", OWNER, 5, None, 0, 1],
     ],
 )
 def test_another_layout_is_refused(values: object) -> None:
@@ -75,4 +79,5 @@ def test_another_layout_is_refused(values: object) -> None:
 
 def test_it_keeps_its_secret() -> None:
     assert OWNER not in repr(HANDED)
+    assert HANDED.secret not in repr(HANDED)
     assert HANDED.text() not in repr(HANDED)

@@ -239,7 +239,7 @@ class LockCommands:
         """The arguments of `set_lease` that say what is kept beside the lock."""
         return {}
 
-    def hand_over(self, hold: Field, lease_ms: int, change: Change) -> bytes:
+    def hand_over(self, hold: Field, lease_ms: int, change: Change, secret: str) -> bytes:
         """Return the arguments of the script that keeps a hold for whoever adopts it."""
         field = hold.field
         return self.hand_over_script.bind(
@@ -248,13 +248,13 @@ class LockCommands:
             version_key=_keys.version_key(self.key, field),
             **self._kept_beside,
             owner=field,
+            secret=secret.encode(),
             lease_ms=lease_ms,
-            # An older request of this owner may still arrive: also its first acquire.
-            tombstone_ms=RECEIPT_MS if change.remembered else 0,
+            tombstone_ms=RECEIPT_MS,
             **changed(change),
         )
 
-    def adopt(self, request: AcquireValues, giver: str, until_ms: int) -> bytes:
+    def adopt(self, request: AcquireValues, giver: str, secret: str, until_ms: int) -> bytes:
         """Return the arguments of the script that gives the hold of another owner to a request."""
         field, former = request.field, self.field(giver)
         return self.adopt_script.bind(
@@ -263,6 +263,7 @@ class LockCommands:
             adopted=_keys.tombstone(self.key, former),
             owner=field,
             giver=former,
+            secret=secret.encode(),
             lease_ms=request.lease_ms,
             until_ms=until_ms,
             adopted_ms=RECEIPT_MS,
