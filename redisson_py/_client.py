@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import wraps
@@ -17,6 +17,8 @@ from redisson_py._engine.awaiting import AsyncOnly
 from redisson_py._engine.bus import Bus
 from redisson_py._engine.client_life import ClientLife
 from redisson_py._engine.context import Recent
+from redisson_py._engine.handed_over import HandedOver
+from redisson_py._engine.hold import Lease
 from redisson_py._engine.wakeups import Table
 from redisson_py._engine.watchdog import Watchdog
 from redisson_py._forks import no_fork
@@ -33,7 +35,7 @@ from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.composite.multi_lock import MultiLock
 from redisson_py.composite.red_lock import RedLock
-from redisson_py.locks.lock import FairLock, FencedLock, RLock, ServerLock
+from redisson_py.locks.lock import FairLock, FencedLock, RLock, ServerLock, adopt
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.read_write_lock import Prefer, ReadWriteLock
 from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSemaphore
@@ -417,6 +419,50 @@ class Redisson(AsyncOnly):
             ValueError: The name is empty or longer than 4 KiB, or `parties` is not positive.
         """
         return CyclicBarrier(self._context, name, parties)
+
+    @explained
+    async def adopt(self, token: str, *, name: Name | None = None) -> Lease:
+        """Take over the lock that another process gave away with `lease.hand_over()`.
+
+        Return its lease, for the current task, renewed from now on as if the task had acquired it.
+        Use it as a block, or release it. The lease of a fenced lock is a `FencedLease` with the
+        giver's token.
+
+        Promised: each token is adopted at most once, whoever tries; nobody else held the lock
+        between the giver's lease and this one. If this process dies, the lock becomes free within
+        one lease.
+
+        Cancellation: a cancelled call holds nothing. The lock is then released, or, if the request
+        had not arrived, becomes free when the lease that the giver left runs out.
+
+        Args:
+            token: What `hand_over` returned.
+            name: The name that the token must be for; None: any.
+
+        Raises:
+            NotHeldError: It was adopted before, with the same token. The server remembers that for
+                a minute; later it is a `LeaseLostError`.
+            LeaseLostError: Its lease ended before this call (`reason` is `"expired"`); or, before
+                that, a `force_release` freed it, the server lost it, or it is on another server
+                (`"taken"`).
+            ValueError: It is no token, was damaged on the way, or is for another name, database,
+                prefix or kind of lock than this client can adopt. Nothing was sent.
+            TypeError: The token is not a str.
+            ConnectionLostError: The server did not answer. What it may have given is released.
+            ReplicationError: Too few replicas confirmed it; nothing is held.
+            ClientClosedError: The client was closed.
+        """
+        handed = HandedOver.read(token)
+        if name is not None and handed.key != self._context.options.names.key(name):
+            raise ValueError(f"this token is for {handed.kind} {handed.name!r}, not for {name!r}")
+        kinds: dict[str, Callable[[Name], ServerLock]] = {
+            "lock": self.get_lock,
+            "fenced lock": self.get_fenced_lock,
+            "fair lock": self.get_fair_lock,
+        }
+        if handed.kind not in kinds:
+            raise ValueError(f"this token is for {handed.kind} {handed.name!r}, of another release")
+        return await adopt(kinds[handed.kind](handed.name), handed)
 
     def statistics(self) -> ClientStatistics:
         """Return local counters. No I/O."""

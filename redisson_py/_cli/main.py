@@ -14,6 +14,7 @@ from redisson_py import __version__
 #: Modules of `commands`, each with a command of its name.
 _COMMANDS: Final = (
     "acl",
+    "acquire",
     "completion",
     "doctor",
     "inspect",

@@ -856,10 +856,14 @@ class LeaseRef(weakref.ref[L]):
         return self
 
 
-def lost_error(ownership: Released, owner: str, held_for: float, reason: Reason) -> LeaseLostError:
-    """Return the error for a loss."""
+def lost_error(
+    ownership: Released, owner: str, held_for: float, reason: Reason, why: str = ""
+) -> LeaseLostError:
+    """Return the error for a loss; with `why`, of a hold that this client never had."""
+    what = f"{ownership.kind} {ownership.name!r}"
+    text = f"{why} {what} was lost" if why else f"{what} was lost after {held_for:.3f} s"
     return LeaseLostError(
-        f"{ownership.kind} {ownership.name!r} was lost after {held_for:.3f} s ({REASONS[reason]})",
+        f"{text} ({REASONS[reason]})",
         ownership.name,
         owner,
         held_for,
@@ -905,6 +909,7 @@ class Released(Protocol):
         ...
 
     async def extend(self, lease: Lease, lease_time: float) -> None: ...
+    async def hand_over(self, lease: Lease, lease_time: float | None) -> str: ...
 
     @property
     def kind(self) -> str: ...
@@ -1140,6 +1145,41 @@ class Lease(AsyncOnly):
         self.check()
         await self._hold.ownership.extend(self, seconds)
 
+    @explained
+    async def hand_over(self, *, lease_time: Duration | None = None) -> str:
+        """Give the hold to another process; return the token with which `client.adopt` takes it.
+
+        This lease is over then: nothing here renews it, its block ends without releasing the name,
+        and `release` raises `NotHeldError`. The name stays taken for `lease_time` seconds. Within
+        these the first `adopt` gets the hold, with the same fencing token; if there is none, the
+        name becomes free. Who has the token can take the hold: send it as you would a password.
+
+        If this call is cancelled or raises an error, no token exists, and the lease goes on as
+        before, except after `LeaseLostError` and `NotHeldError`.
+
+        Not promised: that a token is adopted; that the adopter gets it in time. A caller that is
+        cancelled, or dies, before it has passed the token on, leaves the name taken for
+        `lease_time`.
+
+        Args:
+            lease_time: Seconds from now that the adopter has; never less than the lease has left.
+                Default: the client's `lease_time`.
+
+        Raises:
+            LeaseLostError: The lease was already lost.
+            NotHeldError: It was released, or handed over before.
+            RuntimeError: It cannot be handed over: its task has acquired it more than once, it has
+                a `max_hold`, it belongs to a `MultiLock` or `RedLock`, it is a permit or one side
+                of a read-write lock, or the client is not one of Redis. It is still held.
+            ConnectionLostError: The server did not answer. It is still held, and renewed.
+            ValueError: `lease_time` is not a positive, finite time.
+        """
+        seconds = None if lease_time is None else check_lease_time(lease_time)
+        if self._spent:
+            raise self._not_held()
+        self.check()
+        return await self._hold.ownership.hand_over(self, seconds)
+
     async def release(self) -> None:
         """Release this acquisition. A cancelled release is still carried out.
 
@@ -1335,6 +1375,16 @@ def lost_of(leases: Iterable[L]) -> list[L]:
 def is_lost(lease: Lease) -> bool:
     """Return whether a lease was lost, whatever the clock says."""
     return lease._state == "lost"
+
+
+def is_settled(lease: Lease) -> bool:
+    """Return whether a lease was released, or its loss reported."""
+    return lease._spent
+
+
+def has_max_hold(lease: Lease) -> bool:
+    """Return whether a lease is renewed until a moment at which it ends."""
+    return lease._renewed and lease._limit is not None
 
 
 def to_release(leases: Iterable[L]) -> list[tuple[Hold, L]]:

@@ -275,6 +275,10 @@ class Ownership(Generic[C, X]):
         self.context.check()
         await LeaseExtension(self, hold_of(lease), lease, lease_time).done()
 
+    async def hand_over(self, lease: Lease, lease_time: float | None) -> str:
+        """Give a hold to another process; see `Lease.hand_over`."""
+        raise cannot_be_handed_over(self)
+
     def set_needed_lease(self, hold: Hold) -> None:
         """Set the lease on the server to what the hold's leases need, without waiting."""
         watchdog, present = self.context.watchdog, now()
@@ -569,6 +573,12 @@ class PartRelease(Release):
 def _name_of(reference: TaskRef) -> str:
     task = reference()
     return "a task that has ended" if task is None else f"task {task.get_name()!r}"
+
+
+def cannot_be_handed_over(ownership: object, why: str = "") -> RuntimeError:
+    """Return the error for a lease that cannot go to another process."""
+    why = why or "only locks, fenced locks and fair locks on Redis can"
+    return RuntimeError(f"{ownership!r} cannot be handed over: {why}")
 
 
 def when_answered(call: Call, decide: Callable[[Future[Any]], object]) -> None:

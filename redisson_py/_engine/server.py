@@ -370,6 +370,11 @@ class View(Protocol):
         """Where it is kept. Two locks with a key in common are one, or get in each other's way."""
         ...
 
+    @property
+    def courier(self) -> Courier | None:
+        """What gives its holds to other processes; None: nothing can."""
+        ...
+
     async def look(self) -> bool:
         """Return whether anybody holds it, or fail with the first attempt to connect that fails."""
         ...
@@ -392,4 +397,28 @@ class View(Protocol):
 
     async def force_release(self) -> tuple[bool, bool]:
         """Free it; return whether anybody held it, and whether that was carried out once."""
+        ...
+
+
+class Courier(Protocol):
+    """Gives the holds of one lock to other processes."""
+
+    @property
+    def database(self) -> str:
+        """The number of its database: where equal keys are one key, on one server."""
+        ...
+
+    def hand_over(self, hold: Held, lease_time: float, change: Change, secret: str, /) -> Call:
+        """Have a hold kept for whoever knows the secret, for so many seconds at least.
+
+        The answer is the millisecond of the epoch until which it is kept; 0: it is not there; less:
+        a later change was carried out before.
+        """
+        ...
+
+    def adopt(self, request: Asked, giver: str, secret: str, until_ms: int, /) -> Call:
+        """Ask for the hold of another owner.
+
+        The answer is how many milliseconds it has left; for others see `handing_over`.
+        """
         ...

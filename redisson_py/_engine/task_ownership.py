@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from redisson_py._answers import Change, Disagrees, Granted
-from redisson_py._engine import acquiring, waiting
+from redisson_py._engine import acquiring, handing_over, waiting
 from redisson_py._engine.acquiring import STALE_GRANTS, Attempt
 from redisson_py._engine.client_queue import Together
 from redisson_py._engine.context import Context, TaskHolds
@@ -379,6 +379,10 @@ class TaskOwnership(Ownership[LockCommands, Context]):
         if context.teller is not None:
             tell_acquired(context.teller, again, 0.0)
         return again
+
+    async def hand_over(self, lease: Lease, lease_time: float | None) -> str:
+        """Give a hold to another process; see `Lease.hand_over`."""
+        return await handing_over.hand_over(self, lease._hold, lease, lease_time)
 
     def _give_up_reentry(self, hold: Hold, granted: bool) -> None:
         """Give back what a re-entry was, or may have been, granted."""

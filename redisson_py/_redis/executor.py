@@ -35,6 +35,11 @@ def _grants_nothing(reply: object) -> bool:
     return False
 
 
+def _keeps(reply: Any) -> bool:
+    """Return whether a hold was kept for an adopter, or adopted, which replicas must confirm."""
+    return bool(reply > 0)
+
+
 class Executor:
     """Sends scripts to the node that serves their first key.
 
@@ -233,6 +238,26 @@ class Executor:
         script = commands.set_lease_script
         packed = script.head + args
         return self._start(script, commands.key, packed, must=True, gives=bool, short=NEW_LEASE)
+
+    def hand_over(
+        self, commands: LockCommands, hold: Held, lease_time: float, change: Change, secret: str
+    ) -> Call:
+        """Have a hold kept for whoever adopts it, in order with all grants.
+
+        It need not arrive: a caller that has left goes on holding it.
+        """
+        args = commands.hand_over(hold, milliseconds(lease_time), change, secret)
+        script = commands.hand_over_script
+        packed = script.head + args
+        return self._start(script, commands.key, packed, gives=_keeps, short=NEW_LEASE)
+
+    def adopt(
+        self, commands: LockCommands, request: Asked, giver: str, secret: str, until_ms: int
+    ) -> Call:
+        """Ask for the hold of another owner, in order with all grants."""
+        script = commands.adopt_script
+        packed = script.head + commands.adopt(request, giver, secret, until_ms)
+        return self._start(script, commands.key, packed, gives=_keeps)
 
     def leave(self, clients: ClientQueue, client_id: str, *, closing: bool) -> None:
         """Take a client out of a queue of clients, without waiting.

@@ -13,6 +13,7 @@ from redisson_py._redis.commands.lock import LockCommands
 from redisson_py._redis.commands.plain import plain_calls
 from redisson_py._redis.commands.replies import stored_number
 from redisson_py._redis.context import RedisContext
+from redisson_py._redis.courier import ADOPTABLE, Courier
 
 
 def ownership_of(
@@ -42,6 +43,13 @@ class RedisView:
     def keys(self) -> tuple[bytes, ...]:
         """The keys that keep it: locks of two kinds with the same key are the same lock."""
         return (self._commands.key,)
+
+    @property
+    def courier(self) -> Courier | None:
+        """What gives its holds to other processes; None: no client could adopt them."""
+        if self._commands.kind not in ADOPTABLE:
+            return None
+        return Courier(self._context, self._commands)
 
     async def look(self) -> bool:
         """Return whether the key exists, which changes nothing in Redis.

@@ -53,6 +53,10 @@ class StoreView:
         keys = self._executor.carrier.store.keys(self._name, self._kind)
         return tuple(key.encode() for key in keys)
 
+    @property
+    def courier(self) -> None:
+        """No store can give a hold to another process."""
+
     async def state(self, *, fails_fast: bool = False) -> State:
         """Return its holder, and its waiters."""
         call = self._executor.start(Look(self._name, self._kind))

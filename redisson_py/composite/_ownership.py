@@ -24,7 +24,7 @@ from redisson_py._engine.hold import (
     tell_released,
 )
 from redisson_py._engine.local_queue import LocalQueue
-from redisson_py._engine.ownership import Begun, report
+from redisson_py._engine.ownership import Begun, cannot_be_handed_over, report
 from redisson_py._engine.snapshots import LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership, not_held
 from redisson_py._engine.wait import Wait
@@ -292,6 +292,12 @@ class CompositeOwnership:
         if is_lost(lease):
             raise loss_of(lease)
         self.check_enough(settings)
+
+    async def hand_over(self, lease: Lease, lease_time: float | None) -> str:
+        """Refuse to give a hold to another process: its members would go one after the other."""
+        raise cannot_be_handed_over(
+            self, "it is made of several locks; hand over one of one server"
+        )
 
     # Looking.
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Self, final
 
-from redisson_py._engine.hold import FencedLease
+from redisson_py._engine import handing_over
+from redisson_py._engine.handed_over import HandedOver
+from redisson_py._engine.hold import FencedLease, Lease
 from redisson_py._engine.snapshots import LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
@@ -47,6 +49,11 @@ class ServerLock(LockLike):
             texts(commands.keys),
             waiting=await describer.waiting(waits),
         )
+
+
+async def adopt(lock: ServerLock, handed: HandedOver) -> Lease:
+    """Return the lease of a hold on this lock that another process has handed over."""
+    return await handing_over.adopt(lock._ownership, handed)
 
 
 @final

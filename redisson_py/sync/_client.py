@@ -19,6 +19,7 @@ from redisson_py.sync._barrier import CyclicBarrier
 from redisson_py.sync._client_like import ClientLike
 from redisson_py.sync._composites import MultiLock, RedLock
 from redisson_py.sync._latch import CountDownLatch
+from redisson_py.sync._leases import Lease
 from redisson_py.sync._lock_like import LockLike
 from redisson_py.sync._locks import FairLock, FencedLock, RLock, ServerLock
 from redisson_py.sync._options import RedissonOptions
@@ -291,6 +292,41 @@ class Redisson(ClientLike):
             ValueError: The name is empty or longer than 4 KiB, or `parties` is not positive.
         """
         return CyclicBarrier(lambda of: of(self).get_barrier(name, parties))
+
+    @explained
+    def adopt(self, token: str, *, name: Name | None = None) -> Lease:
+        """Take over the lock that another process gave away with `lease.hand_over()`.
+
+        Return its lease, for the current thread, renewed from now on as if the thread had acquired
+        it. Use it as a block, or release it. The lease of a fenced lock is a `FencedLease` with the
+        giver's token.
+
+        Promised: each token is adopted at most once, whoever tries; nobody else held the lock
+        between the giver's lease and this one. If this process dies, the lock becomes free within
+        one lease.
+
+        Interruption: an interrupted call holds nothing. The lock is then released, or, if the
+        request had not arrived, becomes free when the lease that the giver left runs out.
+
+        Args:
+            token: What `hand_over` returned.
+            name: The name that the token must be for; None: any.
+
+        Raises:
+            NotHeldError: It was adopted before, with the same token. The server remembers that for
+                a minute; later it is a `LeaseLostError`.
+            LeaseLostError: Its lease ended before this call (`reason` is `"expired"`); or, before
+                that, a `force_release` freed it, the server lost it, or it is on another server
+                (`"taken"`).
+            ValueError: It is no token, was damaged on the way, or is for another name, database,
+                prefix or kind of lock than this client can adopt. Nothing was sent.
+            TypeError: The token is not a str.
+            ConnectionLostError: The server did not answer. What it may have given is released.
+            ReplicationError: Too few replicas confirmed it; nothing is held.
+            ClientClosedError: The client was closed.
+        """
+        value: Lease = self._acquire(lambda own: own.adopt(token, name=name))
+        return value
 
     def statistics(self) -> ClientStatistics:
         """Return local counters. No I/O."""

@@ -110,6 +110,38 @@ class Lease(LeaseWrapper):
         """
         self._call(lambda own: own.extend(lease_time))
 
+    @explained
+    def hand_over(self, *, lease_time: Duration | None = None) -> str:
+        """Give the hold to another process; return the token with which `client.adopt` takes it.
+
+        This lease is over then: nothing here renews it, its block ends without releasing the name,
+        and `release` raises `NotHeldError`. The name stays taken for `lease_time` seconds. Within
+        these the first `adopt` gets the hold, with the same fencing token; if there is none, the
+        name becomes free. Who has the token can take the hold: send it as you would a password.
+
+        If this call is interrupted or raises an error, no token exists, and the lease goes on as
+        before, except after `LeaseLostError` and `NotHeldError`.
+
+        Not promised: that a token is adopted; that the adopter gets it in time. A caller that is
+        interrupted, or dies, before it has passed the token on, leaves the name taken for
+        `lease_time`.
+
+        Args:
+            lease_time: Seconds from now that the adopter has; never less than the lease has left.
+                Default: the client's `lease_time`.
+
+        Raises:
+            LeaseLostError: The lease was already lost.
+            NotHeldError: It was released, or handed over before.
+            RuntimeError: It cannot be handed over: its thread has acquired it more than once, it
+                has a `max_hold`, it belongs to a `MultiLock` or `RedLock`, it is a permit or one
+                side of a read-write lock, or the client is not one of Redis. It is still held.
+            ConnectionLostError: The server did not answer. It is still held, and renewed.
+            ValueError: `lease_time` is not a positive, finite time.
+        """
+        value: str = self._call(lambda own: own.hand_over(lease_time=lease_time))
+        return value
+
     def release(self) -> None:
         """Release this acquisition. An interrupted release is still carried out.
 

@@ -43,7 +43,7 @@ class CommandLine:
     @classmethod
     async def start(cls, arguments: Sequence[str], url: str, **options: Any) -> Self:
         """Start it for the servers of a URL."""
-        environment = {**os.environ, "REDISSON_URL": url}
+        environment = {**os.environ, "REDISSON_URL": url, **options.pop("env", {})}
         environment.pop("REDISSON_CONFIG", None)
         command = options.pop("wrapped_in", ())
         process = await asyncio.create_subprocess_exec(

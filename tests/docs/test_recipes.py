@@ -116,6 +116,14 @@ def celery_task(rows: list[str]) -> None:
     assert rows == [str(found)]
 
 
+def celery_chain(rows: list[str]) -> None:
+    assert rows == ["loaded rows of users under 'etl:users'", "free again: True"]
+
+
+def batch_job(rows: list[str]) -> None:
+    assert rows == ["the job works under 'table:users': True", "the table is free"]
+
+
 def django_command(rows: list[str]) -> None:
     assert rows == ["second host: it runs already", "first host: done"]
 
@@ -162,7 +170,8 @@ CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
         *(fastapi_lifespan, leader_election, cron_job, periodic_job, work_rate, migration),
-        *(fan_out, sigterm, fencing_sql, idempotent_consumer, celery_task, django_command),
+        *(fan_out, sigterm, fencing_sql, idempotent_consumer, celery_task, celery_chain),
+        *(batch_job, django_command),
     )
 }
 #: The same for those that run on PostgreSQL.

@@ -59,10 +59,20 @@ _PLAIN: dict[str, Callable[[LockScripts], Calls]] = {
         ),
     ),
     "inspect": lambda k: (k.acquire(A), k.inspect()),
+    "handing over": lambda k: (k.acquire(A), k.hand_over(A, LONG, **VERSION)),
+    "handing over nothing": lambda k: (k.acquire(B), k.hand_over(A, LONG)),
+    "adoption": lambda k: (k.acquire(A), k.hand_over(A), k.adopt(B)),
+    "second adoption": lambda k: (k.acquire(A), k.hand_over(A), k.adopt(B), k.adopt(C)),
+    "adoption that was undone": lambda k: (k.acquire(A), k.hand_over(A), k.undo(B), k.adopt(B)),
+    "adoption that came too late": lambda k: (k.adopt(B),),
 }
 _FENCED: dict[str, Callable[[LockScripts], Calls]] = {
     "idle acquire": lambda k: (k.acquire_fenced(A, **IDLE, **VERSION),),
     "idle renewal": lambda k: (k.acquire_fenced(A, **IDLE), k.renew_fenced(A, LONG, **IDLE)),
+    "idle handing over": lambda k: (
+        k.acquire_fenced(A, **IDLE),
+        k.hand_over_fenced(A, LONG, **IDLE, **VERSION),
+    ),
     "idle new lease": lambda k: (
         k.acquire_fenced(A, **IDLE),
         k.set_lease_fenced(A, LONG, **IDLE, **VERSION),

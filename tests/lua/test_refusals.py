@@ -46,6 +46,7 @@ IGNORES = {
     "read_write_lock.leave": {"lock"},
     "permit.set_lease": {"counter"},
     "expirable_semaphore.release": {"receipt"},
+    "plain: adoption that was undone": {"adopted"},
     "fair: re-entry": {"queue", "timeouts", "waiters"},
     "fair: partial release": {"queue", "timeouts", "waiters"},
     "fair: new lease": {"timeouts", "waiters"},

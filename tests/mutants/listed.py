@@ -16,6 +16,7 @@ from tests.mutants.listed_composite import COMPOSITE
 from tests.mutants.listed_elections import ELECTIONS
 from tests.mutants.listed_ends import ENDS
 from tests.mutants.listed_etcd import ETCD
+from tests.mutants.listed_handing_over import HANDING_OVER
 from tests.mutants.listed_holds import HOLDS
 from tests.mutants.listed_jepsen import JEPSEN
 from tests.mutants.listed_plain import PLAIN
@@ -326,6 +327,7 @@ MUTANTS = (
         jepsen=Attack("leaks", "barrier", ("kill",), limit=120),
     ),
     *HOLDS,
+    *HANDING_OVER,
     *ENDS,
     *SENTINEL,
     *SERVERS,

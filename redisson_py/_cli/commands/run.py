@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, ExitStack
 from typing import Final, final
 
@@ -17,6 +17,7 @@ from redisson_py import (
     Lease,
     LeaseLostError,
     LockLike,
+    NotHeldError,
     Redisson,
     RedissonError,
     RedissonOptions,
@@ -39,6 +40,8 @@ _ENDING: Final = (
     signal.SIGALRM,
 )
 _OWNER, _TOKEN = "REDISSON_PY_OWNER", "REDISSON_PY_TOKEN"
+#: What `acquire` printed: `ps` shows arguments, and not the environment.
+_ADOPT = "REDISSON_PY_ADOPT"
 
 
 def _complete_file(
@@ -106,6 +109,9 @@ class _RunCommand(click.Command):
 @click.option("--read", is_flag=True, help="Run beside other readers, but beside no writer.")
 @click.option("--write", is_flag=True, help="Run alone: no reader, no other writer.")
 @click.option(
+    "--adopt", is_flag=True, help=f"Go on with the hold whose token is in {_ADOPT}: see acquire."
+)
+@click.option(
     "--busy-exit",
     type=click.IntRange(0, 255),
     metavar="N",
@@ -148,6 +154,7 @@ async def run(
     redisson-py run ledger --fenced -- ./post      the token tells old from new
     redisson-py run resize --permits 4 -- ./x      at most four at a time
     redisson-py run schema --write -- ./migrate    alone; others use --read
+    redisson-py run table --adopt -- ./job         with what acquire took before
 
     A plain NAME is the lock of client.get_lock(NAME), and of Redisson's getLock in Java.
 
@@ -155,7 +162,7 @@ async def run(
     Exit statuses that are not CMD's:
        69  Redis did not answer, or refused; CMD did not run
        74  the lock was lost; CMD was ended
-       75  busy (--busy-exit); CMD did not run
+       75  busy (--busy-exit), or too late to adopt; CMD did not run
       126  CMD cannot be executed
       127  CMD was not found
     128+n  signal n ended CMD, or ended the wait
@@ -171,6 +178,13 @@ async def run(
         raise click.UsageError("--min-hold and --permits cannot be combined")
     if nonblock and timeout:
         raise click.UsageError("--nonblock and --timeout cannot be combined")
+    adopts = chosen == ["adopt"]
+    if adopts and (nonblock or timeout is not None):
+        raise click.UsageError("--adopt does not wait: leave out --nonblock and --timeout")
+    if adopts and min_hold is not None:
+        raise click.UsageError("--adopt and --min-hold cannot be combined")
+    if adopts and not os.environ.get(_ADOPT):
+        raise click.UsageError(f"--adopt needs the token that acquire printed, in {_ADOPT}")
     if (reason := why_not_found(command[0])) is not None:
         fail(reason[0], f"cannot run {command[0]}: {reason[1]}")
     # run watches the lease itself, and ends CMD before it leaves the block.
@@ -184,7 +198,15 @@ async def run(
         block = _block(primitive, 0.0 if once else timeout, min_hold)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    this = _Run(block, command, grace)
+
+    async def adopt() -> Lease:
+        try:
+            return await client.adopt(os.environ[_ADOPT], name=name)
+        except ValueError as error:
+            raise click.UsageError(f"{_ADOPT}: {error}") from None
+
+    # The block is left by the release of its lease.
+    this = _Run(adopt if adopts else block.__aenter__, command, grace)
     try:
         with handled(_ENDING, this.pass_on):
             async with client:
@@ -193,6 +215,8 @@ async def run(
             signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
     except AcquireTimeoutError as error:
         fail(busy_exit, f"{name!r} is busy" if once else str(error))
+    except (NotHeldError, LeaseLostError) as error:
+        fail(busy_exit, str(error))
     this.die_if_interrupted()
     return status
 
@@ -238,12 +262,9 @@ class _Run:
     """One run: the wait, the command, the release, and what signals mean in each of them."""
 
     def __init__(
-        self,
-        block: AbstractAsyncContextManager[Lease],
-        command: Sequence[str],
-        grace: float,
+        self, acquire: Callable[[], Awaitable[Lease]], command: Sequence[str], grace: float
     ) -> None:
-        self._block = block
+        self._acquire = acquire
         self._command = command
         self._grace = grace
         self._waiting = anyio.CancelScope()
@@ -264,12 +285,12 @@ class _Run:
 
         Raises:
             AcquireTimeoutError: It stayed busy.
+            NotHeldError, LeaseLostError: There is nothing to adopt any more.
             RedissonError: Redis gave no answer, or refused. The command did not run.
         """
         lease: Lease | None = None
         with self._waiting:
-            # Left by the release of its lease.
-            lease = await self._block.__aenter__()
+            lease = await self._acquire()
         if lease is None:
             assert self._signal is not None
             return 128 + self._signal
@@ -344,6 +365,7 @@ def _environment(lease: Lease) -> dict[str, str]:
     """Return our environment plus the variables of this run, without those of an outer run."""
     environment = {**os.environ, _OWNER: lease.owner}
     environment.pop(_TOKEN, None)
+    environment.pop(_ADOPT, None)
     if lease.token is not None:
         environment[_TOKEN] = str(lease.token)
     return environment

@@ -40,9 +40,11 @@ if TYPE_CHECKING:
 #: The busy reply to a client in the queue of clients: see `in_queue`.
 IN_QUEUE = (whole(-1), whole(0), whole(0, 1))
 ACQUIRE = source.load("lock.acquire", array(*IN_QUEUE))
+ADOPT = source.load("lock.adopt")
 FORCE_RELEASE = source.load("lock.force_release")
-LEAVE_TAKEN = source.load("lock.leave_taken")
+HAND_OVER = source.load("lock.hand_over")
 INSPECT = source.load("lock.inspect", look((whole(-2),), (text, text)))
+LEAVE_TAKEN = source.load("lock.leave_taken")
 RELEASE = source.load("lock.release")
 RENEW = source.load("lock.renew")
 SET_LEASE = source.load("lock.set_lease")
@@ -53,6 +55,7 @@ ACQUIRE_FENCED = source.load(
     "fenced_lock.acquire",
     lambda reply: (_CODE_AND_NUMBER(reply) and reply != [1, -1]) or _IN_QUEUE(reply),
 )
+HAND_OVER_FENCED = source.load("fenced_lock.hand_over")
 RENEW_FENCED = source.load("fenced_lock.renew")
 SET_LEASE_FENCED = source.load("fenced_lock.set_lease")
 
@@ -97,6 +100,8 @@ class LockCommands:
     force_release_script: Script = FORCE_RELEASE
     inspect_script: Script = INSPECT
     leave_script: Script = LEAVE
+    hand_over_script: Script = HAND_OVER
+    adopt_script: Script = ADOPT
     alone = ALONE
     others: staticmethod[[int, bool], int] = staticmethod(others)
     tokens = 0
@@ -270,6 +275,37 @@ class LockCommands:
         """The arguments of `set_lease` that say what is kept beside the lock."""
         return {}
 
+    def hand_over(self, hold: Field, lease_ms: int, change: Change, secret: str) -> bytes:
+        """Return the arguments of the script that keeps a hold for whoever adopts it."""
+        field = hold.field
+        return self.hand_over_script.bind(
+            lock=self.key,
+            tombstone=_keys.tombstone(self.key, field),
+            version_key=_keys.version_key(self.key, field),
+            **self._kept_beside,
+            owner=field,
+            secret=secret.encode(),
+            lease_ms=lease_ms,
+            tombstone_ms=RECEIPT_MS,
+            **changed(change),
+        )
+
+    def adopt(self, request: AcquireValues, giver: str, secret: str, until_ms: int) -> bytes:
+        """Return the arguments of the script that gives the hold of another owner to a request."""
+        field, former = request.field, self.field(giver)
+        return self.adopt_script.bind(
+            lock=self.key,
+            tombstone=_keys.tombstone(self.key, field),
+            adopted=_keys.tombstone(self.key, former),
+            owner=field,
+            giver=former,
+            secret=secret.encode(),
+            lease_ms=request.lease_ms,
+            until_ms=until_ms,
+            adopted_ms=RECEIPT_MS,
+            needs=needs(self, request),
+        )
+
     def force_release(self, receipt: bytes) -> bytes:
         """Return the arguments of the script that frees it, whatever the holder."""
         return self.force_release_script.bind(
@@ -298,7 +334,7 @@ class FencedLockCommands(LockCommands):
         idle_ms: How long the counter of tokens is kept after the lease ends; 0 forever.
     """
 
-    __slots__ = ("idle_ms", "options", "renew_script", "set_lease_script")
+    __slots__ = ("hand_over_script", "idle_ms", "options", "renew_script", "set_lease_script")
 
     kind = "fenced lock"
     acquire_script = ACQUIRE_FENCED
@@ -310,6 +346,7 @@ class FencedLockCommands(LockCommands):
         self.idle_ms = idle_ms
         self.options = (idle_ms,)
         self.renew_script = RENEW_FENCED if idle_ms else RENEW
+        self.hand_over_script = HAND_OVER_FENCED if idle_ms else HAND_OVER
         self.set_lease_script = SET_LEASE_FENCED if idle_ms else SET_LEASE
 
     @property

@@ -115,6 +115,27 @@ class LockScripts:
         """Set what is left of the lease, and let the counter of tokens outlive it."""
         return int(await self.run("fenced_lock.set_lease", owner, lease_ms=lease_ms, **more))
 
+    async def hand_over(
+        self, owner: str = A, lease_ms: Arg = LEASE, secret: Arg = "s", **more: Arg
+    ) -> int:
+        """Have a hold kept for whoever adopts it."""
+        more |= {"lease_ms": lease_ms, "secret": secret, "tombstone_ms": TOMBSTONE}
+        return int(await self.run("lock.hand_over", owner, **more))
+
+    async def hand_over_fenced(self, owner: str = A, lease_ms: Arg = LEASE, **more: Arg) -> int:
+        """Have a hold kept, and let the counter of tokens outlive it."""
+        more |= {"lease_ms": lease_ms, "secret": "s", "tombstone_ms": TOMBSTONE}
+        return int(await self.run("fenced_lock.hand_over", owner, **more))
+
+    async def adopt(
+        self, owner: str, giver: str = A, lease_ms: Arg = LEASE, until_ms: Arg = 1, **more: Arg
+    ) -> int:
+        """Ask for the hold of another owner."""
+        more = {"secret": "s", **more, "lease_ms": lease_ms, "until_ms": until_ms}
+        more |= {"adopted_ms": TOMBSTONE}
+        adopted = self.tombstone(giver)
+        return int(await self.run("lock.adopt", owner, giver=giver, adopted=adopted, **more))
+
     async def force_release(self, request: str = "r1", receipt_ms: Arg = TOMBSTONE) -> int:
         """Free the lock whoever has it."""
         receipt = self.receipt(request)

@@ -1,0 +1,150 @@
+"""A lease goes from process to process; some of them are killed or stopped on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from redis.asyncio import Redis
+
+from redisson_py import LeaseLostError, NotHeldError, Redisson
+from tests.support.waiting import until_async
+
+#: Seconds, of the processes. Long enough for a busy machine, short enough to wait for.
+LEASE = 4.0
+#: Far longer than any of these tests.
+LONG = 300.0
+
+Part = Callable[..., Awaitable["Other"]]
+
+
+class Other:
+    """Another process."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+
+    async def __call__(self, *command: str) -> Any:
+        """Have it carry out a command; return its answer."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(" ".join(command).encode() + b"\n")
+        async with asyncio.timeout(60):
+            return json.loads(await self.process.stdout.readline())
+
+    async def kill(self) -> None:
+        self.process.kill()
+        await self.process.wait()
+
+
+@pytest_asyncio.fixture
+async def part(server_url: str) -> AsyncIterator[Part]:
+    """Start one more process; what still runs in the end is killed."""
+    started: list[Process] = []
+
+    async def start(lease_time: float = LONG) -> Other:
+        module, times = "tests.system.passing", str(lease_time)
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", module, server_url, times), stdin=PIPE, stdout=PIPE
+        )
+        started.append(process)
+        return Other(process)
+
+    yield start
+    for process in started:
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def free(redis: Redis) -> None:
+    """Return when nobody holds `k`."""
+
+    async def is_free() -> bool:
+        return not await redis.exists("k")
+
+    await until_async(is_free)
+
+
+async def test_a_chain_of_processes(part: Part, client: Redisson, redis: Redis) -> None:
+    lock = client.get_fenced_lock("k")
+    links = [await part() for _ in range(3)]
+    held = await links[0]("acquire")
+    for giver, taker in itertools.pairwise(links):
+        token = (await giver("give"))["token"]
+        await giver.kill()
+        assert await lock.try_acquire() is None
+        taken = await taker("adopt", token)
+        assert taken["fencing"] == held["fencing"]
+        assert await lock.try_acquire() is None
+    assert not (await links[-1]("work"))["lost"]
+    await links[-1]("release")
+    async with lock as lease:
+        assert lease.token > held["fencing"]
+
+
+async def test_of_two_processes_one_adopts_it(part: Part, client: Redisson) -> None:
+    takers = [await part() for _ in range(2)]
+    for _ in range(10):
+        token = await (await client.get_fenced_lock("k").acquire()).hand_over()
+        answers = await asyncio.gather(*[taker("adopt", token) for taker in takers])
+        (refused,) = [answer for answer in answers if "error" in answer]
+        assert refused == {"error": "NotHeldError"}
+        await takers[answers.index(refused) == 0]("release")
+
+
+async def test_an_adopter_that_is_killed(part: Part, client: Redisson, redis: Redis) -> None:
+    taker = await part(LEASE)
+    lock = client.get_fenced_lock("k")
+    token = await (await lock.acquire()).hand_over(lease_time=LONG)
+    taken = await taker("adopt", token)
+    # Its next answer comes behind the lease that it has set.
+    await taker("work")
+    await taker.kill()
+    assert await redis.pttl("k") <= LEASE * 1000, "within a lease of the adopter"
+    async with lock.hold(timeout=60) as after:
+        assert after.token > taken["fencing"]
+        with pytest.raises((NotHeldError, LeaseLostError)):
+            await client.adopt(token)
+    await free(redis)
+
+
+async def test_a_giver_that_is_killed_before_anybody_adopts(
+    part: Part, client: Redisson, redis: Redis
+) -> None:
+    giver = await part(LEASE)
+    held = await giver("acquire")
+    token = (await giver("give"))["token"]
+    await giver.kill()
+    assert await redis.pttl("k") <= LEASE * 1000
+    async with client.get_fenced_lock("k").hold(timeout=60) as after:
+        assert after.token > held["fencing"]
+        with pytest.raises(LeaseLostError, match="came too late"):
+            await client.adopt(token)
+
+
+async def test_a_giver_that_is_stopped_and_goes_on(part: Part, clients: Any, redis: Redis) -> None:
+    giver, client = await part(LEASE), clients(lease_time=LONG)
+    held = await giver("acquire")
+    token = (await giver("give"))["token"]
+    giver.process.send_signal(signal.SIGSTOP)
+    adopted = await client.adopt(token)
+    # Longer than the lease that the giver had: its timers are all due.
+    await asyncio.sleep(LEASE * 1.2)
+    giver.process.send_signal(signal.SIGCONT)
+    assert await giver("work") == {**held, "lost": False}
+    assert await giver("release") == {"error": "NotHeldError"}
+    assert giver.process.stdin is not None
+    giver.process.stdin.close()
+    await giver.process.wait()
+    assert await redis.hgetall("k") == {adopted.owner.encode(): b"1"}
+    assert not adopted.lost
+    await adopted.release()
