@@ -1,0 +1,44 @@
+#!lua flags=allow-oom
+--! script   rate_limiter.set
+--! version  1
+--! keys     config:hash value:string client_value:string permits:zset client_permits:zset receipt:string
+--! args     rate:int interval_ms:int per_client:int replaces:int channel:str calls:int receipt_ms:int
+--! returns  1 = set | 0 = there was a rate, and replaces is 0
+--! retry    safe: leaves a receipt, so that a repetition gets the first answer and sets nothing
+
+--! include lib.whole
+--! include lib.receipt
+--! include lib.leave_receipt
+
+-- Without `replaces` it fills in what is missing, as Redisson's trySetRate does; with it, what was
+-- admitted before does not count any more, as with its setRate. Of the other type nothing is left.
+local config, receipt = KEYS[1], KEYS[6]
+local rate, interval, of_client = whole(ARGV[1], 1), whole(ARGV[2], 1), whole(ARGV[3], 0)
+local replaces, channel = ARGV[4] == '1', ARGV[5]
+local calls, receipt_ms = whole(ARGV[6], 1), whole(ARGV[7], 1)
+if not (rate and interval and of_client and calls and receipt_ms) or of_client > 1 then
+  return redis.error_reply('ERR rate, interval_ms, calls and receipt_ms must be whole numbers')
+end
+local kind = redis.call('HGET', config, 'type')
+local seen = served(receipt, calls)
+if seen then
+  return tonumber(seen) or 0
+end
+local sets = replaces or not kind
+if sets then
+  redis.call('PUBLISH', channel, '1')
+end
+leave_receipt(receipt, calls, sets and '1' or '0', receipt_ms)
+local write = replaces and 'HSET' or 'HSETNX'
+local values = {rate = rate, interval = interval, type = of_client, keepAliveTime = 0}
+for field, number in pairs(values) do
+  redis.call(write, config, field, string.format('%.0f', number))
+end
+if replaces and kind and kind ~= ARGV[3] then
+  redis.call('DEL', KEYS[2], KEYS[3], KEYS[4], KEYS[5])
+elseif replaces and of_client == 1 then
+  redis.call('DEL', KEYS[3], KEYS[5])
+elseif replaces then
+  redis.call('DEL', KEYS[2], KEYS[4])
+end
+return sets and 1 or 0
