@@ -173,7 +173,7 @@ class TestRates:
         limiter = limiter_of(client)
         await limiter.acquire(3)
         for call in (limiter.acquire, limiter.try_acquire):
-            with pytest.raises(ValueError, match="at most the rate.*which is 3, not 4"):
+            with pytest.raises(ValueError, match=r"at most the rate.*which is 3, not 4"):
                 await call(4)
 
     async def test_delete(self, client: Redisson, redis: Redis) -> None:
@@ -186,14 +186,14 @@ class TestRates:
 
     async def test_each_client_has_its_own(self, clients: ClientFactory, redis: Redis) -> None:
         made = [clients(), clients()]
-        first, second = (
-            client.get_rate_limiter("k", 3, LONG, per_client=True) for client in made
-        )
+        first, second = (client.get_rate_limiter("k", 3, LONG, per_client=True) for client in made)
         await first.acquire(3)
         assert not await first.try_acquire()
         assert await second.try_acquire()
         assert await first.rate() == RateLimit(3, LONG, per_client=True)
-        own = {key for each in made for key in (f"{{k}}:value:{each.id}", f"{{k}}:permits:{each.id}")}
+        own = {
+            key for each in made for key in (f"{{k}}:value:{each.id}", f"{{k}}:permits:{each.id}")
+        }
         assert {key.decode() for key in await redis.keys("*")} == own | {"k"}
         # What a client that has gone leaves ends by itself.
         assert all([await redis.pttl(key) > LONG * 1000 for key in own])
@@ -438,11 +438,11 @@ class TestCancelling:
 
 def admissions(rows: list[bytes]) -> list[int]:
     """Return the moments in a log of the server, in milliseconds, one for each unit."""
-    moments: list[int] = []
-    for command in map(words, rows):
-        if command[0].upper() == "ZADD" and command[1].startswith("{k}:permits"):
-            moments.append(int(float(command[2])))
-    return moments
+    return [
+        int(float(command[2]))
+        for command in map(words, rows)
+        if command[0].upper() == "ZADD" and command[1].startswith("{k}:permits")
+    ]
 
 
 def assert_never_more(moments: list[int], rate: int, per_ms: int) -> None:
