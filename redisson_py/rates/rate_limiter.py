@@ -215,13 +215,14 @@ class RateLimiter(AsyncOnly):
     def __call__(
         self, func: Callable[P, Coroutine[Any, Any, R]]
     ) -> Callable[P, Coroutine[Any, Any, R]]:
-        """Decorate an async function: take a unit before each call.
+        """Return `func` with a unit taken before every call.
 
-        A name with fields is filled from the arguments of the call, `"api:{user}"`.
+        The fields of the name are filled from the arguments of each call, as for locks:
+        `@client.get_rate_limiter("api:{user}", 10)`. Errors are those of `acquire`.
 
         Raises:
-            TypeError: `func` is not a coroutine function.
-            ValueError: The name does not fit its parameters.
+            TypeError: `func` is not an `async def`.
+            ValueError: A field names no parameter, or the name is not a format string.
         """
         return decorate(self._names, func, self._filled)
 
@@ -489,9 +490,9 @@ class RateLimiter(AsyncOnly):
         except ClientClosedError:
             # The client has undone its requests when it was closed.
             return
-        self.send_undo(applicant, used=used)
+        self._send_undo(applicant, used=used)
 
-    def send_undo(self, applicant: Applicant, *, used: bool = False) -> None:
+    def _send_undo(self, applicant: Applicant, *, used: bool = False) -> None:
         """Send the undo of one request, in order behind it."""
         executor = self._context.executor
         args = self._commands.undo(applicant.id, 0 if used else applicant.units)
@@ -569,7 +570,7 @@ class _Flight:
         self._limiter._context.pending.pop(self, None)
         for each in self._applicants:
             each.maybe_admitted = False
-            self._limiter.send_undo(each)
+            self._limiter._send_undo(each)
         self._fail(error)
 
 

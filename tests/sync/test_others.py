@@ -126,3 +126,30 @@ def test_clients_of_a_file_and_of_a_redis_client(server_url: str, tmp_path: Path
         client.ping(timeout=5)
     with Redisson(Redis.from_url(server_url), client_name="ours") as client, client.get_lock("k"):
         assert client.statistics().held_leases == 1
+
+
+def test_rate_limiter(client: Redisson) -> None:
+    limiter = client.get_rate_limiter("limiter", 3, 600)
+    try:
+        with limiter as entered:
+            assert entered is limiter
+            assert limiter.available() == 2
+
+        @limiter
+        def double(number: int) -> int:
+            return 2 * number
+
+        assert double(4) == 8
+        assert in_thread(limiter.acquire)
+        refused = limiter.try_acquire()
+        assert not refused
+        assert refused.retry_after > 500
+        with pytest.raises(AcquireTimeoutError):
+            limiter.acquire(timeout=BUSY_WAIT)
+        waiting = Running(lambda: limiter.acquire(2))
+        until_waiting(client, 1)
+        limiter.set_rate(2, 600)
+        assert waiting.result()
+        assert limiter.inspect().available == 0
+    finally:
+        assert limiter.delete()
