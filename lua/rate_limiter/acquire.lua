@@ -49,7 +49,7 @@ end
 local time = redis.call('TIME')
 local micros = tonumber(time[1]) * 1000000 + tonumber(time[2])
 local ended = string.format('%.0f', math.floor(micros / 1000) - interval)
-local later = '(' .. ended
+local later = string.format('%.0f', math.floor(micros / 1000) - interval + 1)
 local released = units_of(redis.call('ZRANGEBYSCORE', permits, '-inf', ended))
 if not written or released > 0 and left + released > rate then
   left = rate - units_of(redis.call('ZRANGEBYSCORE', permits, later, '+inf'))

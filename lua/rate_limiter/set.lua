@@ -30,10 +30,10 @@ if sets then
 end
 leave_receipt(receipt, calls, sets and '1' or '0', receipt_ms)
 local write = replaces and 'HSET' or 'HSETNX'
-local values = {rate = rate, interval = interval, type = of_client, keepAliveTime = 0}
-for field, number in pairs(values) do
-  redis.call(write, config, field, string.format('%.0f', number))
-end
+redis.call(write, config, 'rate', string.format('%.0f', rate))
+redis.call(write, config, 'interval', string.format('%.0f', interval))
+redis.call(write, config, 'keepAliveTime', '0')
+redis.call(write, config, 'type', string.format('%.0f', of_client))
 if replaces and kind and kind ~= ARGV[3] then
   redis.call('DEL', KEYS[2], KEYS[3], KEYS[4], KEYS[5])
 elseif replaces and of_client == 1 then

@@ -294,7 +294,7 @@ class RateLimiter(AsyncOnly):
     async def delete(self) -> bool:
         """Remove the limiter, with what was taken; return whether there was one.
 
-        Those that wait ask again at once: they set the rate anew if their object has one, and get
+        Those that wait ask again at once: they set the rate again if their object has one, and get
         an error if not. A cancelled call is carried out. Errors are those of `try_set_rate`.
         """
         return commands.is_done(await self._receipts.run(self._commands.delete()))

@@ -159,7 +159,7 @@ class RateLimiter(Wrapper):
     def delete(self) -> bool:
         """Remove the limiter, with what was taken; return whether there was one.
 
-        Those that wait ask again at once: they set the rate anew if their object has one, and get
+        Those that wait ask again at once: they set the rate again if their object has one, and get
         an error if not. An interrupted call is carried out. Errors are those of `try_set_rate`.
         """
         value: bool = self._call(lambda own: own.delete())

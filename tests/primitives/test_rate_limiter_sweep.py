@@ -152,7 +152,7 @@ async def wait_behind_another(scene: Scene, cut: Probe) -> None:
 
 
 @trial
-async def take_the_place_of_a_head_that_left(scene: Scene, cut: Probe) -> None:
+async def take_over_from_a_head_that_left(scene: Scene, cut: Probe) -> None:
     await scene.begin(RATE - 1)
     head = asyncio.create_task(scene.limiter.acquire(2))
     await until_listening(scene.client)
