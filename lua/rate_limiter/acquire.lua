@@ -16,12 +16,15 @@
 -- An admission is Redisson's: length, id and units, with the moment as its score. The moment is
 -- rounded up, so that no two that exclude each other are nearer than the interval.
 local config, undone = KEYS[1], KEYS[6]
-local ids, units, looks = ARGV[1], ARGV[2], ARGV[3] == '1'
+local ids, units, looks = ARGV[1], ARGV[2], whole(ARGV[3], 0)
 local rate, interval, of_client = whole(ARGV[4], 0), whole(ARGV[5], 0), ARGV[6]
 
-if not (rate and interval) or #ids == 0 or #ids % 16 > 0 or #ids ~= 4 * #units then
-  return redis.error_reply('ERR rate and interval_ms must be whole numbers, and ids have 16 bytes')
+if not (looks and rate and interval and whole(of_client, 0)) then
+  return redis.error_reply('ERR looks, rate, interval_ms and per_client must be whole numbers')
+elseif #ids == 0 or #ids % 16 > 0 or #ids ~= 4 * #units then
+  return redis.error_reply('ERR each request must have an id of 16 bytes, and 4 bytes of units')
 end
+looks = looks == 1
 local has = redis.call('HMGET', config, 'rate', 'interval', 'type', 'keepAliveTime')
 local unset = not (has[1] and has[2] and has[3])
 if unset and rate == 0 then

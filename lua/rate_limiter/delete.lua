@@ -9,6 +9,7 @@
 --! include lib.whole
 --! include lib.receipt
 --! include lib.leave_receipt
+--! include lib.spare_others
 
 -- Those that wait look again. Records of other clients that have a limit each stay, and end by themselves.
 local config, receipt = KEYS[1], KEYS[6]
@@ -18,6 +19,7 @@ if not (calls and receipt_ms) then
 end
 -- Reading as a hash refuses, with WRONGTYPE, to delete what is not a rate limiter.
 redis.call('HGET', config, 'type')
+spare_others(KEYS[2], KEYS[3], KEYS[4], KEYS[5])
 local seen = served(receipt, calls)
 if seen then
   return tonumber(seen) or 0

@@ -9,15 +9,20 @@
 --! include lib.whole
 --! include lib.receipt
 --! include lib.leave_receipt
+--! include lib.spare_others
 
 -- Without `replaces` it fills in what is missing, as Redisson's trySetRate does; with it, what was
 -- admitted before does not count any more, as with its setRate. Of the other type nothing is left.
 local config, receipt = KEYS[1], KEYS[6]
 local rate, interval, of_client = whole(ARGV[1], 1), whole(ARGV[2], 1), whole(ARGV[3], 0)
-local replaces, channel = ARGV[4] == '1', ARGV[5]
+local replaces, channel = whole(ARGV[4], 0), ARGV[5]
 local calls, receipt_ms = whole(ARGV[6], 1), whole(ARGV[7], 1)
-if not (rate and interval and of_client and calls and receipt_ms) or of_client > 1 then
-  return redis.error_reply('ERR rate, interval_ms, calls and receipt_ms must be whole numbers')
+if not (rate and interval and of_client and replaces and calls and receipt_ms) then
+  return redis.error_reply('ERR rate, interval_ms, replaces, calls and the others must be whole numbers')
+end
+replaces = replaces == 1
+if replaces then
+  spare_others(KEYS[2], KEYS[3], KEYS[4], KEYS[5])
 end
 local kind = redis.call('HGET', config, 'type')
 local seen = served(receipt, calls)

@@ -22,9 +22,15 @@ for i = 1, 2 do
     value, permits = KEYS[i], KEYS[i + 2]
   end
 end
+redis.call('ZSCORE', undone, id)
+local counted = value and redis.call('EXISTS', value) == 1
+if counted then
+  -- Changes nothing, but would be refused as the one below.
+  redis.call('INCRBY', value, '0')
+end
 if value then
-  redis.call('GET', value)
   redis.call('PUBLISH', channel, '1')
+  redis.call('ZREM', permits, '')
 end
 -- PEXPIRE first: below Redis 7 a full server takes ZADD only in a script that has written already.
 local time = redis.call('TIME')
@@ -37,7 +43,7 @@ if not value then
   return 0
 end
 redis.call('ZREM', permits, member)
-if redis.call('EXISTS', value) == 1 then
+if counted then
   redis.call('INCRBY', value, string.format('%.0f', units))
 end
 return 1
