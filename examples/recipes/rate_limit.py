@@ -12,7 +12,7 @@ from httpx2 import ASGITransport, AsyncClient
 from redisson_py import Redisson
 
 URL = os.environ.get("REDISSON_URL", "redis://localhost:6379/0")
-client = Redisson.from_url(URL)  # connects at the first use
+client = Redisson.from_url(URL, idle_lifetime=3600)  # forgets users who stay away
 app = FastAPI()
 
 

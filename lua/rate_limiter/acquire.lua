@@ -1,7 +1,7 @@
 --! script   rate_limiter.acquire
 --! version  1
 --! keys     config:hash value:string client_value:string permits:zset client_permits:zset undone:zset
---! args     ids:str units:str looks:int rate:int interval_ms:int per_client:int
+--! args     ids:str units:str looks:int rate:int interval_ms:int per_client:int idle_ms:int
 --! returns  array: rate, interval_ms, 1 = each client has its own, units left, microseconds until the first that was refused fits, requests admitted
 --! retry    safe: an admission that counts is found by its id; one that has ended is made again
 
@@ -12,15 +12,17 @@
 
 -- Admits requests in order, up to the first that does not fit: `ids` has 16 bytes of each, `units`
 -- four bytes, how many it wants. With `looks` it only says what would happen to the first. With
--- `rate` a limiter that has none gets this one; without any, all numbers of the answer are 0.
+-- `rate` a limiter that has none gets this one, and `idle_ms` as its keepAliveTime; without any rate
+-- all numbers of the answer are 0.
 -- An admission is Redisson's: length, id and units, with the moment as its score. The moment is
 -- rounded up, so that no two that exclude each other are nearer than the interval.
 local config, undone = KEYS[1], KEYS[6]
 local ids, units, looks = ARGV[1], ARGV[2], whole(ARGV[3], 0)
 local rate, interval, of_client = whole(ARGV[4], 0), whole(ARGV[5], 0), ARGV[6]
+local idle_ms = whole(ARGV[7], 0)
 
-if not (looks and rate and interval and whole(of_client, 0)) then
-  return redis.error_reply('ERR looks, rate, interval_ms and per_client must be whole numbers')
+if not (looks and rate and interval and whole(of_client, 0) and idle_ms) then
+  return redis.error_reply('ERR looks, rate, interval_ms, per_client and idle_ms must be whole numbers')
 elseif #ids == 0 or #ids % 16 > 0 or #ids ~= 4 * #units then
   return redis.error_reply('ERR each request must have an id of 16 bytes, and 4 bytes of units')
 end
@@ -84,11 +86,15 @@ for first = 1, #ids, 16 do
   end
 end
 
+local life = unset and idle_ms or integer(has[4] or '0') or 0
 if unset then
   redis.call('HSETNX', config, 'rate', string.format('%.0f', rate))
   redis.call('HSETNX', config, 'interval', string.format('%.0f', interval))
-  redis.call('HSETNX', config, 'keepAliveTime', '0')
+  redis.call('HSETNX', config, 'keepAliveTime', string.format('%.0f', idle_ms))
   redis.call('HSETNX', config, 'type', of_client)
+  if life > 0 then
+    redis.call('PEXPIRE', config, string.format('%.0f', life))
+  end
 end
 local each_client = of_client == '1' and 1 or 0
 if looks then
@@ -108,7 +114,6 @@ elseif still ~= integer(written) then
   redis.call('INCRBY', value, string.format('%.0f', still - integer(written)))
 end
 -- Redisson's expiries; and what a client that has gone leaves ends by itself.
-local life = integer(has[4] or '0') or 0
 if life > 0 then
   redis.call('PEXPIRE', config, string.format('%.0f', life))
 else

@@ -2,7 +2,7 @@
 --! script   rate_limiter.set
 --! version  1
 --! keys     config:hash value:string client_value:string permits:zset client_permits:zset receipt:string
---! args     rate:int interval_ms:int per_client:int replaces:int channel:str calls:int receipt_ms:int
+--! args     rate:int interval_ms:int per_client:int idle_ms:int replaces:int channel:str calls:int receipt_ms:int
 --! returns  1 = set | 0 = there was a rate, and replaces is 0
 --! retry    safe: leaves a receipt, so that a repetition gets the first answer and sets nothing
 
@@ -15,9 +15,9 @@
 -- admitted before does not count any more, as with its setRate. Of the other type nothing is left.
 local config, receipt = KEYS[1], KEYS[6]
 local rate, interval, of_client = whole(ARGV[1], 1), whole(ARGV[2], 1), whole(ARGV[3], 0)
-local replaces, channel = whole(ARGV[4], 0), ARGV[5]
-local calls, receipt_ms = whole(ARGV[6], 1), whole(ARGV[7], 1)
-if not (rate and interval and of_client and replaces and calls and receipt_ms) then
+local idle_ms, replaces, channel = whole(ARGV[4], 0), whole(ARGV[5], 0), ARGV[6]
+local calls, receipt_ms = whole(ARGV[7], 1), whole(ARGV[8], 1)
+if not (rate and interval and of_client and idle_ms and replaces and calls and receipt_ms) then
   return redis.error_reply('ERR rate, interval_ms, replaces, calls and the others must be whole numbers')
 end
 replaces = replaces == 1
@@ -37,8 +37,11 @@ leave_receipt(receipt, calls, sets and '1' or '0', receipt_ms)
 local write = replaces and 'HSET' or 'HSETNX'
 redis.call(write, config, 'rate', string.format('%.0f', rate))
 redis.call(write, config, 'interval', string.format('%.0f', interval))
-redis.call(write, config, 'keepAliveTime', '0')
+redis.call(write, config, 'keepAliveTime', string.format('%.0f', idle_ms))
 redis.call(write, config, 'type', string.format('%.0f', of_client))
+if sets and idle_ms > 0 then
+  redis.call('PEXPIRE', config, string.format('%.0f', idle_ms))
+end
 if replaces and kind and kind ~= ARGV[3] then
   redis.call('DEL', KEYS[2], KEYS[3], KEYS[4], KEYS[5])
 elseif replaces and of_client == 1 then

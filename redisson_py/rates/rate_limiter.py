@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, final
 
@@ -121,7 +121,9 @@ class RateLimiter(AsyncOnly):
     It costs one command for each admission, or fewer: a task that has to wait sleeps until the
     moment that the server named, and asks once; those of one client behind it do not ask. A
     message wakes it when the rate changes or units come back earlier. Redis keeps a record of each
-    admission for `per` seconds.
+    admission for `per` seconds, and the limiter until it is deleted; with the client's option
+    `idle_lifetime` that long after its last use, or `per` if that is longer. Use it for limiters of
+    which there are many, such as one for each user.
 
     Protocol: Redisson's RRateLimiter, which logs admissions in a sorted set (a sliding window log).
     """
@@ -144,7 +146,8 @@ class RateLimiter(AsyncOnly):
             check_lease_time(per, "per")
         key = context.options.names.key(name)
         self._key = key
-        self._commands = RateLimiterCommands(key, context.owners.client_id)
+        idle_ms = context.options.idle_ms
+        self._commands = RateLimiterCommands(key, context.owners.client_id, idle_ms)
         self._queue: RateQueue = context.registry.queues[self.kind].get(key, RateQueue)
         self._receipts = Receipts(context, key)
 
@@ -480,7 +483,7 @@ class RateLimiter(AsyncOnly):
         """The commands to use; a client that was opened again has another id."""
         client_id = self._context.owners.client_id
         if self._commands.client_id != client_id:
-            self._commands = RateLimiterCommands(self._key, client_id)
+            self._commands = replace(self._commands, client_id=client_id)
         return self._commands
 
     def _undo(self, applicant: Applicant, *, used: bool = False) -> None:

@@ -45,7 +45,9 @@ class RateLimiter(Wrapper):
     It costs one command for each admission, or fewer: a thread that has to wait sleeps until
     the moment that the server named, and asks once; those of one client behind it do not ask. A
     message wakes it when the rate changes or units come back earlier. Redis keeps a record of
-    each admission for `per` seconds.
+    each admission for `per` seconds, and the limiter until it is deleted; with the client's
+    option `idle_lifetime` that long after its last use, or `per` if that is longer. Use it for
+    limiters of which there are many, such as one for each user.
 
     Protocol: Redisson's RRateLimiter, which logs admissions in a sorted set (a sliding window
     log).

@@ -24,7 +24,19 @@ SEVERAL = {"expired": (0,), "front": (0, 4), "living_head": (0, 2), "reader_keys
 COUNTING = {"EXISTS", "HLEN", "INCRBY", "LLEN", "LPOS", "PTTL", "PUBLISH", "ZCARD"}
 #: Parameters of functions that are text: keys, channels, fields.
 _KEYS = ("arrivals", "barrier", "channel", "counter", "counts", "key", "lock", "permits", "queue")
-_FIELDS = ("after", "asks", "client", "field", "how", "ids", "leaver", "leaves", "member", "over", "owner")
+_FIELDS = (
+    "after",
+    "asks",
+    "client",
+    "field",
+    "how",
+    "ids",
+    "leaver",
+    "leaves",
+    "member",
+    "over",
+    "owner",
+)
 PARAMETERS = {*_KEYS, *_FIELDS, "clients", "message", "timeouts", "tombstone", "total", "waiters"}
 #: Places in a queue, which is never so long; they are looked at one by one.
 POSITIONS = re.compile(r"(?:place|rank) [-+] \w+|#dead \+ 1")

@@ -450,3 +450,20 @@ def assert_never_more(moments: list[int], rate: int, per_ms: int) -> None:
     ordered = sorted(moments)
     for first, later in zip(ordered, ordered[rate:], strict=False):
         assert later - first >= per_ms
+
+
+class TestIdleLimiters:
+    async def test_it_ends_some_time_after_its_last_use(
+        self, clients: ClientFactory, redis: Redis
+    ) -> None:
+        limiter = limiter_of(clients(idle_lifetime=3600), 3, 60)
+        await limiter.available()
+        assert 3_500_000 < await redis.pttl("k") <= 3_600_000
+        await redis.pexpire("k", 100_000)
+        await limiter.acquire()
+        for key in ("k", "{k}:value", "{k}:permits"):
+            assert 3_500_000 < await redis.pttl(key) <= 3_600_000
+        await limiter.set_rate(3, 7200)
+        # Not before its units come back.
+        assert 7_100_000 < await redis.pttl("k") <= 7_200_000
+        assert await redis.hget("k", "keepAliveTime") == b"7200000"  # type: ignore[misc]

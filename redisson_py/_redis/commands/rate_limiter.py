@@ -33,12 +33,16 @@ class Limit(NamedTuple):
     Attributes:
         rate: Units in each interval.
         interval_ms: The interval in milliseconds.
-        per_client: Each client has so many, instead of all together.
+        per_client: Each client has that many, instead of all together.
     """
 
     rate: int
     interval_ms: int
     per_client: bool
+
+    def idle_ms(self, idle_ms: int) -> int:
+        """Return how long it outlives its last use: an interval or more, as Redisson wants it."""
+        return max(idle_ms, self.interval_ms) if idle_ms else 0
 
 
 class Ruling(NamedTuple):
@@ -64,10 +68,12 @@ class RateLimiterCommands:
     Attributes:
         key: Its rate, a hash.
         client_id: The client whose units count if each client has its own.
+        idle_ms: How long a limiter outlives its last use; 0: forever.
     """
 
     key: bytes
     client_id: str
+    idle_ms: int
 
     @property
     def channel(self) -> bytes:
@@ -115,6 +121,7 @@ class RateLimiterCommands:
             rate=0 if first is None else first.rate,
             interval_ms=0 if first is None else first.interval_ms,
             per_client=0 if first is None else int(first.per_client),
+            idle_ms=0 if first is None else first.idle_ms(self.idle_ms),
         )
 
     def undo(self, request_id: bytes, units: int) -> bytes:
@@ -136,6 +143,7 @@ class RateLimiterCommands:
             "rate": limit.rate,
             "interval_ms": limit.interval_ms,
             "per_client": int(limit.per_client),
+            "idle_ms": limit.idle_ms(self.idle_ms),
             "replaces": int(replaces),
             "channel": self.channel,
         }

@@ -69,7 +69,7 @@ class RateLimiterScripts:
     def __init__(self, scripts: Scripts, key: bytes = b"r") -> None:
         self.scripts = scripts
         self.redis = scripts.redis
-        self.commands = RateLimiterCommands(key, "me")
+        self.commands = RateLimiterCommands(key, "me", 0)
         self.key = key
         self.names: dict[str, Arg] = {
             "config": key,
