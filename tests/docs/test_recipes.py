@@ -179,7 +179,7 @@ async def test_recipe_shows_what_it_claims(
     kinds = {key: await redis.type(key) for key in await redis.keys("*")}
     hashes = [key for key, kind in kinds.items() if kind == b"hash" and b"redisson_py" not in key]
     # So do the rates of limiters.
-    held = [key for key in hashes if not await redis.hexists(key, "rate")]  # type: ignore[misc]
+    held = [key for key in hashes if not await redis.hexists(key, "rate")]
     assert held == [], "a lock is still held"
 
 

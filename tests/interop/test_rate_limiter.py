@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -82,10 +83,10 @@ async def test_the_same_bytes(
     expected = {b"rate": b"5", b"interval": b"600000", b"type": b"0", b"keepAliveTime": b"0"}
     if sets == "java" and not java.since(3, 38):
         del expected[b"keepAliveTime"]
-    assert await redis.hgetall("k") == expected  # type: ignore[misc]
+    assert await redis.hgetall("k") == expected
     await ours.acquire(2)
     await theirs.call("acquire", 2)
-    records = await redis.zrange("{k}:permits", 0, -1, withscores=True)
+    records: Any = await redis.zrange("{k}:permits", 0, -1, withscores=True)
     assert [len(member) for member, _ in records] == [RECORD_BYTES] * 2
     assert [member[:1] + member[-4:] for member, _ in records] == [b"\x10\x02\0\0\0"] * 2
     # Both clocks are of this machine; a second is far less than an hour, or a wrong unit.
@@ -140,7 +141,8 @@ async def test_each_client_has_its_own(
     keys = {
         f"{{k}}:{part}:{each}" for part in ("value", "permits") for each in (java_id, client.id)
     }
-    assert {key.decode() for key in await redis.keys("{k}:*") if b"receipt" not in key} == keys
+    found: list[Any] = await redis.keys("{k}:*")
+    assert {key.decode() for key in found if b"receipt" not in key} == keys
 
 
 @both_set

@@ -75,7 +75,8 @@ class TestAdmitting:
         for _ in range(3):
             await limiter.acquire()
         key = "{k}:permits"
-        for member, age in zip(await redis.zrange(key, 0, -1), (300, 200, 100), strict=True):
+        members: Any = await redis.zrange(key, 0, -1)
+        for member, age in zip(members, (300, 200, 100), strict=True):
             await redis.zincrby(key, -age * 1000, member)
         for n, at in ((1, 300), (2, 400), (3, 500)):
             refused = await limiter.try_acquire(n)
@@ -194,7 +195,8 @@ class TestRates:
         own = {
             key for each in made for key in (f"{{k}}:value:{each.id}", f"{{k}}:permits:{each.id}")
         }
-        assert {key.decode() for key in await redis.keys("*")} == own | {"k"}
+        found: list[Any] = await redis.keys("*")
+        assert {key.decode() for key in found} == own | {"k"}
         # What a client that has gone leaves ends by itself.
         assert all([await redis.pttl(key) > LONG * 1000 for key in own])
 
@@ -466,4 +468,4 @@ class TestIdleLimiters:
         await limiter.set_rate(3, 7200)
         # Not before its units come back.
         assert 7_100_000 < await redis.pttl("k") <= 7_200_000
-        assert await redis.hget("k", "keepAliveTime") == b"7200000"  # type: ignore[misc]
+        assert await redis.hget("k", "keepAliveTime") == b"7200000"

@@ -125,7 +125,7 @@ class RateLimiterScripts:
         """Return what is left, and the moments and units of the admissions."""
         value = await ask(self.redis, "GET", self.names["value"])
         permits = self.commands.keys(per_client=False)[2]
-        found = await self.redis.zrange(permits, 0, -1, withscores=True)
+        found: Any = await self.redis.zrange(permits, 0, -1, withscores=True)
         return value, sorted((int(at), int.from_bytes(each[-4:], "little")) for each, at in found)
 
     async def redisson_acquire(self, now_ms: int, request_id: bytes, units: int) -> int | None:
