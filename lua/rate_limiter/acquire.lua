@@ -86,12 +86,12 @@ for first = 1, #ids, 16 do
   end
 end
 
-local life = unset and idle_ms or integer(has[4] or '0') or 0
+local life = unset and not has[4] and idle_ms or integer(has[4] or '0') or 0
 if unset then
-  redis.call('HSETNX', config, 'rate', string.format('%.0f', rate))
-  redis.call('HSETNX', config, 'interval', string.format('%.0f', interval))
-  redis.call('HSETNX', config, 'keepAliveTime', string.format('%.0f', idle_ms))
-  redis.call('HSETNX', config, 'type', of_client)
+  -- What was there is written as it was.
+  redis.call('HSET', config, 'rate', string.format('%.0f', rate),
+    'interval', string.format('%.0f', interval),
+    'keepAliveTime', has[4] or string.format('%.0f', idle_ms), 'type', of_client)
   if life > 0 then
     redis.call('PEXPIRE', config, string.format('%.0f', life))
   end

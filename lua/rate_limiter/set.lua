@@ -34,11 +34,16 @@ if sets then
   redis.call('PUBLISH', channel, '1')
 end
 leave_receipt(receipt, calls, sets and '1' or '0', receipt_ms)
-local write = replaces and 'HSET' or 'HSETNX'
-redis.call(write, config, 'rate', string.format('%.0f', rate))
-redis.call(write, config, 'interval', string.format('%.0f', interval))
-redis.call(write, config, 'keepAliveTime', string.format('%.0f', idle_ms))
-redis.call(write, config, 'type', string.format('%.0f', of_client))
+local has = {}
+if not replaces then
+  has = redis.call('HMGET', config, 'rate', 'interval', 'keepAliveTime')
+end
+if sets then
+  redis.call('HSET', config, 'rate', has[1] or string.format('%.0f', rate),
+    'interval', has[2] or string.format('%.0f', interval),
+    'keepAliveTime', has[3] or string.format('%.0f', idle_ms),
+    'type', string.format('%.0f', of_client))
+end
 if sets and idle_ms > 0 then
   redis.call('PEXPIRE', config, string.format('%.0f', idle_ms))
 end

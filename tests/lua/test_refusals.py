@@ -257,7 +257,7 @@ HALF_DONE = {
     # Where units and admissions do not go together, the next acquire counts them again.
     "rate_limiter.acquire": "set incrby zadd pexpire pttl",
     "rate_limiter.undo": "zadd pexpire zremrangebyscore",
-    "rate_limiter.set": "set pexpire del hset hsetnx",
+    "rate_limiter.set": "set pexpire del hset",
     "rate_limiter.delete": "set pexpire",
     "barrier.wait": "zadd pexpireat zremrangebyscore hset",
     "barrier.leave": "set hset pexpire pexpireat",
