@@ -37,7 +37,18 @@ _FIELDS = (
     "over",
     "owner",
 )
-PARAMETERS = {*_KEYS, *_FIELDS, "clients", "message", "timeouts", "tombstone", "total", "waiters"}
+_COUNTERS = ("client_permits", "client_value", "value")
+PARAMETERS = {
+    *_KEYS,
+    *_FIELDS,
+    *_COUNTERS,
+    "clients",
+    "message",
+    "timeouts",
+    "tombstone",
+    "total",
+    "waiters",
+}
 #: Places in a queue, which is never so long; they are looked at one by one.
 POSITIONS = re.compile(r"(?:place|rank) [-+] \w+|#dead \+ 1")
 _ASSIGNMENT = re.compile(
