@@ -115,8 +115,9 @@ class RateLimiter(AsyncOnly):
     Not promised: an order among clients (whoever asks first when something fits); that calls reach
     a third party at that rate (a request may be slow on its way); the limit across `set_rate` or
     `delete`, after which what was admitted before does not count; the limit if Redis loses its
-    data, also by a failover, or if its clock is set back or forth. Redisson's clients use their
-    own clocks, so beside them the limit is as exact as those clocks are equal.
+    data, also by a failover, or if its clock is set back or forth. Redisson's clients
+    record the moment at which they asked, by their own clocks: beside them the limit is as exact as
+    those clocks are equal and their requests fast.
 
     It costs one command for each admission, or fewer: a task that has to wait sleeps until the
     moment that the server named, and asks once; those of one client behind it do not ask. A
