@@ -116,7 +116,7 @@ async def test_all_that_wait_on_both_sides_are_admitted_once(
     there = [await (await redissons()).get("getRateLimiter", "k") for _ in range(2)]
     here = [clients().get_rate_limiter("k") for _ in range(2)]
     await set_there(there[0], 5, 40)
-    # How many in an interval is not looked at: Redisson records the moment at which it asked, by its
+    # Not how many in an interval: Redisson records the moment at which it asked, by its
     # own clock, which may be long before the server admits it.
     async with Monitor(redis) as monitor:
         taken: list[asyncio.Future[object]] = [
