@@ -130,7 +130,7 @@ async def test_all_that_wait_on_both_sides_are_admitted_once(
 
 
 async def _is_whole(ours: RateLimiter, theirs: JavaObject) -> bool:
-    return await ours.available() == await theirs.call("availablePermits") == 5
+    return bool(await ours.available() == await theirs.call("availablePermits") == 5)
 
 
 async def test_each_client_has_its_own(
