@@ -20,6 +20,7 @@ What there is:
 - Locks: `RLock`, `FencedLock`, `FairLock`, `ReadWriteLock`, `MultiLock`, `RedLock`. All have the
   methods of `LockLike`. An acquire returns a `Lease`.
 - `Semaphore` and `PermitExpirableSemaphore`, `CountDownLatch`, `CyclicBarrier`.
+- `RateLimiter`: so many units in any interval. It says with an `Admission` when to retry.
 - `redisson_py.errors`: every error, all of them a `RedissonError`.
 - `Listener`: called with what a client does.
 - `redisson_py.sync`: the same classes for threads.
@@ -80,6 +81,12 @@ from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.lock_of import LockOf
 from redisson_py.locks.locks import Locks
 from redisson_py.locks.read_write_lock import ReadLock, ReadWriteLock, WriteLock
+from redisson_py.rates.rate_limiter import (
+    Admission,
+    RateLimit,
+    RateLimiter,
+    RateLimiterSnapshot,
+)
 from redisson_py.semaphores.permit import Permit
 from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSemaphore
 from redisson_py.semaphores.semaphore import Semaphore
@@ -106,11 +113,14 @@ __all__ = [
     "ReadWriteLock",
     "RedLock",
     "WriteLock",
-    # semaphores, latch, barrier
+    # semaphores, rates, latch, barrier
+    "Admission",
     "CountDownLatch",
     "CyclicBarrier",
     "Permit",
     "PermitExpirableSemaphore",
+    "RateLimit",
+    "RateLimiter",
     "Semaphore",
     # looking
     "BarrierSnapshot",
@@ -120,6 +130,7 @@ __all__ = [
     "LockSnapshot",
     "PartySnapshot",
     "PrimitiveStatistics",
+    "RateLimiterSnapshot",
     "ReadWriteSnapshot",
     "SemaphoreSnapshot",
     "WaiterSnapshot",
@@ -169,10 +180,13 @@ for _public in (
     ReadWriteLock,
     RedLock,
     WriteLock,
+    Admission,
     CountDownLatch,
     CyclicBarrier,
     Permit,
     PermitExpirableSemaphore,
+    RateLimit,
+    RateLimiter,
     Semaphore,
     BarrierSnapshot,
     HolderSnapshot,
@@ -180,6 +194,7 @@ for _public in (
     LatchSnapshot,
     LockSnapshot,
     PartySnapshot,
+    RateLimiterSnapshot,
     ReadWriteSnapshot,
     SemaphoreSnapshot,
     WaiterSnapshot,

@@ -38,6 +38,7 @@ from redisson_py.composite.red_lock import RedLock
 from redisson_py.locks.lock import FairLock, FencedLock, RLock, ServerLock, adopt
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.read_write_lock import Prefer, ReadWriteLock
+from redisson_py.rates.rate_limiter import RateLimiter
 from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSemaphore
 from redisson_py.semaphores.semaphore import Semaphore
 
@@ -463,6 +464,32 @@ class Redisson(AsyncOnly):
         if handed.kind not in kinds:
             raise ValueError(f"this token is for {handed.kind} {handed.name!r}, of another release")
         return await adopt(kinds[handed.kind](handed.name), handed)
+
+    def get_rate_limiter(
+        self,
+        name: Name,
+        rate: int | None = None,
+        per: Duration = 1.0,
+        *,
+        per_client: bool = False,
+    ) -> RateLimiter:
+        """Return the limiter `name`; with `rate` the first use sets the rate if it has none.
+
+        An existing limiter keeps its rate: if it has another, one warning says so.
+
+        Args:
+            name: The name.
+            rate: How many units may be taken in any interval of `per` seconds, 1 or more.
+            per: The interval in seconds, at least a millisecond. Default: 1.
+            per_client: Each client has so many, instead of all together.
+
+        Raises:
+            TypeError: The name is neither str nor bytes, `rate` is not an int, `per` is not a
+                number or a timedelta, or `per_client` is not a bool.
+            ValueError: The name is empty or longer than 4 KiB; `rate` is not positive; or `per` is
+                shorter than a millisecond or longer than ten years.
+        """
+        return RateLimiter(self._context, name, rate, per, per_client)
 
     def statistics(self) -> ClientStatistics:
         """Return local counters. No I/O."""

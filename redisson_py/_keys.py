@@ -60,6 +60,11 @@ def barrier_channel(key: bytes) -> bytes:
     return prefixed(b"redisson_py_barrier", key)
 
 
+def rate_channel(key: bytes) -> bytes:
+    """Return the channel whose messages make those that wait for the limiter at `key` ask again."""
+    return prefixed(b"redisson_py_rate", key)
+
+
 def fencing_token(key: bytes) -> bytes:
     """Return the counter of the fenced lock at `key`."""
     return prefixed(b"redisson_lock_token", key)

@@ -22,6 +22,7 @@ from redisson_py.sync._lock_like import LockLike
 from redisson_py.sync._locks import FairLock, FencedLock, RLock
 from redisson_py.sync._options import RedissonOptions
 from redisson_py.sync._permit_expirable_semaphore import PermitExpirableSemaphore
+from redisson_py.sync._rate_limiter import RateLimiter
 from redisson_py.sync._read_write_lock import ReadLock, ReadWriteLock, WriteLock
 from redisson_py.sync._semaphore import Semaphore
 
@@ -42,11 +43,12 @@ __all__ = [
     "ReadWriteLock",
     "RedLock",
     "WriteLock",
-    # semaphores, latch, barrier
+    # semaphores, rates, latch, barrier
     "CountDownLatch",
     "CyclicBarrier",
     "Permit",
     "PermitExpirableSemaphore",
+    "RateLimiter",
     "Semaphore",
 ]
 
@@ -70,6 +72,7 @@ for _public in (
     CyclicBarrier,
     Permit,
     PermitExpirableSemaphore,
+    RateLimiter,
     Semaphore,
 ):
     _public.__module__ = __name__

@@ -24,6 +24,7 @@ from redisson_py.sync._lock_like import LockLike
 from redisson_py.sync._locks import FairLock, FencedLock, RLock, ServerLock
 from redisson_py.sync._options import RedissonOptions
 from redisson_py.sync._permit_expirable_semaphore import PermitExpirableSemaphore
+from redisson_py.sync._rate_limiter import RateLimiter
 from redisson_py.sync._read_write_lock import ReadWriteLock
 from redisson_py.sync._semaphore import Semaphore
 
@@ -327,6 +328,29 @@ class Redisson(ClientLike):
         """
         value: Lease = self._acquire(lambda own: own.adopt(token, name=name))
         return value
+
+    def get_rate_limiter(
+        self, name: Name, rate: int | None = None, per: Duration = 1.0, *, per_client: bool = False
+    ) -> RateLimiter:
+        """Return the limiter `name`; with `rate` the first use sets the rate if it has none.
+
+        An existing limiter keeps its rate: if it has another, one warning says so.
+
+        Args:
+            name: The name.
+            rate: How many units may be taken in any interval of `per` seconds, 1 or more.
+            per: The interval in seconds, at least a millisecond. Default: 1.
+            per_client: Each client has so many, instead of all together.
+
+        Raises:
+            TypeError: The name is neither str nor bytes, `rate` is not an int, `per` is not a
+                number or a timedelta, or `per_client` is not a bool.
+            ValueError: The name is empty or longer than 4 KiB; `rate` is not positive; or `per` is
+                shorter than a millisecond or longer than ten years.
+        """
+        return RateLimiter(
+            lambda of: of(self).get_rate_limiter(name, rate, per, per_client=per_client)
+        )
 
     def statistics(self) -> ClientStatistics:
         """Return local counters. No I/O."""

@@ -19,7 +19,7 @@ from tests.support.leases import assert_left
 
 FIELDS = {
     *("name", "kind", "key", "holders", "holders_total", "waiters", "waiters_total", "listeners"),
-    *("channel", "token", "available", "parties", "broken", "keys"),
+    *("channel", "token", "available", "parties", "broken", "rate", "per", "keys"),
 }
 
 
@@ -258,3 +258,33 @@ async def test_listeners_are_unknown_without_the_permission(server_factory: Serv
     text = (await run("inspect", "k", "--url", url)).stdout
     assert found["listeners"] is None
     assert "unknown (PUBSUB is not permitted" in text
+
+
+@pytest.mark.parametrize("per_client", [False, True])
+async def test_a_rate_limiter(
+    server_url: str, clients: ClientFactory, redis: Redis, per_client: bool
+) -> None:
+    limiter = clients().get_rate_limiter("k", 5, 600, per_client=per_client)
+    await limiter.acquire(2)
+    (found,) = await inspected(server_url, "k", "--kind", "rate-limiter")
+    text = (await run("inspect", "k", "--url", server_url)).stdout
+    assert (found["rate"], found["per"]) == (5, 600.0)
+    assert found["available"] == (None if per_client else 3)
+    units = "for each client" if per_client else "3 left"
+    assert text.startswith(f"k: rate limiter, 5 per 600 s, {units}\n")
+    assert found["keys"] == (["k"] if per_client else ["k", "{k}:value", "{k}:permits"])
+    await redis.flushdb()
+
+
+async def test_the_units_of_a_rate_limiter_that_have_come_back(
+    server_url: str, clients: ClientFactory, redis: Redis
+) -> None:
+    limiter = clients().get_rate_limiter("k", 5, 600)
+    await limiter.acquire(2)
+    await limiter.acquire()
+    oldest: Any = await redis.zrange("{k}:permits", 0, 0)
+    (first,) = oldest
+    await redis.zincrby("{k}:permits", -700_000, first)
+    (found,) = await inspected(server_url, "k")
+    assert found["available"] == await limiter.available()
+    await redis.flushdb()

@@ -16,15 +16,39 @@ from dataclasses import dataclass
 
 CALL = re.compile(r"\bredis\.p?call\(")
 #: Functions that return text only.
-TEXT = {"string.format", "string.match", "string.sub", "permit_id", "reader_key", "readers_index"}
+TEXT = {"string.format", "string.match", "string.sub", "struct.pack"}
+TEXT |= {"permit_id", "reader_key", "readers_index"}
 #: What of several returned values is text; all of the others are numbers.
 SEVERAL = {"expired": (0,), "front": (0, 4), "living_head": (0, 2), "reader_keys": (0,)}
 #: Commands that reply with a number.
 COUNTING = {"EXISTS", "HLEN", "INCRBY", "LLEN", "LPOS", "PTTL", "PUBLISH", "ZCARD"}
 #: Parameters of functions that are text: keys, channels, fields.
 _KEYS = ("arrivals", "barrier", "channel", "counter", "counts", "key", "lock", "permits", "queue")
-_FIELDS = ("asks", "client", "field", "how", "ids", "leaver", "leaves", "member", "over", "owner")
-PARAMETERS = {*_KEYS, *_FIELDS, "clients", "message", "timeouts", "tombstone", "total", "waiters"}
+_FIELDS = (
+    "after",
+    "asks",
+    "client",
+    "field",
+    "how",
+    "ids",
+    "leaver",
+    "leaves",
+    "member",
+    "over",
+    "owner",
+)
+_COUNTERS = ("client_permits", "client_value", "value")
+PARAMETERS = {
+    *_KEYS,
+    *_FIELDS,
+    *_COUNTERS,
+    "clients",
+    "message",
+    "timeouts",
+    "tombstone",
+    "total",
+    "waiters",
+}
 #: Places in a queue, which is never so long; they are looked at one by one.
 POSITIONS = re.compile(r"(?:place|rank) [-+] \w+|#dead \+ 1")
 _ASSIGNMENT = re.compile(

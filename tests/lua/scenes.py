@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from redisson_py._redis.commands.rate_limiter import Limit
 from tests.support.scripts.any_lock import LOCKS, AnyLock
 from tests.support.scripts.barrier import BarrierScripts
 from tests.support.scripts.calls import LEASE, TOMBSTONE, A, B, C, Scripts, ask
@@ -22,6 +23,7 @@ from tests.support.scripts.fair import FairScripts
 from tests.support.scripts.latch import LatchScripts
 from tests.support.scripts.lock import LockScripts
 from tests.support.scripts.permits import SemaphoreScripts
+from tests.support.scripts.rate_limiter import RateLimiterScripts
 from tests.support.scripts.read_write import LONG, ReadWriteScripts
 from tests.support.scripts.unit_queue import FULL, UnitQueue, queue_up
 
@@ -284,6 +286,17 @@ _BARRIER: dict[str, Callable[[BarrierScripts], Calls]] = {
 }
 
 #: What is called, by kind: how to make it, and its scenes.
+_RATE_LIMITER: dict[str, Callable[[RateLimiterScripts], Calls]] = {
+    "first rate": lambda k: (k.acquire((W, 1), first=Limit(5, LEASE, per_client=False)),),
+    "acquire": lambda k: (k.set(), k.acquire((W, 2), (P, 1))),
+    "acquire again": lambda k: (k.set(), k.acquire((W, 2)), k.acquire((P, 1))),
+    "acquire of a client": lambda k: (k.set(per_client=1), k.acquire((W, 2))),
+    "look": lambda k: (k.set(), k.acquire((W, 5)), k.acquire((P, 1), looks=1)),
+    "undo": lambda k: (k.set(), k.acquire((W, 2)), k.undo(W, 2)),
+    "new rate": lambda k: (k.set(), k.acquire((W, 2)), k.set(7)),
+    "rate of none": lambda k: (k.set(replaces=0),),
+    "delete": lambda k: (k.set(), k.acquire((W, 2)), k.delete()),
+}
 _KINDS: list[tuple[str, Callable[[Scripts], Any], dict[str, Callable[[Any], Calls]]]] = [
     *((kind, make, _LOCK) for kind, make in LOCKS.items()),
     ("plain", LockScripts, _PLAIN),
@@ -300,6 +313,7 @@ _KINDS: list[tuple[str, Callable[[Scripts], Any], dict[str, Callable[[Any], Call
     ("queue of permits", lambda s: UnitQueue(s, "with ids"), _UNITS),
     ("latch", LatchScripts, _LATCH),
     ("barrier", BarrierScripts, _BARRIER),
+    ("rate limiter", RateLimiterScripts, _RATE_LIMITER),
 ]
 SCENES: dict[str, Callable[[Scripts], Calls]] = {
     f"{kind}: {name}": lambda scripts, make=make, scene=scene: scene(make(scripts))  # type: ignore[misc]

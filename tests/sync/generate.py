@@ -49,6 +49,12 @@ _BLOCKS = {
             return self.wait()
         """
     + textwrap.indent(_EXIT.format(body="return"), " " * 8),
+    "RateLimiter": """
+        def __enter__(self) -> Self:
+            self.acquire()
+            return self
+        """
+    + textwrap.indent(_EXIT.format(body="return"), " " * 8),
     "TwoSides": """
         if not TYPE_CHECKING:
 
@@ -108,6 +114,7 @@ _BODIES = {
     ("Redisson", "get_red_lock"): (
         "return RedLock(lambda of: of(self).get_red_lock(*[of(lock) for lock in locks]))"
     ),
+    ("RateLimiter", "__call__"): "return decorate(self, func, lambda filled: filled)",
     ("TwoSides", "read_lock"): "return ReadLock(lambda of: of(self).read_lock())",
     ("TwoSides", "write_lock"): "return WriteLock(lambda of: of(self).write_lock())",
 }

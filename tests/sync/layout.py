@@ -11,6 +11,7 @@ from redisson_py.barriers import barrier, latch
 from redisson_py.composite import _ownership as composite
 from redisson_py.composite import multi_lock, red_lock
 from redisson_py.locks import lock, lock_like, read_write_lock, two_sides
+from redisson_py.rates import rate_limiter
 from redisson_py.semaphores import permit, permit_expirable_semaphore, semaphore, semaphore_like
 
 
@@ -38,7 +39,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypedDict, Unpack, final
 from redisson_py import BarrierSnapshot, ClientStatistics, JointSnapshot, LatchSnapshot, Listener
 from redisson_py import LockSnapshot, LostEvent, PrimitiveStatistics, ReadWriteSnapshot
-from redisson_py import SemaphoreSnapshot
+from redisson_py import Admission, RateLimit, RateLimiterSnapshot, SemaphoreSnapshot
 from redisson_py import FencedLease as AsyncFencedLease
 from redisson_py import Lease as AsyncLease
 from redisson_py import Permit as AsyncPermit
@@ -60,6 +61,7 @@ from redisson_py.sync._lock_like import LockLike
 from redisson_py.sync._locks import FairLock, FencedLock, RLock, ServerLock
 from redisson_py.sync._options import RedissonOptions
 from redisson_py.sync._permit_expirable_semaphore import PermitExpirableSemaphore
+from redisson_py.sync._rate_limiter import RateLimiter
 from redisson_py.sync._read_write_lock import ReadWriteLock
 from redisson_py.sync._semaphore import Semaphore, SemaphoreLike
 from redisson_py.sync._waiting import until_lost
@@ -125,6 +127,10 @@ FILES = {
     "_barrier": File(
         "CyclicBarrier: parties that wait for each other, again and again.",
         [(barrier, "CyclicBarrier", "Wrapper")],
+    ),
+    "_rate_limiter": File(
+        "RateLimiter: so many units in any interval.",
+        [(rate_limiter, "RateLimiter", "Wrapper")],
     ),
     "_client": File(
         "The client: makes everything else.",

@@ -138,3 +138,30 @@ def test_a_latch_with_an_end(client: Redisson) -> None:
     assert latch.count() == 0
     with pytest.raises(ValueError, match="expire_in must be between"):
         latch.try_set_count(1, expire_in=0)
+
+
+def test_rate_limiter(client: Redisson) -> None:
+    limiter = client.get_rate_limiter("limiter", 3, 600)
+    try:
+        with limiter as entered:
+            assert entered is limiter
+            assert limiter.available() == 2
+
+        @limiter
+        def double(number: int) -> int:
+            return 2 * number
+
+        assert double(4) == 8
+        assert in_thread(limiter.acquire)
+        refused = limiter.try_acquire()
+        assert not refused
+        assert refused.retry_after > 500
+        with pytest.raises(AcquireTimeoutError):
+            limiter.acquire(timeout=BUSY_WAIT)
+        waiting = Running(lambda: limiter.acquire(2))
+        until_waiting(client, 1)
+        limiter.set_rate(2, 600)
+        assert waiting.result()
+        assert limiter.inspect().available == 0
+    finally:
+        assert limiter.delete()

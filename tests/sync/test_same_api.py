@@ -22,6 +22,7 @@ SHARED = {
     for name in redisson_py.__all__
     if name.endswith(("Error", "Event", "Snapshot", "Statistics"))
     or name in ("errors", "Listener", "Listeners")
+    or name in ("Admission", "RateLimit")
     # There are no other stores for threads.
     or name in ("LockOf", "Locks")
 }

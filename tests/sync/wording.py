@@ -59,6 +59,13 @@ SENTENCES = {
     " party stays released:": (
         "It differs from `threading.Barrier` in this: a released party stays released:"
     ),
+    # RateLimiter
+    "a cancelled `acquire` gives back what it was admitted, and its units are free at once.": (
+        "an interrupted `acquire` gives back what it was admitted, unless the answer had come."
+    ),
+    "A cancelled call takes nothing: what it was admitted meanwhile is given back.": (
+        "An interrupted call gives back what it was admitted meanwhile, unless the answer had come."
+    ),
     # Redisson
     "Use it as `async with Redisson.from_url(...) as client`, or construct it anywhere (nothing"
     " connects until first use) and call `aclose()` in the end; `async with` opens it again, with"

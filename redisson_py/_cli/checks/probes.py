@@ -29,6 +29,7 @@ _CHANNELS = (
     _keys.permit_channel,
     _keys.latch_channel,
     _keys.barrier_channel,
+    _keys.rate_channel,
 )
 
 Words = tuple[str, ...]

@@ -53,7 +53,8 @@ async def locks(
     of each hash whose name matches, and looks closer if that is a lock.
 
     A free lock has no key, so it is not listed. Latches, and semaphores without a recorded holder,
-    are plain numbers that could be anybody's and are not listed either: use `inspect NAME`.
+    are plain numbers that could be anybody's and are not listed either, nor are rate limiters: use
+    `inspect NAME`.
 
     Exit status: 0, even if nothing is held, or if --limit or --seconds ended the search (a note
     says so); 69 if a server did not answer.

@@ -27,6 +27,7 @@ _INSTEAD: dict[Kind, str] = {
     "latch": "`await latch.count_down(n)` or `await latch.delete()` opens a latch",
     "latch-or-semaphore": "`await latch.delete()` opens a latch;"
     " `await semaphore.add_permits(n)` adds permits to a semaphore",
+    "rate-limiter": "`await limiter.delete()` forgets its rate and what was taken",
     "barrier": "`await barrier.abort()` breaks a barrier and wakes its parties,"
     " `await barrier.reset()` makes it usable again",
 }

@@ -20,6 +20,7 @@ Kind = Literal[
     "latch",
     "latch-or-semaphore",
     "barrier",
+    "rate-limiter",
 ]
 #: The kinds that a user may name: the kind of a resource does not always follow from its keys.
 KINDS: tuple[Kind, ...] = (
@@ -31,6 +32,7 @@ KINDS: tuple[Kind, ...] = (
     "permit-expirable-semaphore",
     "latch",
     "barrier",
+    "rate-limiter",
 )
 #: The other kinds that a resource of a recognized kind may be.
 _MAY_BE: dict[Kind, tuple[Kind, ...]] = {
@@ -107,9 +109,11 @@ class Found:
         listeners: How many connections listen on its channel; None if that cannot be read.
         channel: That channel.
         token: The last fencing token.
-        available: Free permits, or what is left of a latch.
+        available: Free permits, or what is left of a latch; of a rate limiter the units that are
+            left, None if each client has its own.
         parties: The number of parties of a barrier's round; None if nobody waits there.
         broken: Whether a barrier is broken; None for everything else.
+        rate: The units of a rate limiter, and `per` the seconds in which that many are admitted.
         keys: The keys it has.
     """
 
@@ -126,6 +130,8 @@ class Found:
     available: int | None = None
     parties: int | None = None
     broken: bool | None = None
+    rate: int | None = None
+    per: float | None = None
     keys: tuple[bytes, ...] = ()
 
     @property
@@ -179,6 +185,8 @@ class Found:
             "available": self.available,
             "parties": self.parties,
             "broken": self.broken,
+            "rate": self.rate,
+            "per": self.per,
             "keys": [text(key) for key in self.keys],
         }
 
@@ -243,6 +251,9 @@ def summary(found: Found) -> str:
             return f"{free}, {plural(found.holders_total, 'holder')}"
         case "latch" | "latch-or-semaphore":
             return "open" if found.available is None else f"{found.available} left"
+        case "rate-limiter":
+            units = "for each client" if found.available is None else f"{found.available} left"
+            return f"{found.rate} per {found.per:g} s, {units}"
         case "barrier" if found.broken:
             return "broken"
         case "barrier":

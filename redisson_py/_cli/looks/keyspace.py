@@ -19,7 +19,7 @@ from redisson_py._cli.looks.asking import Asker, Command
 #: COUNT of each SCAN: how many keys the server passes over without serving others.
 SCAN_COUNT = 500
 
-Family = Literal["lock", "semaphore", "permits", "barrier"]
+Family = Literal["lock", "semaphore", "permits", "barrier", "rate limiter"]
 """What shares keys: `permits` are those of a permit-expirable semaphore."""
 FAMILIES: tuple[Family, ...] = get_args(Family)
 

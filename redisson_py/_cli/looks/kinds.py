@@ -29,6 +29,7 @@ from redisson_py._cli.looks.replies import (
 )
 from redisson_py._redis.commands.client_queue import client_of
 from redisson_py._redis.commands.permit_expirable_semaphore import owner_of
+from redisson_py._redis.commands.rate_limiter import RateLimiterCommands
 from redisson_py._redis.commands.read_write_lock import WRITE_SUFFIX
 
 Look = Generator[list[Command], list[Any], Found | None]
@@ -37,6 +38,8 @@ Look = Generator[list[Command], list[Any], Found | None]
 _CHANNELS = 100
 #: The most clients of a semaphore's queue that are called at once.
 _MOST_CALLED = 100
+#: The most admissions of a rate limiter, of those that have ended, whose units are added up.
+_MOST_ENDED = 10_000
 #: Clients whose descriptions are remembered.
 _MOST_KNOWN = 10_000
 
@@ -126,6 +129,8 @@ class Looker:
                 return self._permits(resource.key)
             case "barrier":
                 return self._barrier(resource.key)
+            case "rate limiter":
+                return self._rate_limiter(resource.key)
 
     def _found(self, key: bytes, kind: Kind, **details: Any) -> Found:
         return Found(text(key.removeprefix(self._asker.prefix.encode())), key, kind, **details)
@@ -326,6 +331,38 @@ class Looker:
             broken=broken is not None or bool(arrived.ended),
             channel=_keys.barrier_channel(key),
             keys=(barrier, *([arrivals] if rows else [])),
+        )
+
+    def _rate_limiter(self, key: bytes) -> Look:
+        of_all = RateLimiterCommands(key, "", 0).keys(per_client=False)
+        _, value_key, permits = of_all
+        limit, value, time = yield [
+            (key, "HMGET", key, "rate", "interval", "type"),
+            (key, "GETRANGE", value_key, 0, 31),
+            (key, "TIME"),
+        ]
+        rate, interval_ms, kind = (integer(each) for each in limit or (None, None, None))
+        if not (rate and interval_ms) or kind not in (0, 1):
+            return None
+        left: int | None = None
+        keys: tuple[bytes, ...] = (key,)
+        if kind == 0:
+            ended = int(time[0]) * 1000 + int(time[1]) // 1000 - interval_ms
+            (members,) = yield [
+                (key, "ZRANGEBYSCORE", permits, "-inf", ended, "LIMIT", 0, _MOST_ENDED)
+            ]
+            counted = integer(value)
+            back = sum(int.from_bytes(each[-4:], "little") for each in members or [])
+            left = rate if counted is None else min(rate, counted + back)
+            keys = of_all if value else keys
+        return self._found(
+            key,
+            "rate-limiter",
+            available=left,
+            rate=rate,
+            per=interval_ms / 1000,
+            channel=_keys.rate_channel(key),
+            keys=keys,
         )
 
     async def _described(self, found: list[Found]) -> list[Found]:

@@ -1,0 +1,1 @@
+"""RateLimiter: so many units in any interval, for all who share it."""
