@@ -19,6 +19,7 @@ What there is:
   options and their defaults.
 - Locks: `RLock`, `FencedLock`, `FairLock`, `ReadWriteLock`, `MultiLock`, `RedLock`. All have the
   methods of `LockLike`. An acquire returns a `Lease`.
+- `Once`: carries something out once, and remembers the result.
 - `Semaphore` and `PermitExpirableSemaphore`, `CountDownLatch`, `CyclicBarrier`.
 - `redisson_py.errors`: every error, all of them a `RedissonError`.
 - `Listener`: called with what a client does.
@@ -79,6 +80,7 @@ from redisson_py.locks.lock import FairLock, FencedLock, RLock
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.lock_of import LockOf
 from redisson_py.locks.locks import Locks
+from redisson_py.locks.once import Once, OnceLease, OnceSnapshot
 from redisson_py.locks.read_write_lock import ReadLock, ReadWriteLock, WriteLock
 from redisson_py.semaphores.permit import Permit
 from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSemaphore
@@ -101,6 +103,8 @@ __all__ = [
     "LockOf",
     "Locks",
     "MultiLock",
+    "Once",
+    "OnceLease",
     "RLock",
     "ReadLock",
     "ReadWriteLock",
@@ -118,6 +122,7 @@ __all__ = [
     "JointSnapshot",
     "LatchSnapshot",
     "LockSnapshot",
+    "OnceSnapshot",
     "PartySnapshot",
     "PrimitiveStatistics",
     "ReadWriteSnapshot",
