@@ -680,11 +680,11 @@ class _LockAttempt(Attempt[Hold | Settled, Lease]):
 
     def is_good(self, grant: Hold | Settled) -> bool:
         """Return whether a granted or passed hold is in force."""
-        return type(grant) is Settled or grant.valid
+        return isinstance(grant, Settled) or grant.valid
 
     def take(self, grant: Hold | Settled, waited: float) -> Lease:
         """Give a granted or passed hold to the task."""
-        if type(grant) is Settled:
+        if isinstance(grant, Settled):
             return self._ownership.settled(grant, self.task)
         return self._ownership.take(grant, self.task, self.lease_time, now(), waited)
 

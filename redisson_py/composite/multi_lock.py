@@ -38,8 +38,8 @@ from redisson_py.errors import (
     LeaseLostError,
     QuorumError,
 )
-from redisson_py.locks.lock_like import LockLike
-from redisson_py.locks.once import Once, ownership_of
+from redisson_py.locks.lock_like import LockLike, ownership_of
+from redisson_py.locks.once import Once
 
 #: Seconds after a refusal in which the members are only asked one after another. Asking all at
 #: once then would cost other callers more than it saves this one.

@@ -13,7 +13,7 @@ from redisson_py._answers import Settled
 from redisson_py._arguments import explained
 from redisson_py._engine.hold import FencedLease, Hold, Lease
 from redisson_py._engine.ownership import Begun
-from redisson_py._engine.snapshots import HolderSnapshot
+from redisson_py._engine.snapshots import LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._loop import Task, current_task
 from redisson_py._time import Duration
@@ -25,24 +25,20 @@ LONGEST_RESULT_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class OnceSnapshot:
-    """What is done once, on its server, a moment ago.
+class OnceSnapshot(LockSnapshot):
+    """What is done once, on its server, a moment ago; its holder is who runs it.
 
     Attributes:
         done: Whether it is done.
-        remaining: Seconds for which the server remembers that; None if it is not done.
+        kept: Seconds for which the server remembers that; None if it is not done.
         token: The fencing token with which it was done; None if it is not done.
         size: The number of bytes of its result; 0 if it is not done.
-        holders: Who runs it: nobody, or one.
-        keys: The keys it uses.
     """
 
     done: bool
-    remaining: float | None
+    kept: float | None
     token: int | None
     size: int
-    holders: tuple[HolderSnapshot, ...]
-    keys: tuple[str, ...]
 
 
 class OnceServer(Protocol):
@@ -321,7 +317,7 @@ class Once(LockOf[OnceLease]):
         """
 
     @abstractmethod
-    async def inspect(self) -> OnceSnapshot:  # type: ignore[override]
+    async def inspect(self) -> OnceSnapshot:
         """Return who runs it, and whether it is done, for people. Decide nothing from it."""
 
     def _of_task(self) -> OnceLease:

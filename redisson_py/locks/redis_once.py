@@ -62,7 +62,7 @@ class RedisOnce(Once):
         """Forget that it is done; see `Once.forget`."""
         return bool(await self._receipts.run(self._commands.forget()))
 
-    async def inspect(self) -> OnceSnapshot:  # type: ignore[override]
+    async def inspect(self) -> OnceSnapshot:
         """Return who runs it, and whether it is done, for people. Decide nothing from it."""
         context, commands = self._context, self._commands
         context.check()
@@ -71,10 +71,11 @@ class RedisOnce(Once):
         describer = Describer(context, self._ownership.all_holds())
         done = kept != -2
         return OnceSnapshot(
-            done,
-            seconds(kept) if done else None,
-            token if done else None,
-            size,
             await describer.holders_of(words, left),
+            None,
             texts(commands.keys),
+            done=done,
+            kept=seconds(kept) if done else None,
+            token=token if done else None,
+            size=size,
         )
