@@ -67,6 +67,10 @@ class OnceOwnership(TaskOwnership):
     def begin(self, loop: object, task: Task) -> None:
         """Begin nothing: the object notes what its task has entered, in `acquire`."""
 
+    def pass_on(self, hold: Hold) -> bool:
+        """Pass nothing on: it may be done, and then the next task must not run it."""
+        return False
+
     def settled(self, answer: Settled, task: Task) -> Lease:
         """Return what a block gets that was entered after it was done."""
         lease = super().settled(answer, task)
@@ -83,13 +87,15 @@ class OnceLease(FencedLease):
     lost; `token` is that of the run that did it.
     """
 
-    __slots__ = ("_result",)
+    __slots__ = ("_in_transaction", "_result")
 
     def __init__(
         self, hold: Hold, limit: float | None, token: int | None, granted_at: float
     ) -> None:
         super().__init__(hold, limit, token, granted_at)
         self._result: str | bytes | None = None
+        #: It was completed in a transaction of the user's, which may be rolled back.
+        self._in_transaction = False
 
     @property
     def done(self) -> bool:
@@ -122,8 +128,9 @@ class OnceLease(FencedLease):
             result: Bytes or text, at most 1 MiB of it. Default: b""
             connection: In PostgreSQL a connection of asyncpg inside a transaction, to the database
                 of the locks: the record is a row of that transaction, so it is committed with your
-                rows or not at all, and the lock is held until the end of the block, which must be
-                after the end of the transaction. Default: None, at once, by itself
+                rows or not at all, and nobody else runs it before the transaction has ended. The
+                lock is held until the end of the block; after a rollback you may complete it again.
+                Default: None, at once, by itself
 
         Raises:
             LeaseLostError: The lock was lost. Nothing is recorded: roll a transaction back.
@@ -138,7 +145,7 @@ class OnceLease(FencedLease):
         check_result(result)
         hold = self._hold
         ownership = cast("OnceOwnership", hold.ownership)
-        if self._result is not None:
+        if self._result is not None and not self._in_transaction:
             raise NotHeldError(f"{ownership!r} is done already: a block completes it once")
         if self._spent and self._state == "released":
             raise self._not_held()
@@ -148,6 +155,7 @@ class OnceLease(FencedLease):
                 ownership.context.watchdog.lose(hold, "taken")
             raise self._loss()
         self._result = result
+        self._in_transaction = connection is not None
         if connection is None:
             await self._leave()
 

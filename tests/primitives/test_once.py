@@ -131,7 +131,7 @@ class TestBlocks:
                 await entered.extend(5)
         with pytest.raises(NotHeldError):
             await entered.complete(b"2")
-        assert await redis.hget(RECORD, "result") == b"1"  # type: ignore[misc]
+        assert await redis.hget(RECORD, "result") == b"1"
 
     async def test_the_same_task_cannot_enter_what_it_runs(self, once: Once) -> None:
         async with once:
@@ -261,7 +261,9 @@ class TestCompleting:
 
 
 class TestRun:
-    async def test_the_function_is_called_once_for_all(self, client: Redisson, far: Redisson) -> None:
+    async def test_the_function_is_called_once_for_all(
+        self, client: Redisson, far: Redisson
+    ) -> None:
         calls = []
 
         async def pay(amount: int) -> str:

@@ -1,4 +1,4 @@
-"""Cancelled at any suspension point, in any way, `Once` stays whole: done or free, never in between."""
+"""Cancelled at any suspension point, in any way, `Once` stays whole: it is done, or free."""
 
 from __future__ import annotations
 
@@ -106,7 +106,8 @@ async def wait_until_it_is_done(scene: Scene, cut: Probe) -> None:
     running = await scene.theirs.acquire()
     complete = once(running.complete)
     found = await cut(
-        enter(scene.mine), lambda: scene.asleep() and (cut.answered or cut.point is None) and complete()
+        enter(scene.mine),
+        lambda: scene.asleep() and (cut.answered or cut.point is None) and complete(),
     )
     assert found in (True, None)
     await complete()
@@ -118,7 +119,8 @@ async def wait_until_its_runner_gives_up(scene: Scene, cut: Probe) -> None:
     running = await scene.theirs.acquire()
     leave = once(running.release)
     found = await cut(
-        enter(scene.mine), lambda: scene.asleep() and (cut.answered or cut.point is None) and leave()
+        enter(scene.mine),
+        lambda: scene.asleep() and (cut.answered or cut.point is None) and leave(),
     )
     assert not found
     await leave()
