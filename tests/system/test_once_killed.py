@@ -49,10 +49,10 @@ async def read_row(process: Process) -> str:
 
 
 async def test_killed_before_it_completed_the_next_runs_it(url: str) -> None:
-    async with client_of(url, LEASE) as client, runner(url, "k", "running") as process:
+    async with client_of(url, LEASE) as client, runner(url, "before", "running") as process:
         _, done, token = (await read_row(process)).split()
         assert done == "False"
-        once = client.get_once("k")
+        once = client.get_once("before")
         with pytest.raises(AcquireTimeoutError):
             async with once.hold(timeout=0):
                 pytest.fail("two run it")
@@ -65,26 +65,26 @@ async def test_killed_before_it_completed_the_next_runs_it(url: str) -> None:
 
 
 async def test_killed_after_it_completed_it_is_done_at_once(url: str) -> None:
-    async with client_of(url, LEASE) as client, runner(url, "k", "completed") as process:
+    async with client_of(url, LEASE) as client, runner(url, "after", "completed") as process:
         assert (await read_row(process)).startswith("entered False")
         assert await read_row(process) == "completed"
         process.kill()
-        async with client.get_once("k").hold(timeout=0) as entered:
+        async with client.get_once("after").hold(timeout=0) as entered:
             assert (entered.done, entered.result) == (True, b"theirs")
 
 
 async def test_stopped_past_its_lease_it_is_followed(url: str) -> None:
-    async with client_of(url, LEASE) as client, runner(url, "k", "running") as process:
+    async with client_of(url, LEASE) as client, runner(url, "stopped", "running") as process:
         await read_row(process)
         process.send_signal(signal.SIGSTOP)
-        async with client.get_once("k").hold(timeout=30) as running:
+        async with client.get_once("stopped").hold(timeout=30) as running:
             assert not running.done
             await running.complete(b"mine")
         process.send_signal(signal.SIGCONT)
         # Its block is cancelled: the process ends, with an error.
         async with asyncio.timeout(30):
             assert await process.wait() != 0
-        assert await client.get_once("k").run(lambda: b"other") == b"mine"
+        assert await client.get_once("stopped").run(lambda: b"other") == b"mine"
 
 
 async def test_killed_at_any_moment_each_thing_has_one_result(url: str) -> None:

@@ -26,7 +26,8 @@ class Scene:
 
     async def settled(self) -> bool:
         """Return whether it is done, once all is sent that the operation still had to send."""
-        await until(lambda: not len(self.client._executor.carrier.queues))
+        carrier = self.client._executor.carrier
+        await until(lambda: not carrier.queues and not len(carrier.tasks))
         assert_idle(self.client)
         return (await self.theirs.inspect()).done
 
@@ -182,7 +183,7 @@ async def test_a_lost_answer_changes_nothing_twice(
         else:
             link.cut()
         assert await acting == answer
-        await until(lambda: not len(client._executor.carrier.queues))
+        await until(lambda: not client._executor.carrier.queues)
         snapshot = await other.get_once(name).inspect()
         assert snapshot.holders == ()
         assert snapshot.done == (answer == b"1")
