@@ -201,16 +201,12 @@ def check_result(result: object) -> None:
 class Once(LockOf[OnceLease]):
     """Carries something out once: the first that asks runs it, all others get its result.
 
-        async with client.get_once("pay:42", keep=86400) as once:
-            if not once.done:
-                receipt = await pay()
-                await once.complete(receipt)
-            return once.result
-
-    Or `await client.get_once("migrate").run(migrate)`: replicas of a service that start later pass
-    at once. A block is entered by the one that runs it, or after it is done; while somebody
-    runs it, others wait. `hold(timeout=0)` turns them away with `AcquireTimeoutError`. A block that
-    is left without `complete` leaves the name free: the next one that asks runs it.
+    A block is entered by the one that runs it, whose `once.done` is False and which calls
+    `once.complete(result)`, or after it is done: then `once.done` is True, and `once.result` is
+    there. `run(func)` is such a block around a function: replicas of a service that start later
+    pass `get_once("migrate").run(migrate)` at once. While somebody runs it, others wait;
+    `hold(timeout=0)` turns them away with `AcquireTimeoutError`. A block that is left without
+    `complete` leaves the name free: the next one that asks runs it.
 
     Promised: at any instant at most one task runs it, as far as locks can promise that (see
     `RLock`), and none once it is done. It is recorded as done at most once within `keep`: to record

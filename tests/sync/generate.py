@@ -102,6 +102,17 @@ _BODIES = {
         "self = cls.__new__(cls)\n"
         "self._build(AsyncRedisson.from_file, path, dict[str, Any](options))\nreturn self"
     ),
+    # The function runs in the caller's thread, not in that of the event loop.
+    ("Once", "run"): (
+        'if not callable(func):\n'
+        '    raise TypeError(f"func must be callable, not {type(func).__name__}")\n'
+        "with self.hold() as once:\n"
+        "    if not once.done:\n"
+        "        value = func(*args)\n"
+        '        once.complete(b"" if value is None else value)\n'
+        "    found: str | bytes = once.result\n"
+        "return found"
+    ),
     ("Redisson", "get_multi_lock"): (
         "return MultiLock(lambda of: of(self).get_multi_lock(*[of(lock) for lock in locks]))"
     ),

@@ -37,7 +37,8 @@ from collections.abc import Callable, Coroutine, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypedDict, Unpack, final
 from redisson_py import BarrierSnapshot, ClientStatistics, JointSnapshot, LatchSnapshot, Listener
-from redisson_py import LockSnapshot, LostEvent, OnceSnapshot, PrimitiveStatistics, ReadWriteSnapshot
+from redisson_py import LockSnapshot, LostEvent, OnceSnapshot, PrimitiveStatistics
+from redisson_py import ReadWriteSnapshot
 from redisson_py import SemaphoreSnapshot
 from redisson_py import FencedLease as AsyncFencedLease
 from redisson_py import Lease as AsyncLease
