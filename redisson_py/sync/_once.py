@@ -6,12 +6,13 @@ Written by `python -m tests.sync.generate`: do not edit.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from redisson_py import OnceLease as AsyncOnceLease
 from redisson_py import OnceSnapshot
 from redisson_py._arguments import explained
 from redisson_py._time import Duration
+from redisson_py.sync._blocks import HoldBlock
 from redisson_py.sync._leases import FencedLease
 from redisson_py.sync._lock_like import LockLike
 from redisson_py.sync._wrapping import lease_kinds
@@ -204,6 +205,34 @@ class Once(LockLike):
         """Return who runs it, and whether it is done, for people. Decide nothing from it."""
         value: OnceSnapshot = self._call(lambda own: own.inspect())
         return value
+
+    if TYPE_CHECKING:
+
+        def acquire(
+            self,
+            *,
+            timeout: Duration | None = None,
+            lease_time: Duration | None = None,
+            max_hold: Duration | None = None,
+        ) -> OnceLease: ...
+
+        def try_acquire(
+            self,
+            *,
+            timeout: Duration | None = 0,
+            lease_time: Duration | None = None,
+            max_hold: Duration | None = None,
+        ) -> OnceLease | None: ...
+
+        def hold(
+            self,
+            *,
+            timeout: Duration | None = None,
+            lease_time: Duration | None = None,
+            max_hold: Duration | None = None,
+        ) -> HoldBlock[OnceLease]: ...
+
+        def __enter__(self) -> OnceLease: ...
 
 
 lease_kinds.update({AsyncOnceLease: OnceLease})
