@@ -20,6 +20,7 @@ from redisson_py.sync._latch import CountDownLatch
 from redisson_py.sync._leases import FencedLease, Lease, Permit
 from redisson_py.sync._lock_like import LockLike
 from redisson_py.sync._locks import FairLock, FencedLock, RLock
+from redisson_py.sync._once import Once, OnceLease
 from redisson_py.sync._options import RedissonOptions
 from redisson_py.sync._permit_expirable_semaphore import PermitExpirableSemaphore
 from redisson_py.sync._read_write_lock import ReadLock, ReadWriteLock, WriteLock
@@ -37,6 +38,8 @@ __all__ = [
     "Lease",
     "LockLike",
     "MultiLock",
+    "Once",
+    "OnceLease",
     "RLock",
     "ReadLock",
     "ReadWriteLock",
@@ -61,6 +64,8 @@ for _public in (
     Lease,
     LockLike,
     MultiLock,
+    Once,
+    OnceLease,
     RLock,
     ReadLock,
     ReadWriteLock,

@@ -183,7 +183,7 @@ class Once(LockLike):
             raise TypeError(f"func must be callable, not {type(func).__name__}")
         with self.hold() as once:
             if not once.done:
-                value = func(*args)
+                value: Any = func(*args)
                 once.complete(b"" if value is None else value)
             found: str | bytes = once.result
         return found

@@ -108,7 +108,7 @@ _BODIES = {
         '    raise TypeError(f"func must be callable, not {type(func).__name__}")\n'
         "with self.hold() as once:\n"
         "    if not once.done:\n"
-        "        value = func(*args)\n"
+        "        value: Any = func(*args)\n"
         '        once.complete(b"" if value is None else value)\n'
         "    found: str | bytes = once.result\n"
         "return found"
