@@ -171,17 +171,12 @@ async def test_a_lost_answer_changes_nothing_twice(
         acting = asyncio.ensure_future(act(client.get_once(name)))
         for _ in range(answers):
             received = link.down.bytes_in
-            await link.wait_until(lambda link: link.down.bytes_in > received or acting.done())  # noqa: B023
-        if not acting.done():
-            received, sent = link.down.bytes_in, link.up.bytes_out
-            link.black_hole("down")
-            await link.wait_until(
-                lambda link: link.down.bytes_in > received or link.up.bytes_out > sent
-            )
-            link.cut()
-            link.pass_through()
-        else:
-            link.cut()
+            await until(lambda received=received: link.down.bytes_in > received or acting.done())  # type: ignore[misc]
+        received = link.down.bytes_in
+        link.black_hole("down")
+        await until(lambda: link.down.bytes_in > received or acting.done())
+        link.cut()
+        link.pass_through()
         assert await acting == answer
         await until(lambda: not client._executor.carrier.queues)
         snapshot = await other.get_once(name).inspect()
