@@ -202,7 +202,7 @@ class Postgres(StoreClient):
         table, `redisson_py_once`, is made at first use: see `once_schema_sql`.
 
         Args:
-            name: What is to be done, with all that tells it from other things: `"pay:42"`.
+            name: The name of the work, different for each thing that is done: `"pay:42"`.
             keep: Seconds for which the database remembers that it is done, and its result; from a
                 millisecond to ten years. The one that completes it decides. Default: one day
 

@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from inspect import isawaitable
-from typing import Any, Never, Protocol, cast
+from typing import Any, Never, Protocol, cast, final
 
 from redisson_py._answers import Settled
 from redisson_py._arguments import explained
@@ -79,6 +79,7 @@ class OnceOwnership(TaskOwnership):
         return lease
 
 
+@final
 class OnceLease(FencedLease):
     """What `async with` of a `Once` gives: it runs (`done` is False), or is done already.
 
@@ -130,7 +131,7 @@ class OnceLease(FencedLease):
                 of the locks: the record is a row of that transaction, so it is committed with your
                 rows or not at all, and nobody else runs it before the transaction has ended. The
                 lock is held until the end of the block; after a rollback you may complete it again.
-                Default: None, at once, by itself
+                Default: None, in a step of its own
 
         Raises:
             LeaseLostError: The lock was lost. Nothing is recorded: roll a transaction back.

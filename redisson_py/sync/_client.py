@@ -226,7 +226,7 @@ class Redisson(ClientLike):
         """Return what carries `name` out once, and remembers that it is done for `keep` seconds.
 
         Args:
-            name: What is to be done, with all that tells it from other things: `"pay:42"`.
+            name: The name of the work, different for each thing that is done: `"pay:42"`.
             keep: Seconds for which the server remembers that it is done, and its result; from a
                 millisecond to ten years. The one that completes it decides. Default: one day
 

@@ -6,7 +6,7 @@ Written by `python -m tests.sync.generate`: do not edit.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, final
 
 from redisson_py import OnceLease as AsyncOnceLease
 from redisson_py import OnceSnapshot
@@ -18,6 +18,7 @@ from redisson_py.sync._lock_like import LockLike
 from redisson_py.sync._wrapping import lease_kinds
 
 
+@final
 class OnceLease(FencedLease):
     """What `with` of a `Once` gives: it runs (`done` is False), or is done already.
 
@@ -59,7 +60,7 @@ class OnceLease(FencedLease):
                 locks: the record is a row of that transaction, so it is committed with your rows or
                 not at all, and nobody else runs it before the transaction has ended. The lock is
                 held until the end of the block; after a rollback you may complete it again.
-                Default: None, at once, by itself
+                Default: None, in a step of its own
 
         Raises:
             LeaseLostError: The lock was lost. Nothing is recorded: roll a transaction back.

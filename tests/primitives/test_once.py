@@ -84,7 +84,7 @@ class TestBlocks:
                 raise ZeroDivisionError
         assert await in_a_task(once) == (False, None)
 
-    async def test_no_timeout_turns_away_while_somebody_runs_it(
+    async def test_who_does_not_wait_is_refused_while_somebody_runs_it(
         self, far: Redisson, once: Once
     ) -> None:
         theirs = far.get_once("k")

@@ -237,7 +237,7 @@ async def test_a_copy_beside_the_first_one_gets_its_answer(server: PostgresServe
         assert await in_a_task(one.get_once("beside")) == (True, b"1")
 
 
-async def test_a_bad_role_is_told_what_to_create() -> None:
+async def test_a_poor_role_learns_what_to_create() -> None:
     with running_postgres() as server:
         async with connected(server.url) as raw:
             await raw.execute(schema_sql())
