@@ -104,7 +104,7 @@ _BODIES = {
     ),
     # The function runs in the caller's thread, not in that of the event loop.
     ("Once", "run"): (
-        'if not callable(func):\n'
+        "if not callable(func):\n"
         '    raise TypeError(f"func must be callable, not {type(func).__name__}")\n'
         "with self.hold() as once:\n"
         "    if not once.done:\n"
