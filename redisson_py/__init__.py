@@ -19,6 +19,7 @@ What there is:
   options and their defaults.
 - Locks: `RLock`, `FencedLock`, `FairLock`, `ReadWriteLock`, `MultiLock`, `RedLock`. All have the
   methods of `LockLike`. An acquire returns a `Lease`.
+- `Once`: carries something out once, and remembers the result.
 - `Semaphore` and `PermitExpirableSemaphore`, `CountDownLatch`, `CyclicBarrier`.
 - `RateLimiter`: so many units in any interval. It says with an `Admission` when to retry.
 - `redisson_py.errors`: every error, all of them a `RedissonError`.
@@ -80,6 +81,7 @@ from redisson_py.locks.lock import FairLock, FencedLock, RLock
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.lock_of import LockOf
 from redisson_py.locks.locks import Locks
+from redisson_py.locks.once import Once, OnceLease, OnceSnapshot
 from redisson_py.locks.read_write_lock import ReadLock, ReadWriteLock, WriteLock
 from redisson_py.rates.rate_limiter import (
     Admission,
@@ -108,6 +110,8 @@ __all__ = [
     "LockOf",
     "Locks",
     "MultiLock",
+    "Once",
+    "OnceLease",
     "RLock",
     "ReadLock",
     "ReadWriteLock",
@@ -128,6 +132,7 @@ __all__ = [
     "JointSnapshot",
     "LatchSnapshot",
     "LockSnapshot",
+    "OnceSnapshot",
     "PartySnapshot",
     "PrimitiveStatistics",
     "RateLimiterSnapshot",
@@ -175,6 +180,8 @@ for _public in (
     LockOf,
     Locks,
     MultiLock,
+    Once,
+    OnceLease,
     RLock,
     ReadLock,
     ReadWriteLock,
@@ -193,6 +200,7 @@ for _public in (
     JointSnapshot,
     LatchSnapshot,
     LockSnapshot,
+    OnceSnapshot,
     PartySnapshot,
     RateLimiterSnapshot,
     ReadWriteSnapshot,

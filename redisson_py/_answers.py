@@ -110,7 +110,20 @@ class Disagrees:
     permits: int | None = None
 
 
-Answer = Granted | Busy | Lost | GivenUp | Disagrees
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What the caller wanted is there already: nothing is granted, and nobody has to wait.
+
+    Attributes:
+        token: The fencing token with which it was made.
+        value: What is there.
+    """
+
+    token: int
+    value: str | bytes
+
+
+Answer = Granted | Busy | Lost | GivenUp | Disagrees | Settled
 
 GRANTED, LOST, GIVEN_UP = Granted(), Lost(), GivenUp()
 UNKNOWN_WAIT = Busy(None)

@@ -37,7 +37,9 @@ from redisson_py.composite.multi_lock import MultiLock
 from redisson_py.composite.red_lock import RedLock
 from redisson_py.locks.lock import FairLock, FencedLock, RLock, ServerLock, adopt
 from redisson_py.locks.lock_like import LockLike
+from redisson_py.locks.once import Once
 from redisson_py.locks.read_write_lock import Prefer, ReadWriteLock
+from redisson_py.locks.redis_once import RedisOnce
 from redisson_py.rates.rate_limiter import RateLimiter
 from redisson_py.semaphores.permit_expirable_semaphore import PermitExpirableSemaphore
 from redisson_py.semaphores.semaphore import Semaphore
@@ -350,6 +352,21 @@ class Redisson(AsyncOnly):
         With `prefer="writers"` a waiting writer keeps new readers out; see `ReadWriteLock`.
         """
         return ReadWriteLock(self._context, name, prefer=prefer)
+
+    @explained
+    def get_once(self, name: Name, *, keep: Duration = 86_400.0) -> Once:
+        """Return what carries `name` out once, and remembers that it is done for `keep` seconds.
+
+        Args:
+            name: The name of the work, different for each thing that is done: `"pay:42"`.
+            keep: Seconds for which the server remembers that it is done, and its result; from a
+                millisecond to ten years. The one that completes it decides. Default: one day
+
+        Raises:
+            TypeError: The name is neither str nor bytes, or `keep` is no time.
+            ValueError: The name is empty or longer than 4 KiB, or `keep` is out of range.
+        """
+        return RedisOnce(self._context, name, keep)
 
     @explained
     def get_multi_lock(self, *locks: LockLike) -> MultiLock:

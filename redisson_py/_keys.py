@@ -70,6 +70,11 @@ def fencing_token(key: bytes) -> bytes:
     return prefixed(b"redisson_lock_token", key)
 
 
+def once(key: bytes) -> bytes:
+    """Return the lock of who runs the once-only job at `key`; its other keys are made from it."""
+    return prefixed(b"redisson_py:once", key)
+
+
 def tombstone(key: bytes, owner: Name) -> bytes:
     """Return the key that says `owner` is done with `key`, so that a late acquire is refused."""
     return suffixed(key, b"redisson_py:tombstone:" + _bytes(owner))

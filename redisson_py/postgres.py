@@ -13,10 +13,14 @@ from redisson_py._stores.client import StoreClient
 from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock, lock_ownership
+from redisson_py._stores.once import StoreOnce
 from redisson_py._stores.options import StoreOptions
+from redisson_py._time import Duration
 from redisson_py.locks.lock_of import LockOf
+from redisson_py.locks.once import Once
 
 with needs("postgres"):
+    from redisson_py._stores.postgres.once import CREATE
     from redisson_py._stores.postgres.sql import schema_sql
     from redisson_py._stores.postgres.store import PostgresStore
 
@@ -27,8 +31,14 @@ __all__ = [
     "PostgresLease",
     "PostgresLock",
     "StoreOptions",
+    "once_schema_sql",
     "schema_sql",
 ]
+
+
+def once_schema_sql() -> str:
+    """Return the SQL that creates what `get_once` needs beside the table of locks."""
+    return CREATE
 
 
 class _Guarding(Lease):
@@ -183,6 +193,25 @@ class Postgres(StoreClient):
             reentrant=reentrant,
         )
         return PostgresLock(make, name)
+
+    @explained
+    def get_once(self, name: Name, *, keep: Duration = 86_400.0) -> Once:
+        """Return what carries `name` out once, and remembers that it is done for `keep` seconds.
+
+        `await once.complete(result, connection=conn)` records that in a transaction of yours. Its
+        table, `redisson_py_once`, is made at first use: see `once_schema_sql`.
+
+        Args:
+            name: The name of the work, different for each thing that is done: `"pay:42"`.
+            keep: Seconds for which the database remembers that it is done, and its result; from a
+                millisecond to ten years. The one that completes it decides. Default: one day
+
+        Raises:
+            TypeError: The name is neither str nor bytes, or `keep` is no time.
+            ValueError: The name is empty, longer than 4 KiB, no UTF-8, or has a NUL character, or
+                `keep` is out of range.
+        """
+        return StoreOnce(self._context, self._executor, name, keep)
 
     @explained
     def get_fenced_lock(self, name: Name) -> PostgresFencedLock:

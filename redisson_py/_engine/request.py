@@ -18,6 +18,7 @@ from redisson_py._answers import (
     Disagrees,
     Granted,
     RefusedError,
+    Settled,
     Wakes,
 )
 from redisson_py._engine.bus import Sleeper
@@ -287,6 +288,10 @@ class AcquireRequest:
                 self._queued = self._queued and self.uncertain
                 if answer.sent_at is not None:
                     self.sent_at = answer.sent_at
+            elif type(answer) is Settled and (self.uncertain or self._queued):
+                # A copy of it may arrive when that is gone, and be granted.
+                self._queued = True
+                self.undo()
             return answer
         if not self.once:
             # Others see who waits, as they see who holds.

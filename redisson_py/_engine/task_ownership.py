@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from redisson_py._answers import Change, Disagrees, Granted
+from redisson_py._answers import Change, Disagrees, Granted, Settled
 from redisson_py._engine import acquiring, handing_over, waiting
 from redisson_py._engine.acquiring import STALE_GRANTS, Attempt
 from redisson_py._engine.client_queue import Together
@@ -311,6 +311,16 @@ class TaskOwnership(Ownership[LockCommands, Context]):
             limit = hold.ends_at if hold.parent is None else lease_end(present, lease_time)
         return self._own(hold, present, limit, waited)
 
+    def settled(self, answer: Settled, task: Task) -> Lease:
+        """Return a lease of nothing for what is there already: it ends without a request."""
+        present, field = now(), self.commands.field(self.context.owners.new_owner())
+        hold = Hold(
+            self, field, reference(task), present, self.context.options.lease_time, True, units=0
+        )
+        lease = self.lease_kind(hold, None, answer.token, present)
+        hold.add_lease(lease)
+        return lease
+
     async def reenter(
         self,
         hold: Hold,
@@ -569,7 +579,7 @@ class TaskOwnership(Ownership[LockCommands, Context]):
         return lost_error(self, hold.owner, now() - hold.granted_at, reason)
 
 
-class _LockAttempt(Attempt[Hold, Lease]):
+class _LockAttempt(Attempt[Hold | Settled, Lease]):
     """A task's acquisition of a lock that it does not hold."""
 
     def __init__(
@@ -617,15 +627,15 @@ class _LockAttempt(Attempt[Hold, Lease]):
         if self.deadline is None:
             self._ownership.fail_together()
 
-    async def ask(self, waiter: Waiter | None, wait: Wait) -> Hold | None:
-        """Ask until it is granted, or until time is up."""
+    async def ask(self, waiter: Waiter | None, wait: Wait) -> Hold | Settled | None:
+        """Ask until it is granted or settled, or until time is up."""
         ownership = self._ownership
         if self.queue is not None or self.once:
             return await self._ask(waiter, wait)
         with self.context.waiting(ownership.waiting_key):
             return await self._ask(waiter, wait)
 
-    async def _ask(self, waiter: Waiter | None, wait: Wait) -> Hold | None:
+    async def _ask(self, waiter: Waiter | None, wait: Wait) -> Hold | Settled | None:
         ownership, context, queue = self._ownership, self.context, self.queue
         begun = self.begun
         request = begun if isinstance(begun, AcquireRequest) else self._new_request()
@@ -637,6 +647,8 @@ class _LockAttempt(Attempt[Hold, Lease]):
         try:
             limit = None if self.once else self.deadline
             answer = await waiting.acquire(request, request, limit, once=self.once, wait=wait)
+            if type(answer) is Settled:
+                return answer
             if type(answer) is Granted:
                 if request.has_queued and queue is not None:
                     # The server took this client out of the queue with the grant.
@@ -675,20 +687,24 @@ class _LockAttempt(Attempt[Hold, Lease]):
             request.client = self.context.bus.table.spare_name(channel)
         return request
 
-    def is_good(self, grant: Hold) -> bool:
+    def is_good(self, grant: Hold | Settled) -> bool:
         """Return whether a granted or passed hold is in force."""
-        return grant.valid
+        return isinstance(grant, Settled) or grant.valid
 
-    def take(self, grant: Hold, waited: float) -> Lease:
+    def take(self, grant: Hold | Settled, waited: float) -> Lease:
         """Give a granted or passed hold to the task."""
+        if isinstance(grant, Settled):
+            return self._ownership.settled(grant, self.task)
         return self._ownership.take(grant, self.task, self.lease_time, now(), waited)
 
-    def give_back(self, grant: Hold) -> None:
+    def give_back(self, grant: Hold | Settled) -> None:
         """Pass on or release a hold that was over before it could be used."""
+        assert type(grant) is Hold
         self._ownership.give_back(grant)
 
-    def loss(self, grant: Hold) -> LeaseLostError:
+    def loss(self, grant: Hold | Settled) -> LeaseLostError:
         """Return the error of a hold that was over before it could be used."""
+        assert type(grant) is Hold
         return self._ownership.loss(grant)
 
 

@@ -22,7 +22,12 @@ from redisson_py._redis.scripts.wrong_type import explained
 from redisson_py._redis.stream.call import Call, ReplyError, shortened
 from redisson_py._redis.stream.router import Router
 from redisson_py._redis.stream.stream import Stream
-from redisson_py._redis.stream.unconfirmed import NEW_LEASE, NOTHING_HELD, Unconfirmed
+from redisson_py._redis.stream.unconfirmed import (
+    NEW_LEASE,
+    NEW_RECORD,
+    NOTHING_HELD,
+    Unconfirmed,
+)
 from redisson_py._time import milliseconds
 from redisson_py.errors import BackendError, ScriptError, UnsupportedServerError
 
@@ -98,6 +103,14 @@ class Executor:
             until: Until when it is repeated, in loop time, if that is later than `deadline`.
         """
         return self._start(script, key, script.head + args, deadline, must, until)
+
+    def start_record(self, script: Script, key: bytes, args: bytes) -> Call:
+        """Put one call in the stream that records something for good, in order with all grants.
+
+        It has to arrive even if nobody waits for the answer; 1, it was recorded, needs replicas.
+        """
+        packed = script.head + args
+        return self._start(script, key, packed, must=True, gives=bool, short=NEW_RECORD)
 
     # What the engine asks: see `_engine/server.py`.
 

@@ -34,7 +34,7 @@ from redisson_py._loop import (
 from redisson_py._options import SHORTEST_WAIT_SECONDS
 from redisson_py._outage import Outages
 from redisson_py._retry import pause_before
-from redisson_py._stores.contract import Granted, Renewal, Store
+from redisson_py._stores.contract import Done, Granted, Renewal, Store
 from redisson_py._stores.reaching import Reaching
 from redisson_py._stores.requests import (
     Ask,
@@ -360,6 +360,9 @@ class Carrier:
             counts_from = min(answer.until - wish.lease, sent_at)
             token = answer.token if wish.tokens else None
             return _answers.Granted(token, min(answer.tokens, wish.tokens), counts_from)
+        if isinstance(answer, Done):
+            queue.kept = kept
+            return _answers.Settled(answer.token, answer.result)
         busy = _answers.Busy(answer.retry_in, queued=wish.waits)
         if wish.waits and queue.rings == rings:
             queue.busy = busy, self.time()

@@ -25,6 +25,7 @@ _NAMES: dict[Kind, str] = {
     "write": "write lock",
     "semaphore": "semaphore mutex",
     "election": "election",
+    "once": "once",
 }
 
 

@@ -23,13 +23,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from redisson_py._stores.last_failure import LastFailure
 
-Kind = Literal["lock", "read", "write", "semaphore", "election"]
+Kind = Literal["lock", "read", "write", "semaphore", "election", "once"]
 """What is held. Every store has locks, fenced or not; etcd and ZooKeeper have read-write locks as
-well, etcd has elections, and ZooKeeper has semaphore mutexes."""
+well, etcd has elections, ZooKeeper has semaphore mutexes, and PostgreSQL has what is done once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +87,19 @@ class Busy:
     """
 
     retry_in: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What is done once is done already: nobody is granted it.
+
+    Attributes:
+        token: The fencing token with which it was done.
+        result: Its result.
+    """
+
+    token: int
+    result: str | bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +211,12 @@ class Store(Protocol):
         """Return where it keeps a lock: two with a key in common may wait for each other."""
         ...
 
-    async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
-        """Take the hold if it is free, or held by this owner already."""
+    async def ask(self, wish: Wish, deadline: float) -> Granted | Busy | Done:
+        """Take the hold if it is free, or held by this owner already.
+
+        `Done` is the answer to a wish of the kind "once" alone: nothing of the owner is left then
+        but what an earlier ask of it left.
+        """
         ...
 
     async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> int | None:
@@ -273,4 +290,55 @@ class ElectionStore(Protocol):
         `written` is the revision at which it last said something, as far as is known. Another
         request of it that comes late changes nothing any more. 0: it leads no more.
         """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class RecordState:
+    """What is done once, as the store saw it a moment ago.
+
+    Attributes:
+        token: The fencing token with which it was done.
+        size: The number of bytes of its result.
+        kept: Seconds for which the store remembers it.
+    """
+
+    token: int
+    size: int
+    kept: float
+
+
+class OnceStore(Protocol):
+    """What a store does that records what is done once, beside holding the lock of who runs it."""
+
+    async def complete(
+        self,
+        name: str,
+        owner: str,
+        token: int,
+        result: str | bytes,
+        keep: float,
+        deadline: float,
+    ) -> bool:
+        """Record a result if this owner holds the lock; return whether it is recorded.
+
+        A second copy of the request, and one that arrives late, changes nothing.
+        """
+        ...
+
+    async def complete_inside(
+        self, connection: Any, name: str, owner: str, token: int, result: str | bytes, keep: float
+    ) -> bool:
+        """Do the same in a transaction of the user's, on its connection.
+
+        Nobody else is granted the lock before it has ended.
+        """
+        ...
+
+    async def look_for_record(self, name: str, deadline: float) -> RecordState | None:
+        """Return what is recorded; None: it is not done."""
+        ...
+
+    async def forget(self, name: str, deadline: float) -> bool:
+        """Delete the record; return whether there was one."""
         ...

@@ -39,6 +39,7 @@ from redisson_py.errors import (
     QuorumError,
 )
 from redisson_py.locks.lock_like import LockLike, ownership_of
+from redisson_py.locks.once import Once
 
 #: Seconds after a refusal in which the members are only asked one after another. Asking all at
 #: once then would cost other callers more than it saves this one.
@@ -353,6 +354,10 @@ def _flat(locks: Sequence[object]) -> Iterator[LockLike]:
     for lock in locks:
         if isinstance(lock, MultiLock):
             yield from lock._members
+        elif isinstance(lock, Once):
+            raise TypeError(
+                f"{lock!r} may be done already, and then it is not held: enter it alone"
+            )
         elif isinstance(lock, LockLike):
             yield lock
         else:

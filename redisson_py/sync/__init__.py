@@ -20,6 +20,7 @@ from redisson_py.sync._latch import CountDownLatch
 from redisson_py.sync._leases import FencedLease, Lease, Permit
 from redisson_py.sync._lock_like import LockLike
 from redisson_py.sync._locks import FairLock, FencedLock, RLock
+from redisson_py.sync._once import Once, OnceLease
 from redisson_py.sync._options import RedissonOptions
 from redisson_py.sync._permit_expirable_semaphore import PermitExpirableSemaphore
 from redisson_py.sync._rate_limiter import RateLimiter
@@ -38,6 +39,8 @@ __all__ = [
     "Lease",
     "LockLike",
     "MultiLock",
+    "Once",
+    "OnceLease",
     "RLock",
     "ReadLock",
     "ReadWriteLock",
@@ -63,6 +66,8 @@ for _public in (
     Lease,
     LockLike,
     MultiLock,
+    Once,
+    OnceLease,
     RLock,
     ReadLock,
     ReadWriteLock,

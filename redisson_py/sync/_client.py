@@ -22,6 +22,7 @@ from redisson_py.sync._latch import CountDownLatch
 from redisson_py.sync._leases import Lease
 from redisson_py.sync._lock_like import LockLike
 from redisson_py.sync._locks import FairLock, FencedLock, RLock, ServerLock
+from redisson_py.sync._once import Once
 from redisson_py.sync._options import RedissonOptions
 from redisson_py.sync._permit_expirable_semaphore import PermitExpirableSemaphore
 from redisson_py.sync._rate_limiter import RateLimiter
@@ -221,6 +222,21 @@ class Redisson(ClientLike):
         With `prefer="writers"` a waiting writer keeps new readers out; see `ReadWriteLock`.
         """
         return ReadWriteLock(lambda of: of(self).get_read_write_lock(name, prefer=prefer))
+
+    @explained
+    def get_once(self, name: Name, *, keep: Duration = 86400.0) -> Once:
+        """Return what carries `name` out once, and remembers that it is done for `keep` seconds.
+
+        Args:
+            name: The name of the work, different for each thing that is done: `"pay:42"`.
+            keep: Seconds for which the server remembers that it is done, and its result; from a
+                millisecond to ten years. The one that completes it decides. Default: one day
+
+        Raises:
+            TypeError: The name is neither str nor bytes, or `keep` is no time.
+            ValueError: The name is empty or longer than 4 KiB, or `keep` is out of range.
+        """
+        return Once(lambda of: of(self).get_once(name, keep=keep))
 
     @explained
     def get_multi_lock(self, *locks: LockLike) -> MultiLock:

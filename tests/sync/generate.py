@@ -108,6 +108,17 @@ _BODIES = {
         "self = cls.__new__(cls)\n"
         "self._build(AsyncRedisson.from_file, path, dict[str, Any](options))\nreturn self"
     ),
+    # The function runs in the caller's thread, not in that of the event loop.
+    ("Once", "run"): (
+        "if not callable(func):\n"
+        '    raise TypeError(f"func must be callable, not {type(func).__name__}")\n'
+        "with self.hold() as once:\n"
+        "    if not once.done:\n"
+        "        value: Any = func(*args)\n"
+        '        once.complete(b"" if value is None else value)\n'
+        "    found: str | bytes = once.result\n"
+        "return found"
+    ),
     ("Redisson", "get_multi_lock"): (
         "return MultiLock(lambda of: of(self).get_multi_lock(*[of(lock) for lock in locks]))"
     ),
@@ -164,8 +175,8 @@ def _class(module: ModuleType, name: str, bases: str) -> str:
     for each in node.body:
         if isinstance(each, ast.AsyncFunctionDef | ast.FunctionDef) and _is_public(name, each.name):
             body.append(_method(name, each))
-    if name == "FencedLock":
-        body.append(_narrowed(_methods_of_leases()))
+    if name in _LEASES:
+        body.append(_narrowed(_methods_of_leases(), _LEASES[name]))
     if name in _HOLDABLE:
         body.append(_halves(_HOLDABLE[name]))
     body.append(textwrap.dedent(_BLOCKS.get(name, "")))
@@ -198,14 +209,18 @@ def _halves(result: str) -> str:
     return f"if TYPE_CHECKING:\n\n{typed}\nelse:\n    __enter__ = Half()\n    __exit__ = Half()\n"
 
 
-def _narrowed(node: ast.If) -> str:
-    """Return the methods of a fenced lock, which bring another kind of lease."""
+#: The locks whose leases are of a class of their own.
+_LEASES = {"FencedLock": "FencedLease", "Once": "OnceLease"}
+
+
+def _narrowed(node: ast.If, lease: str) -> str:
+    """Return the methods of a lock that bring another kind of lease."""
     typed = []
     for each in node.body:
         assert isinstance(each, ast.AsyncFunctionDef | ast.FunctionDef)
-        changed = _signature(each).replace("L_co", "FencedLease")
+        changed = _signature(each).replace("L_co", lease)
         if each.name == "__aenter__":
-            changed = "def __enter__(self) -> FencedLease:"
+            changed = f"def __enter__(self) -> {lease}:"
         typed.append(f"{changed} ...  # noqa: D102" if each.name[0] != "_" else f"{changed} ...")
     return "if TYPE_CHECKING:\n\n" + textwrap.indent("\n\n".join(typed), "    ")
 

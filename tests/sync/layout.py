@@ -10,7 +10,7 @@ from redisson_py._engine import hold
 from redisson_py.barriers import barrier, latch
 from redisson_py.composite import _ownership as composite
 from redisson_py.composite import multi_lock, red_lock
-from redisson_py.locks import lock, lock_like, read_write_lock, two_sides
+from redisson_py.locks import lock, lock_like, once, read_write_lock, two_sides
 from redisson_py.rates import rate_limiter
 from redisson_py.semaphores import permit, permit_expirable_semaphore, semaphore, semaphore_like
 
@@ -34,14 +34,16 @@ class File:
 #: Of these each file keeps those that it uses; none imports itself.
 IMPORTS = """
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypedDict, Unpack, final
 from redisson_py import BarrierSnapshot, ClientStatistics, JointSnapshot, LatchSnapshot, Listener
-from redisson_py import LockSnapshot, LostEvent, PrimitiveStatistics, ReadWriteSnapshot
-from redisson_py import Admission, RateLimit, RateLimiterSnapshot, SemaphoreSnapshot
+from redisson_py import LockSnapshot, LostEvent, OnceSnapshot, PrimitiveStatistics
+from redisson_py import Admission, RateLimit, RateLimiterSnapshot, ReadWriteSnapshot
+from redisson_py import SemaphoreSnapshot
 from redisson_py import FencedLease as AsyncFencedLease
 from redisson_py import Lease as AsyncLease
+from redisson_py import OnceLease as AsyncOnceLease
 from redisson_py import Permit as AsyncPermit
 from redisson_py import Redisson as AsyncRedisson
 from redisson_py._addresses import AddressMapping
@@ -59,6 +61,7 @@ from redisson_py.sync._latch import CountDownLatch
 from redisson_py.sync._leases import FencedLease, Lease, Permit
 from redisson_py.sync._lock_like import LockLike
 from redisson_py.sync._locks import FairLock, FencedLock, RLock, ServerLock
+from redisson_py.sync._once import Once
 from redisson_py.sync._options import RedissonOptions
 from redisson_py.sync._permit_expirable_semaphore import PermitExpirableSemaphore
 from redisson_py.sync._rate_limiter import RateLimiter
@@ -99,6 +102,14 @@ FILES = {
             (multi_lock, "MultiLock", "CompositeLock"),
             (red_lock, "RedLock", "CompositeLock"),
         ],
+    ),
+    "_once": File(
+        "Once: something is carried out once, and all get its result.",
+        [
+            (once, "OnceLease", "FencedLease"),
+            (once, "Once", "LockLike"),
+        ],
+        after="lease_kinds.update({AsyncOnceLease: OnceLease})",
     ),
     "_read_write_lock": File(
         "ReadWriteLock: many readers or one writer.",

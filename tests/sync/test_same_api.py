@@ -32,6 +32,7 @@ NAMES = {"aclose": "close", "__aenter__": "__enter__", "__aexit__": "__exit__"}
 DIFFERENT = {
     ("Lease", "wait_lost"),
     ("FencedLease", "wait_lost"),
+    ("OnceLease", "wait_lost"),
     ("Permit", "wait_lost"),
 }
 

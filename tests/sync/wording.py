@@ -48,6 +48,20 @@ SENTENCES = {
     ),
     "web routes and job-queue tasks above": "web routes and tasks of Celery above",
     "`func` is not an `async def`.": "`func` is not a plain function.",
+    # Once
+    "it is renewed, its loss cancels the block, and `token`": "it is renewed, and `token`",
+    "If it is cancelled, it is carried out all the same.": (
+        "If it is interrupted, it is carried out all the same."
+    ),
+    "a cancelled `async with` holds nothing; a cancelled `complete` is carried out.": (
+        "an interrupted `with` holds nothing; an interrupted `complete` is carried out."
+    ),
+    "In PostgreSQL a connection of asyncpg inside a transaction,": (
+        "In PostgreSQL a connection inside a transaction,"
+    ),
+    "A cancelled call is carried out.": "An interrupted call is carried out.",
+    "if it is cancelled, `func` is.": "`func` runs in this thread.",
+    "An async function, or another one, which must not block.": "A plain function.",
     # RLock and FairLock
     "it may re-enter, and its child tasks do not share the hold.": (
         "it may re-enter, and no other thread shares its hold."

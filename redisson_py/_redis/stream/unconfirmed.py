@@ -17,6 +17,11 @@ NEW_LEASE = (
     " whichever ends first"
 )
 
+NEW_RECORD = (
+    "only {got} of {asked} replicas confirmed the record: it may be gone after a failover;"
+    " ask again"
+)
+
 
 class Unconfirmed(Future[Any]):
     """The future of a call that may grant something: a grant waits for the replicas.

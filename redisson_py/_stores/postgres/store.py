@@ -25,20 +25,22 @@ import asyncpg
 from redisson_py._stores.contract import (
     Bell,
     Busy,
+    Done,
     Granted,
     HolderState,
     Kind,
+    RecordState,
     Renewal,
     State,
     Wish,
 )
 from redisson_py._stores.last_failure import LastFailure
-from redisson_py._stores.postgres import queue, sql
+from redisson_py._stores.postgres import once, queue, sql
 from redisson_py._stores.postgres.connections import Answer, Connections, Target
 from redisson_py._stores.postgres.freeing import Freeing
 from redisson_py._stores.postgres.listening import WATCH_TIME, Listening, channel_of
 from redisson_py._stores.postgres.renewing import renew
-from redisson_py._stores.postgres.table import id_of, prepare_table
+from redisson_py._stores.postgres.table import ONCE, id_of, prepare_table
 from redisson_py._stores.postgres.url import check_url, database_of, search_path_of
 from redisson_py._stores.remembered import Remembered
 from redisson_py._time import now
@@ -82,6 +84,8 @@ class PostgresStore:
         self._search_path: Final = search_path_of(url)
         #: Where the table is, once that is known.
         self._schema = ""
+        #: Where the table is of what is done once; nothing before its first use.
+        self._once_schema = ""
         self.last_failure: LastFailure = LastFailure(f"{self.title} at {self.where}")
         self._target: Final = Target(urls, self.where, statement_cache_size)
         self._most: Final = connections
@@ -185,8 +189,102 @@ class PostgresStore:
         """Return where a lock is kept: each name on its own, in its database."""
         return (f"{self._database}\0{name}",)
 
-    async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
+    async def ask(self, wish: Wish, deadline: float) -> Granted | Busy | Done:
         """Take the hold if it is free, or held by this owner already."""
+        if wish.kind != "once":
+            return await self._ask_for_lock(wish, deadline)
+        if (done := await self._find(wish.name, deadline)) is not None:
+            return done
+        answer = await self._ask_for_lock(wish, deadline)
+        if isinstance(answer, Busy):
+            return answer
+        try:
+            # It may have been done between the two questions.
+            done = await self._find(wish.name, deadline)
+        except BackendError as error:
+            raise self.last_failure.no_answer(maybe_held=True) from error
+        if done is None:
+            return answer
+        await self.give_back(wish.name, wish.owner, False, deadline)
+        return done
+
+    # What is done once: `OnceStore`.
+
+    async def complete(
+        self,
+        name: str,
+        owner: str,
+        token: int,
+        result: str | bytes,
+        keep: float,
+        deadline: float,
+    ) -> bool:
+        """Record a result if this owner holds the lock; return whether it is recorded."""
+        arguments = _record_of(name, owner, token, result, keep)
+        return bool((await self._fetch_once(once.COMPLETE, arguments, deadline)).value)
+
+    async def complete_inside(
+        self, connection: Any, name: str, owner: str, token: int, result: str | bytes, keep: float
+    ) -> bool:
+        """Do the same in a transaction of the user's; see `guard` for its errors."""
+        if not connection.is_in_transaction():
+            raise RuntimeError(
+                "complete(connection=...) needs a transaction: call it inside"
+                " `async with connection.transaction():`, beside what it must be committed with"
+            )
+        statement = self._of_once(once.COMPLETE)
+        arguments = _record_of(name, owner, token, result, keep)
+        try:
+            row = await connection.fetchrow(statement, *arguments)
+        except asyncpg.UndefinedTableError as error:
+            raise BackendError(
+                f"the database of this transaction has no table {once.TABLE}: complete works only"
+                " in the database that keeps the locks"
+            ) from error
+        return row is not None
+
+    async def look_for_record(self, name: str, deadline: float) -> RecordState | None:
+        """Return what is recorded; None: it is not done."""
+        found = (await self._fetch_once(once.LOOK, (id_of(name),), deadline)).value
+        return RecordState(**found[0]) if found else None
+
+    async def forget(self, name: str, deadline: float) -> bool:
+        """Delete the record; return whether there was one. Two round trips.
+
+        A request that arrives late deletes no later record.
+        """
+        found = (await self._fetch_once(once.FIND, (id_of(name),), deadline)).value
+        if not found:
+            return False
+        arguments = id_of(name), found[0]["token"]
+        answer = await self._fetch_once(once.FORGET, arguments, deadline)
+        # A request without an answer may have deleted it.
+        return answer.repeated or bool(answer.value)
+
+    async def _find(self, name: str, deadline: float) -> Done | None:
+        found = (await self._fetch_once(once.FIND, (id_of(name),), deadline)).value
+        if not found:
+            return None
+        token, result, is_text = found[0]
+        return Done(token, result.decode() if is_text else result)
+
+    async def _fetch_once(
+        self, statement: str, arguments: Sequence[object], deadline: float
+    ) -> Answer:
+        """Ask about what is done once; find or make its table before the first time."""
+        if self._connections is None:
+            raise _stopped()
+        if not self._once_schema:
+            self._once_schema = await prepare_table(
+                self._connections, self._search_path, self.where, deadline, ONCE
+            )
+        located = self._of_once(statement)
+        return await self._connections.fetch(located, arguments, deadline)
+
+    def _of_once(self, statement: str) -> str:
+        return ONCE.in_schema(sql.in_schema(statement, self._schema), self._once_schema)
+
+    async def _ask_for_lock(self, wish: Wish, deadline: float) -> Granted | Busy:
         if not wish.waits:
             return await self._ask(wish, deadline)
         listening = self._listening
@@ -371,6 +469,14 @@ class PostgresStore:
             self._listening.suspect()
         if self._bell is not None:
             asyncio.get_running_loop().call_soon(self._bell.ring_all)
+
+
+def _record_of(
+    name: str, owner: str, token: int, result: str | bytes, keep: float
+) -> tuple[object, ...]:
+    is_text = isinstance(result, str)
+    data = result.encode() if isinstance(result, str) else result
+    return id_of(name), name, owner, token, data, is_text, float(keep)
 
 
 def _check_count(what: str, count: object, least: int) -> None:

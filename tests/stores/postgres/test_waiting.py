@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from redisson_py._stores.contract import Granted
+from redisson_py._stores.contract import Busy, Granted
 from redisson_py._stores.postgres import PostgresStore, queue, sql
 from redisson_py._stores.postgres.listening import channel_of
 from redisson_py._stores.postgres.store import LOCKED_SECONDS
@@ -140,6 +140,7 @@ async def test_no_wake_up_is_lost_under_contention(server: PostgresServer, clien
                 answer = await store.ask(asked, soon(20))
                 if isinstance(answer, Granted):
                     break
+                assert isinstance(answer, Busy)
                 # Free, but being changed at this moment: rare, and not a wake-up that was lost.
                 brief = answer.retry_in == LOCKED_SECONDS
                 try:
