@@ -19,6 +19,7 @@ What there is:
   options and their defaults.
 - Locks: `RLock`, `FencedLock`, `FairLock`, `ReadWriteLock`, `MultiLock`, `RedLock`. All have the
   methods of `LockLike`. An acquire returns a `Lease`.
+- `Election`: one leader, whose value everybody can read.
 - `Semaphore` and `PermitExpirableSemaphore`, `CountDownLatch`, `CyclicBarrier`.
 - `redisson_py.errors`: every error, all of them a `RedissonError`.
 - `Listener`: called with what a client does.
@@ -75,6 +76,7 @@ from redisson_py.errors import (
     ScriptError,
     UnsupportedServerError,
 )
+from redisson_py.locks.election import Election, Leader, Leadership
 from redisson_py.locks.lock import FairLock, FencedLock, RLock
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.lock_of import LockOf
@@ -106,6 +108,10 @@ __all__ = [
     "ReadWriteLock",
     "RedLock",
     "WriteLock",
+    # an election
+    "Election",
+    "Leader",
+    "Leadership",
     # semaphores, latch, barrier
     "CountDownLatch",
     "CyclicBarrier",
@@ -169,6 +175,9 @@ for _public in (
     ReadWriteLock,
     RedLock,
     WriteLock,
+    Election,
+    Leader,
+    Leadership,
     CountDownLatch,
     CyclicBarrier,
     Permit,

@@ -33,6 +33,8 @@ from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.composite.multi_lock import MultiLock
 from redisson_py.composite.red_lock import RedLock
+from redisson_py.locks.election import Election
+from redisson_py.locks.election_in_redis import ElectionInRedis
 from redisson_py.locks.lock import FairLock, FencedLock, RLock, ServerLock
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.read_write_lock import Prefer, ReadWriteLock
@@ -347,6 +349,11 @@ class Redisson(AsyncOnly):
         With `prefer="writers"` a waiting writer keeps new readers out; see `ReadWriteLock`.
         """
         return ReadWriteLock(self._context, name, prefer=prefer)
+
+    @explained
+    def get_election(self, name: Name) -> Election:
+        """Return the election `name` of a leader with a value; errors as for `get_lock`."""
+        return Election(self._context, name, ElectionInRedis(self._context, name))
 
     @explained
     def get_multi_lock(self, *locks: LockLike) -> MultiLock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Self, final
 
 from redisson_py._engine.hold import FencedLease
@@ -35,11 +36,15 @@ class ServerLock(LockLike):
         Redisson's; of a fair lock the tasks, and Redisson's threads, without those that died and
         have not asked for their time. A task that waits for a hold of its own client is not there.
         """
+        return await self._inspected(lambda words: words)
+
+    async def _inspected(self, holder_words: Callable[[list[bytes]], list[bytes]]) -> LockSnapshot:
+        """Return the snapshot; a function leaves the owners and their counts of the hash."""
         context, commands = self._context, self._commands
         context.check()
         left, words, *others = await context.executor.run(self.key, commands.inspect())
         describer = Describer(context, self._ownership.all_holds())
-        holders = await describer.holders_of(others[:words], left)
+        holders = await describer.holders_of(holder_words(others[:words]), left)
         waits = commands.waiters(others[words:])
         return LockSnapshot(
             holders,
@@ -127,6 +132,11 @@ class FencedLock(LockOf[FencedLease], ServerLock):
 _SHORTEST_ALIVE_SECONDS = 0.3
 
 
+def alive_for(context: RedisContext) -> float:
+    """Return the seconds for which a waiter of this client counts as alive in a fair queue."""
+    return max(context.options.lease_time, _SHORTEST_ALIVE_SECONDS)
+
+
 @final
 class FairLock(ServerLock):
     """A lock that one task holds at a time, granted in order of arrival across processes.
@@ -163,8 +173,7 @@ class FairLock(ServerLock):
     """
 
     def __init__(self, context: RedisContext, name: Name, *, reentrant: bool = True) -> None:
-        alive = max(context.options.lease_time, _SHORTEST_ALIVE_SECONDS)
-        commands = FairLockCommands(context.options.names.key(name), alive)
+        commands = FairLockCommands(context.options.names.key(name), alive_for(context))
         ownership = ownership_of(context, name, commands, passes=False, reentrant=reentrant)
         super().__init__(context, commands, ownership)
 
