@@ -23,6 +23,8 @@ from tests.support.leases import renew_now, renewed_at_once
 from tests.support.waiting import until, until_async
 
 T = TypeVar("T")
+#: What stands beside the owners in the hash of a read-write lock or of an election.
+BESIDE_OWNERS = (b"mode", b"token", b"value", b"number")
 #: Clients of Redis, or of one other store.
 Clients = Sequence[Any]
 #: Makes a lock or a semaphore: clients (one for each server), name, permits.
@@ -93,9 +95,10 @@ class Kind:
     async def owners(self, redis: Redis, name: str = "k") -> dict[str, int]:
         """Return the hold count of each owner of a lock, as the server has it."""
         found: Any = await redis.hgetall(name)
-        found.pop(b"mode", None)
         return {
-            name.decode().removesuffix(self.suffix): int(count) for name, count in found.items()
+            name.decode().removesuffix(self.suffix): int(count)
+            for name, count in found.items()
+            if name not in BESIDE_OWNERS
         }
 
 
@@ -149,6 +152,12 @@ KINDS: dict[str, Kind] = {
     ),
     "fair_lock": Kind(lambda clients, name, _: clients[0].get_fair_lock(name), passes=False),
     "fenced_lock": Kind(lambda clients, name, _: clients[0].get_fenced_lock(name), fenced=True),
+    "candidate": Kind(
+        lambda clients, name, _: clients[0].get_election(name)._candidate(b"value"),
+        reentrant=False,
+        passes=False,
+        fenced=True,
+    ),
     "read_lock": Kind(
         lambda clients, name, _: clients[0].get_read_write_lock(name).read_lock(),
         rival=lambda clients, name, _: clients[0].get_read_write_lock(name).write_lock(),
@@ -339,9 +348,11 @@ class Stage:
             free = await redis.get(self.name)
             return 0 if free is None else self.permits - int(free)
         keys = member_names(self.name, self.kind.members)
-        # A hash has a field for each owner, and that of a read-write lock its mode.
+        # A hash has a field for each owner, and others.
         found: list[dict[bytes, bytes]] = [await self._hash(redis, key) for key in keys]
-        return max(sum(int(n) for key, n in each.items() if key != b"mode") for each in found)
+        return max(
+            sum(int(n) for key, n in each.items() if key not in BESIDE_OWNERS) for each in found
+        )
 
     @staticmethod
     async def _hash(redis: Redis, key: str) -> dict[bytes, bytes]:
