@@ -165,10 +165,10 @@ class _Look:
         return recent and election.store.observes(self._observer)
 
     async def look(self, deadline: float | None) -> tuple[Leader | None, float | None]:
-        """Return who leads; the store rings also when its lease ends."""
+        """Return who leads, and after how many seconds to look although nothing rang."""
         seen = await self._election.asked(self._ask, deadline)
         self._seen_at = self._election.time()
-        return _leader_of(seen), None
+        return _leader_of(seen), seen.ends_in
 
     async def _ask(self, deadline: float) -> Sighting:
         store = self._election.store

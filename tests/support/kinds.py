@@ -207,19 +207,17 @@ def _kinds_of(
     return {f"{name}_in_{store}": kind for name, kind in made.items()}
 
 
+def _candidates_in(*stores: str) -> dict[str, Kind]:
+    """Return the kinds of stores that have elections."""
+    return {f"candidate_in_{store}": replace(KINDS["candidate"], store=store) for store in stores}
+
+
 #: Those of other stores.
 STORE_KINDS: dict[str, Kind] = {
     **_kinds_of("postgres"),
     **_kinds_of("mysql"),
     **_kinds_of("etcd", many_tokens=False, two_sides=True),
-    "candidate_in_etcd": Kind(
-        lambda clients, name, _: clients[0].get_election(name)._candidate(b"value"),
-        reentrant=False,
-        # Each has a key of its own, with its value.
-        passes=False,
-        store="etcd",
-        fenced=True,
-    ),
+    **_candidates_in("postgres", "etcd"),
     **_kinds_of("zookeeper", ends_leases=False, many_tokens=False, two_sides=True),
     "semaphore_mutex_in_zookeeper": Kind(
         lambda clients, name, _: clients[0].get_semaphore_mutex(name),

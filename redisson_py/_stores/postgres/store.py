@@ -15,6 +15,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -29,6 +30,7 @@ from redisson_py._stores.contract import (
     HolderState,
     Kind,
     Renewal,
+    Sighting,
     State,
     Wish,
 )
@@ -36,9 +38,14 @@ from redisson_py._stores.last_failure import LastFailure
 from redisson_py._stores.postgres import queue, sql
 from redisson_py._stores.postgres.connections import Answer, Connections, Target
 from redisson_py._stores.postgres.freeing import Freeing
-from redisson_py._stores.postgres.listening import WATCH_TIME, Listening, channel_of
+from redisson_py._stores.postgres.listening import (
+    WATCH_TIME,
+    Listening,
+    channel_of,
+    observers_of,
+)
 from redisson_py._stores.postgres.renewing import renew
-from redisson_py._stores.postgres.table import id_of, prepare_table
+from redisson_py._stores.postgres.table import id_of, prepare_for_elections, prepare_table
 from redisson_py._stores.postgres.url import check_url, database_of, search_path_of
 from redisson_py._stores.remembered import Remembered
 from redisson_py._time import now
@@ -50,6 +57,8 @@ POLL_SECONDS: Final = 0.25
 LOCKED_SECONDS: Final = 0.1
 #: A waiter asks again at the latest while it still counts as waiting.
 _LONGEST_WAIT: Final = queue.WAITER_TIME / 2 - 5
+#: Seconds for which an answer waits until a change of a leader is announced.
+_ANNOUNCING_SECONDS: Final = 1.0
 #: How many waiters, the first of the queue, look after the holder.
 _WATCHERS: Final = 2
 #: How often we ask again at once for a row that changes while we look.
@@ -90,6 +99,12 @@ class PostgresStore:
         self._bell: Bell | None = None
         #: Owners of which a copy of a request may still arrive, the oldest first.
         self._repeated: Remembered[str, None] = Remembered()
+        #: Whether the table is known to have what elections need.
+        self._has_values = False
+        #: Owners that lead, or may.
+        self._candidates: set[str] = set()
+        #: Numbers what leaders publish.
+        self._numbers: Final = itertools.count(1)
         #: Names of which the row has a queue or tombstones, as far as we know: there the plain
         #: statements decide nothing. Right or wrong, what is granted is the same.
         self._crowded: Remembered[str, None] = Remembered()
@@ -121,6 +136,7 @@ class PostgresStore:
 
     async def stop(self) -> None:
         """Disconnect."""
+        self._candidates.clear()
         listening, self._listening = self._listening, None
         connections, self._connections, self._freeing = self._connections, None, None
         if listening is not None:
@@ -130,6 +146,7 @@ class PostgresStore:
 
     def leave_behind(self) -> None:
         """Disconnect without waiting: the event loop was closed, or ends now."""
+        self._candidates.clear()
         listening, self._listening = self._listening, None
         connections, self._connections, self._freeing = self._connections, None, None
         if listening is not None:
@@ -186,6 +203,24 @@ class PostgresStore:
 
     async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
         """Take the hold if it is free, or held by this owner already."""
+        if wish.proposal is None:
+            return await self._ask_or_wait(wish, deadline)
+        await self._prepare_for_elections(deadline)
+        # Not known to an ask that fails: then it leads nothing, or gives back.
+        self._candidates.add(wish.owner)
+        try:
+            answer = await self._ask_or_wait(wish, deadline)
+        except BackendError as error:
+            if not (isinstance(error, ConnectionLostError) and error.maybe_held):
+                self._candidates.discard(wish.owner)
+            raise
+        if isinstance(answer, Granted):
+            await self._announce(wish.name, deadline)
+        elif not wish.waits:
+            self._candidates.discard(wish.owner)
+        return answer
+
+    async def _ask_or_wait(self, wish: Wish, deadline: float) -> Granted | Busy:
         if not wish.waits:
             return await self._ask(wish, deadline)
         listening = self._listening
@@ -225,7 +260,12 @@ class PostgresStore:
         else:
             answer = await self._give_back(name, owner, deadline)
         self._repeated.pop(owner, None)
-        if not answer.value or not answer.value[0]["held"]:
+        held = bool(answer.value and answer.value[0]["held"])
+        if owner in self._candidates:
+            self._candidates.discard(owner)
+            if held or answer.repeated:
+                await self._announce(name, deadline)
+        if not held:
             # The row remembers only who gave back last.
             return None if answer.repeated else 0
         return 2 if answer.value[0].get("wanted") else 1
@@ -258,8 +298,62 @@ class PostgresStore:
             return False
         arguments = id_of(name), channel_of(name), holder.owner, holder.token
         answer = await self._free(sql.FORCE_RELEASE, arguments, deadline)
+        if kind == "election":
+            await self._announce(name, deadline)
         # A request without an answer may have ended it.
         return answer.repeated or bool(answer.value and answer.value[0]["held"])
+
+    # Elections: see `contract.ElectionStore`.
+
+    async def leader(self, name: str, deadline: float) -> Sighting:
+        """Return who leads, and what it says."""
+        await self._prepare_for_elections(deadline)
+        answer = await self._fetch(sql.LEADER, (id_of(name),), deadline)
+        for row in answer.value:
+            mark = _mark(row["owner"])
+            if (value := row["value"]) is not None and value.startswith(mark):
+                said = value[len(mark) + _NUMBER_BYTES :]
+                ends_in = answer.sent + row["remaining"] - now()
+                return Sighting(said, row["token"], ends_in=max(0.0, ends_in))
+        return Sighting(None, 0)
+
+    def observe(self, observer: tuple[str, str], seen: Sighting) -> None:
+        """Ring for an observer once, when anything has changed since a sighting."""
+        if self._listening is not None:
+            self._listening.observe(observer)
+
+    def observes(self, observer: tuple[str, str]) -> bool:
+        """Return whether it will ring for an observer."""
+        return self._listening is not None and self._listening.observes(observer)
+
+    def unobserve(self, observer: tuple[str, str]) -> None:
+        """Forget an observer."""
+        if self._listening is not None:
+            self._listening.unobserve(observer)
+
+    async def proclaim(
+        self, name: str, owner: str, token: int, written: int, value: bytes, deadline: float
+    ) -> int:
+        """Have a leader say something else; return the number of that, 0 if it leads no more."""
+        number = next(self._numbers)
+        published = _published(owner, number, value)
+        arguments = id_of(name), observers_of(name), owner, published
+        answer = await self._free(sql.PROCLAIM, arguments, deadline)
+        return number if answer.value else 0
+
+    async def _prepare_for_elections(self, deadline: float) -> None:
+        if self._has_values:
+            return
+        if self._connections is None:
+            raise _stopped()
+        await prepare_for_elections(self._connections, self._schema, self.where, deadline)
+        self._has_values = True
+
+    async def _announce(self, name: str, deadline: float) -> None:
+        """Have who observes look again. Whom that does not reach looks when the lease ends."""
+        with suppress(BackendError, asyncpg.PostgresError):
+            arguments, soon = (observers_of(name), ""), min(deadline, now() + _ANNOUNCING_SECONDS)
+            await self._fetch(sql.NOTIFY, arguments, soon, (asyncpg.PostgresError,))
 
     async def _give_back(self, name: str, owner: str, deadline: float) -> Answer:
         key, repeated = id_of(name), False
@@ -295,14 +389,19 @@ class PostgresStore:
     ) -> Granted | Busy:
         lease, tokens = float(wish.lease), wish.tokens
         plainly = (id_of(wish.name), wish.name, wish.owner, lease, tokens)
+        said: tuple[bytes, ...] = ()
+        if wish.proposal is not None:
+            said = (_published(wish.owner, 0, wish.proposal),)
         for _ in range(_TRIES):
             plain = wish.name not in self._crowded
             try:
                 if plain:
-                    answer = await self._fetch(sql.ASK_PLAIN, plainly, deadline, _LOCKED_ROW)
+                    statement = sql.ASK_PLAIN if wish.proposal is None else sql.CAMPAIGN_PLAIN
+                    arguments = *plainly, *said
                 else:
-                    arguments = *plainly, station, barges
-                    answer = await self._fetch(sql.ASK, arguments, deadline, _LOCKED_ROW)
+                    statement = sql.ASK if wish.proposal is None else sql.CAMPAIGN
+                    arguments = *plainly, station, barges, *said
+                answer = await self._fetch(statement, arguments, deadline, _LOCKED_ROW)
             except BackendError as error:
                 if not isinstance(error.__cause__, asyncpg.LockNotAvailableError):
                     raise
@@ -377,6 +476,19 @@ def _check_count(what: str, count: object, least: int) -> None:
         raise TypeError(f"{what} must be int, not {type(count).__name__}")
     if count < least:
         raise ValueError(f"{what} must be {least} or more, not {count!r}")
+
+
+#: Of the number before what a leader publishes.
+_NUMBER_BYTES: Final = 8
+
+
+def _mark(owner: str) -> bytes:
+    return owner.encode() + b"\0"
+
+
+def _published(owner: str, number: int, value: bytes) -> bytes:
+    """Return what the row has of a leader. What another owner left there is not this one's."""
+    return _mark(owner) + number.to_bytes(_NUMBER_BYTES, "big") + value
 
 
 def _queues(owner: str) -> bool:
