@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast, final
@@ -353,7 +353,7 @@ class Redisson(AsyncOnly):
     @explained
     def get_election(self, name: Name) -> Election:
         """Return the election `name` of a leader with a value; errors as for `get_lock`."""
-        return Election(self._context, name, ElectionInRedis(self._context, name))
+        return Election(self._context, name, partial(ElectionInRedis, self._context))
 
     @explained
     def get_multi_lock(self, *locks: LockLike) -> MultiLock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Self, Unpack, final
 
 from redisson_py._arguments import explained
@@ -117,5 +118,5 @@ class Etcd(StoreClient):
         """
         store = self._store
         assert isinstance(store, EtcdStore)
-        polls = ElectionInStore(self._context, self._executor, store, name)
-        return Election(self._context, name, polls)
+        make = partial(ElectionInStore, self._context, self._executor, store)
+        return Election(self._context, name, make)

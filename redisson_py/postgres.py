@@ -206,5 +206,5 @@ class Postgres(StoreClient):
         """
         store = self._store
         assert isinstance(store, PostgresStore)
-        polls = ElectionInStore(self._context, self._executor, store, name)
-        return Election(self._context, name, polls)
+        make = partial(ElectionInStore, self._context, self._executor, store)
+        return Election(self._context, name, make)

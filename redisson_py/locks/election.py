@@ -10,7 +10,7 @@ What keeps it is behind `Polls`: in Redis `election_in_redis`, in other stores `
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, cast, final
 
@@ -19,6 +19,7 @@ from redisson_py._arguments import explained
 from redisson_py._engine import waiting
 from redisson_py._engine.block import HoldBlock
 from redisson_py._engine.context import Context
+from redisson_py._engine.decorating import Fill
 from redisson_py._engine.hold import FencedLease, Hold
 from redisson_py._engine.snapshots import LockSnapshot
 from redisson_py._keys import Name
@@ -201,10 +202,11 @@ class Election(ProcessBound):
     Go's `concurrency` package and of `etcdctl elect`.
     """
 
-    def __init__(self, context: Context, name: Name, polls: Polls) -> None:
+    def __init__(self, context: Context, name: Name, make: Callable[[Name], Polls]) -> None:
         self._context = context
         self._name = name
-        self._polls = polls
+        self._make = make
+        self._polls = make(name)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self._name!r}>"
@@ -224,8 +226,8 @@ class Election(ProcessBound):
     ) -> HoldBlock[LockOf[Leadership], Leadership]:
         """Return a block that waits until the task is elected, and leads until it is left.
 
-        `async with election.campaign("host-1:8080") as leadership`. Above an async function it is a
-        decorator, as `hold` of a lock is. Times, cancellation, losses and errors are those of
+        `async with election.campaign("host-1:8080") as leadership`. It is a decorator as well, as
+        `hold` of a lock is. Times, cancellation, losses and errors are those of
         `hold` and `acquire` of a lock: with `timeout=0` it asks once, and raises
         `AcquireTimeoutError` if somebody else leads.
 
@@ -279,11 +281,9 @@ class Election(ProcessBound):
     async def observe(self) -> AsyncGenerator[Leader | None]:
         """Yield the present leader, or None, then each change of the leader or its value.
 
-            async for leader in election.observe():
-                ...
-
-        It sleeps until a change is announced; nothing announces the end of a lease in Redis, so
-        there it looks when the lease that it saw would end. Leave the loop whenever you like, by
+        `async for leader in election.observe():` sleeps until a change is announced;
+        nothing announces the end of a lease in Redis or a database, so there it looks when the
+        lease that it saw would end. Leave the loop whenever you like, by
         `break` or by cancellation: nothing is left behind. It survives broken connections and
         restarts of the server.
 
@@ -312,8 +312,22 @@ class Election(ProcessBound):
         """Return local counters for this name. No I/O. Decide nothing from them."""
         return self._candidate(b"").statistics()
 
+    @property
+    def _names(self) -> Sequence[Name]:
+        """The names that a decorator formats."""
+        return (self._name,)
+
+    def _filled(self, fill: Fill) -> Election:
+        """Return the election for one call."""
+        return Election(self._context, fill(self._name), self._make)
+
     def _candidate(self, value: bytes) -> LockOf[Leadership]:
         return self._polls.candidate(value)
+
+
+def candidate_of(election: Election) -> LockOf[Leadership]:
+    """Return the lock that candidates acquire, for what looks at elections and ends terms."""
+    return election._candidate(b"")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import final
 
-from redisson_py._engine.snapshots import LockSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name, election_channel
-from redisson_py._redis.commands.election import ElectionCommands, Led, holder_words, led
+from redisson_py._redis.commands.election import ElectionCommands, Led, led
 from redisson_py._redis.context import RedisContext
 from redisson_py._redis.view import RedisView
 from redisson_py.locks.election import Leader, Leadership
@@ -47,10 +46,6 @@ class RedisCandidate(LockOf[Leadership], ServerLock):
 
     def _named(self, name: Name) -> RedisCandidate:
         return type(self)(self._context, name, self._value)
-
-    async def inspect(self) -> LockSnapshot:
-        """Return the leader and the candidates that wait, in order. Decide nothing from it."""
-        return await self._inspected(holder_words)
 
 
 @final

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Self, final
 
 from redisson_py._engine.hold import FencedLease
@@ -36,15 +35,11 @@ class ServerLock(LockLike):
         Redisson's; of a fair lock the tasks, and Redisson's threads, without those that died and
         have not asked for their time. A task that waits for a hold of its own client is not there.
         """
-        return await self._inspected(lambda words: words)
-
-    async def _inspected(self, holder_words: Callable[[list[bytes]], list[bytes]]) -> LockSnapshot:
-        """Return the snapshot; a function leaves the owners and their counts of the hash."""
         context, commands = self._context, self._commands
         context.check()
         left, words, *others = await context.executor.run(self.key, commands.inspect())
         describer = Describer(context, self._ownership.all_holds())
-        holders = await describer.holders_of(holder_words(others[:words]), left)
+        holders = await describer.holders_of(others[:words], left)
         waits = commands.waiters(others[words:])
         return LockSnapshot(
             holders,

@@ -21,7 +21,7 @@ SHARED = {
     name
     for name in redisson_py.__all__
     if name.endswith(("Error", "Event", "Snapshot", "Statistics"))
-    or name in ("errors", "Listener", "Listeners")
+    or name in ("errors", "Leader", "Listener", "Listeners")
     # There are no other stores for threads.
     or name in ("LockOf", "Locks")
 }
@@ -31,6 +31,7 @@ NAMES = {"aclose": "close", "__aenter__": "__enter__", "__aexit__": "__exit__"}
 DIFFERENT = {
     ("Lease", "wait_lost"),
     ("FencedLease", "wait_lost"),
+    ("Leadership", "wait_lost"),
     ("Permit", "wait_lost"),
 }
 

@@ -59,6 +59,14 @@ SENTENCES = {
     " party stays released:": (
         "It differs from `threading.Barrier` in this: a released party stays released:"
     ),
+    # Election
+    "A leader's own view ends before the server's, and its body is cancelled then.": (
+        "A leader's own view ends before the server's, and `leadership.check()` raises from then"
+        " on."
+    ),
+    "Leave the loop whenever you like, by `break` or by cancellation: nothing is left behind.": (
+        "Leave the loop whenever you like, by `break` or by an exception: nothing is left behind."
+    ),
     # Redisson
     "Use it as `async with Redisson.from_url(...) as client`, or construct it anywhere (nothing"
     " connects until first use) and call `aclose()` in the end; `async with` opens it again, with"
@@ -90,7 +98,7 @@ SENTENCES = {
 
 #: Word by word, in this order.
 WORDS = (
-    (r"\basync with\b", "with"),
+    (r"\basync (?=with\b|for\b)", ""),
     (r"\ban `with\b", "a `with"),
     (r"\bawait (?=lock)", ""),
     (r"\bcurrent asyncio task\b", "current thread"),

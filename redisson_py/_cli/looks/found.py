@@ -15,6 +15,7 @@ Kind = Literal[
     "fair-lock",
     "fenced-lock",
     "read-write-lock",
+    "election",
     "semaphore",
     "permit-expirable-semaphore",
     "latch",
@@ -27,6 +28,7 @@ KINDS: tuple[Kind, ...] = (
     "fair-lock",
     "fenced-lock",
     "read-write-lock",
+    "election",
     "semaphore",
     "permit-expirable-semaphore",
     "latch",
@@ -35,8 +37,9 @@ KINDS: tuple[Kind, ...] = (
 #: The other kinds that a resource of a recognized kind may be.
 _MAY_BE: dict[Kind, tuple[Kind, ...]] = {
     "lock": ("fair-lock", "fenced-lock"),
-    "fair-lock": ("lock",),
-    "fenced-lock": ("lock",),
+    # Of an election that nobody leads there is only the queue, or the last token.
+    "fair-lock": ("lock", "election"),
+    "fenced-lock": ("lock", "election"),
     "latch-or-semaphore": ("latch", "semaphore", "permit-expirable-semaphore"),
 }
 
@@ -107,6 +110,7 @@ class Found:
         listeners: How many connections listen on its channel; None if that cannot be read.
         channel: That channel.
         token: The last fencing token.
+        value: What the leader of an election published.
         available: Free permits, or what is left of a latch.
         parties: The number of parties of a barrier's round; None if nobody waits there.
         broken: Whether a barrier is broken; None for everything else.
@@ -123,6 +127,7 @@ class Found:
     listeners: int | None = None
     channel: bytes = b""
     token: int | None = None
+    value: str | None = None
     available: int | None = None
     parties: int | None = None
     broken: bool | None = None
@@ -130,8 +135,8 @@ class Found:
 
     @property
     def is_lock(self) -> bool:
-        """Whether this is a lock of any kind."""
-        return self.kind.endswith("lock")
+        """Whether this is a lock of any kind, or an election, whose leader holds one."""
+        return self.kind.endswith("lock") or self.kind == "election"
 
     @property
     def waited(self) -> float | None:
@@ -176,6 +181,7 @@ class Found:
             "listeners": self.listeners,
             "channel": text(self.channel),
             "token": self.token,
+            "value": self.value,
             "available": self.available,
             "parties": self.parties,
             "broken": self.broken,
@@ -233,6 +239,8 @@ def summary(found: Found) -> str:
     match found.kind:
         case "lock" | "fair-lock" | "fenced-lock":
             return "held" if found.holders_total else "free"
+        case "election":
+            return "led" if found.holders_total else "no leader"
         case "read-write-lock":
             writes = any(holder.mode == "write" for holder in found.holders)
             readers = found.holders_total - writes

@@ -26,7 +26,7 @@ PROCLAIM = source.load("election.proclaim")
 RELEASE = source.load("election.release")
 
 #: What stands beside the owner in the hash of a leader.
-_BESIDE = (b"token", b"value", b"number")
+BESIDE_OWNER = (b"token", b"value", b"number")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +169,3 @@ def led(reply: list[Any]) -> Led | None:
         return None
     token, value, left_ms = reply
     return Led(value, int(token), None if left_ms < 0 else seconds_left(left_ms))
-
-
-def holder_words(words: list[bytes]) -> list[bytes]:
-    """Return the owner and its hold count, without what a leader has beside them in its hash."""
-    pairs = zip(words[::2], words[1::2], strict=False)
-    return [word for pair in pairs if pair[0] not in _BESIDE for word in pair]

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final, Self, final
+from weakref import WeakValueDictionary
 
 import asyncpg
 
@@ -103,6 +104,8 @@ class PostgresStore:
         self._has_values = False
         #: Owners that lead, or may.
         self._candidates: set[str] = set()
+        #: Held while a candidate joins those of a name.
+        self._coming: Final[WeakValueDictionary[str, asyncio.Lock]] = WeakValueDictionary()
         #: Numbers what leaders publish.
         self._numbers: Final = itertools.count(1)
         #: Names of which the row has a queue or tombstones, as far as we know: there the plain
@@ -206,10 +209,14 @@ class PostgresStore:
         if wish.proposal is None:
             return await self._ask_or_wait(wish, deadline)
         await self._prepare_for_elections(deadline)
-        # Not known to an ask that fails: then it leads nothing, or gives back.
-        self._candidates.add(wish.owner)
         try:
-            answer = await self._ask_or_wait(wish, deadline)
+            if wish.owner in self._candidates:
+                answer = await self._ask_or_wait(wish, deadline)
+            else:
+                # Those of one client come one by one, or which connection is faster would decide.
+                async with self._turn_to_come(wish.name, deadline):
+                    self._candidates.add(wish.owner)
+                    answer = await self._ask_or_wait(wish, deadline)
         except BackendError as error:
             if not (isinstance(error, ConnectionLostError) and error.maybe_held):
                 self._candidates.discard(wish.owner)
@@ -340,6 +347,21 @@ class PostgresStore:
         arguments = id_of(name), observers_of(name), owner, published
         answer = await self._free(sql.PROCLAIM, arguments, deadline)
         return number if answer.value else 0
+
+    @asynccontextmanager
+    async def _turn_to_come(self, name: str, deadline: float) -> AsyncGenerator[None]:
+        coming = self._coming.get(name)
+        if coming is None:
+            coming = self._coming[name] = asyncio.Lock()
+        try:
+            async with asyncio.timeout(deadline - now()):
+                await coming.acquire()
+        except TimeoutError:
+            raise self.last_failure.no_answer(maybe_held=False) from None
+        try:
+            yield
+        finally:
+            coming.release()
 
     async def _prepare_for_elections(self, deadline: float) -> None:
         if self._has_values:
