@@ -152,8 +152,7 @@ class Looker:
         fields: dict[bytes, bytes] = dict(zip(flat[::2], flat[1::2], strict=True))
         fields.pop(b"mode", None)
         value = fields.get(b"value")
-        for beside in BESIDE_OWNER:
-            fields.pop(beside, None)
+        beside = [field for field in BESIDE_OWNER if fields.pop(field, None) is not None]
         if not all(is_owner(field) for field in fields) or mode not in (None, b"read", b"write"):
             return None
         lease = seconds(lock_left)
@@ -176,7 +175,7 @@ class Looker:
                 (key, "ZCOUNT", clients_key, 0, 3_000_000_000_000_000),
             ]
             if there:
-                total = max(len(parties), (length or 0) - (mode is not None) - ended)
+                total = max(len(parties), (length or 0) - (mode is not None) - len(beside) - ended)
             # A dead writer keeps nobody out. Those that wait alone stand in the queue too.
             clients_there = {member for member, _ in pairs(clients or [])}
             live = [

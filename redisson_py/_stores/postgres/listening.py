@@ -22,6 +22,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final, final
 
 import asyncpg
@@ -78,7 +79,8 @@ class _Waited:
 
     def __init__(self, name: str) -> None:
         self.name: str = name
-        self.owners: set[str] = set()
+        #: In the order in which they joined the queue.
+        self.owners: dict[str, None] = {}
         #: Rings when it is time to look whether the first of the queue took it.
         self.watch: asyncio.TimerHandle | None = None
 
@@ -127,14 +129,14 @@ class Listening:
         waited = self._waited.get(digest)
         if waited is None:
             waited = self._waited[digest] = _Waited(name)
-        waited.owners.add(owner)
+        waited.owners[owner] = None
 
     def discard(self, name: str, owner: str) -> None:
         """Note that an owner does not wait any more."""
         digest = id_of(name).hex()
         waited = self._waited.get(digest)
         if waited is not None:
-            waited.owners.discard(owner)
+            waited.owners.pop(owner, None)
             if not waited.owners:
                 self._end_watch(self._waited.pop(digest))
 
@@ -298,18 +300,18 @@ class Listening:
             return
         if what == queue.ASK_NOW:
             self._end_watch(waited)
-            self._ring(waited)
+            self._ring(waited, 1)
         elif what == queue.WATCH and waited.watch is None:
             loop = asyncio.get_running_loop()
             waited.watch = loop.call_later(WATCH_TIME, self._look, waited)
 
     def _look(self, waited: _Waited) -> None:
         waited.watch = None
-        self._ring(waited)
+        self._ring(waited, 2)
 
-    def _ring(self, waited: _Waited) -> None:
-        # Candidates of one client wait beside each other, and each hears for itself only.
-        for owner in tuple(waited.owners):
+    def _ring(self, waited: _Waited, most: int) -> None:
+        """Ring for the first of those that wait: candidates of one client wait side by side."""
+        for owner in list(islice(waited.owners, most)):
             self._bell.ring(waited.name, owner)
 
     @staticmethod

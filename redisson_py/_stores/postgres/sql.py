@@ -29,9 +29,6 @@ LOCK_WAIT_MS: Final = 200
 #: The table in the constants of this module; `in_schema` says which one is meant.
 TABLE: Final = "redisson_py_locks"
 
-#: What elections need in a table that was made before there were any.
-ALTER: Final = f"ALTER TABLE {TABLE} ADD COLUMN IF NOT EXISTS value pg_catalog.bytea;"
-
 _COMMENT: Final = f"""
 Locks of redisson_py. One row for each name that was ever locked; all moments are those of this
 server. Held: owner is set and expires is in the future. Rows whose expires is more than
@@ -59,6 +56,11 @@ def schema_sql() -> str:
     for column, text in _COLUMN_COMMENTS.items():
         comments.append(f"COMMENT ON COLUMN {TABLE}.{column} IS '{text}';")
     return "\n".join([_CREATE, *comments])
+
+
+def add_value_sql() -> str:
+    """Return the SQL that gives an older table what elections need, for its owner."""
+    return f"ALTER TABLE {TABLE} ADD COLUMN IF NOT EXISTS value pg_catalog.bytea"
 
 
 @cache
@@ -97,10 +99,11 @@ FROM {TABLE} WHERE false"""
 
 #: Fails if the table was made before there were elections. Locks do without the column.
 CHECK_VALUE: Final = f"SELECT value FROM {TABLE} WHERE false"
-#: It waits for no transaction of a user's, or all others would wait for it.
+#: What elections need in such a table. It waits for no transaction of a user's, or all others would
+#: wait for it.
 ADD_VALUE: Final = f"""
 SELECT pg_catalog.set_config('lock_timeout', '{LOCK_WAIT_MS}', true);
-{ALTER}"""
+{add_value_sql()};"""
 
 PING: Final = "SELECT 1"
 

@@ -48,6 +48,7 @@ from redisson_py._stores.postgres.listening import (
 from redisson_py._stores.postgres.renewing import renew
 from redisson_py._stores.postgres.table import id_of, prepare_for_elections, prepare_table
 from redisson_py._stores.postgres.url import check_url, database_of, search_path_of
+from redisson_py._stores.published import published, said_by
 from redisson_py._stores.remembered import Remembered
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
@@ -317,9 +318,7 @@ class PostgresStore:
         await self._prepare_for_elections(deadline)
         answer = await self._fetch(sql.LEADER, (id_of(name),), deadline)
         for row in answer.value:
-            mark = _mark(row["owner"])
-            if (value := row["value"]) is not None and value.startswith(mark):
-                said = value[len(mark) + _NUMBER_BYTES :]
+            if (said := said_by(row["owner"], row["value"])) is not None:
                 ends_in = answer.sent + row["remaining"] - now()
                 return Sighting(said, row["token"], ends_in=max(0.0, ends_in))
         return Sighting(None, 0)
@@ -343,8 +342,8 @@ class PostgresStore:
     ) -> int:
         """Have a leader say something else; return the number of that, 0 if it leads no more."""
         number = next(self._numbers)
-        published = _published(owner, number, value)
-        arguments = id_of(name), observers_of(name), owner, published
+        said = published(owner, number, value)
+        arguments = id_of(name), observers_of(name), owner, said
         answer = await self._free(sql.PROCLAIM, arguments, deadline)
         return number if answer.value else 0
 
@@ -413,7 +412,7 @@ class PostgresStore:
         plainly = (id_of(wish.name), wish.name, wish.owner, lease, tokens)
         said: tuple[bytes, ...] = ()
         if wish.proposal is not None:
-            said = (_published(wish.owner, 0, wish.proposal),)
+            said = (published(wish.owner, 0, wish.proposal),)
         for _ in range(_TRIES):
             plain = wish.name not in self._crowded
             try:
@@ -498,19 +497,6 @@ def _check_count(what: str, count: object, least: int) -> None:
         raise TypeError(f"{what} must be int, not {type(count).__name__}")
     if count < least:
         raise ValueError(f"{what} must be {least} or more, not {count!r}")
-
-
-#: Of the number before what a leader publishes.
-_NUMBER_BYTES: Final = 8
-
-
-def _mark(owner: str) -> bytes:
-    return owner.encode() + b"\0"
-
-
-def _published(owner: str, number: int, value: bytes) -> bytes:
-    """Return what the row has of a leader. What another owner left there is not this one's."""
-    return _mark(owner) + number.to_bytes(_NUMBER_BYTES, "big") + value
 
 
 def _queues(owner: str) -> bool:

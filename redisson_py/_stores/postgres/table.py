@@ -82,7 +82,7 @@ async def prepare_for_elections(
             raise
         raise BackendError(
             f"PostgreSQL at {where}: the table {sql.TABLE} was made before there were elections,"
-            f" and this role may not change it. Run as its owner: {sql.ALTER}"
+            f" and this role may not change it. Run as its owner: {sql.add_value_sql()}"
         ) from error.__cause__
 
 
