@@ -125,15 +125,15 @@ class ElectionInStore:
 
     async def leader(self) -> Leader | None:
         """Return the leader; None if nobody leads."""
-        return _leader_of(await self.asked(partial(self.store.leader, self.text), None))
+        return _leader_of(await self.asked(partial(self.store.leader, self.text)))
 
     def look(self) -> _Look:
         """Return what looks for a new observer."""
         return _Look(self, self._context.owners.new_owner())
 
-    async def asked(self, ask: _Asks, deadline: float | None) -> Sighting:
+    async def asked(self, ask: _Asks) -> Sighting:
         """Have the store answer a question about the leader."""
-        seen: Sighting = await self._executor.answer(self._executor.start(Special(ask), deadline))
+        seen: Sighting = await self._executor.answer(self._executor.start(Special(ask)))
         return seen
 
     def time(self) -> float:
@@ -164,9 +164,9 @@ class _Look:
         recent = election.time() - self._seen_at <= _STILL_SEEN_SECONDS
         return recent and election.store.observes(self._observer)
 
-    async def look(self, deadline: float | None) -> tuple[Leader | None, float | None]:
+    async def look(self) -> tuple[Leader | None, float | None]:
         """Return who leads, and after how many seconds to look although nothing rang."""
-        seen = await self._election.asked(self._ask, deadline)
+        seen = await self._election.asked(self._ask)
         self._seen_at = self._election.time()
         return _leader_of(seen), seen.ends_in
 

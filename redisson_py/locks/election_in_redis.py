@@ -65,7 +65,7 @@ class ElectionInRedis:
 
     async def leader(self) -> Leader | None:
         """Return the leader; None if nobody leads."""
-        return _leader_of(await self.seen(None))
+        return _leader_of(await self.seen())
 
     def look(self) -> _Look:
         """Return what looks for a new observer."""
@@ -76,12 +76,10 @@ class ElectionInRedis:
         """The channel on which changes are announced."""
         return self._commands.announced
 
-    async def seen(self, deadline: float | None) -> Led | None:
+    async def seen(self) -> Led | None:
         """Return what Redis says of the leader."""
-        script, args = self._commands.leader()
-        executor = self._context.executor
-        call = executor.start(script, self._commands.key, args, deadline)
-        return led(await executor.answer(call))
+        commands = self._commands
+        return led(await self._context.executor.run(commands.key, commands.leader()))
 
 
 class _Look:
@@ -94,9 +92,9 @@ class _Look:
         self.channel: bytes = election.announced
         self._election = election
 
-    async def look(self, deadline: float | None) -> tuple[Leader | None, float | None]:
+    async def look(self) -> tuple[Leader | None, float | None]:
         """Return who leads, and after how many seconds its lease ends."""
-        seen = await self._election.seen(deadline)
+        seen = await self._election.seen()
         return _leader_of(seen), None if seen is None else seen.ends_in
 
     def stop(self) -> None:

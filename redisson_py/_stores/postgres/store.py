@@ -215,7 +215,7 @@ class PostgresStore:
                 answer = await self._ask_or_wait(wish, deadline)
             else:
                 # Those of one client come one by one, or which connection is faster would decide.
-                async with self._turn_to_come(wish.name, deadline):
+                async with self._alone(wish.name, deadline):
                     self._candidates.add(wish.owner)
                     answer = await self._ask_or_wait(wish, deadline)
         except BackendError as error:
@@ -348,7 +348,7 @@ class PostgresStore:
         return number if answer.value else 0
 
     @asynccontextmanager
-    async def _turn_to_come(self, name: str, deadline: float) -> AsyncGenerator[None]:
+    async def _alone(self, name: str, deadline: float) -> AsyncGenerator[None]:
         coming = self._coming.get(name)
         if coming is None:
             coming = self._coming[name] = asyncio.Lock()
