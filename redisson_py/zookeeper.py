@@ -9,11 +9,13 @@ from redisson_py._arguments import explained
 from redisson_py._engine.snapshots import ReadWriteSnapshot
 from redisson_py._keys import Name
 from redisson_py._stores.client import StoreClient
+from redisson_py._stores.election import ElectionInStore
 from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock
 from redisson_py._stores.options import StoreOptions
 from redisson_py._stores.read_write_lock import StoreReadLock, StoreReadWriteLock, StoreWriteLock
 from redisson_py._stores.semaphore_mutex import StoreSemaphoreMutex, semaphore_mutex_ownership
+from redisson_py.locks.election import Election, Leader, Leadership
 
 #: The session's timeout, in leases: a server hears late of a client's signs of life, and grants no
 #: more than the rest.
@@ -23,6 +25,9 @@ with needs("zookeeper"):
     from redisson_py._stores.zookeeper.store import ZooKeeperStore
 
 __all__ = [
+    "Election",
+    "Leader",
+    "Leadership",
     "ReadWriteSnapshot",
     "StoreLock",
     "StoreOptions",
@@ -111,3 +116,16 @@ class ZooKeeper(StoreClient):
         token.
         """
         return StoreReadWriteLock(self._context, name)
+
+    @explained
+    def get_election(self, name: Name) -> Election:
+        """Return the election `name` of a leader with a value; errors as for `get_lock`.
+
+        It shares its path with Curator's `LeaderSelector`, whose participants publish their id. A
+        value has at most a million bytes. A lock of the same name has the same nodes, so its holder
+        is a leader with its owner as the value.
+        """
+        store = self._store
+        assert isinstance(store, ZooKeeperStore)
+        make = partial(ElectionInStore, self._context, self._executor, store)
+        return Election(self._context, name, make)

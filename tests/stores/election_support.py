@@ -11,7 +11,7 @@ from redisson_py import Election, Leader, Leadership
 from tests.support.waiting import until, until_async
 
 #: The stores that have elections.
-ELECTION_STORES = ("redis", "postgres", "mysql", "etcd")
+ELECTION_STORES = ("redis", "postgres", "mysql", "etcd", "zookeeper")
 
 
 def election_of(client: Any, name: str) -> Election:

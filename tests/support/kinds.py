@@ -218,6 +218,7 @@ STORE_KINDS: dict[str, Kind] = {
     **_kinds_of("mysql"),
     **_kinds_of("etcd", many_tokens=False, two_sides=True),
     **_candidates_in("postgres", "mysql", "etcd"),
+    "candidate_in_zookeeper": replace(KINDS["candidate"], store="zookeeper", ends_leases=False),
     **_kinds_of("zookeeper", ends_leases=False, many_tokens=False, two_sides=True),
     "semaphore_mutex_in_zookeeper": Kind(
         lambda clients, name, _: clients[0].get_semaphore_mutex(name),
