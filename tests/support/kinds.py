@@ -54,6 +54,7 @@ class Kind:
         ends_leases: Whether the server ends a lease by time. If not, the client renews the hold
             until then, and can rely on no more than one renewal.
         fenced: Whether its leases have a fencing token.
+        shown: What another client sees in place of the owner, if the store does not keep that.
     """
 
     make: Make
@@ -71,6 +72,7 @@ class Kind:
     store: str = "redis"
     ends_leases: bool = True
     fenced: bool = False
+    shown: str = ""
 
     def one(self, client: Client, name: str = "") -> Any:
         """Return one of this kind, of one permit if it has permits, on the server of a client."""
@@ -218,7 +220,9 @@ STORE_KINDS: dict[str, Kind] = {
     **_kinds_of("mysql"),
     **_kinds_of("etcd", many_tokens=False, two_sides=True),
     **_candidates_in("postgres", "mysql", "etcd"),
-    "candidate_in_zookeeper": replace(KINDS["candidate"], store="zookeeper", ends_leases=False),
+    "candidate_in_zookeeper": replace(
+        KINDS["candidate"], store="zookeeper", ends_leases=False, shown="value"
+    ),
     **_kinds_of("zookeeper", ends_leases=False, many_tokens=False, two_sides=True),
     "semaphore_mutex_in_zookeeper": Kind(
         lambda clients, name, _: clients[0].get_semaphore_mutex(name),
