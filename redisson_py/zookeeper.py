@@ -44,7 +44,8 @@ class ZooKeeper(StoreClient):
     """Makes locks that ZooKeeper (3.5 or newer) keeps, and shares them with Curator.
 
     A lock is Curator's `InterProcessMutex`, a read-write lock its `InterProcessReadWriteLock`, a
-    semaphore mutex its `InterProcessSemaphoreMutex`. kazoo's own `Lock` excludes none of them.
+    semaphore mutex its `InterProcessSemaphoreMutex`, an election its `LeaderSelector`. kazoo's own
+    `Lock` excludes none of them.
 
     Use it as `async with ZooKeeper.from_url(...) as store`, or call `aclose()` in the end; nothing
     connects until first use. A name that is a path, as `/locks/orders`, is that path; any other is

@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 --! script   election.leader
 --! version  1
 --! keys     lock:hash

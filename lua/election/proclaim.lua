@@ -1,3 +1,4 @@
+#!lua flags=allow-oom
 --! script   election.proclaim
 --! version  1
 --! keys     lock:hash

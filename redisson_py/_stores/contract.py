@@ -29,7 +29,7 @@ from redisson_py._stores.last_failure import LastFailure
 
 Kind = Literal["lock", "read", "write", "semaphore", "election"]
 """What is held. Every store has locks, fenced or not; etcd and ZooKeeper have read-write locks as
-well, etcd and PostgreSQL have elections, and ZooKeeper has semaphore mutexes."""
+well, all have elections, and ZooKeeper has semaphore mutexes."""
 
 
 @dataclass(frozen=True, slots=True)

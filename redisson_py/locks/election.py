@@ -174,8 +174,8 @@ class Election(ProcessBound):
 
     Use it where others must find the leader; otherwise use a lock.
 
-    Promised: on the server, at any instant at most one task leads; in etcd also if a minority of
-    the members fails. A leader's own view ends before the server's, and its body is
+    Promised: on the server, at any instant at most one task leads; in etcd and ZooKeeper also if a
+    minority of the members fails. A leader's own view ends before the server's, and its body is
     cancelled then. Candidates are elected in the order in which the server saw them, also tasks of
     one client: each has its own entry there, with its value. An observer sees states in their
     order, and finally the newest one, through broken connections and restarts.
@@ -193,18 +193,20 @@ class Election(ProcessBound):
 
     A lock of the same name: in Redis candidates stand in the queue of the fair lock of that name,
     in PostgreSQL and MySQL in that of the lock. They exclude each other, its holder is no leader,
-    and a task that holds it must not campaign. In etcd they have the same keys, as in Go, and the
-    holder of the lock is a leader with its owner as the value. Use a name for one of them.
+    and a task that holds it must not campaign. In etcd and ZooKeeper they are the
+    same, as for Go and Curator: the holder of the lock is a leader with its owner as the value. Use
+    a name for one of them.
 
     Cost: uncontended two round trips for a campaign and its end, one for `proclaim` and `leader`. A
     candidate that waits costs in Redis what a waiter of a `FairLock` costs. In PostgreSQL each
     change of the leader costs one more, which tells observers. An observer costs in Redis one
     subscription, in PostgreSQL a LISTEN on the connection that hears for waiters, in etcd a watch
-    on the stream that all watches of the client share, without a session; and one read or two for
-    each change and every few seconds. In MySQL it reads every `poll_interval`.
+    on the stream that all watches of the client share, without a session, in ZooKeeper two watches,
+    which fire for each candidate too; and one read or two for each change and every few seconds. In
+    MySQL it reads every `poll_interval`.
 
     Protocol: in Redis `lua/election`, a fair lock with a fencing token; in etcd the `Election` of
-    Go's `concurrency` package and of `etcdctl elect`.
+    Go's `concurrency` package and of `etcdctl elect`; in ZooKeeper Curator's `LeaderSelector`.
     """
 
     def __init__(self, context: Context, name: Name, make: Callable[[Name], Polls]) -> None:
