@@ -19,6 +19,7 @@ from redis.asyncio import Redis
 from redis.exceptions import ResponseError
 
 from redisson_py import AcquireTimeoutError, Election, Leader, LeaseLostError, Redisson
+from redisson_py._redis.scripts.source import Arg
 from redisson_py.locks.election import candidate_of
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory, assert_idle
@@ -39,7 +40,7 @@ class ElectionScripts:
 
     def __init__(self, scripts: Scripts) -> None:
         self._scripts = scripts
-        self._known = {
+        self._known: dict[str, Arg] = {
             "lock": "e",
             "queue": "redisson_lock_queue:{e}",
             "timeouts": "redisson_lock_timeout:{e}",
