@@ -32,7 +32,7 @@ from tests.support.scripts.calls import LEASE, TOMBSTONE, A, B, Scripts, everyth
 from tests.support.streams import answered, stream_of
 from tests.support.waiting import set_safety_poll
 
-pytestmark = pytest.mark.also("cluster")
+on_a_cluster_too = pytest.mark.also("cluster")
 
 
 class ElectionScripts:
@@ -65,6 +65,7 @@ async def _scripts(redis: Redis) -> ElectionScripts:
     return ElectionScripts(await Scripts.on(redis))
 
 
+@on_a_cluster_too
 async def test_a_repeated_acquire_keeps_the_token_and_a_newer_value(redis: Redis) -> None:
     scripts = await _scripts(redis)
     (token,) = await scripts.acquire()
@@ -76,6 +77,7 @@ async def test_a_repeated_acquire_keeps_the_token_and_a_newer_value(redis: Redis
     assert (int(found), value, 0 < left <= LEASE) == (token, b"two", True)
 
 
+@on_a_cluster_too
 async def test_a_proclamation_that_comes_late_changes_nothing(redis: Redis) -> None:
     """Neither a newer value of its owner, nor that of the next leader."""
     scripts = await _scripts(redis)
@@ -95,6 +97,7 @@ async def test_a_proclamation_that_comes_late_changes_nothing(redis: Redis) -> N
     assert (await scripts.run("leader"))[1] == b"four"
 
 
+@on_a_cluster_too
 async def test_who_gave_up_is_refused_and_leaves_no_candidate(redis: Redis) -> None:
     scripts = await _scripts(redis)
     await scripts.acquire(B, "leads")
@@ -146,6 +149,7 @@ async def test_a_key_of_another_type_is_refused(
     await redis.delete("e")
 
 
+@on_a_cluster_too
 async def test_a_fair_lock_of_the_same_name_stands_in_the_same_queue(
     client: Redisson, clients: ClientFactory
 ) -> None:
@@ -264,6 +268,7 @@ async def campaign_behind_another(client: Redisson, other: Redisson, cut: Probe)
         await leadership.release()
 
 
+@on_a_cluster_too
 @pytest.mark.parametrize(
     "each", [proclaim, leader, next_look_of_an_observer, campaign_behind_another]
 )
@@ -351,6 +356,7 @@ async def test_a_leader_that_is_stopped_is_followed_and_its_term_has_ended(
         process.stdout.close()
 
 
+@on_a_cluster_too
 async def test_a_leader_is_deposed_by_force(client: Redisson, clients: ClientFactory) -> None:
     election, others = client.get_election("e"), clients().get_election("e")
     led = asyncio.Event()
@@ -367,7 +373,8 @@ async def test_a_leader_is_deposed_by_force(client: Redisson, clients: ClientFac
         with pytest.raises(LeaseLostError) as caught:
             await leader
         assert caught.value.reason == "forced"
-        assert await election.leader() == Leader(b"two", (await elected).token)
+        following = await elected
+        assert await election.leader() == Leader(b"two", following.token)
 
 
 def test_the_class_says_what_it_is(client: Redisson) -> None:
