@@ -20,6 +20,7 @@ What there is:
 - Locks: `RLock`, `FencedLock`, `FairLock`, `ReadWriteLock`, `MultiLock`, `RedLock`. All have the
   methods of `LockLike`. An acquire returns a `Lease`.
 - `Once`: carries something out once, and remembers the result.
+- `Election`: one leader, whose value everybody can read.
 - `Semaphore` and `PermitExpirableSemaphore`, `CountDownLatch`, `CyclicBarrier`.
 - `RateLimiter`: so many units in any interval. It says with an `Admission` when to retry.
 - `redisson_py.errors`: every error, all of them a `RedissonError`.
@@ -77,6 +78,7 @@ from redisson_py.errors import (
     ScriptError,
     UnsupportedServerError,
 )
+from redisson_py.locks.election import Election, Leader, Leadership
 from redisson_py.locks.lock import FairLock, FencedLock, RLock
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.lock_of import LockOf
@@ -117,6 +119,10 @@ __all__ = [
     "ReadWriteLock",
     "RedLock",
     "WriteLock",
+    # an election
+    "Election",
+    "Leader",
+    "Leadership",
     # semaphores, rates, latch, barrier
     "Admission",
     "CountDownLatch",
@@ -187,6 +193,9 @@ for _public in (
     ReadWriteLock,
     RedLock,
     WriteLock,
+    Election,
+    Leader,
+    Leadership,
     Admission,
     CountDownLatch,
     CyclicBarrier,

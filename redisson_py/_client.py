@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast, final
@@ -35,6 +35,8 @@ from redisson_py.barriers.barrier import CyclicBarrier
 from redisson_py.barriers.latch import CountDownLatch
 from redisson_py.composite.multi_lock import MultiLock
 from redisson_py.composite.red_lock import RedLock
+from redisson_py.locks.election import Election
+from redisson_py.locks.election_in_redis import ElectionInRedis
 from redisson_py.locks.lock import FairLock, FencedLock, RLock, ServerLock, adopt
 from redisson_py.locks.lock_like import LockLike
 from redisson_py.locks.once import Once
@@ -367,6 +369,11 @@ class Redisson(AsyncOnly):
             ValueError: The name is empty or longer than 4 KiB, or `keep` is out of range.
         """
         return RedisOnce(self._context, name, keep)
+
+    @explained
+    def get_election(self, name: Name) -> Election:
+        """Return the election `name` of a leader with a value; errors as for `get_lock`."""
+        return Election(self._context, name, partial(ElectionInRedis, self._context))
 
     @explained
     def get_multi_lock(self, *locks: LockLike) -> MultiLock:

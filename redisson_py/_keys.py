@@ -65,6 +65,11 @@ def rate_channel(key: bytes) -> bytes:
     return prefixed(b"redisson_py_rate", key)
 
 
+def election_channel(key: bytes) -> bytes:
+    """Return the channel on which changes of the leader of the election at `key` are announced."""
+    return prefixed(b"redisson_py_election", key)
+
+
 def fencing_token(key: bytes) -> bytes:
     """Return the counter of the fenced lock at `key`."""
     return prefixed(b"redisson_lock_token", key)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Self, Unpack, final
 
 from redisson_py._arguments import explained
 from redisson_py._engine.snapshots import ReadWriteSnapshot
 from redisson_py._keys import Name
 from redisson_py._stores.client import StoreClient
-from redisson_py._stores.election import Election, Leader, Leadership
+from redisson_py._stores.election import ElectionInStore
 from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock
 from redisson_py._stores.options import StoreOptions
 from redisson_py._stores.read_write_lock import StoreReadLock, StoreReadWriteLock, StoreWriteLock
+from redisson_py.locks.election import Election, Leader, Leadership
 
 with needs("etcd"):
     from redisson_py._stores.etcd.store import EtcdStore
@@ -116,4 +118,5 @@ class Etcd(StoreClient):
         """
         store = self._store
         assert isinstance(store, EtcdStore)
-        return Election(self._context, self._executor, store, name)
+        make = partial(ElectionInStore, self._context, self._executor, store)
+        return Election(self._context, name, make)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Self, Unpack, final
 
+from redisson_py._arguments import explained
+from redisson_py._keys import Name
 from redisson_py._stores.client import StoreClient
+from redisson_py._stores.election import ElectionInStore
 from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock
 from redisson_py._stores.options import StoreOptions
+from redisson_py.locks.election import Election, Leader, Leadership
 
 with needs("mysql"):
     from redisson_py._stores.mysql.store import MySQLStore, schema_sql
 
-__all__ = ["MySQL", "StoreLock", "StoreOptions", "schema_sql"]
+__all__ = ["Election", "Leader", "Leadership", "MySQL", "StoreLock", "StoreOptions", "schema_sql"]
 
 
 @final
@@ -76,3 +81,15 @@ class MySQL(StoreClient):
             ValueError: The URL or an option is not usable.
         """
         return cls(lambda lease_time: MySQLStore.from_url(url), options)
+
+    @explained
+    def get_election(self, name: Name) -> Election:
+        """Return the election `name` of a leader with a value; errors as for `get_lock`.
+
+        Those that observe it look every `poll_interval`. A table that was made by an older version
+        gets a column, `value`, when the first client uses an election, if its user may alter it.
+        """
+        store = self._store
+        assert isinstance(store, MySQLStore)
+        make = partial(ElectionInStore, self._context, self._executor, store)
+        return Election(self._context, name, make)

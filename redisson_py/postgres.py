@@ -10,12 +10,14 @@ from redisson_py._engine.hold import FencedLease, Lease
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
 from redisson_py._stores.client import StoreClient
+from redisson_py._stores.election import ElectionInStore
 from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock, lock_ownership
 from redisson_py._stores.once import StoreOnce
 from redisson_py._stores.options import StoreOptions
 from redisson_py._time import Duration
+from redisson_py.locks.election import Election, Leader, Leadership
 from redisson_py.locks.lock_of import LockOf
 from redisson_py.locks.once import Once
 
@@ -25,6 +27,9 @@ with needs("postgres"):
     from redisson_py._stores.postgres.store import PostgresStore
 
 __all__ = [
+    "Election",
+    "Leader",
+    "Leadership",
     "Postgres",
     "PostgresFencedLease",
     "PostgresFencedLock",
@@ -220,3 +225,15 @@ class Postgres(StoreClient):
             lock_ownership, self._context, self._executor, lease_kind=PostgresFencedLease
         )
         return PostgresFencedLock(make, name)
+
+    @explained
+    def get_election(self, name: Name) -> Election:
+        """Return the election `name` of a leader with a value; errors as for `get_lock`.
+
+        A table that was made by an older version gets a column, `value`, when the first client uses
+        an election, if its role owns the table.
+        """
+        store = self._store
+        assert isinstance(store, PostgresStore)
+        make = partial(ElectionInStore, self._context, self._executor, store)
+        return Election(self._context, name, make)

@@ -9,11 +9,13 @@ from redisson_py._arguments import explained
 from redisson_py._engine.snapshots import ReadWriteSnapshot
 from redisson_py._keys import Name
 from redisson_py._stores.client import StoreClient
+from redisson_py._stores.election import ElectionInStore
 from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock
 from redisson_py._stores.options import StoreOptions
 from redisson_py._stores.read_write_lock import StoreReadLock, StoreReadWriteLock, StoreWriteLock
 from redisson_py._stores.semaphore_mutex import StoreSemaphoreMutex, semaphore_mutex_ownership
+from redisson_py.locks.election import Election, Leader, Leadership
 
 #: The session's timeout, in leases: a server hears late of a client's signs of life, and grants no
 #: more than the rest.
@@ -23,6 +25,9 @@ with needs("zookeeper"):
     from redisson_py._stores.zookeeper.store import ZooKeeperStore
 
 __all__ = [
+    "Election",
+    "Leader",
+    "Leadership",
     "ReadWriteSnapshot",
     "StoreLock",
     "StoreOptions",
@@ -39,7 +44,8 @@ class ZooKeeper(StoreClient):
     """Makes locks that ZooKeeper (3.5 or newer) keeps, and shares them with Curator.
 
     A lock is Curator's `InterProcessMutex`, a read-write lock its `InterProcessReadWriteLock`, a
-    semaphore mutex its `InterProcessSemaphoreMutex`. kazoo's own `Lock` excludes none of them.
+    semaphore mutex its `InterProcessSemaphoreMutex`, an election its `LeaderSelector`. kazoo's own
+    `Lock` excludes none of them.
 
     Use it as `async with ZooKeeper.from_url(...) as store`, or call `aclose()` in the end; nothing
     connects until first use. A name that is a path, as `/locks/orders`, is that path; any other is
@@ -111,3 +117,16 @@ class ZooKeeper(StoreClient):
         token.
         """
         return StoreReadWriteLock(self._context, name)
+
+    @explained
+    def get_election(self, name: Name) -> Election:
+        """Return the election `name` of a leader with a value; errors as for `get_lock`.
+
+        It shares its path with Curator's `LeaderSelector`, whose participants publish their id. A
+        value has at most a million bytes. A lock of the same name has the same nodes, so its holder
+        is a leader with its owner as the value.
+        """
+        store = self._store
+        assert isinstance(store, ZooKeeperStore)
+        make = partial(ElectionInStore, self._context, self._executor, store)
+        return Election(self._context, name, make)

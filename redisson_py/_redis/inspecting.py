@@ -10,6 +10,7 @@ from redisson_py import _keys
 from redisson_py._engine.hold import Hold
 from redisson_py._engine.snapshots import HolderSnapshot, WaiterSnapshot
 from redisson_py._redis.commands.client_queue import Waits
+from redisson_py._redis.commands.election import BESIDE_OWNER
 from redisson_py._redis.commands.replies import stored_number
 from redisson_py._redis.context import RedisContext
 from redisson_py._redis.executor import Executor
@@ -38,8 +39,12 @@ class Describer:
 
     async def holders_of(self, fields: Sequence[bytes], left_ms: int) -> tuple[HolderSnapshot, ...]:
         """Return the holders of a lock, from its hash: owners, each followed by its hold count."""
-        rows = zip(texts(fields[::2]), map(stored_number, fields[1::2]), strict=False)
-        return tuple([await self.holder(*row, seconds(left_ms)) for row in rows])
+        owners = [
+            (owner.decode(errors="replace"), stored_number(count))
+            for owner, count in zip(fields[::2], fields[1::2], strict=False)
+            if owner not in BESIDE_OWNER
+        ]
+        return tuple([await self.holder(*each, seconds(left_ms)) for each in owners])
 
     async def holder(self, owner: str, holds: int, remaining: float) -> HolderSnapshot:
         """Return a holder with the description of its client."""

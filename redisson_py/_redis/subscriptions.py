@@ -29,8 +29,13 @@ from redisson_py._redis.stream.call import Call
 from redisson_py._redis.stream.router import Router
 from redisson_py._redis.stream.stream import Stream
 
-#: The prefixes of channels that are not about grants: of latches, barriers and rate limiters.
-_NO_GRANTS = (b"redisson_countdownlatch__", b"redisson_py_barrier", b"redisson_py_rate")
+#: The prefixes of channels that are not about grants: of latches, barriers, rate limiters, observers.
+_NO_GRANTS = (
+    b"redisson_countdownlatch__",
+    b"redisson_py_barrier",
+    b"redisson_py_rate",
+    b"redisson_py_election",
+)
 
 
 class _Subscription:

@@ -29,7 +29,7 @@ from redisson_py._stores.last_failure import LastFailure
 
 Kind = Literal["lock", "read", "write", "semaphore", "election", "once"]
 """What is held. Every store has locks, fenced or not; etcd and ZooKeeper have read-write locks as
-well, etcd has elections, ZooKeeper has semaphore mutexes, and PostgreSQL has what is done once."""
+well, all have elections, ZooKeeper has semaphore mutexes, and PostgreSQL has what is done once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,12 +250,15 @@ class Sighting:
         token: The leader's fencing token.
         key: Where the store shows the next change.
         at: The revision of the store, which orders sightings.
+        ends_in: Seconds after which the leader's lease may have ended and nothing rings; None: the
+            store rings then too.
     """
 
     value: bytes | None
     token: int
-    key: bytes
-    at: int
+    key: bytes = b""
+    at: int = 0
+    ends_in: float | None = None
 
 
 class ElectionStore(Protocol):

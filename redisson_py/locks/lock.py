@@ -134,6 +134,11 @@ class FencedLock(LockOf[FencedLease], ServerLock):
 _SHORTEST_ALIVE_SECONDS = 0.3
 
 
+def alive_for(context: RedisContext) -> float:
+    """Return the seconds for which a waiter of this client counts as alive in a fair queue."""
+    return max(context.options.lease_time, _SHORTEST_ALIVE_SECONDS)
+
+
 @final
 class FairLock(ServerLock):
     """A lock that one task holds at a time, granted in order of arrival across processes.
@@ -170,8 +175,7 @@ class FairLock(ServerLock):
     """
 
     def __init__(self, context: RedisContext, name: Name, *, reentrant: bool = True) -> None:
-        alive = max(context.options.lease_time, _SHORTEST_ALIVE_SECONDS)
-        commands = FairLockCommands(context.options.names.key(name), alive)
+        commands = FairLockCommands(context.options.names.key(name), alive_for(context))
         ownership = ownership_of(context, name, commands, passes=False, reentrant=reentrant)
         super().__init__(context, commands, ownership)
 

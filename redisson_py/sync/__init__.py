@@ -16,8 +16,9 @@ from redisson_py.sync._barrier import CyclicBarrier
 from redisson_py.sync._blocks import HoldBlock
 from redisson_py.sync._client import Redisson
 from redisson_py.sync._composites import MultiLock, RedLock
+from redisson_py.sync._election import Election
 from redisson_py.sync._latch import CountDownLatch
-from redisson_py.sync._leases import FencedLease, Lease, Permit
+from redisson_py.sync._leases import FencedLease, Leadership, Lease, Permit
 from redisson_py.sync._lock_like import LockLike
 from redisson_py.sync._locks import FairLock, FencedLock, RLock
 from redisson_py.sync._once import Once, OnceLease
@@ -46,6 +47,9 @@ __all__ = [
     "ReadWriteLock",
     "RedLock",
     "WriteLock",
+    # an election
+    "Election",
+    "Leadership",
     # semaphores, rates, latch, barrier
     "CountDownLatch",
     "CyclicBarrier",
@@ -73,6 +77,8 @@ for _public in (
     ReadWriteLock,
     RedLock,
     WriteLock,
+    Election,
+    Leadership,
     CountDownLatch,
     CyclicBarrier,
     Permit,

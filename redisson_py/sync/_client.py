@@ -18,6 +18,7 @@ from redisson_py.locks.read_write_lock import Prefer
 from redisson_py.sync._barrier import CyclicBarrier
 from redisson_py.sync._client_like import ClientLike
 from redisson_py.sync._composites import MultiLock, RedLock
+from redisson_py.sync._election import Election
 from redisson_py.sync._latch import CountDownLatch
 from redisson_py.sync._leases import Lease
 from redisson_py.sync._lock_like import LockLike
@@ -237,6 +238,11 @@ class Redisson(ClientLike):
             ValueError: The name is empty or longer than 4 KiB, or `keep` is out of range.
         """
         return Once(lambda of: of(self).get_once(name, keep=keep))
+
+    @explained
+    def get_election(self, name: Name) -> Election:
+        """Return the election `name` of a leader with a value; errors as for `get_lock`."""
+        return Election(lambda of: of(self).get_election(name))
 
     @explained
     def get_multi_lock(self, *locks: LockLike) -> MultiLock:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Self, final
 
 from redisson_py import FencedLease as AsyncFencedLease
+from redisson_py import Leadership as AsyncLeadership
 from redisson_py import Lease as AsyncLease
 from redisson_py import Permit as AsyncPermit
 from redisson_py._arguments import explained
@@ -179,6 +180,31 @@ class FencedLease(Lease):
 
 
 @final
+class Leadership(FencedLease):
+    """The lease of a leader: from its election to the end of its block, or the loss.
+
+    `token` is its fencing token, greater than that of every earlier leader.
+    """
+
+    def proclaim(self, value: str | bytes) -> None:
+        """Publish another value without another election. One round trip.
+
+        If it is interrupted or gets no answer, the value may be the new one or the old one:
+        proclaim again. A request that arrives late changes neither a later value nor that of a
+        later leader.
+
+        Raises:
+            LeaseLostError: It no longer leads; nothing changed.
+            NotHeldError: It was released.
+            ConnectionLostError: The server did not answer.
+            BackendError: It refused, for example, in etcd, a value of more than 1.5 MiB.
+            ClientClosedError: The client was closed.
+            TypeError: The value is neither str nor bytes.
+        """
+        self._call(lambda own: own.proclaim(value))
+
+
+@final
 class Permit(Lease):
     """Units of a semaphore, from one acquisition to its release or its loss: a `Lease`.
 
@@ -207,4 +233,11 @@ class Permit(Lease):
         return value
 
 
-lease_kinds.update({AsyncLease: Lease, AsyncFencedLease: FencedLease, AsyncPermit: Permit})
+lease_kinds.update(
+    {
+        AsyncLease: Lease,
+        AsyncFencedLease: FencedLease,
+        AsyncLeadership: Leadership,
+        AsyncPermit: Permit,
+    }
+)

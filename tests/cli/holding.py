@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from redisson_py import Redisson
+from redisson_py import LockLike, Redisson
+from redisson_py.locks.election import candidate_of
 from tests.cli.terminals import run
 from tests.support.waiting import until_async, until_listening, until_waiting
 
@@ -20,6 +21,7 @@ KINDS = {
     "lock": "lock",
     "fenced": "fenced-lock",
     "fair": "fair-lock",
+    "led": "election",
     "read": "read-write-lock",
     "written": "read-write-lock",
     "semaphore": "semaphore",
@@ -28,7 +30,7 @@ KINDS = {
 }
 
 #: Those of them for which a client waits, as Redis knows.
-WAITED_FOR = ("lock", "fenced", "fair")
+WAITED_FOR = ("lock", "fenced", "fair", "led")
 
 
 async def documents(*arguments: str) -> Any:
@@ -48,10 +50,11 @@ async def inspected(url: str, name: str, *options: str) -> list[dict[str, Any]]:
 @asynccontextmanager
 async def one_of_each(holder: Redisson, waiter: Redisson) -> AsyncIterator[None]:
     """Hold `KINDS` for the time of a block; `waiter` waits for `WAITED_FOR` and at `barrier`."""
-    locks = (
+    locks: tuple[LockLike, ...] = (
         holder.get_lock("lock"),
         holder.get_fenced_lock("fenced"),
         holder.get_fair_lock("fair"),
+        candidate_of(holder.get_election("led")),
         holder.get_read_write_lock("read").read_lock(),
         holder.get_read_write_lock("written").write_lock(),
     )
@@ -62,6 +65,7 @@ async def one_of_each(holder: Redisson, waiter: Redisson) -> AsyncIterator[None]
         asyncio.create_task(waiter.get_lock("lock").acquire()),
         asyncio.create_task(waiter.get_fenced_lock("fenced").acquire()),
         asyncio.create_task(waiter.get_fair_lock("fair").acquire()),
+        asyncio.create_task(waiter.get_election("led").acquire("host-2")),
         asyncio.create_task(waiter.get_barrier("barrier", 3).wait()),
     ]
 

@@ -19,7 +19,7 @@ from tests.support.leases import assert_left
 
 FIELDS = {
     *("name", "kind", "key", "holders", "holders_total", "waiters", "waiters_total", "listeners"),
-    *("channel", "token", "available", "parties", "broken", "rate", "per", "keys"),
+    *("channel", "token", "value", "available", "parties", "broken", "rate", "per", "keys"),
 }
 
 
@@ -80,6 +80,24 @@ async def test_a_lock_of_redisson_has_an_owner_no_description_and_maybe_no_lease
     assert (holder["owner"], holder["holds"], holder["seconds_left"]) == (JAVA, 2, None)
     assert (holder["host"], holder["pid"], holder["client_name"]) == (None, None, None)
     assert f"{JAVA}, 2 holds, no lease\n" in text
+
+
+async def test_an_election_shows_what_its_leader_published(
+    server_url: str, clients: ClientFactory
+) -> None:
+    election = clients().get_election("k")
+    async with election.campaign("host-1\n") as leadership:
+        (found,) = await inspected(server_url, "k")
+        text = (await run("inspect", "k", "--url", server_url)).stdout
+        # As a lock of the same name sees it.
+        (holder,) = (await clients().get_fair_lock("k").inspect()).holders
+    assert (found["kind"], found["value"]) == ("election", "host-1\n")
+    assert found["token"] == leadership.token
+    assert [each["owner"] for each in found["holders"]] == [leadership.owner] == [holder.owner]
+    assert "k: election, led\n" in text
+    assert "  value     host-1\\n\n" in text
+    (free,) = await inspected(server_url, "k", "--kind", "election")
+    assert (free["kind"], free["holders"], free["value"]) == ("election", [], None)
 
 
 async def test_a_number_is_a_latch_or_a_semaphore_unless_the_user_says_which(

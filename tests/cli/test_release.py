@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import LeaseLostError
+from redisson_py import LeaseLostError, LockLike, Redisson
+from redisson_py.locks.election import candidate_of
 from tests.cli.holding import JAVA
 from tests.cli.terminals import on_terminal, run
 from tests.fixtures.client import ClientFactory
 from tests.support.command_line import invoke
 from tests.support.waiting import until_async, until_waiting
 
-KINDS = {
+KINDS: dict[str, Callable[[Redisson], LockLike]] = {
     "lock": lambda client: client.get_lock("k"),
     "fair-lock": lambda client: client.get_fair_lock("k"),
     "fenced-lock": lambda client: client.get_fenced_lock("k"),
+    "election": lambda client: candidate_of(client.get_election("k")),
     "read lock": lambda client: client.get_read_write_lock("k").read_lock(),
     "write lock": lambda client: client.get_read_write_lock("k").write_lock(),
 }
@@ -33,12 +36,12 @@ async def test_a_lock_is_freed_and_its_waiter_gets_it(
     lease = await KINDS[kind](holder).acquire()
     wait = asyncio.create_task(KINDS[side](waiter).acquire())
     await until_waiting(waiter, 1)
-    if kind == "fair-lock":
+    if kind in ("fair-lock", "election"):
         fair = holder.get_fair_lock("k")
         await until_async(lambda: _has_waiters(fair))
     result = await run("release", "--force", "--yes", "k", "--url", server_url)
     assert result.exit_code == 0, result.output
-    assert "is free now" in result.stdout
+    assert ("was deposed" if kind == "election" else "is free now") in result.stdout
     async with asyncio.timeout(30):
         await (await wait).release()
     with pytest.raises(LeaseLostError):

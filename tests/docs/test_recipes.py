@@ -62,6 +62,21 @@ def leader_election(rows: list[str]) -> None:
     assert sum(row.endswith("does not lead any more: forced") for row in rows) in (1, 2)
 
 
+def elected_service(rows: list[str]) -> None:
+    served = [
+        found.groups() for row in rows if (found := re.search(r"(.+) serves, term (\d+)", row))
+    ]
+    terms = [int(term) for _, term in served]
+    assert sorted(set(terms)) == terms
+    # In order of arrival, each again after the others.
+    leaders = [address for address, _ in served]
+    assert len({*leaders[:3]}) == 3
+    assert leaders[3:] == leaders[: len(leaders) - 3]
+    asked = [row.removeprefix("clients ask ") for row in rows if row.startswith("clients ask ")]
+    assert len(asked) >= 3
+    assert {*asked} == {*leaders}
+
+
 def cron_job(rows: list[str]) -> None:
     assert rows == [
         "second machine, meanwhile: ran=False",
@@ -176,9 +191,9 @@ def idempotency_key(rows: list[str]) -> None:
 CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
-        *(fastapi_lifespan, leader_election, cron_job, periodic_job, work_rate, rate_limit),
-        *(migration, fan_out, sigterm, fencing_sql, idempotent_consumer, celery_task),
-        *(celery_chain, batch_job, django_command),
+        *(fastapi_lifespan, leader_election, elected_service, cron_job, periodic_job, work_rate),
+        *(rate_limit, migration, fan_out, sigterm, fencing_sql, idempotent_consumer),
+        *(celery_task, celery_chain, batch_job, django_command),
     )
 }
 #: The same for those that run on PostgreSQL.

@@ -1,4 +1,4 @@
-"""Sabotages of elections in etcd."""
+"""Sabotages of elections, in Redis and in etcd."""
 
 from __future__ import annotations
 
@@ -14,7 +14,37 @@ _FAULTS = "tests/stores/etcd/test_election_faults.py"
 _OBSERVE = "tests/stores/etcd/test_observe.py"
 _TESTS = "tests/stores/etcd/test_election.py"
 
+_ACQUIRE_IN_REDIS = "lua/election/acquire.lua"
+_PROCLAIM_IN_REDIS = "lua/election/proclaim.lua"
+_RELEASE_IN_REDIS = "lua/election/release.lua"
+_IN_REDIS = "tests/primitives/test_election.py"
+_EVERYWHERE = "tests/stores/test_election.py"
+
 ELECTIONS = (
+    Mutant(
+        "a leader's late value overwrites a later one in Redis",
+        "a request that arrives late changes no later value",
+        _PROCLAIM_IN_REDIS,
+        "if written and number < written then",
+        "if written and number < 0 then",
+        (f"{_IN_REDIS}::test_a_proclamation_that_comes_late_changes_nothing",),
+    ),
+    Mutant(
+        "a grant in Redis is not announced",
+        "an observer hears of a new leader",
+        _ACQUIRE_IN_REDIS,
+        "    redis.call('PUBLISH', announced, '0')\n  end\n  if tells",
+        "  end\n  if tells",
+        (f"{_EVERYWHERE}::test_observers_are_rung_for",),
+    ),
+    Mutant(
+        "the end of a leadership in Redis is not announced",
+        "an observer hears that nobody leads",
+        _RELEASE_IN_REDIS,
+        "if held then\n  redis.call('PUBLISH', announced, '0')",
+        "if held then\n  redis.call('EXISTS', lock)",
+        (f"{_EVERYWHERE}::test_observers_are_rung_for",),
+    ),
     Mutant(
         "a leader's late value overwrites a later one",
         "a request that arrives late changes no later value",

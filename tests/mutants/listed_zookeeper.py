@@ -159,8 +159,8 @@ ZOOKEEPER = (
         "ZooKeeper's contenders do not say whose they are",
         "inspect says who holds it",
         _CONTENDERS,
-        'f"{path}/{prefix_of(wish.owner, kind)}", wish.owner.encode(), number',
-        'f"{path}/{prefix_of(wish.owner, kind)}", b"", number',
+        "data = wish.owner.encode() if wish.proposal is None",
+        'data = b"" if wish.proposal is None',
         (f"{_STORE_TESTS}::test_looks_at_a_name_and_at_one_that_nobody_has",),
     ),
     Mutant(

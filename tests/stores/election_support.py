@@ -7,13 +7,16 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any, Self
 
-from redisson_py.etcd import Election, Etcd, Leader, Leadership
+from redisson_py import Election, Leader, Leadership
 from tests.support.waiting import until, until_async
+
+#: The stores that have elections.
+ELECTION_STORES = ("redis", "postgres", "mysql", "etcd", "zookeeper")
 
 
 def election_of(client: Any, name: str) -> Election:
-    assert isinstance(client, Etcd)
-    return client.get_election(name)
+    made: Election = client.get_election(name)
+    return made
 
 
 @contextlib.asynccontextmanager
@@ -48,7 +51,7 @@ async def leading(election: Election, value: str) -> AsyncIterator[asyncio.Futur
 
 
 async def queued(election: Election, count: int) -> None:
-    """Return when so many candidates wait in etcd."""
+    """Return when so many candidates wait on the server."""
 
     async def seen() -> bool:
         return len((await election.inspect()).waiters or ()) == count

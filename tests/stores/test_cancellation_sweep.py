@@ -131,9 +131,18 @@ OF_READS = [
 
 
 def observed(scene: Scene) -> Any:
-    """Return the watches of the client, by observer."""
+    """Return what the store of the client remembers of observers."""
     client: Any = scene.client
-    return client._store._watches._by_waiter
+    store = client._store
+    match store.title:
+        case "etcd":
+            return store._watches._by_waiter
+        case "PostgreSQL":
+            return store._listening and store._listening._observers
+        case "MySQL":
+            return store._looks
+        case _:
+            return store._elections._observed
 
 
 async def first_look_of_an_observer(scene: Scene, cut: Probe) -> None:
@@ -172,7 +181,7 @@ async def proclaim(scene: Scene, cut: Probe) -> None:
 
 #: A lock of the same name has the same keys: its owner is another one's value.
 BESIDE_A_LOCK = [of_locks.acquire_beside_another_kind_of_lock]
-#: Candidates of one client stand beside each other in etcd: there is nothing to pass on.
+#: Candidates of one client stand beside each other in the store: there is nothing to pass on.
 OF_CAMPAIGNS = [
     *[each for each in OF_STORES if "pass" not in each.__name__ and each not in BESIDE_A_LOCK],
     first_look_of_an_observer,
@@ -186,7 +195,7 @@ OF_KINDS = {
     **dict.fromkeys(LOCKS, OF_STORES),
     **{name: OF_STORES for name in STORE_KINDS if name.startswith(("write_lock", "semaphore"))},
     **{name: OF_READS for name, kind in STORE_KINDS.items() if kind.shared},
-    "candidate_in_etcd": OF_CAMPAIGNS,
+    **{name: OF_CAMPAIGNS for name in STORE_KINDS if name.startswith("candidate")},
 }
 
 

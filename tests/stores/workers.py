@@ -71,7 +71,7 @@ class Worker:
         return await self._call("main", "key", name)
 
     async def campaign(self, name: str, value: str, thread: str = "main", wait: float = 30) -> bool:
-        """Campaign in a thread; return whether it was elected within the time: Go."""
+        """Campaign in a thread; return whether it was elected within the time."""
         words = "campaign", name, value, str(round(wait * 1000))
         return await self._call(thread, *words) == "true"
 
@@ -80,7 +80,7 @@ class Worker:
         await self._call(thread, "proclaim", name, value)
 
     async def resign(self, name: str, thread: str = "main") -> None:
-        """End a leadership: Go."""
+        """End a leadership."""
         await self._call(thread, "resign", name)
 
     async def candidate(self, name: str) -> str:
@@ -88,7 +88,7 @@ class Worker:
         return await self._call("main", "candidate", name)
 
     async def leader(self, name: str) -> tuple[str, int]:
-        """Return what the leader says, and when its key was created: Go."""
+        """Return what the leader says, and when its key was created; of Curator, 1."""
         value, revision = (await self._call("looks", "leader", name)).split(" ")
         return value, int(revision)
 

@@ -23,6 +23,8 @@ from tests.support.leases import renew_now, renewed_at_once
 from tests.support.waiting import until, until_async
 
 T = TypeVar("T")
+#: What stands beside the owners in the hash of a read-write lock or of an election.
+BESIDE_OWNERS = (b"mode", b"token", b"value", b"number")
 #: Clients of Redis, or of one other store.
 Clients = Sequence[Any]
 #: Makes a lock or a semaphore: clients (one for each server), name, permits.
@@ -53,6 +55,7 @@ class Kind:
             until then, and can rely on no more than one renewal.
         fenced: Whether its leases have a fencing token.
         stay_taken: Whether a block may have a `min_hold`.
+        shown: What another client sees in place of the owner, if the store does not keep that.
     """
 
     make: Make
@@ -71,6 +74,7 @@ class Kind:
     ends_leases: bool = True
     fenced: bool = False
     stay_taken: bool = True
+    shown: str = ""
 
     def one(self, client: Client, name: str = "") -> Any:
         """Return one of this kind, of one permit if it has permits, on the server of a client."""
@@ -95,9 +99,10 @@ class Kind:
     async def owners(self, redis: Redis, name: str = "k") -> dict[str, int]:
         """Return the hold count of each owner of a lock, as the server has it."""
         found: Any = await redis.hgetall(name)
-        found.pop(b"mode", None)
         return {
-            name.decode().removesuffix(self.suffix): int(count) for name, count in found.items()
+            name.decode().removesuffix(self.suffix): int(count)
+            for name, count in found.items()
+            if name not in BESIDE_OWNERS
         }
 
 
@@ -151,6 +156,13 @@ KINDS: dict[str, Kind] = {
     ),
     "fair_lock": Kind(lambda clients, name, _: clients[0].get_fair_lock(name), passes=False),
     "fenced_lock": Kind(lambda clients, name, _: clients[0].get_fenced_lock(name), fenced=True),
+    "candidate": Kind(
+        lambda clients, name, _: clients[0].get_election(name)._candidate(b"value"),
+        reentrant=False,
+        passes=False,
+        fenced=True,
+        stay_taken=False,
+    ),
     "read_lock": Kind(
         lambda clients, name, _: clients[0].get_read_write_lock(name).read_lock(),
         rival=lambda clients, name, _: clients[0].get_read_write_lock(name).write_lock(),
@@ -208,19 +220,19 @@ def _kinds_of(
     return {f"{name}_in_{store}": kind for name, kind in made.items()}
 
 
+def _candidates_in(*stores: str) -> dict[str, Kind]:
+    """Return the kinds of stores that have elections."""
+    return {f"candidate_in_{store}": replace(KINDS["candidate"], store=store) for store in stores}
+
+
 #: Those of other stores.
 STORE_KINDS: dict[str, Kind] = {
     **_kinds_of("postgres", stay_taken=True),
     **_kinds_of("mysql", stay_taken=True),
     **_kinds_of("etcd", many_tokens=False, two_sides=True),
-    "candidate_in_etcd": Kind(
-        lambda clients, name, _: clients[0].get_election(name)._candidate(b"value"),
-        reentrant=False,
-        # Each has a key of its own, with its value.
-        passes=False,
-        store="etcd",
-        fenced=True,
-        stay_taken=False,
+    **_candidates_in("postgres", "mysql", "etcd"),
+    "candidate_in_zookeeper": replace(
+        KINDS["candidate"], store="zookeeper", ends_leases=False, shown="value"
     ),
     **_kinds_of("zookeeper", ends_leases=False, many_tokens=False, two_sides=True),
     "semaphore_mutex_in_zookeeper": Kind(
@@ -351,9 +363,11 @@ class Stage:
             free = await redis.get(self.name)
             return 0 if free is None else self.permits - int(free)
         keys = member_names(self.name, self.kind.members)
-        # A hash has a field for each owner, and that of a read-write lock its mode.
+        # A hash has a field for each owner, and others.
         found: list[dict[bytes, bytes]] = [await self._hash(redis, key) for key in keys]
-        return max(sum(int(n) for key, n in each.items() if key != b"mode") for each in found)
+        return max(
+            sum(int(n) for key, n in each.items() if key not in BESIDE_OWNERS) for each in found
+        )
 
     @staticmethod
     async def _hash(redis: Redis, key: str) -> dict[bytes, bytes]:

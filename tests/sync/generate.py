@@ -245,7 +245,9 @@ def _signature(node: ast.AsyncFunctionDef | ast.FunctionDef) -> str:
     returns = ast.unparse(plain.returns) if plain.returns else "None"
     if node.name == "__call__":
         return f"def {name}(self, func: Callable[P, R]) -> Callable[P, R]:"
-    returns = _RESULTS.get(returns, returns).replace("HoldBlock[Self, ", "HoldBlock[")
+    returns = _RESULTS.get(returns, returns).replace("AsyncGenerator[", "Generator[")
+    for source in ("Self", "LockOf[Leadership]"):
+        returns = returns.replace(f"HoldBlock[{source}, ", "HoldBlock[")
     return f"def {name}({ast.unparse(plain.args)}) -> {returns}:"
 
 
@@ -264,20 +266,25 @@ def _body(owner: str, node: ast.AsyncFunctionDef | ast.FunctionDef, is_property:
         return "self._shape.check()"
     if name.startswith("get_"):
         return f"return {returns}(lambda of: of(self).{name}({passed}))"
-    if name == "hold":
+    if name in ("hold", "campaign"):
         # The first line checks the arguments.
-        return f"self._shape.hold({passed})\nreturn HoldBlock(self, lambda own: own.hold({passed}))"
+        call = f"{name}({passed})"
+        return f"self._shape.{call}\nreturn HoldBlock(self, lambda own: own.{call})"
+    if name == "observe":
+        return "return states(self)"
     if name == "statistics":
         return _returned(returns, "self._look(lambda own: own.statistics())")
     assert isinstance(node, ast.AsyncFunctionDef), key
-    brings_leases = "Lease" in returns or "Permit" in returns
+    brings_leases = any(kind in returns for kind in ("Lease", "Leadership", "Permit"))
     how = "self._acquire" if brings_leases else "self._call"
-    return _returned(returns, f"{how}(lambda own: own.{name}({passed}))")
+    given = [each.arg for each in node.args.args]
+    variable = "outcome" if "value" in given else "value"
+    return _returned(returns, f"{how}(lambda own: own.{name}({passed}))", variable)
 
 
-def _returned(kind: str, value: str) -> str:
+def _returned(kind: str, value: str, variable: str = "value") -> str:
     """Return what returns a value whose type nobody knows."""
-    return value if kind == "None" else f"value: {kind} = {value}\nreturn value"
+    return value if kind == "None" else f"{variable}: {kind} = {value}\nreturn {variable}"
 
 
 def _passed(node: ast.AsyncFunctionDef | ast.FunctionDef) -> list[str]:

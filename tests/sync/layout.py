@@ -10,7 +10,7 @@ from redisson_py._engine import hold
 from redisson_py.barriers import barrier, latch
 from redisson_py.composite import _ownership as composite
 from redisson_py.composite import multi_lock, red_lock
-from redisson_py.locks import lock, lock_like, once, read_write_lock, two_sides
+from redisson_py.locks import election, lock, lock_like, once, read_write_lock, two_sides
 from redisson_py.rates import rate_limiter
 from redisson_py.semaphores import permit, permit_expirable_semaphore, semaphore, semaphore_like
 
@@ -34,14 +34,15 @@ class File:
 #: Of these each file keeps those that it uses; none imports itself.
 IMPORTS = """
 import os
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Generator, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypedDict, Unpack, final
 from redisson_py import BarrierSnapshot, ClientStatistics, JointSnapshot, LatchSnapshot, Listener
 from redisson_py import LockSnapshot, LostEvent, OnceSnapshot, PrimitiveStatistics
-from redisson_py import Admission, RateLimit, RateLimiterSnapshot, ReadWriteSnapshot
+from redisson_py import Admission, Leader, RateLimit, RateLimiterSnapshot, ReadWriteSnapshot
 from redisson_py import SemaphoreSnapshot
 from redisson_py import FencedLease as AsyncFencedLease
+from redisson_py import Leadership as AsyncLeadership
 from redisson_py import Lease as AsyncLease
 from redisson_py import OnceLease as AsyncOnceLease
 from redisson_py import Permit as AsyncPermit
@@ -57,8 +58,9 @@ from redisson_py.sync._blocks import Half, Holdable, HoldBlock, P, R
 from redisson_py.sync._client_like import ClientLike
 from redisson_py.sync._composites import MultiLock, RedLock
 from redisson_py.sync._decorating import decorate
+from redisson_py.sync._election import Election
 from redisson_py.sync._latch import CountDownLatch
-from redisson_py.sync._leases import FencedLease, Lease, Permit
+from redisson_py.sync._leases import FencedLease, Leadership, Lease, Permit
 from redisson_py.sync._lock_like import LockLike
 from redisson_py.sync._locks import FairLock, FencedLock, RLock, ServerLock
 from redisson_py.sync._once import Once
@@ -67,7 +69,7 @@ from redisson_py.sync._permit_expirable_semaphore import PermitExpirableSemaphor
 from redisson_py.sync._rate_limiter import RateLimiter
 from redisson_py.sync._read_write_lock import ReadWriteLock
 from redisson_py.sync._semaphore import Semaphore, SemaphoreLike
-from redisson_py.sync._waiting import until_lost
+from redisson_py.sync._waiting import states, until_lost
 from redisson_py.sync._wrapping import LeaseWrapper, Wrapper, lease_kinds, shape_of
 """
 
@@ -77,10 +79,15 @@ FILES = {
         [
             (hold, "Lease", "LeaseWrapper"),
             (hold, "FencedLease", "Lease"),
+            (election, "Leadership", "FencedLease"),
             (permit, "Permit", "Lease"),
         ],
-        after="lease_kinds.update("
-        "{AsyncLease: Lease, AsyncFencedLease: FencedLease, AsyncPermit: Permit})",
+        after="lease_kinds.update({AsyncLease: Lease, AsyncFencedLease: FencedLease,"
+        " AsyncLeadership: Leadership, AsyncPermit: Permit})",
+    ),
+    "_election": File(
+        "Election: one leader, whose value everybody can read.",
+        [(election, "Election", "Wrapper")],
     ),
     "_lock_like": File(
         "The calls that every lock has: acquire, try, hold, release, look.",

@@ -11,9 +11,10 @@ from redisson_py import (
     AcquireTimeoutError,
     BrokenBarrierError,
     ClientClosedError,
+    Leader,
     NotHeldError,
 )
-from redisson_py.sync import Permit, Redisson
+from redisson_py.sync import Leadership, Permit, Redisson
 from tests.sync.threads import (
     BUSY_WAIT,
     ClientFactory,
@@ -165,3 +166,35 @@ def test_rate_limiter(client: Redisson) -> None:
         assert limiter.inspect().available == 0
     finally:
         assert limiter.delete()
+
+
+def test_election(client: Redisson, clients: ClientFactory) -> None:
+    election, others = client.get_election("leaders"), clients().get_election("leaders")
+    assert others.leader() is None
+    states = others.observe()
+    assert next(states) is None
+    with election.campaign("host-1", timeout=10) as leadership:
+        assert isinstance(leadership, Leadership)
+        assert next(states) == Leader(b"host-1", leadership.token)
+        leadership.proclaim("host-2")
+        assert next(states) == others.leader() == Leader(b"host-2", leadership.token)
+        with pytest.raises(AcquireTimeoutError):
+            in_thread(lambda: others.acquire("host-3", timeout=0))
+        assert [each.owner for each in others.inspect().holders] == [leadership.owner]
+    assert next(states) is None
+    states.close()
+    until(lambda: others.statistics().waiters == 0)
+    by_hand = others.acquire("host-4")
+    in_thread(by_hand.release)
+    with pytest.raises(NotHeldError):
+        by_hand.proclaim("host-5")
+    with pytest.raises(TypeError, match="value must be str or bytes"):
+        election.campaign(4)  # type: ignore[arg-type]
+
+    @client.get_election("leaders:{shard}").campaign("host-6")
+    def lead(shard: int) -> Leader | None:
+        return client.get_election(f"leaders:{shard}").leader()
+
+    led = lead(7)
+    assert led is not None
+    assert led.text == "host-6"

@@ -21,7 +21,7 @@ SHARED = {
     name
     for name in redisson_py.__all__
     if name.endswith(("Error", "Event", "Snapshot", "Statistics"))
-    or name in ("errors", "Listener", "Listeners")
+    or name in ("errors", "Leader", "Listener", "Listeners")
     or name in ("Admission", "RateLimit")
     # There are no other stores for threads.
     or name in ("LockOf", "Locks")
@@ -33,6 +33,7 @@ DIFFERENT = {
     ("Lease", "wait_lost"),
     ("FencedLease", "wait_lost"),
     ("OnceLease", "wait_lost"),
+    ("Leadership", "wait_lost"),
     ("Permit", "wait_lost"),
 }
 

@@ -80,6 +80,14 @@ SENTENCES = {
     "A cancelled call takes nothing: what it was admitted meanwhile is given back.": (
         "An interrupted call gives back what it was admitted meanwhile, unless the answer had come."
     ),
+    # Election
+    "A leader's own view ends before the server's, and its body is cancelled then.": (
+        "A leader's own view ends before the server's, and `leadership.check()` raises from then"
+        " on."
+    ),
+    "Leave the loop whenever you like, by `break` or by cancellation: nothing is left behind.": (
+        "Leave the loop whenever you like, by `break` or by an exception: nothing is left behind."
+    ),
     # Redisson
     "Use it as `async with Redisson.from_url(...) as client`, or construct it anywhere (nothing"
     " connects until first use) and call `aclose()` in the end; `async with` opens it again, with"
@@ -111,7 +119,7 @@ SENTENCES = {
 
 #: Word by word, in this order.
 WORDS = (
-    (r"\basync with\b", "with"),
+    (r"\basync (?=with\b|for\b)", ""),
     (r"\ban `with\b", "a `with"),
     (r"\bawait (?=lock)", ""),
     (r"\bcurrent asyncio task\b", "current thread"),

@@ -104,7 +104,15 @@ async def elections() -> None:
 
         assert_type(await work(1), str)
         election.campaign(17)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-        election.acquire()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+        assert_type(await election.acquire("host", timeout=1), Leadership)
+        await election.acquire()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+async def elections_on_every_store(
+    client: Redisson, postgres: Postgres, mysql: MySQL, zookeeper: ZooKeeper
+) -> None:
+    for store in (client, postgres, mysql, zookeeper):
+        assert_type(store.get_election("k"), Election)
 
 
 async def zookeeper() -> None:

@@ -27,6 +27,11 @@ from redisson_py._cli.status import answer, asynchronous, json_option
 #: Nothing of this library is there.
 NOTHING = 1
 
+#: What holders are called, where they are no holders.
+_HOLDER: dict[Kind, str] = {"barrier": "waits", "election": "leader"}
+#: The most characters that are shown of what a leader published.
+_LONGEST_VALUE = 200
+
 kind_option = click.option(
     "--kind", type=click.Choice(KINDS), help="What NAME is, if its keys leave that open."
 )
@@ -120,16 +125,15 @@ def words(kind: Kind) -> str:
 def texts(found: Found) -> list[str]:
     """Return what was found as lines of text."""
     head = f"{printable(found.name)}: {words(found.kind)}, {summary(found)}"
-    rows = [
-        ("holder" if found.kind != "barrier" else "waits", _holder(p, found.kind))
-        for p in found.holders
-    ]
+    rows = [(_HOLDER.get(found.kind, "holder"), _holder(p, found.kind)) for p in found.holders]
     if (more := found.holders_total - len(found.holders)) > 0:
         rows.append(("", f"and {more} more"))
     for number, waiter in enumerate(found.waiters, 1):
         rows.append(("waits", f"{number}. {_who(waiter)}{_since(waiter)}"))
     if (more := (found.waiters_total or 0) - len(found.waiters)) > 0:
         rows.append(("", f"and {more} more"))
+    if found.value is not None:
+        rows.insert(1, ("value", printable(found.value[:_LONGEST_VALUE])))
     if found.token is not None:
         rows.append(("token", f"{found.token} was the last one issued"))
     count = "unknown (PUBSUB is not permitted, or a server is down)"

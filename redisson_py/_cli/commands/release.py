@@ -14,6 +14,7 @@ from redisson_py._cli.looks.found import Found, Kind, given, printable
 from redisson_py._cli.looks.kinds import Looker
 from redisson_py._cli.servers import Servers, servers_options
 from redisson_py._cli.status import answer, asynchronous, fail, json_option
+from redisson_py.locks.election import candidate_of
 
 #: Nobody held it.
 NOT_HELD = 1
@@ -33,7 +34,10 @@ _INSTEAD: dict[Kind, str] = {
 }
 #: Holders that are shown.
 _LISTED = 10
-_LOCKS: tuple[Kind, ...] = ("lock", "fair-lock", "fenced-lock", "read-write-lock")
+_LOCKS: tuple[Kind, ...] = (
+    *("lock", "fair-lock", "fenced-lock", "read-write-lock"),
+    "election",
+)
 
 
 @click.command(short_help="Free a lock, whoever holds it.")
@@ -87,7 +91,7 @@ def release(
     if as_json:
         answer({"name": name, "freed": True, "was": lock.document(), "why": None})
     else:
-        click.echo(f"{printable(lock.name)}: the {words(lock.kind)} is free now")
+        click.echo(f"{printable(lock.name)}: {_freed(lock)}")
 
 
 def _not_freed(name: str, as_json: bool, why: str) -> NoReturn:
@@ -95,6 +99,12 @@ def _not_freed(name: str, as_json: bool, why: str) -> NoReturn:
         answer({"name": name, "freed": False, "was": None, "why": why})
         sys.exit(NOT_HELD)
     fail(NOT_HELD, f"{printable(name)}: {why}")
+
+
+def _freed(lock: Found) -> str:
+    if lock.kind == "election":
+        return "its leader was deposed"
+    return f"the {words(lock.kind)} is free now"
 
 
 def _is_terminal() -> bool:
@@ -168,6 +178,8 @@ def _handle(client: Redisson, name: str | bytes, found: Found) -> LockLike:
             return client.get_fair_lock(name)
         case "fenced-lock":
             return client.get_fenced_lock(name)
+        case "election":
+            return candidate_of(client.get_election(name))
         case "read-write-lock":
             both = client.get_read_write_lock(name)
             writes = any(holder.mode == "write" for holder in found.holders)

@@ -15,6 +15,7 @@ Kind = Literal[
     "fair-lock",
     "fenced-lock",
     "read-write-lock",
+    "election",
     "semaphore",
     "permit-expirable-semaphore",
     "latch",
@@ -28,6 +29,7 @@ KINDS: tuple[Kind, ...] = (
     "fair-lock",
     "fenced-lock",
     "read-write-lock",
+    "election",
     "semaphore",
     "permit-expirable-semaphore",
     "latch",
@@ -37,8 +39,9 @@ KINDS: tuple[Kind, ...] = (
 #: The other kinds that a resource of a recognized kind may be.
 _MAY_BE: dict[Kind, tuple[Kind, ...]] = {
     "lock": ("fair-lock", "fenced-lock"),
-    "fair-lock": ("lock",),
-    "fenced-lock": ("lock",),
+    # Of an election that nobody leads there is only the queue, or the last token.
+    "fair-lock": ("lock", "election"),
+    "fenced-lock": ("lock", "election"),
     "latch-or-semaphore": ("latch", "semaphore", "permit-expirable-semaphore"),
 }
 
@@ -109,6 +112,7 @@ class Found:
         listeners: How many connections listen on its channel; None if that cannot be read.
         channel: That channel.
         token: The last fencing token.
+        value: What the leader of an election published.
         available: Free permits, or what is left of a latch; of a rate limiter the units that are
             left, None if each client has its own.
         parties: The number of parties of a barrier's round; None if nobody waits there.
@@ -127,6 +131,7 @@ class Found:
     listeners: int | None = None
     channel: bytes = b""
     token: int | None = None
+    value: str | None = None
     available: int | None = None
     parties: int | None = None
     broken: bool | None = None
@@ -136,8 +141,8 @@ class Found:
 
     @property
     def is_lock(self) -> bool:
-        """Whether this is a lock of any kind."""
-        return self.kind.endswith("lock")
+        """Whether this is a lock of any kind, or an election, whose leader holds one."""
+        return self.kind.endswith("lock") or self.kind == "election"
 
     @property
     def waited(self) -> float | None:
@@ -182,6 +187,7 @@ class Found:
             "listeners": self.listeners,
             "channel": text(self.channel),
             "token": self.token,
+            "value": self.value,
             "available": self.available,
             "parties": self.parties,
             "broken": self.broken,
@@ -241,6 +247,8 @@ def summary(found: Found) -> str:
     match found.kind:
         case "lock" | "fair-lock" | "fenced-lock":
             return "held" if found.holders_total else "free"
+        case "election":
+            return "led" if found.holders_total else "no leader"
         case "read-write-lock":
             writes = any(holder.mode == "write" for holder in found.holders)
             readers = found.holders_total - writes

@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple, get_args
 
 from redisson_py import ScriptError
 from redisson_py._cli.looks.asking import Asker, Command
+from redisson_py._redis.commands.election import BESIDE_OWNER
 
 #: COUNT of each SCAN: how many keys the server passes over without serving others.
 SCAN_COUNT = 500
@@ -132,7 +133,7 @@ def _without_braces(tagged: bytes) -> bytes:
 
 def is_lock_field(field: bytes) -> bool:
     """Whether a hash with this field may be a lock."""
-    return field == b"mode" or _OWNER.fullmatch(field) is not None
+    return field in (b"mode", *BESIDE_OWNER) or _OWNER.fullmatch(field) is not None
 
 
 def is_owner(field: bytes) -> bool:

@@ -28,6 +28,7 @@ from redisson_py._cli.looks.replies import (
     want_permits,
 )
 from redisson_py._redis.commands.client_queue import client_of
+from redisson_py._redis.commands.election import BESIDE_OWNER
 from redisson_py._redis.commands.permit_expirable_semaphore import owner_of
 from redisson_py._redis.commands.rate_limiter import RateLimiterCommands
 from redisson_py._redis.commands.read_write_lock import WRITE_SUFFIX
@@ -155,6 +156,8 @@ class Looker:
         cursor, flat = scanned or (b"0", [])
         fields: dict[bytes, bytes] = dict(zip(flat[::2], flat[1::2], strict=True))
         fields.pop(b"mode", None)
+        value = fields.get(b"value")
+        beside = [field for field in BESIDE_OWNER if fields.pop(field, None) is not None]
         if not all(is_owner(field) for field in fields) or mode not in (None, b"read", b"write"):
             return None
         lease = seconds(lock_left)
@@ -177,7 +180,7 @@ class Looker:
                 (key, "ZCOUNT", clients_key, 0, 3_000_000_000_000_000),
             ]
             if there:
-                total = max(len(parties), (length or 0) - (mode is not None) - ended)
+                total = max(len(parties), (length or 0) - (mode is not None) - len(beside) - ended)
             # A dead writer keeps nobody out. Those that wait alone stand in the queue too.
             clients_there = {member for member, _ in pairs(clients or [])}
             live = [
@@ -192,9 +195,11 @@ class Looker:
             waiters_total = max(len(waiting), known + len(live))
         if not (there or waiting or token):
             return None
-        kind: Kind = "lock"
+        kind: Kind = "lock" if value is None else "election"
         sides = any(member.endswith((b":read", b":write")) for member, _ in pairs(clients or []))
-        if mode or ((writers or sides) and not parties):
+        if kind == "election":
+            pass
+        elif mode or ((writers or sides) and not parties):
             kind = "read-write-lock"
         elif queued:
             kind = "fair-lock"
@@ -210,6 +215,7 @@ class Looker:
             waiters_total=waiters_total,
             channel=_keys.read_write_channel(key) if reads_writes else _keys.lock_channel(key),
             token=integer(token),
+            value=None if value is None else text(value),
             keys=(
                 *([key] if there else []),
                 *([queue] if queued else []),
@@ -434,7 +440,7 @@ class Looker:
 
 def _channels(found: Found) -> list[bytes]:
     """Return the channels on which waiters listen."""
-    if found.kind == "fair-lock":
+    if found.kind in ("fair-lock", "election"):
         return [found.channel, *(found.channel + b":" + w.owner.encode() for w in found.waiters)]
     if found.kind == "latch-or-semaphore":
         return [found.channel, _keys.permit_channel(found.key)]

@@ -67,10 +67,10 @@ class Polls:
 
     Args:
         longest: The most seconds between two polls.
-        ring: Wakes the waiter of a name before the waiting loop would.
+        ring: Wakes an owner that waits for a name before the waiting loop would.
     """
 
-    def __init__(self, longest: float, ring: Callable[[str], None]) -> None:
+    def __init__(self, longest: float, ring: Callable[[str, str], None]) -> None:
         self._longest = longest
         self._ring = ring
         self._waiters: dict[str, _Waiter] = {}
@@ -115,7 +115,7 @@ class Polls:
         waiter.interval = interval
         self._end_timer(waiter)
         if interval < _SHORTEST_SLEEP:
-            waiter.timer = asyncio.get_running_loop().call_later(interval, self._ring, name)
+            waiter.timer = asyncio.get_running_loop().call_later(interval, self._ring, name, owner)
         return interval
 
     def _interval(self, name: str, waiter: _Waiter, present: float, open_for: float) -> float:

@@ -41,6 +41,7 @@ CREATE TABLE IF NOT EXISTS {TABLE} (
   refused TEXT CHARACTER SET ascii COLLATE ascii_bin NULL
     COMMENT 'owners that wait, and owners whose requests are refused if they come late',
   refused_until BIGINT NOT NULL DEFAULT 0 COMMENT 'then refused may be emptied',
+  value LONGBLOB NULL COMMENT 'of an election: who led last, a NUL, 8 bytes, what it published',
   PRIMARY KEY (id)
 ) ENGINE=InnoDB COMMENT='Locks of redisson_py. A row whose expires and refused_until \
 have passed may be deleted at any time.'"""
@@ -69,16 +70,21 @@ CHECK = (
     f" FROM {TABLE} LIMIT 0"
 )
 
+#: Fails if the table was made before there were elections. Locks do without the column.
+CHECK_VALUE = f"SELECT value FROM {TABLE} LIMIT 0"
+#: What elections need in such a table.
+ADD_VALUE = f"ALTER TABLE {TABLE} ADD COLUMN value LONGBLOB NULL"
+
 # A hold is free when `expires` has passed: that decides, and `owner` is for the holder. The server
 # assigns from left to right, and each value may be that of before or after. So `expires` is
 # assigned after all that depends on it, and nothing else depends on what is assigned before it.
 _IS_FREE = f"expires <= {_NOW} AND {{is_open}}"
 
 _ASK = f"""\
-INSERT INTO {TABLE} (id, name, owner, token, last_token, expires)
-VALUES ({{id}}, {{name}}, {{owner}}, {_NOW}, {_NOW} + {{more}}, {_NOW} + {{lease}})
+INSERT INTO {TABLE} (id, name, owner, token, last_token, expires{{column}})
+VALUES ({{id}}, {{name}}, {{owner}}, {_NOW}, {_NOW} + {{more}}, {_NOW} + {{lease}}{{given}})
 ON DUPLICATE KEY UPDATE
-  token = IF({_IS_FREE}, GREATEST(last_token + 1, {_NOW}), token),
+{{published}}  token = IF({_IS_FREE}, GREATEST(last_token + 1, {_NOW}), token),
   last_token = IF({_IS_FREE}, GREATEST(last_token + 1, {_NOW}) + {{more}}, last_token),
   owner = IF({_IS_FREE}, {{owner}}, owner),
   expires = IF({_IS_FREE}, {_NOW} + {{lease}}, expires);
@@ -94,7 +100,7 @@ _MAY_TAKE = (
 # Here the queue is assigned last: it looks at the owner that holds the name then.
 _ASK_IN_QUEUE = f"""\
 UPDATE {TABLE} SET
-  token = IF({_MAY_TAKE}, GREATEST(last_token + 1, {_NOW}), token),
+{{published}}  token = IF({_MAY_TAKE}, GREATEST(last_token + 1, {_NOW}), token),
   last_token = IF({_MAY_TAKE}, GREATEST(last_token + 1, {_NOW}) + {{more}}, last_token),
   owner = IF({_MAY_TAKE}, {{owner}}, owner),
   expires = IF({_MAY_TAKE}, {_NOW} + {{lease}}, expires),
@@ -155,29 +161,55 @@ _FORCE_RELEASE = f"""\
 UPDATE {TABLE} SET owner = NULL, expires = 0
 WHERE id = {{id}} AND token = {{token}} AND owner = {{owner}}"""
 
+_LEADER = f"""\
+SELECT owner, expires - {_NOW}, token, value FROM {TABLE}
+WHERE id = {{id}} AND owner IS NOT NULL AND expires > {_NOW}"""
 
-def ask(name: str, owner: str, lease: float, tokens: int, crowded: bool = False) -> str:
+_PROCLAIM = f"""\
+UPDATE {TABLE} SET value = IF(value > {{value}}, value, {{value}})
+WHERE id = {{id}} AND owner = {{owner}} AND expires > {_NOW};
+SELECT 1 FROM {TABLE} WHERE id = {{id}} AND owner = {{owner}} AND expires > {_NOW}"""
+
+
+def ask(
+    name: str,
+    owner: str,
+    lease: float,
+    tokens: int,
+    crowded: bool = False,
+    value: bytes | None = None,
+) -> str:
     """Return the query that takes a hold if it is free and nobody waits or is refused.
 
     `crowded`: somebody probably does. It is taken also where one that comes may go before them.
+    `value`: what a candidate of an election publishes.
 
     Its second result is a row: whether this owner holds it, the microseconds that are left to its
     holder, the first token of its holder, the number of them, and whether somebody waits or is
     refused. No row: it was deleted just now.
     """
+    is_open = queue.is_open(owner) if crowded else "refused IS NULL"
     return _ASK.format(
         id=key(name),
         name=_name(name),
         owner=queue.text(owner),
         lease=_micro(lease),
         more=tokens - 1,
-        is_open=queue.is_open(owner) if crowded else "refused IS NULL",
+        is_open=is_open,
         answer=_answer(owner),
+        column="" if value is None else ", value",
+        given="" if value is None else f", {_hexadecimal(value)}",
+        published=_publishes(_IS_FREE.format(is_open=is_open), value),
     )
 
 
 def ask_in_queue(
-    name: str, owner: str, lease: float, tokens: int, patience: tuple[float, float] | None
+    name: str,
+    owner: str,
+    lease: float,
+    tokens: int,
+    patience: tuple[float, float] | None,
+    value: bytes | None = None,
 ) -> str:
     """Return the query that takes a hold if it is free, and nobody goes first.
 
@@ -185,11 +217,13 @@ def ask_in_queue(
     joins the queue if it does not get the hold: see `queue.after_ask`. The second result is that of
     `ask`, with how many come before it in the queue (null: it is not there).
     """
+    entry, reserved = queue.tombstone(owner), queue.is_reserved(owner)
     return _ASK_IN_QUEUE.format(
         id=key(name),
         owner=queue.text(owner),
-        entry=queue.tombstone(owner),
-        reserved=queue.is_reserved(owner),
+        entry=entry,
+        reserved=reserved,
+        published=_publishes(_MAY_TAKE.format(entry=entry, reserved=reserved), value),
         queue=queue.after_ask(owner, patience),
         lease=_micro(lease),
         more=tokens - 1,
@@ -301,6 +335,29 @@ def force_release(name: str, owner: str, token: int) -> str:
     A token alone may repeat, if its row was deleted and the server's clock set back.
     """
     return _FORCE_RELEASE.format(id=key(name), owner=queue.text(owner), token=int(token))
+
+
+def leader(name: str) -> str:
+    """Return the statement that finds a leader.
+
+    It has a row, if it is held: the owner, the microseconds left, its token, and what is published.
+    """
+    return _LEADER.format(id=key(name))
+
+
+def proclaim(name: str, owner: str, value: bytes) -> str:
+    """Return the query that publishes something else of a leader; its last result: it leads.
+
+    Of what one owner published the greater is the later one: see `published`.
+    """
+    return _PROCLAIM.format(id=key(name), owner=queue.text(owner), value=_hexadecimal(value))
+
+
+def _publishes(is_taken: str, value: bytes | None) -> str:
+    """Return what a grant assigns for a candidate, before anything that it looks at."""
+    if value is None:
+        return ""
+    return f"  value = IF({is_taken}, {_hexadecimal(value)}, value),\n"
 
 
 def hash_of(name: str) -> bytes:

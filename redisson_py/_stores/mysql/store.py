@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from collections.abc import Sequence
 from typing import Final, Self, final
 
@@ -12,6 +14,7 @@ from redisson_py._stores.contract import (
     HolderState,
     Kind,
     Renewal,
+    Sighting,
     State,
     Wish,
 )
@@ -20,7 +23,9 @@ from redisson_py._stores.mysql import queue, sql
 from redisson_py._stores.mysql.address import Target, read_url
 from redisson_py._stores.mysql.connections import Answer, Connections
 from redisson_py._stores.mysql.polling import Polls
+from redisson_py._stores.published import published, said_by
 from redisson_py._stores.remembered import Remembered
+from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError
 
 #: The most holds that one query renews.
@@ -30,6 +35,8 @@ _MICRO: Final = 1_000_000
 _RETRY_SECONDS: Final = 0.01
 #: Table not there; not allowed to make it.
 _NO_TABLE, _NOT_ALLOWED = 1146, (1142, 1044, 1227)
+#: A column that is not there; one that is.
+_NO_COLUMN, _COLUMN_EXISTS = 1054, 1060
 #: Others have locked the row: MariaDB's number, and MySQL's.
 _LOCKED: Final = (1205, 3572)
 #: What a query is for, in errors.
@@ -58,6 +65,12 @@ class MySQLStore:
         self._connections: Connections | None = None
         #: The owners that wait.
         self._polls: Final = Polls(target.poll_interval, self._ring)
+        #: Whether the table is known to have what elections need.
+        self._has_values = False
+        #: Numbers what leaders publish.
+        self._numbers: Final = itertools.count(1)
+        #: When those that observe an election look again: nothing tells them of a change.
+        self._looks: Final[dict[tuple[str, str], asyncio.TimerHandle]] = {}
         #: Names of which the row has a queue or tombstones, as far as we know. Right or wrong, what
         #: is granted is the same.
         self._crowded: Remembered[str, None] = Remembered()
@@ -101,6 +114,7 @@ class MySQLStore:
         connections, self._connections = self._connections, None
         self._bell = None
         self._polls.clear()
+        self._forget_observers()
         if connections is not None:
             await connections.quit()
 
@@ -109,6 +123,7 @@ class MySQLStore:
         connections, self._connections = self._connections, None
         self._bell = None
         self._polls.clear()
+        self._forget_observers()
         if connections is not None:
             connections.leave_behind()
 
@@ -125,6 +140,8 @@ class MySQLStore:
 
         Most asks of one that waits only look: that changes nothing, so it is not replicated.
         """
+        if wish.proposal is not None:
+            await self._prepare_for_elections(deadline)
         if wish.waits and wish.owner in self._polls:
             query = sql.poll(wish.name, wish.owner, self._polls.patience(wish.owner)[1])
             answer = await self._run(query, deadline, _ACQUIRE)
@@ -151,15 +168,16 @@ class MySQLStore:
         both as far as they are known.
         """
         answer, resent = None, False
+        said = None if wish.proposal is None else published(wish.owner, 0, wish.proposal)
         if remaining is None:
             crowded = wish.name in self._crowded
-            query = sql.ask(wish.name, wish.owner, wish.lease, wish.tokens, crowded)
+            query = sql.ask(wish.name, wish.owner, wish.lease, wish.tokens, crowded, said)
             answer = await self._ask(query, wish, deadline)
             resent = answer.resent
             remaining = max(0.0, answer.rows[0][1] / _MICRO) if answer.rows else None
         if answer is None or _needs_queue(answer, wish):
             patience = self._polls.patience(wish.owner) if wish.waits else None
-            query = sql.ask_in_queue(wish.name, wish.owner, wish.lease, wish.tokens, patience)
+            query = sql.ask_in_queue(wish.name, wish.owner, wish.lease, wish.tokens, patience, said)
             unless: Sequence[int] = ()
             if wish.waits and remaining is not None and (remaining or position != 0):
                 query, unless = sql.unless_locked(wish.name, query), _LOCKED
@@ -302,9 +320,81 @@ class MySQLStore:
         self._ring(name)
         return ended
 
-    def _ring(self, name: str) -> None:
+    # Elections: see `contract.ElectionStore`.
+
+    async def leader(self, name: str, deadline: float) -> Sighting:
+        """Return who leads, and what it says."""
+        await self._prepare_for_elections(deadline)
+        answer = await self._run(sql.leader(name), deadline, "a look at a leader")
+        for owner, left, token, found in answer.rows:
+            if (said := said_by(owner, found)) is not None:
+                ends_in = max(0.0, answer.before + left / _MICRO - now())
+                return Sighting(said, token, ends_in=ends_in)
+        return Sighting(None, 0)
+
+    def observe(self, observer: tuple[str, str], seen: Sighting) -> None:
+        """Ring for an observer after a while: the server cannot say when anything changes."""
+        self.unobserve(observer)
+        look = asyncio.get_running_loop().call_later(
+            self._target.poll_interval, self._look_again, observer
+        )
+        self._looks[observer] = look
+
+    def observes(self, observer: tuple[str, str]) -> bool:
+        """Return whether it will ring for an observer."""
+        return observer in self._looks
+
+    def unobserve(self, observer: tuple[str, str]) -> None:
+        """Forget an observer."""
+        if (look := self._looks.pop(observer, None)) is not None:
+            look.cancel()
+
+    def _look_again(self, observer: tuple[str, str]) -> None:
+        del self._looks[observer]
+        self._ring(*observer)
+
+    def _forget_observers(self) -> None:
+        for observer in list(self._looks):
+            self.unobserve(observer)
+
+    async def proclaim(
+        self, name: str, owner: str, token: int, written: int, value: bytes, deadline: float
+    ) -> int:
+        """Have a leader say something else; return the number of that, 0 if it leads no more."""
+        number = next(self._numbers)
+        query = sql.proclaim(name, owner, published(owner, number, value))
+        answer = await self._run(query, deadline, "a proclamation")
+        return number if answer.rows else 0
+
+    async def _prepare_for_elections(self, deadline: float) -> None:
+        """Give a table that was made before there were elections what they need."""
+        if self._has_values:
+            return
+        try:
+            await self._run(sql.CHECK_VALUE, deadline, "a look at its table")
+        except BackendError as error:
+            if _code(error) != _NO_COLUMN:
+                raise
+            await self._add_value(deadline)
+        self._has_values = True
+
+    async def _add_value(self, deadline: float) -> None:
+        try:
+            await self._run(sql.ADD_VALUE, deadline, "to change its table")
+        except BackendError as error:
+            if _code(error) == _COLUMN_EXISTS:
+                # Another client has made it just now.
+                return
+            if _code(error) not in _NOT_ALLOWED:
+                raise
+            raise BackendError(
+                f"{error}\nThe table was made before there were elections. A user who may change"
+                f" it must run once:\n{sql.ADD_VALUE};"
+            ) from error.__cause__
+
+    def _ring(self, name: str, owner: str | None = None) -> None:
         if self._bell is not None:
-            self._bell.ring(name)
+            self._bell.ring(name, owner)
 
     async def _check_table(self, deadline: float) -> None:
         await self._refuse_view(deadline)

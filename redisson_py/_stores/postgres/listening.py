@@ -3,6 +3,8 @@
 A message says for which name it is: ask now, or ask soon if nobody else took it. Clients of older
 versions have a channel for each name (`channel_of`), on which a release rings for all of them.
 
+Who observes an election has a channel of that name (`observers_of`), on which every change rings.
+
 Invariant: a client is heard only while its LISTEN is in force. Whenever that was interrupted, all
 waiters ask again (`ring_all`).
 
@@ -20,6 +22,7 @@ import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import replace
+from itertools import islice
 from typing import Any, Final, final
 
 import asyncpg
@@ -63,6 +66,11 @@ def channel_of(name: str) -> str:
     return f"{queue.CHANNEL}{id_of(name).hex()[:32]}"
 
 
+def observers_of(name: str) -> str:
+    """Return the channel of those that observe the election of a name."""
+    return f"{queue.CHANNEL}e_{id_of(name).hex()[:32]}"
+
+
 @final
 class _Waited:
     """A name that owners of this client wait for."""
@@ -71,7 +79,8 @@ class _Waited:
 
     def __init__(self, name: str) -> None:
         self.name: str = name
-        self.owners: set[str] = set()
+        #: In the order in which they joined the queue.
+        self.owners: dict[str, None] = {}
         #: Rings when it is time to look whether the first of the queue took it.
         self.watch: asyncio.TimerHandle | None = None
 
@@ -96,6 +105,10 @@ class Listening:
         self._bell: Final = bell
         self.station: Final = secrets.token_hex(8)
         self._waited: dict[str, _Waited] = {}  # by the digest of the name
+        #: By channel those that observe, each with whether it is to be rung for.
+        self._observers: dict[str, dict[tuple[str, str], bool]] = {}
+        #: Their channels that this connection listens to.
+        self._observed: set[str] = set()
         self._heard = asyncio.Event()
         self._proved = asyncio.Event()
         self._changed = asyncio.Event()
@@ -116,27 +129,52 @@ class Listening:
         waited = self._waited.get(digest)
         if waited is None:
             waited = self._waited[digest] = _Waited(name)
-        waited.owners.add(owner)
+        waited.owners[owner] = None
 
     def discard(self, name: str, owner: str) -> None:
         """Note that an owner does not wait any more."""
         digest = id_of(name).hex()
         waited = self._waited.get(digest)
         if waited is not None:
-            waited.owners.discard(owner)
+            waited.owners.pop(owner, None)
             if not waited.owners:
                 self._end_watch(self._waited.pop(digest))
 
+    def observe(self, observer: tuple[str, str]) -> None:
+        """Ring for an observer once, after the next change that its connection tells."""
+        channel = observers_of(observer[0])
+        self._observers.setdefault(channel, {})[observer] = True
+        if channel not in self._observed:
+            self._connect()
+            self._changed.set()
+
+    def observes(self, observer: tuple[str, str]) -> bool:
+        """Return whether the next change will ring for an observer."""
+        channel = observers_of(observer[0])
+        return channel in self._observed and self._observers.get(channel, {}).get(observer, False)
+
+    def unobserve(self, observer: tuple[str, str]) -> None:
+        """Forget an observer."""
+        channel = observers_of(observer[0])
+        others = self._observers.get(channel, {})
+        others.pop(observer, None)
+        if not others:
+            self._observers.pop(channel, None)
+            self._changed.set()
+
     async def wait_until_heard(self, deadline: float) -> bool:
         """Return whether calls are heard now; connect if there is no connection yet."""
-        if self._task is None or (self._task.done() and not self._stopped):
-            # An event loop that ends has cancelled every task, and a block that cleans up waits.
-            self._task = asyncio.create_task(self._run(), name="redisson_py PostgreSQL listening")
+        self._connect()
         if not self._deaf:
             with suppress(TimeoutError):
                 async with asyncio.timeout(min(_PATIENCE_SECONDS, deadline - now())):
                     await self._heard.wait()
         return self.hears
+
+    def _connect(self) -> None:
+        if self._task is None or (self._task.done() and not self._stopped):
+            # An event loop that ends has cancelled every task, and a block that cleans up waits.
+            self._task = asyncio.create_task(self._run(), name="redisson_py PostgreSQL listening")
 
     def suspect(self) -> None:
         """Ask for a sign of life now: another connection to this server was lost."""
@@ -164,6 +202,7 @@ class Listening:
         for waited in self._waited.values():
             self._end_watch(waited)
         self._waited.clear()
+        self._observers.clear()
 
     async def _run(self) -> None:
         failures = 0
@@ -182,6 +221,7 @@ class Listening:
                         await self._serve(connection)
                 finally:
                     self._connection = None
+                    self._observed.clear()
                     connection.terminate()
                     self._heard.clear()
             failures += 1
@@ -192,6 +232,7 @@ class Listening:
         """Ask for signs of life until the connection ends."""
         while not connection.is_closed():
             self._changed.clear()
+            await self._listen_for_observers(connection)
             if self._suspect:
                 self._suspect = False
                 if await self._is_crowded(connection):
@@ -203,6 +244,25 @@ class Listening:
                     await self._changed.wait()
             except TimeoutError:
                 self._suspect = True
+
+    async def _listen_for_observers(self, connection: asyncpg.Connection) -> None:
+        for channel in self._observed - self._observers.keys():
+            self._observed.discard(channel)
+            await _bounded(connection, connection.remove_listener(channel, self._changed_leader))
+        for channel in self._observers.keys() - self._observed:
+            await _bounded(connection, connection.add_listener(channel, self._changed_leader))
+            self._observed.add(channel)
+            # A change may have come before.
+            self._ring_observers(channel)
+
+    def _changed_leader(self, _connection: object, _pid: int, channel: str, _: object) -> None:
+        self._ring_observers(channel)
+
+    def _ring_observers(self, channel: str) -> None:
+        observers = self._observers.get(channel, {})
+        for observer in [each for each, rings in observers.items() if rings]:
+            observers[observer] = False
+            self._bell.ring(*observer)
 
     async def _delivers(self, connection: asyncpg.Connection) -> bool:
         channel = f"{queue.CHANNEL}{self.station}"
@@ -240,14 +300,19 @@ class Listening:
             return
         if what == queue.ASK_NOW:
             self._end_watch(waited)
-            self._bell.ring(waited.name)
+            self._ring(waited, 1)
         elif what == queue.WATCH and waited.watch is None:
             loop = asyncio.get_running_loop()
             waited.watch = loop.call_later(WATCH_TIME, self._look, waited)
 
     def _look(self, waited: _Waited) -> None:
         waited.watch = None
-        self._bell.ring(waited.name)
+        self._ring(waited, 2)
+
+    def _ring(self, waited: _Waited, most: int) -> None:
+        """Ring for the first of those that wait: candidates of one client wait side by side."""
+        for owner in list(islice(waited.owners, most)):
+            self._bell.ring(waited.name, owner)
 
     @staticmethod
     def _end_watch(waited: _Waited) -> None:

@@ -44,6 +44,7 @@ _COLUMN_COMMENTS: Final = {
     "expires": "when the hold ends if it is not renewed; of a free row: when it was freed",
     "waiting_until": "until then a client of an older version waits, and a release rings for all",
     "freed_by": "the owner that gave it back last: its answer, should it ask twice",
+    "value": "of an election: who led last, a NUL, 8 bytes of a number, what it published",
     "refused": "owners that gave up without an answer, and until when (epoch) they are refused;"
     " waiters (joined, station, owner), and until when they count",
 }
@@ -55,6 +56,11 @@ def schema_sql() -> str:
     for column, text in _COLUMN_COMMENTS.items():
         comments.append(f"COMMENT ON COLUMN {TABLE}.{column} IS '{text}';")
     return "\n".join([_CREATE, *comments])
+
+
+def add_value_sql() -> str:
+    """Return the SQL that gives an older table what elections need, for its owner."""
+    return f"ALTER TABLE {TABLE} ADD COLUMN IF NOT EXISTS value pg_catalog.bytea"
 
 
 @cache
@@ -82,13 +88,22 @@ CREATE TABLE IF NOT EXISTS {TABLE} (
     expires pg_catalog.timestamptz NOT NULL,
     waiting_until pg_catalog.timestamptz,
     freed_by pg_catalog.text,
-    refused pg_catalog.jsonb
+    refused pg_catalog.jsonb,
+    value pg_catalog.bytea
 ) WITH (fillfactor = 50);"""
 
 #: Fails if the table is missing, is another one, or must not be read.
 CHECK: Final = f"""
 SELECT id, name, owner, token, tokens, expires, waiting_until, freed_by, refused
 FROM {TABLE} WHERE false"""
+
+#: Fails if the table was made before there were elections. Locks do without the column.
+CHECK_VALUE: Final = f"SELECT value FROM {TABLE} WHERE false"
+#: What elections need in such a table. It waits for no transaction of a user's, or all others would
+#: wait for it.
+ADD_VALUE: Final = f"""
+SELECT pg_catalog.set_config('lock_timeout', '{LOCK_WAIT_MS}', true);
+{add_value_sql()};"""
 
 PING: Final = "SELECT 1"
 
@@ -142,30 +157,38 @@ _IS_REFUSED: Final = f"coalesce(refused {_HAS_KEY} {_OWNER}, false)"
 _IS_FREE: Final = f"(owner IS NULL OR expires {_LE} {_NOW})"
 _STATION: Final = "$6::pg_catalog.text"
 
-# Of `ASK` and `ASK_PLAIN`.
-_INSERTED: Final = f"""
-    INSERT INTO {TABLE} (id, name, owner, token, tokens, expires)
+# Of `ASK` and `ASK_PLAIN`; with a parameter, which a candidate of an election publishes.
+
+
+def _inserted(value: str) -> str:
+    column, given = (", value", f", {value}") if value else ("", "")
+    return f"""
+    INSERT INTO {TABLE} (id, name, owner, token, tokens, expires{column})
     SELECT {_ID}, $2::pg_catalog.text, {_OWNER}, {_microseconds(_EPOCH)}, $5::pg_catalog.int8,
-        {_UNTIL_LEASE}
+        {_UNTIL_LEASE}{given}
     WHERE NOT EXISTS (SELECT FROM granted)
         AND NOT EXISTS (SELECT FROM {TABLE} WHERE id {_EQ} {_ID})
     ON CONFLICT (id) DO NOTHING
     RETURNING true, owner, token, tokens, expires, refused"""
-_GRANT: Final = f"""
+
+
+def _grant(value: str) -> str:
+    published = f", value = {value}" if value else ""
+    return f"""
     SET owner = {_OWNER},
         token = greatest(t.token {_PLUS} t.tokens, {_microseconds(_EPOCH)}),
-        tokens = $5::pg_catalog.int8, expires = {_UNTIL_LEASE}"""
+        tokens = $5::pg_catalog.int8, expires = {_UNTIL_LEASE}{published}"""
 
-#: id, name, owner, lease, tokens -> whether it was granted now, and the row. `ASK` where nobody
-#: waits or is refused; no row: somebody is, or the row is made or deleted at this moment.
-ASK_PLAIN: Final = f"""
+
+def _ask_plain(value: str = "") -> str:
+    return f"""
 WITH granted AS (
-    UPDATE {TABLE} AS t{_GRANT}
+    UPDATE {TABLE} AS t{_grant(value)}
     WHERE t.id {_EQ} (
         SELECT id FROM {TABLE} WHERE id {_EQ} {_ID} AND {_IS_FREE} AND refused IS NULL
         FOR UPDATE SKIP LOCKED)
     RETURNING true AS granted, owner, token, tokens, expires, refused
-), inserted AS ({_INSERTED}
+), inserted AS ({_inserted(value)}
 ), seen AS (
     SELECT false, owner, token, tokens, expires, refused FROM {TABLE}
     WHERE id {_EQ} {_ID} AND refused IS NULL AND NOT EXISTS (SELECT FROM granted)
@@ -173,19 +196,16 @@ WITH granted AS (
 SELECT granted, owner, token, tokens, {_REMAINING} AS remaining
 FROM (TABLE granted UNION ALL TABLE inserted UNION ALL TABLE seen) AS answer"""
 
-#: id, name, owner, lease, tokens, station, barges -> whether it was granted now, and the row.
-#:
-#: With a station it joins the queue if it is not granted. If it barges, it may take what waits for
-#: another. The row is locked first, unless it is held and nothing is to be written: `locked` then
-#: has what the last change made of it, and no two asks step on each other.
-ASK: Final = f"""
+
+def _ask(value: str = "") -> str:
+    return f"""
 WITH locked AS (
     SELECT id, owner, expires, refused FROM {TABLE}
     WHERE id {_EQ} {_ID} AND ({_STATION} IS NOT NULL OR {_IS_FREE})
         AND pg_catalog.set_config('lock_timeout', '{LOCK_WAIT_MS}', true) IS NOT NULL
     FOR NO KEY UPDATE
 ), granted AS (
-    UPDATE {TABLE} AS t{_GRANT},
+    UPDATE {TABLE} AS t{_grant(value)},
         refused = {queue.without("t", _OWNER)}
     WHERE t.id {_EQ} (
         SELECT id FROM {TABLE}
@@ -194,7 +214,7 @@ WITH locked AS (
                 AND ($7::pg_catalog.bool OR NOT {queue.is_reserved("locked", _OWNER)}))
         FOR UPDATE SKIP LOCKED)
     RETURNING true AS granted, owner, token, tokens, expires, refused
-), inserted AS ({_INSERTED}
+), inserted AS ({_inserted(value)}
 ), joined AS (
     UPDATE {TABLE} AS t
     SET refused = {queue.joined("t", _OWNER, _STATION)}
@@ -212,6 +232,22 @@ SELECT granted, owner, token, tokens, {_REMAINING} AS remaining, {_IS_REFUSED} A
 FROM (
     TABLE granted UNION ALL TABLE inserted UNION ALL TABLE joined UNION ALL TABLE seen
 ) AS answer"""
+
+
+#: id, name, owner, lease, tokens -> whether it was granted now, and the row. `ASK` where nobody
+#: waits or is refused; no row: somebody is, or the row is made or deleted at this moment.
+ASK_PLAIN: Final = _ask_plain()
+#: The same, and the value of a candidate.
+CAMPAIGN_PLAIN: Final = _ask_plain("$6::pg_catalog.bytea")
+
+#: id, name, owner, lease, tokens, station, barges -> whether it was granted now, and the row.
+#:
+#: With a station it joins the queue if it is not granted. If it barges, it may take what waits for
+#: another. The row is locked first, unless it is held and nothing is to be written: `locked` then
+#: has what the last change made of it, and no two asks step on each other.
+ASK: Final = _ask()
+#: The same, and the value of a candidate.
+CAMPAIGN: Final = _ask("$8::pg_catalog.bytea")
 
 _NOTIFY: Final = "pg_catalog.pg_notify("
 _RINGS_ALL: Final = f"(mine AND coalesce(waiting_until {_GT} {_NOW}, false))"
@@ -363,6 +399,18 @@ LOOK: Final = f"""
 SELECT owner, token, {_REMAINING} AS remaining,
     owner IS NOT NULL AND expires {_GT} {_NOW} AS held, {queue.waiting(TABLE)} AS waiters
 FROM {TABLE} WHERE id {_EQ} {_ID}"""
+
+#: id -> the holder, if it is held, and what is published of it.
+LEADER: Final = f"""
+SELECT owner, token, {_REMAINING} AS remaining, value
+FROM {TABLE} WHERE id {_EQ} {_ID} AND owner IS NOT NULL AND expires {_GT} {_NOW}"""
+
+#: id, channel, owner, value -> a row if it leads. Values of one owner begin alike, then comes a
+#: number that grows: so one that comes late changes nothing.
+PROCLAIM: Final = f"""
+UPDATE {TABLE} AS t SET value = greatest(t.value, $4::pg_catalog.bytea)
+WHERE t.id {_EQ} {_ID} AND {_MINE}
+RETURNING {_NOTIFY}{_CHANNEL}, '')"""
 
 #: id, owner, token -> a row if they hold it. In the user's transaction.
 GUARD: Final = f"""

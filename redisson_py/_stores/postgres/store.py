@@ -15,10 +15,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import suppress
+import itertools
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, Final, Self, final
+from weakref import WeakValueDictionary
 
 import asyncpg
 
@@ -31,6 +33,7 @@ from redisson_py._stores.contract import (
     Kind,
     RecordState,
     Renewal,
+    Sighting,
     State,
     Wish,
 )
@@ -38,10 +41,21 @@ from redisson_py._stores.last_failure import LastFailure
 from redisson_py._stores.postgres import once, queue, sql
 from redisson_py._stores.postgres.connections import Answer, Connections, Target
 from redisson_py._stores.postgres.freeing import Freeing
-from redisson_py._stores.postgres.listening import WATCH_TIME, Listening, channel_of
+from redisson_py._stores.postgres.listening import (
+    WATCH_TIME,
+    Listening,
+    channel_of,
+    observers_of,
+)
 from redisson_py._stores.postgres.renewing import renew
-from redisson_py._stores.postgres.table import ONCE, id_of, prepare_table
+from redisson_py._stores.postgres.table import (
+    ONCE,
+    id_of,
+    prepare_for_elections,
+    prepare_table,
+)
 from redisson_py._stores.postgres.url import check_url, database_of, search_path_of
+from redisson_py._stores.published import published, said_by
 from redisson_py._stores.remembered import Remembered
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
@@ -52,6 +66,8 @@ POLL_SECONDS: Final = 0.25
 LOCKED_SECONDS: Final = 0.1
 #: A waiter asks again at the latest while it still counts as waiting.
 _LONGEST_WAIT: Final = queue.WAITER_TIME / 2 - 5
+#: Seconds for which an answer waits until a change of a leader is announced.
+_ANNOUNCING_SECONDS: Final = 1.0
 #: How many waiters, the first of the queue, look after the holder.
 _WATCHERS: Final = 2
 #: How often we ask again at once for a row that changes while we look.
@@ -95,6 +111,14 @@ class PostgresStore:
         self._bell: Bell | None = None
         #: Owners of which a copy of a request may still arrive, the oldest first.
         self._repeated: Remembered[str, None] = Remembered()
+        #: Whether the table is known to have what elections need.
+        self._has_values = False
+        #: Owners that lead, or may.
+        self._candidates: set[str] = set()
+        #: Held while a candidate joins those of a name.
+        self._coming: Final[WeakValueDictionary[str, asyncio.Lock]] = WeakValueDictionary()
+        #: Numbers what leaders publish.
+        self._numbers: Final = itertools.count(1)
         #: Names of which the row has a queue or tombstones, as far as we know: there the plain
         #: statements decide nothing. Right or wrong, what is granted is the same.
         self._crowded: Remembered[str, None] = Remembered()
@@ -126,6 +150,7 @@ class PostgresStore:
 
     async def stop(self) -> None:
         """Disconnect."""
+        self._candidates.clear()
         listening, self._listening = self._listening, None
         connections, self._connections, self._freeing = self._connections, None, None
         if listening is not None:
@@ -135,6 +160,7 @@ class PostgresStore:
 
     def leave_behind(self) -> None:
         """Disconnect without waiting: the event loop was closed, or ends now."""
+        self._candidates.clear()
         listening, self._listening = self._listening, None
         connections, self._connections, self._freeing = self._connections, None, None
         if listening is not None:
@@ -191,11 +217,16 @@ class PostgresStore:
 
     async def ask(self, wish: Wish, deadline: float) -> Granted | Busy | Done:
         """Take the hold if it is free, or held by this owner already."""
-        if wish.kind != "once":
-            return await self._ask_for_lock(wish, deadline)
+        if wish.kind == "once":
+            return await self._ask_unless_done(wish, deadline)
+        if wish.proposal is not None:
+            return await self._ask_for_leadership(wish, deadline)
+        return await self._ask_or_wait(wish, deadline)
+
+    async def _ask_unless_done(self, wish: Wish, deadline: float) -> Granted | Busy | Done:
         if (done := await self._find(wish.name, deadline)) is not None:
             return done
-        answer = await self._ask_for_lock(wish, deadline)
+        answer = await self._ask_or_wait(wish, deadline)
         if isinstance(answer, Busy):
             return answer
         try:
@@ -284,7 +315,27 @@ class PostgresStore:
     def _of_once(self, statement: str) -> str:
         return ONCE.in_schema(sql.in_schema(statement, self._schema), self._once_schema)
 
-    async def _ask_for_lock(self, wish: Wish, deadline: float) -> Granted | Busy:
+    async def _ask_for_leadership(self, wish: Wish, deadline: float) -> Granted | Busy:
+        await self._prepare_for_elections(deadline)
+        try:
+            if wish.owner in self._candidates:
+                answer = await self._ask_or_wait(wish, deadline)
+            else:
+                # Those of one client come one by one, or which connection is faster would decide.
+                async with self._alone(wish.name, deadline):
+                    self._candidates.add(wish.owner)
+                    answer = await self._ask_or_wait(wish, deadline)
+        except BackendError as error:
+            if not (isinstance(error, ConnectionLostError) and error.maybe_held):
+                self._candidates.discard(wish.owner)
+            raise
+        if isinstance(answer, Granted):
+            await self._announce(wish.name, deadline)
+        elif not wish.waits:
+            self._candidates.discard(wish.owner)
+        return answer
+
+    async def _ask_or_wait(self, wish: Wish, deadline: float) -> Granted | Busy:
         if not wish.waits:
             return await self._ask(wish, deadline)
         listening = self._listening
@@ -324,7 +375,12 @@ class PostgresStore:
         else:
             answer = await self._give_back(name, owner, deadline)
         self._repeated.pop(owner, None)
-        if not answer.value or not answer.value[0]["held"]:
+        held = bool(answer.value and answer.value[0]["held"])
+        if owner in self._candidates:
+            self._candidates.discard(owner)
+            if held or answer.repeated:
+                await self._announce(name, deadline)
+        if not held:
             # The row remembers only who gave back last.
             return None if answer.repeated else 0
         return 2 if answer.value[0].get("wanted") else 1
@@ -357,8 +413,75 @@ class PostgresStore:
             return False
         arguments = id_of(name), channel_of(name), holder.owner, holder.token
         answer = await self._free(sql.FORCE_RELEASE, arguments, deadline)
+        if kind == "election":
+            await self._announce(name, deadline)
         # A request without an answer may have ended it.
         return answer.repeated or bool(answer.value and answer.value[0]["held"])
+
+    # Elections: see `contract.ElectionStore`.
+
+    async def leader(self, name: str, deadline: float) -> Sighting:
+        """Return who leads, and what it says."""
+        await self._prepare_for_elections(deadline)
+        answer = await self._fetch(sql.LEADER, (id_of(name),), deadline)
+        for row in answer.value:
+            if (said := said_by(row["owner"], row["value"])) is not None:
+                ends_in = answer.sent + row["remaining"] - now()
+                return Sighting(said, row["token"], ends_in=max(0.0, ends_in))
+        return Sighting(None, 0)
+
+    def observe(self, observer: tuple[str, str], seen: Sighting) -> None:
+        """Ring for an observer once, when anything has changed since a sighting."""
+        if self._listening is not None:
+            self._listening.observe(observer)
+
+    def observes(self, observer: tuple[str, str]) -> bool:
+        """Return whether it will ring for an observer."""
+        return self._listening is not None and self._listening.observes(observer)
+
+    def unobserve(self, observer: tuple[str, str]) -> None:
+        """Forget an observer."""
+        if self._listening is not None:
+            self._listening.unobserve(observer)
+
+    async def proclaim(
+        self, name: str, owner: str, token: int, written: int, value: bytes, deadline: float
+    ) -> int:
+        """Have a leader say something else; return the number of that, 0 if it leads no more."""
+        number = next(self._numbers)
+        said = published(owner, number, value)
+        arguments = id_of(name), observers_of(name), owner, said
+        answer = await self._free(sql.PROCLAIM, arguments, deadline)
+        return number if answer.value else 0
+
+    @asynccontextmanager
+    async def _alone(self, name: str, deadline: float) -> AsyncGenerator[None]:
+        coming = self._coming.get(name)
+        if coming is None:
+            coming = self._coming[name] = asyncio.Lock()
+        try:
+            async with asyncio.timeout(deadline - now()):
+                await coming.acquire()
+        except TimeoutError:
+            raise self.last_failure.no_answer(maybe_held=False) from None
+        try:
+            yield
+        finally:
+            coming.release()
+
+    async def _prepare_for_elections(self, deadline: float) -> None:
+        if self._has_values:
+            return
+        if self._connections is None:
+            raise _stopped()
+        await prepare_for_elections(self._connections, self._schema, self.where, deadline)
+        self._has_values = True
+
+    async def _announce(self, name: str, deadline: float) -> None:
+        """Have who observes look again. Whom that does not reach looks when the lease ends."""
+        with suppress(BackendError, asyncpg.PostgresError):
+            arguments, soon = (observers_of(name), ""), min(deadline, now() + _ANNOUNCING_SECONDS)
+            await self._fetch(sql.NOTIFY, arguments, soon, (asyncpg.PostgresError,))
 
     async def _give_back(self, name: str, owner: str, deadline: float) -> Answer:
         key, repeated = id_of(name), False
@@ -394,14 +517,19 @@ class PostgresStore:
     ) -> Granted | Busy:
         lease, tokens = float(wish.lease), wish.tokens
         plainly = (id_of(wish.name), wish.name, wish.owner, lease, tokens)
+        said: tuple[bytes, ...] = ()
+        if wish.proposal is not None:
+            said = (published(wish.owner, 0, wish.proposal),)
         for _ in range(_TRIES):
             plain = wish.name not in self._crowded
             try:
                 if plain:
-                    answer = await self._fetch(sql.ASK_PLAIN, plainly, deadline, _LOCKED_ROW)
+                    statement = sql.ASK_PLAIN if wish.proposal is None else sql.CAMPAIGN_PLAIN
+                    arguments = *plainly, *said
                 else:
-                    arguments = *plainly, station, barges
-                    answer = await self._fetch(sql.ASK, arguments, deadline, _LOCKED_ROW)
+                    statement = sql.ASK if wish.proposal is None else sql.CAMPAIGN
+                    arguments = *plainly, station, barges, *said
+                answer = await self._fetch(statement, arguments, deadline, _LOCKED_ROW)
             except BackendError as error:
                 if not isinstance(error.__cause__, asyncpg.LockNotAvailableError):
                     raise

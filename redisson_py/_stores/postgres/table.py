@@ -86,6 +86,37 @@ async def prepare_table(
     return schema
 
 
+async def prepare_for_elections(
+    connections: Connections, schema: str, where: str, deadline: float
+) -> None:
+    """Give a table that was made before there were elections what they need.
+
+    Raises:
+        BackendError: The role may not.
+        ConnectionLostError: The server did not answer.
+    """
+    try:
+        await connections.fetch(sql.in_schema(sql.CHECK_VALUE, schema), (), deadline)
+    except BackendError as error:
+        if not isinstance(error.__cause__, asyncpg.UndefinedColumnError):
+            raise
+    else:
+        return
+
+    async def add(connection: asyncpg.Connection) -> None:
+        await connection.execute(sql.in_schema(sql.ADD_VALUE, schema))
+
+    try:
+        await connections.run(add, deadline)
+    except BackendError as error:
+        if not isinstance(error.__cause__, asyncpg.InsufficientPrivilegeError):
+            raise
+        raise BackendError(
+            f"PostgreSQL at {where}: the table {sql.TABLE} was made before there were elections,"
+            f" and this role may not change it. Run as its owner: {sql.add_value_sql()}"
+        ) from error.__cause__
+
+
 async def _make(
     connections: Connections, schema: str, where: str, deadline: float, table: Table
 ) -> None:

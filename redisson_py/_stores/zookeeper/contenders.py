@@ -105,9 +105,8 @@ class Contenders(OwnNodes[Contender]):
         if contender is None:
             contender = Contender(kind, under)
             number = None if under is None else number_of(under)
-            create = create_contender(
-                f"{path}/{prefix_of(wish.owner, kind)}", wish.owner.encode(), number
-            )
+            data = wish.owner.encode() if wish.proposal is None else wish.proposal
+            create = create_contender(f"{path}/{prefix_of(wish.owner, kind)}", data, number)
         listed = await self.enter(session, key, contender, create, path, deadline)
         if listed is None:
             return None

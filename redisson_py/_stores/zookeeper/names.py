@@ -30,6 +30,8 @@ _MARKS: Final[dict[Kind, str]] = {
     "read": "__READ__",
     "write": "__WRIT__",
     "semaphore": "lease-",
+    # Curator's LeaderSelector is an InterProcessMutex.
+    "election": "lock-",
 }
 _LOCK: Final = re.compile(r"lock-(\d{10})\Z")
 _READ_OR_WRITE: Final = re.compile(r"__(?:READ|WRIT)__(\d{10})\Z")
@@ -39,6 +41,7 @@ _PATTERNS: Final[dict[Kind, re.Pattern[str]]] = {
     "read": _READ_OR_WRITE,
     "write": _READ_OR_WRITE,
     "semaphore": _LEASE,
+    "election": _LOCK,
 }
 
 

@@ -1,4 +1,4 @@
-"""Keeps locks, read-write locks and semaphore mutexes in ZooKeeper, exactly as Curator does.
+"""Keeps locks, read-write locks, semaphore mutexes and elections in ZooKeeper, as Curator does.
 
 A name is a directory (`names`). An owner that wants it makes a contender in it: an ephemeral node,
 whose name begins with the owner's own prefix and ends with a number from the server. The contender
@@ -29,6 +29,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, Self, final
 
 from kazoo.protocol.serialization import Delete, Exists, GetData, Sync
@@ -40,6 +41,7 @@ from redisson_py._stores.contract import (
     Granted,
     Kind,
     Renewal,
+    Sighting,
     State,
     Wish,
 )
@@ -49,6 +51,7 @@ from redisson_py._time import now
 from redisson_py.errors import BackendError, ConnectionLostError
 
 from .contenders import Contenders, holder_of
+from .elections import MOST_BYTES, Elections
 from .ensemble import Ensemble
 from .names import holding
 from .semaphore_mutex import SemaphoreMutexes
@@ -95,6 +98,7 @@ class ZooKeeperStore:
         )
         self._contenders: Final = Contenders(self._ensemble, target.root)
         self._semaphores: Final = SemaphoreMutexes(self._ensemble, self._contenders)
+        self._elections: Final = Elections(self._ensemble, self._contenders)
 
     @classmethod
     def from_url(cls, url: str, session: float = 40.0, lease: float | None = None) -> Self:
@@ -174,6 +178,8 @@ class ZooKeeperStore:
     async def ask(self, wish: Wish, deadline: float) -> Granted | Busy:
         """Make a contender, if the owner has none, and see whether it is the first."""
         key = wish.name, wish.owner
+        if wish.proposal is not None:
+            self._check_length(wish.proposal)
 
         async def attempt(session: Session) -> Granted | Busy:
             while True:
@@ -301,6 +307,11 @@ class ZooKeeperStore:
                 for node, reply in zip(nodes, replies, strict=True)
                 if contenders.is_there(reply, path)
             }
+            if kind == "election":
+                # Their data is what they say. Whose they are, is known of our own.
+                for (_, owner), own in contenders.own.items():
+                    if own.node in there:
+                        there[own.node] = replace(there[own.node], owner=owner)
             alone, readers = holding(list(there))
             holders = readers if alone is None else [alone, *readers]
             return State(
@@ -334,6 +345,46 @@ class ZooKeeperStore:
 
         return await self._ensemble.call(attempt, deadline, changes=True)
 
+    # Elections: see `contract.ElectionStore`.
+
+    async def leader(self, name: str, deadline: float) -> Sighting:
+        """Return who leads, and what it says."""
+
+        async def attempt(session: Session) -> Sighting:
+            return await self._elections.leader(session, name, deadline)
+
+        return await self._ensemble.call(attempt, deadline, changes=False)
+
+    def observe(self, observer: tuple[str, str], seen: Sighting) -> None:
+        """Ring for an observer once, when anything has changed since a sighting."""
+        self._elections.observe(observer, seen)
+
+    def observes(self, observer: tuple[str, str]) -> bool:
+        """Return whether it will ring for an observer."""
+        return self._elections.observes(observer)
+
+    def unobserve(self, observer: tuple[str, str]) -> None:
+        """Forget an observer."""
+        self._elections.unobserve(observer)
+
+    async def proclaim(
+        self, name: str, owner: str, token: int, written: int, value: bytes, deadline: float
+    ) -> int:
+        """Have a leader say something else; return the transaction, 0 if it leads no more."""
+        self._check_length(value)
+
+        async def attempt(session: Session) -> int:
+            return await self._elections.proclaim(session, name, owner, value, deadline)
+
+        return await self._ensemble.call(attempt, deadline, changes=True)
+
+    def _check_length(self, value: bytes) -> None:
+        if len(value) > MOST_BYTES:
+            raise BackendError(
+                f"ZooKeeper at {self.where}: a value of {len(value)} bytes is too large; at most"
+                f" {MOST_BYTES}"
+            )
+
     def _ended(self) -> None:
         """Forget the contenders: they end with their session."""
         self._contenders.clear()
@@ -351,5 +402,6 @@ class ZooKeeperStore:
         """Hear that the session is connected once more, or that another one begins."""
         # An event loop that ends has cancelled every task; blocks still clean up.
         self._pay()
+        self._elections.disarm()
         if self._contenders.bell is not None:
             self._contenders.bell.ring_all()

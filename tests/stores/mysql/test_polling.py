@@ -25,7 +25,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def polls(rang: list[str] | None = None, longest: float = 0.5) -> Polls:
-    return Polls(longest, ([] if rang is None else rang).append)
+    heard = [] if rang is None else rang
+    return Polls(longest, lambda name, _: heard.append(name))
 
 
 def asked(store: Polls, clock: Clock, seconds: float, position: int, hold: float = 0.0) -> int:

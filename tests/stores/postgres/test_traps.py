@@ -175,8 +175,30 @@ def executed(server: PostgresServer) -> set[str]:
     return {each[1].strip() for each in found if each is not None}
 
 
+async def use_elections(server: PostgresServer, url: str) -> None:
+    """The table is as it was made before there were any."""
+    async with connected(url) as raw:
+        await raw.execute(f"ALTER TABLE early.{sql.TABLE} DROP COLUMN value")
+    async with Postgres.from_url(url) as one, Postgres.from_url(url) as other:
+        async with one.get_election("e").campaign("first") as leadership:
+            await leadership.proclaim("again")
+            waiting = asyncio.create_task(other.get_election("e").acquire("second"))
+            await until_waiting(other, 1)
+
+            async def queues() -> bool:
+                return bool((await one.get_election("e").inspect()).waiters)
+
+            await until_async(queues)
+        leading = await waiting
+        found = await one.get_election("e").leader()
+        assert found is not None
+        assert found.text == "second"
+        await leading.release()
+
+
 async def use_everything(server: PostgresServer, url: str) -> None:
     """Have each statement of the store run, most of them by the public API."""
+    await use_elections(server, url)
     async with (
         Postgres.from_url(url) as one,
         Postgres.from_url(url) as other,

@@ -10,11 +10,15 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.framework.recipes.leader.LeaderSelector;
+import org.apache.curator.framework.recipes.leader.LeaderSelectorListenerAdapter;
+import org.apache.curator.framework.recipes.leader.Participant;
 import org.apache.curator.framework.recipes.locks.InterProcessLock;
 import org.apache.curator.framework.recipes.locks.InterProcessMutex;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
@@ -30,9 +34,16 @@ import org.apache.curator.retry.RetryOneTime;
  * while others wait. The answer is a line `id result`; a result that begins with `!` is an error.
  */
 public final class Curator {
+  private static final LeaderSelectorListenerAdapter NOTHING =
+      new LeaderSelectorListenerAdapter() {
+        @Override
+        public void takeLeadership(CuratorFramework client) {}
+      };
+
   private final CuratorFramework client;
   private final Map<String, InterProcessLock> locks = new ConcurrentHashMap<>();
   private final Map<String, InterProcessReadWriteLock> readWriteLocks = new ConcurrentHashMap<>();
+  private final Map<String, Term> terms = new ConcurrentHashMap<>();
   private final Map<String, ExecutorService> threads = new ConcurrentHashMap<>();
 
   private Curator(String hosts, int sessionMs) {
@@ -68,6 +79,14 @@ public final class Curator {
           List<String> nodes = new ArrayList<>(mutex(order[3]).getParticipantNodes());
           client.delete().forPath(nodes.get(Integer.parseInt(order[4])));
           return "true";
+        case "campaign":
+          return "" + campaign(order[3], order[4], Long.parseLong(order[5]));
+        case "resign":
+          terms.remove(order[3]).close();
+          return "true";
+        case "leader":
+          Participant leader = new LeaderSelector(client, order[3], NOTHING).getLeader();
+          return leader.getId() + " " + (leader.isLeader() ? 1 : 0);
         case "crowd":
           for (int times = Integer.parseInt(order[5]); times > 0; times--) {
             increment(lock(order[3]), Path.of(order[4]), order[6]);
@@ -81,6 +100,38 @@ public final class Curator {
       }
     } catch (Exception error) {
       return "!" + error;
+    }
+  }
+
+  /** Stands for election; returns whether it leads within the time, and if not, stands no more. */
+  private boolean campaign(String path, String id, long waitMs) throws Exception {
+    Term term = new Term();
+    LeaderSelector selector = term.selector = new LeaderSelector(client, path, term);
+    selector.setId(id);
+    selector.start();
+    if (term.elected.await(waitMs, TimeUnit.MILLISECONDS)) {
+      terms.put(path, term);
+      return true;
+    }
+    term.close();
+    return false;
+  }
+
+  /** One candidate, and its leadership until it is closed. */
+  private static final class Term extends LeaderSelectorListenerAdapter {
+    private final CountDownLatch elected = new CountDownLatch(1);
+    private final CountDownLatch ended = new CountDownLatch(1);
+    private LeaderSelector selector;
+
+    @Override
+    public void takeLeadership(CuratorFramework client) throws Exception {
+      elected.countDown();
+      ended.await();
+    }
+
+    private void close() {
+      ended.countDown();
+      selector.close();
     }
   }
 
