@@ -230,7 +230,7 @@ class Election(ProcessBound):
             TypeError: The value is neither str nor bytes, or a time is none.
             ValueError: A time is out of range.
         """
-        return self._candidate(_bytes_of(value)).hold(timeout=timeout, max_hold=max_hold)
+        return self._candidate(value).hold(timeout=timeout, max_hold=max_hold)
 
     async def leader(self) -> Leader | None:
         """Return the leader and its value; None if nobody leads. One round trip.
@@ -274,8 +274,8 @@ class Election(ProcessBound):
         """Return the leader and the candidates that wait, for people. Decide nothing from it."""
         return await self._candidate(b"").inspect()
 
-    def _candidate(self, value: bytes) -> _Candidate:
-        make = partial(_candidacy, self._context, self._store, value)
+    def _candidate(self, value: str | bytes) -> _Candidate:
+        make = partial(_candidacy, self._context, self._store, _bytes_of(value))
         return _Candidate(make, self._name)
 
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from types import ModuleType
 
-from redisson_py import _client, _options
+from redisson_py import _client, _options, etcd, mysql, postgres, zookeeper
 from redisson_py._engine import hold
+from redisson_py._stores import client as store_client
+from redisson_py._stores import election, semaphore_mutex
+from redisson_py._stores import locks as store_locks
+from redisson_py._stores import options as store_options
+from redisson_py._stores import read_write_lock as store_read_write_lock
 from redisson_py.barriers import barrier, latch
 from redisson_py.composite import _ownership as composite
 from redisson_py.composite import multi_lock, red_lock
-from redisson_py.locks import lock, lock_like, read_write_lock, two_sides
+from redisson_py.locks import lock, lock_like, lock_of, locks, read_write_lock, two_sides
 from redisson_py.semaphores import permit, permit_expirable_semaphore, semaphore, semaphore_like
 
 
@@ -30,38 +35,66 @@ class File:
     after: str = ""
 
 
+def _exports(module: ModuleType) -> str:
+    """Return what a module for threads exports: what the async one does."""
+    ours = f"__all__ = {module.__all__!r}"
+    if "schema_sql" not in module.__all__:
+        return ours
+    return f"from {module.__name__} import schema_sql\n\n{ours}"
+
+
 #: Of these each file keeps those that it uses; none imports itself.
 IMPORTS = """
 import os
 from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypedDict, Unpack, final
+from typing import TYPE_CHECKING, Any, Generic, Literal, NoReturn, Protocol, Self, TypedDict
+from typing import TypeVar, Unpack, final
 from redisson_py import BarrierSnapshot, ClientStatistics, JointSnapshot, LatchSnapshot, Listener
 from redisson_py import LockSnapshot, LostEvent, PrimitiveStatistics, ReadWriteSnapshot
 from redisson_py import SemaphoreSnapshot
 from redisson_py import FencedLease as AsyncFencedLease
 from redisson_py import Lease as AsyncLease
+from redisson_py import MultiLock as AsyncMultiLock
 from redisson_py import Permit as AsyncPermit
+from redisson_py import RedLock as AsyncRedLock
 from redisson_py import Redisson as AsyncRedisson
 from redisson_py._addresses import AddressMapping
 from redisson_py._arguments import explained
 from redisson_py._keys import Name, NameMapper
 from redisson_py._options import OnReleaseError, ShardedPubSub
 from redisson_py._time import Duration
+from redisson_py.etcd import Etcd as AsyncEtcd
+from redisson_py.etcd import Leader
+from redisson_py.etcd import Leadership as AsyncLeadership
 from redisson_py.locks.read_write_lock import Prefer
+from redisson_py.mysql import MySQL as AsyncMySQL
+from redisson_py.postgres import Postgres as AsyncPostgres
+from redisson_py.postgres import PostgresFencedLease as AsyncPostgresFencedLease
+from redisson_py.postgres import PostgresLease as AsyncPostgresLease
+from redisson_py.zookeeper import ZooKeeper as AsyncZooKeeper
 from redisson_py.sync._barrier import CyclicBarrier
 from redisson_py.sync._blocks import Half, Holdable, HoldBlock, P, R
 from redisson_py.sync._client_like import ClientLike
 from redisson_py.sync._composites import MultiLock, RedLock
 from redisson_py.sync._decorating import decorate
+from redisson_py.sync._election import Election, Leadership
+from redisson_py.sync._guarding import guard_transaction
 from redisson_py.sync._latch import CountDownLatch
 from redisson_py.sync._leases import FencedLease, Lease, Permit
 from redisson_py.sync._lock_like import LockLike
+from redisson_py.sync._lock_of import LockOf
 from redisson_py.sync._locks import FairLock, FencedLock, RLock, ServerLock
-from redisson_py.sync._options import RedissonOptions
+from redisson_py.sync._observing import Observation
+from redisson_py.sync._options import OnLost, RedissonOptions
 from redisson_py.sync._permit_expirable_semaphore import PermitExpirableSemaphore
 from redisson_py.sync._read_write_lock import ReadWriteLock
 from redisson_py.sync._semaphore import Semaphore, SemaphoreLike
+from redisson_py.sync._store_client import StoreClient
+from redisson_py.sync._store_locks import FencedStoreLock, StoreLock, StoreReadLock
+from redisson_py.sync._store_locks import StoreReadWriteLock, StoreSemaphoreMutex, StoreWriteLock
+from redisson_py.sync._store_options import StoreOptions
+from redisson_py.sync._two_sides import TwoSides
 from redisson_py.sync._waiting import until_lost
 from redisson_py.sync._wrapping import LeaseWrapper, Wrapper, lease_kinds, shape_of
 """
@@ -81,12 +114,17 @@ FILES = {
         "The calls that every lock has: acquire, try, hold, release, look.",
         [(lock_like, "LockLike", "Holdable")],
     ),
+    "_lock_of": File(
+        "Locks whose leases are of a subclass of `Lease`.",
+        [(lock_of, "LockOf", "LockLike, Generic[L_co]")],
+        before='L_co = TypeVar("L_co", bound=Lease, covariant=True)',
+    ),
     "_locks": File(
         "Locks of one server.",
         [
             (lock, "ServerLock", "LockLike"),
             (lock, "RLock", "ServerLock"),
-            (lock, "FencedLock", "ServerLock"),
+            (lock, "FencedLock", "LockOf[FencedLease], ServerLock"),
             (lock, "FairLock", "ServerLock"),
         ],
     ),
@@ -98,13 +136,17 @@ FILES = {
             (red_lock, "RedLock", "CompositeLock"),
         ],
     ),
+    "_two_sides": File(
+        "The base of read-write locks.",
+        [(two_sides, "TwoSides", "Wrapper, Generic[Read, Write]")],
+        before='Read = TypeVar("Read", bound=LockLike)\nWrite = TypeVar("Write", bound=LockLike)',
+    ),
     "_read_write_lock": File(
         "ReadWriteLock: many readers or one writer.",
         [
             (read_write_lock, "ReadLock", "ServerLock"),
             (read_write_lock, "WriteLock", "ServerLock"),
-            (two_sides, "TwoSides", "Wrapper"),
-            (read_write_lock, "ReadWriteLock", "TwoSides"),
+            (read_write_lock, "ReadWriteLock", "TwoSides[ReadLock, WriteLock]"),
         ],
     ),
     "_semaphore": File(
@@ -135,5 +177,71 @@ FILES = {
         "The options of a client.",
         [(_options, "RedissonOptions", "TypedDict, total=False")],
         before='OnLost = Literal["raise"] | Callable[[LostEvent], object]',
+    ),
+    "_any_store": File(
+        "The interface of clients that make locks, on any store.",
+        [(locks, "Locks", "Protocol")],
+    ),
+    "_store_options": File(
+        "The options of the clients of stores other than Redis.",
+        [(store_options, "StoreOptions", "TypedDict, total=False")],
+    ),
+    "_store_locks": File(
+        "The locks of stores other than Redis.",
+        [
+            (store_locks, "StoreLock", "LockLike"),
+            (store_locks, "FencedStoreLock", "LockOf[FencedLease], StoreLock"),
+            (store_read_write_lock, "StoreReadLock", "StoreLock"),
+            (store_read_write_lock, "StoreWriteLock", "StoreLock"),
+            (
+                store_read_write_lock,
+                "StoreReadWriteLock",
+                "TwoSides[StoreReadLock, StoreWriteLock]",
+            ),
+            (semaphore_mutex, "StoreSemaphoreMutex", "StoreLock"),
+        ],
+    ),
+    "_election": File(
+        "Elections, and the lease of a leader.",
+        [
+            (election, "Leadership", "FencedLease"),
+            (election, "_Candidate", "LockOf[Leadership], StoreLock"),
+            (election, "Election", "Wrapper"),
+        ],
+        after="lease_kinds[AsyncLeadership] = Leadership",
+    ),
+    "_store_client": File(
+        "The client of a store other than Redis.",
+        [(store_client, "StoreClient", "ClientLike")],
+    ),
+    "postgres": File(
+        "Locks in PostgreSQL, for threads: `Postgres`, the client. It needs the extra `postgres`.",
+        [
+            (postgres, "_Guarding", "Lease"),
+            (postgres, "PostgresLease", "_Guarding"),
+            (postgres, "PostgresFencedLease", "_Guarding, FencedLease"),
+            (postgres, "PostgresLock", "LockOf[PostgresLease], StoreLock"),
+            (postgres, "PostgresFencedLock", "LockOf[PostgresFencedLease], StoreLock"),
+            (postgres, "Postgres", "StoreClient"),
+        ],
+        before=_exports(postgres),
+        after="lease_kinds.update(\n{AsyncPostgresLease: PostgresLease,"
+        " AsyncPostgresFencedLease: PostgresFencedLease})",
+    ),
+    "mysql": File(
+        "Locks in MariaDB, for threads; MySQL untested: `MySQL`, the client. It needs the extra"
+        " `mysql`.",
+        [(mysql, "MySQL", "StoreClient")],
+        before=_exports(mysql),
+    ),
+    "etcd": File(
+        "Locks in etcd, for threads: `Etcd`, the client. It needs the extra `etcd`.",
+        [(etcd, "Etcd", "StoreClient")],
+        before=_exports(etcd),
+    ),
+    "zookeeper": File(
+        "Locks in ZooKeeper, for threads: `ZooKeeper`, the client. It needs the extra `zookeeper`.",
+        [(zookeeper, "ZooKeeper", "StoreClient")],
+        before=_exports(zookeeper),
     ),
 }

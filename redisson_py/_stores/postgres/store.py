@@ -178,7 +178,7 @@ class PostgresStore:
         return row is not None
 
     def guarding(self, name: str, owner: str, token: int) -> tuple[str, tuple[object, ...]]:
-        """Return the statement of a guard, and its arguments; it returns a row if the hold is there."""
+        """Return the statement of a guard, and its arguments. A row says that the hold is there."""
         return sql.in_schema(sql.GUARD, self._schema), (id_of(name), owner, token)
 
     def keys(self, name: str, kind: Kind = "lock") -> tuple[str]:
