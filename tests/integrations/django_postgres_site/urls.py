@@ -23,7 +23,10 @@ def add(request: HttpRequest) -> JsonResponse:
     """Add one: the lock is released before the commit, but the guard lasts until then."""
     with settings.LOCKS.get_lock("number") as lease:
         lease.guard(connection)
-        return _add_one()
+        response = _add_one()
+    # It renders a template.
+    time.sleep(0.02)
+    return response
 
 
 @transaction.non_atomic_requests
