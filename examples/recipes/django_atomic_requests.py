@@ -33,7 +33,7 @@ def book(request: HttpRequest) -> HttpResponse:
 
 def request(number: int) -> int:
     """Stand for a process of the site; return the status of its answer."""
-    status = Client().get("/book").status_code
+    status: int = Client().get("/book").status_code
     connection.close()
     return status
 

@@ -14,8 +14,8 @@ from django.db import connection, transaction
 from redisson_py.sync.postgres import Postgres
 
 URL = urlsplit(os.environ.get("DATABASE_URL", "postgresql://localhost/app"))
-DATABASE = {"ENGINE": "django.db.backends.postgresql", "NAME": URL.path[1:]}
-DATABASE |= {"USER": URL.username, "HOST": URL.hostname, "PORT": URL.port}
+ENGINE, WHERE = "django.db.backends.postgresql", {"HOST": URL.hostname, "PORT": URL.port}
+DATABASE = {"ENGINE": ENGINE, "NAME": URL.path[1:], "USER": URL.username, **WHERE}
 settings.configure(DATABASES={"default": DATABASE}, LOCKS=Postgres.from_url(URL.geturl()))
 
 

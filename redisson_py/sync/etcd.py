@@ -13,6 +13,7 @@ from redisson_py._keys import Name
 from redisson_py.etcd import Etcd as AsyncEtcd
 from redisson_py.etcd import Leader
 from redisson_py.sync._election import Election, Leadership
+from redisson_py.sync._observing import Observation
 from redisson_py.sync._store_client import StoreClient
 from redisson_py.sync._store_locks import (
     StoreLock,
@@ -27,6 +28,7 @@ __all__ = [
     "Etcd",
     "Leader",
     "Leadership",
+    "Observation",
     "ReadWriteSnapshot",
     "StoreLock",
     "StoreOptions",

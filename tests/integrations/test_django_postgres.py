@@ -92,10 +92,9 @@ async def test_no_request_overlaps_another_although_it_commits_later(
 
 def test_a_command_does_not_overlap_with_itself(database: PostgresBackend) -> None:
     with site(database, "django", "nightly") as first, site(database, "django", "nightly") as other:
-        assert first.stdout is not None
-        assert other.stdout is not None
-        running = {process.stdout.readline().strip(): process for process in (first, other)}
-        loser, winner = running[""], running["started"]
+        said = {process: process.stdout.readline() for process in (first, other) if process.stdout}
+        assert sorted(said.values()) == ["", "started\n"]
+        loser, winner = sorted(said, key=lambda process: said[process])
         _, errors = loser.communicate(timeout=60)
         assert (loser.returncode, errors) == (1, "CommandError: it runs already\n")
         assert asyncio.run(number(database)) == 0

@@ -35,9 +35,9 @@ class File:
     after: str = ""
 
 
-def _exports(module: ModuleType) -> str:
-    """Return what a module for threads exports: what the async one does."""
-    ours = f"__all__ = {module.__all__!r}"
+def _exports(module: ModuleType, *own: str) -> str:
+    """Return what a module for threads exports: what the async one does, and its own."""
+    ours = f"__all__ = {sorted([*module.__all__, *own])!r}"
     if "schema_sql" not in module.__all__:
         return ours
     return f"from {module.__name__} import schema_sql\n\n{ours}"
@@ -237,7 +237,7 @@ FILES = {
     "etcd": File(
         "Locks in etcd, for threads: `Etcd`, the client. It needs the extra `etcd`.",
         [(etcd, "Etcd", "StoreClient")],
-        before=_exports(etcd),
+        before=_exports(etcd, "Observation"),
     ),
     "zookeeper": File(
         "Locks in ZooKeeper, for threads: `ZooKeeper`, the client. It needs the extra `zookeeper`.",

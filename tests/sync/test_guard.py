@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
 from typing import Any
 from urllib.parse import urlsplit
@@ -119,7 +119,12 @@ class Django(User):
         del self._connections["guarding"], self._connections.settings["guarding"]
 
 
-USERS = {"psycopg": Psycopg, "implicit": Implicit, "psycopg2": Psycopg2, "django": Django}
+USERS: dict[str, Callable[[str], User]] = {
+    "psycopg": Psycopg,
+    "implicit": Implicit,
+    "psycopg2": Psycopg2,
+    "django": Django,
+}
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from redisson_py import (
     LostEvent,
     NotHeldError,
 )
-from redisson_py.sync import FencedLease, HoldBlock, Locks
+from redisson_py.sync import FencedLease, HoldBlock, LockLike, Locks
 from tests.fixtures.backends import Running as RunningBackend
 from tests.stores.backends import LEASE, Backend, started
 from tests.sync.interrupting import Interrupted, raising_handler, signal_when
@@ -209,14 +209,13 @@ def test_blocks_that_are_entered_by_hand(lock: Any) -> None:
 
 @each_store
 @pytest.mark.parametrize("outcome", ["returns", "raises"])
-def test_a_decorated_function(store: Any, outcome: str) -> None:
+def test_a_decorated_function(store: Locks, outcome: str) -> None:
     @store.get_lock("report:{day}").hold(timeout=20)
     def report(day: str) -> bool:
         """Write it."""
         if outcome == "raises":
             raise KeyError(day)
-        owned: bool = store.get_lock(f"report:{day}").owned()
-        return owned
+        return store.get_lock(f"report:{day}").owned()
 
     assert (report.__name__, report.__doc__) == ("report", "Write it.")
     if outcome == "raises":
@@ -228,10 +227,10 @@ def test_a_decorated_function(store: Any, outcome: str) -> None:
 
 
 @each_lock
-def test_a_decorated_function_of_each_kind(lock: Any) -> None:
+def test_a_decorated_function_of_each_kind(lock: LockLike) -> None:
     @lock
     def work() -> int:
-        return int(lock.hold_count())
+        return lock.hold_count()
 
     assert work() == 1
     assert not lock.locked()
