@@ -10,10 +10,13 @@ import textwrap
 import pytest
 
 from tests.fixtures.backends import Running as RunningBackend
-from tests.support import repository
+from tests.support import fork_beside_first_use, repository
 from tests.sync.stores import CLIENTS, new_client
 
 pytestmark = pytest.mark.parametrize("name", CLIENTS)
+
+#: How many forks, each during another import.
+FORKS = 10
 
 START = """
 import os, sys, threading, time
@@ -209,3 +212,28 @@ def test_what_cannot_be_sent_to_another_process(name: str, running_backend: Runn
     """
     status, output, errors = run(code, name, running_backend)
     assert (status, len(output)) == (0, 3), errors
+
+
+def test_a_child_that_was_forked_during_any_import_makes_a_client_and_locks(
+    name: str, running_backend: RunningBackend
+) -> None:
+    backend = running_backend(name)
+    module, kind = f"redisson_py.sync.{name}", CLIENTS[name].__name__
+    children = fork_beside_first_use.children(module, kind, backend.url, FORKS)
+    assert len(children) == FORKS
+    # gRPC may have been used before the fork: that is refused.
+    ends = {"done"} if backend.forks else {"done", "BackendError"}
+    assert {name: end for name, end in children.items() if end not in ends} == {}
+
+
+def test_a_client_that_is_made_has_all_that_its_use_imports(
+    name: str, running_backend: RunningBackend
+) -> None:
+    code = """
+    before = set(sys.modules)
+    with lock:
+        lock.inspect()
+    # A fork waits for the start of the thread, which imports what is left of anyio.
+    print(*sorted({each for each in set(sys.modules) - before if not each.startswith("anyio")}))
+    """
+    assert run(code, name, running_backend) == (0, [""], "")
