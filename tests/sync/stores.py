@@ -48,6 +48,6 @@ KINDS = {
 ALL = [(store, kind) for store, kinds in KINDS.items() for kind in kinds]
 
 
-def new_client(name: str, backend: Backend, **options: Any) -> Any:
-    """Return a client for threads of a store that runs."""
-    return CLIENTS[name].from_url(backend.url, **{"lease_time": CLIENT_LEASE, **options})
+def new_client(name: str, backend: Backend, *, url: str = "", **options: Any) -> Any:
+    """Return a client for threads of a store that runs; with a URL, behind a proxy."""
+    return CLIENTS[name].from_url(url or backend.url, **{"lease_time": CLIENT_LEASE, **options})

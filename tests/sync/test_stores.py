@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import itertools
 import logging
 import threading
 import time
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -24,7 +26,7 @@ from redisson_py import (
 from redisson_py.sync import FencedLease, HoldBlock, LockLike, Locks
 from tests.fixtures.backends import Running as RunningBackend
 from tests.stores.backends import LEASE, Backend, started
-from tests.sync.interrupting import Interrupted, raising_handler, signal_when
+from tests.sync.interrupting import Interrupted, interrupted_at, raising_handler, signal_when
 from tests.sync.stores import ALL, CLIENTS, KINDS, NOWHERE, StoreClients, new_client
 from tests.sync.threads import BUSY_WAIT, Running, in_thread, until, until_waiting
 
@@ -254,6 +256,26 @@ def test_an_interrupted_wait_holds_nothing(name: str, kind: str, stores: StoreCl
         pass
 
 
+@each_lock
+def test_a_block_that_is_interrupted_at_any_instruction_holds_nothing(
+    lock: LockLike, store: Any
+) -> None:
+    def work() -> None:
+        with lock:
+            pass
+
+    work()
+    steps = 0
+    for step in itertools.count():
+        if not interrupted_at(step, work):
+            break
+        until(lambda: store.statistics().held_leases == 0)
+        steps = step
+    assert steps > 50
+    assert not lock.locked()
+    assert not in_thread(lock.locked)
+
+
 @each_store
 def test_close_releases_and_sends_waiters_away(stores: StoreClients) -> None:
     client, other = stores(), stores()
@@ -366,3 +388,52 @@ def test_a_server_that_is_killed_and_comes_back(name: str, own_backend: Backend)
         second = waiting.result()
         assert second.token > first.token
         second.release()
+
+
+@each_store
+async def test_connections_that_break_leave_no_hold_and_let_nobody_in(
+    name: str, running_backend: RunningBackend
+) -> None:
+    backend = running_backend(name)
+    inside, rounds = 0, 15
+    tokens: list[int] = []
+
+    def work(client: Locks) -> None:
+        nonlocal inside
+        lock = client.get_fenced_lock("broken")
+        for _ in range(rounds):
+            # What got no answer in time is not held, or given back later.
+            with contextlib.suppress(ConnectionLostError), lock as lease:
+                inside += 1
+                assert inside == 1
+                tokens.append(lease.token)
+                time.sleep(0.001)
+                inside -= 1
+
+    async with backend.proxy() as proxy:
+        clients = [
+            # Not passed on inside a client: each is asked for.
+            new_client(name, backend, url=proxy.url, command_timeout=20, turn=0)
+            for _ in range(2)
+        ]
+        running = [Running(partial(work, client)) for client in clients for _ in range(2)]
+        cuts = 0
+        while any(each.thread.is_alive() for each in running):
+            seen = len(tokens)
+            while len(tokens) < seen + 3 and any(each.thread.is_alive() for each in running):
+                await asyncio.sleep(0.001)
+            cuts += proxy.cut() > 0
+        for each in running:
+            each.result()
+        for client in clients:
+            await asyncio.to_thread(client.close)
+    assert cuts >= 5
+    assert len(tokens) > rounds
+    assert tokens == sorted(set(tokens))
+    direct = new_client(name, backend)
+    try:
+        lease = await asyncio.to_thread(direct.get_lock("broken").try_acquire)
+        assert lease is not None
+        await asyncio.to_thread(lease.release)
+    finally:
+        await asyncio.to_thread(direct.close)
