@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
-from redisson_py import BackendError, LeaseLostError, NotHeldError
+from redisson_py import AcquireTimeoutError, BackendError, LeaseLostError, NotHeldError
 from redisson_py.sync.postgres import Postgres, PostgresFencedLease, PostgresLease
 from tests.fixtures.backends import Running as RunningBackend
 from tests.stores.backends import Backend, PostgresBackend
 from tests.sync.interrupting import interrupted_at
 from tests.sync.stores import new_client
-from tests.sync.threads import Running, in_thread, until, until_waiting
+from tests.sync.threads import BUSY_WAIT, Running, in_thread, until, until_waiting
 
 psycopg = pytest.importorskip("psycopg")
 psycopg2 = pytest.importorskip("psycopg2")
@@ -182,6 +182,21 @@ def test_a_release_before_the_commit_lets_nobody_in(
         assert other.get_lock("guarded").try_acquire() is None
         assert waiting.thread.is_alive()
     waiting.result().release()
+
+
+def test_until_the_commit_who_guards_is_shut_out_too(user: User, store: Postgres) -> None:
+    """As by a second request in a `TestCase` of Django, which never commits."""
+    lock = store.get_lock("guarded")
+    with user.transaction():
+        with lock as lease:
+            lease.guard(user.connection)
+            with lock as again:
+                again.guard(user.connection)
+        assert lock.try_acquire() is None
+        with pytest.raises(AcquireTimeoutError):
+            lock.acquire(timeout=BUSY_WAIT)
+    with lock.hold(timeout=60):
+        pass
 
 
 def test_without_a_guard_a_release_lets_others_in_before_the_commit(
