@@ -38,7 +38,8 @@ def guard_transaction(lease: Wrapper, connection: Any) -> None:
         or inspect.iscoroutinefunction(getattr(connection, "execute", None))
     ):
         raise TypeError(
-            "guard takes a connection of psycopg, psycopg2 or Django that is for threads, not"
+            "guard takes a connection of psycopg, psycopg2 or Django that is for threads, or"
+            " SQLAlchemy's session.connection().connection, not"
             f" {type(connection).__module__}.{type(connection).__qualname__}"
         )
     asking = lease._call(_asking)

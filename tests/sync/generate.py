@@ -91,12 +91,13 @@ WRITTEN = {
         def guard(self, connection: Any) -> None:
             """Protect the rest of a transaction: nobody else gets the lock before it has ended.
 
-            Call it first in a transaction of yours, on a connection of psycopg, psycopg2 or Django
-            (`django.db.connection`) to the database of the locks. From then on a takeover waits for
-            the end of the transaction, even if this lease runs out or is released meanwhile;
-            renewals and the release do not wait. So a paused holder commits what it wrote while it
-            held the lock, or nothing. Keep the transaction short: while it lasts nobody else gets
-            the lock, this thread included once it has released it.
+            Call it first in a transaction of yours, on a connection to the database of the locks:
+            of psycopg or psycopg2, Django's `django.db.connection`, or SQLAlchemy's
+            `session.connection().connection`. From then on a takeover waits for the end of the
+            transaction, even if this lease runs out or is released meanwhile; renewals and the
+            release do not wait. So a paused holder commits what it wrote while it held the lock, or
+            nothing. Keep the transaction short: while it lasts nobody gets the lock, not even this
+            thread once it has released it.
 
             Cost: two statements, on your connection. Interruption is harmless: the transaction is
             yours to roll back. Errors of the driver are yours too.

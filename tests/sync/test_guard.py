@@ -1,16 +1,19 @@
-"""`lease.guard` in threads, on the connections that threads have: psycopg, psycopg2, Django."""
+"""`lease.guard` in threads, on the connections that threads have: of drivers and frameworks."""
 
 from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
+import psycopg
+import psycopg2
 import pytest
+import sqlalchemy.orm
 
 from redisson_py import AcquireTimeoutError, BackendError, LeaseLostError, NotHeldError
 from redisson_py.sync.postgres import Postgres, PostgresFencedLease, PostgresLease
@@ -19,9 +22,6 @@ from tests.stores.backends import Backend, PostgresBackend
 from tests.sync.interrupting import interrupted_at
 from tests.sync.stores import new_client
 from tests.sync.threads import BUSY_WAIT, Running, in_thread, until, until_waiting
-
-psycopg = pytest.importorskip("psycopg")
-psycopg2 = pytest.importorskip("psycopg2")
 
 
 class User(ABC):
@@ -52,7 +52,7 @@ class User(ABC):
 class Psycopg(User):
     """psycopg 3 in autocommit, and rows that are no tuples."""
 
-    errors = psycopg.Error
+    errors: type[Exception] = psycopg.Error
 
     def __init__(self, url: str) -> None:
         self.connection = psycopg.connect(url, autocommit=True, row_factory=psycopg.rows.dict_row)
@@ -80,6 +80,27 @@ class Psycopg2(User):
     def transaction(self) -> AbstractContextManager[object]:
         made: AbstractContextManager[object] = self.connection
         return made
+
+
+class SQLAlchemy(User):
+    """The driver's connection that a session of SQLAlchemy has, in the transaction of that."""
+
+    def __init__(self, url: str) -> None:
+        self.errors = psycopg.Error
+        self._engine = sqlalchemy.create_engine(url.replace("postgresql:", "postgresql+psycopg:"))
+        self._session: Any = None
+
+    @property
+    def connection(self) -> Any:
+        return self._session.connection().connection
+
+    @contextmanager
+    def transaction(self) -> Iterator[object]:
+        with sqlalchemy.orm.Session(self._engine) as self._session, self._session.begin():
+            yield self._session
+
+    def close(self) -> None:
+        self._engine.dispose()
 
 
 class Django(User):
@@ -123,6 +144,7 @@ USERS: dict[str, Callable[[str], User]] = {
     "psycopg": Psycopg,
     "implicit": Implicit,
     "psycopg2": Psycopg2,
+    "sqlalchemy": SQLAlchemy,
     "django": Django,
 }
 
