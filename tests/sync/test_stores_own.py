@@ -6,6 +6,7 @@ import contextlib
 import gc
 import itertools
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -133,6 +134,22 @@ def test_an_interrupted_observer_ends(etcd: Etcd, election: Election) -> None:
         watching.result()
     assert etcd.statistics().waiters == 0
     assert list(states) == []
+
+
+def test_an_observer_that_is_interrupted_at_any_instruction_misses_no_state(
+    etcd: Etcd, election: Election
+) -> None:
+    steps = 0
+    for step in itertools.count():
+        states = election.observe()
+        if not interrupted_at(step, partial(next, states)):
+            break
+        # It has ended, or begins with what is; it never waits for a change from what nobody saw.
+        assert next(states, "ended") in (None, "ended")
+        steps = step
+        states.close()
+    assert steps > 20
+    until(lambda: etcd.statistics().waiters == 0)
 
 
 def test_closing_the_client_ends_an_observer(etcd: Etcd, election: Election) -> None:
