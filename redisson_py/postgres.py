@@ -17,6 +17,7 @@ from redisson_py._stores.locks import StoreLock, lock_ownership
 from redisson_py._stores.once import StoreOnce
 from redisson_py._stores.options import StoreOptions
 from redisson_py._time import Duration
+from redisson_py.errors import LeaseLostError
 from redisson_py.locks.election import Election, Leader, Leadership
 from redisson_py.locks.lock_of import LockOf
 from redisson_py.locks.once import Once
@@ -68,6 +69,20 @@ class _Guarding(Lease):
             RuntimeError: The connection is not inside a transaction.
             BackendError: The connection does not see the table of locks.
         """
+        found = self._guarding()
+        if found is None:
+            raise self._not_guarded()
+        store, name, token = found
+        if not await store.guard(connection, name, self._hold.owner, token):
+            raise self._not_guarded()
+
+    def _guarding(self) -> tuple[PostgresStore, str, int] | None:
+        """Return what a guard asks: the store, the name, and the first token; None if it is gone.
+
+        Raises:
+            LeaseLostError: The lease is gone.
+            NotHeldError: It was released.
+        """
         self._refuse_released()
         self.check()
         hold = self._hold
@@ -76,13 +91,22 @@ class _Guarding(Lease):
         carrier = context.executor.carrier
         queue, store = carrier.queues.get(hold.owner), carrier.store
         assert isinstance(store, PostgresStore)
-        name = hold.ownership.commands.key.decode()
         # Inside this client it could be passed on without a question that the transaction stops.
         hold.guard()
-        if queue is None or not await store.guard(connection, name, hold.owner, queue.token):
-            self._refuse_released()
-            context.watchdog.lose(hold, "taken")
-            raise self._loss()
+        if queue is None:
+            return None
+        return store, hold.ownership.commands.key.decode(), queue.token
+
+    def _not_guarded(self) -> LeaseLostError:
+        """Note that the store does not have the hold; return the error.
+
+        Raises:
+            NotHeldError: It was released meanwhile.
+        """
+        self._refuse_released()
+        hold = self._hold
+        cast("TaskOwnership", hold.ownership).context.watchdog.lose(hold, "taken")
+        return self._loss()
 
     def _refuse_released(self) -> None:
         if self._state == "released":

@@ -29,7 +29,7 @@ from redisson_py._redis.stream.call import Call
 from redisson_py._redis.stream.router import Router
 from redisson_py._redis.stream.stream import Stream
 
-#: The prefixes of channels that are not about grants: of latches, barriers, rate limiters, observers.
+#: The prefixes of channels not about grants: of latches, barriers, rate limiters, and observers.
 _NO_GRANTS = (
     b"redisson_countdownlatch__",
     b"redisson_py_barrier",

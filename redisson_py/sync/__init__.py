@@ -10,8 +10,11 @@
 The classes and methods are those of `redisson_py`, without `await`; the holder is the current
 thread. The async client does the work, in the event loop of one background thread that all clients
 of a process share and that starts with the first use.
+
+The clients of other stores are in `redisson_py.sync.postgres`, `.mysql`, `.etcd` and `.zookeeper`.
 """
 
+from redisson_py.sync._any_store import Locks
 from redisson_py.sync._barrier import CyclicBarrier
 from redisson_py.sync._blocks import HoldBlock
 from redisson_py.sync._client import Redisson
@@ -20,7 +23,9 @@ from redisson_py.sync._election import Election
 from redisson_py.sync._latch import CountDownLatch
 from redisson_py.sync._leases import FencedLease, Leadership, Lease, Permit
 from redisson_py.sync._lock_like import LockLike
+from redisson_py.sync._lock_of import LockOf
 from redisson_py.sync._locks import FairLock, FencedLock, RLock
+from redisson_py.sync._observing import Observation
 from redisson_py.sync._once import Once, OnceLease
 from redisson_py.sync._options import RedissonOptions
 from redisson_py.sync._permit_expirable_semaphore import PermitExpirableSemaphore
@@ -39,6 +44,8 @@ __all__ = [
     "HoldBlock",
     "Lease",
     "LockLike",
+    "LockOf",
+    "Locks",
     "MultiLock",
     "Once",
     "OnceLease",
@@ -50,6 +57,7 @@ __all__ = [
     # an election
     "Election",
     "Leadership",
+    "Observation",
     # semaphores, rates, latch, barrier
     "CountDownLatch",
     "CyclicBarrier",
@@ -69,6 +77,8 @@ for _public in (
     HoldBlock,
     Lease,
     LockLike,
+    LockOf,
+    Locks,
     MultiLock,
     Once,
     OnceLease,
@@ -79,6 +89,7 @@ for _public in (
     WriteLock,
     Election,
     Leadership,
+    Observation,
     CountDownLatch,
     CyclicBarrier,
     Permit,

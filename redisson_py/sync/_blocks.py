@@ -211,8 +211,8 @@ _statements = _Statements()
 class Holdable(Wrapper):
     """Base of what a block can hold."""
 
-    def __init__(self, make: Callable[[Any], Any]) -> None:
-        super().__init__(make)
+    def _wrap(self, make: Callable[[Any], Any]) -> None:
+        super()._wrap(make)
         #: The blocks that were entered by hand, with their threads.
         self._by_hand: list[tuple[threading.Thread, HoldBlock[Any]]] = []
 

@@ -283,8 +283,8 @@ def _refuse_event_loops() -> None:
     except RuntimeError:
         return
     raise RuntimeError(
-        "this thread runs an event loop, which redisson_py.sync would block: use"
-        " `from redisson_py import Redisson` there, or call this in asyncio.to_thread"
+        "this thread runs an event loop, which redisson_py.sync would block: use an async client"
+        " there, as `from redisson_py import Redisson`, or call this in asyncio.to_thread"
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack, final
+from typing import TYPE_CHECKING, Self, Unpack, final
 
 from redisson_py import ClientStatistics
 from redisson_py import Redisson as AsyncRedisson
@@ -109,7 +109,7 @@ class Redisson(ClientLike):
     """
 
     def __init__(self, client: Redis | RedisCluster, **options: Unpack[RedissonOptions]) -> None:
-        self._build(AsyncRedisson, client, dict[str, Any](options))
+        self._build(AsyncRedisson, client, options)
 
     @classmethod
     def from_url(cls, url: str, **options: Unpack[RedissonOptions]) -> Self:
@@ -139,7 +139,7 @@ class Redisson(ClientLike):
             ValueError: The URL or an option is not usable.
         """
         self = cls.__new__(cls)
-        self._build(AsyncRedisson.from_url, url, dict[str, Any](options))
+        self._build(AsyncRedisson.from_url, url, options)
         return self
 
     @classmethod
@@ -167,7 +167,7 @@ class Redisson(ClientLike):
             ModuleNotFoundError: The file is YAML, and PyYAML is not installed.
         """
         self = cls.__new__(cls)
-        self._build(AsyncRedisson.from_file, path, dict[str, Any](options))
+        self._build(AsyncRedisson.from_file, path, options)
         return self
 
     @property
@@ -252,7 +252,7 @@ class Redisson(ClientLike):
             TypeError: An argument is not a lock.
             ValueError: There is no argument, or a lock is given twice.
         """
-        return MultiLock(lambda of: of(self).get_multi_lock(*[of(lock) for lock in locks]))
+        return MultiLock(*locks)
 
     @explained
     def get_red_lock(self, *locks: ServerLock) -> RedLock:
@@ -265,7 +265,7 @@ class Redisson(ClientLike):
             TypeError: An argument is not a lock of a single server.
             ValueError: There is no argument, or two are of one client.
         """
-        return RedLock(lambda of: of(self).get_red_lock(*[of(lock) for lock in locks]))
+        return RedLock(*locks)
 
     @explained
     def get_semaphore(self, name: Name, permits: int | None = None) -> Semaphore:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import redisson_py
+from redisson_py import Listeners, Locks
 from redisson_py.sync import _loop_thread
 from redisson_py.sync._calling import Call
 from redisson_py.sync._losses import LossListener
@@ -13,15 +13,16 @@ from redisson_py.sync._wrapping import Of, Wrapper, shape_of
 
 
 class ClientLike(Wrapper):
-    """Base of the client: how it is made."""
+    """Base of the clients: how they are made."""
 
     def _build(
         self,
-        construct: Callable[..., redisson_py.Redisson],
+        construct: Callable[..., Locks],
         target: object,
-        options: dict[str, Any],
+        given: Mapping[str, Any],
     ) -> None:
         """Make both clients of the same arguments."""
+        options = dict(given)
         on_lost = options.pop("on_lost", "raise")
         if on_lost != "raise" and not callable(on_lost):
             raise ValueError(
@@ -32,11 +33,11 @@ class ClientLike(Wrapper):
         unused = construct(target, **options, on_lost="raise")
         if callable(on_lost):
             own = [] if options.get("listener") is None else [options["listener"]]
-            options["listener"] = redisson_py.Listeners(LossListener(on_lost), *own)
+            options["listener"] = Listeners(LossListener(on_lost), *own)
         working = construct(target, **options, on_lost="raise")
         _loop_thread.close_at_exit(working)
 
-        def make(of: Of) -> redisson_py.Redisson:
+        def make(of: Of) -> Locks:
             return unused if of is shape_of else working
 
         Wrapper.__init__(self, make)

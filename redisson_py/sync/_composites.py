@@ -8,10 +8,13 @@ from __future__ import annotations
 from typing import final
 
 from redisson_py import JointSnapshot
+from redisson_py import MultiLock as AsyncMultiLock
+from redisson_py import RedLock as AsyncRedLock
 from redisson_py._arguments import explained
 from redisson_py._time import Duration
 from redisson_py.sync._leases import Lease
 from redisson_py.sync._lock_like import LockLike
+from redisson_py.sync._locks import ServerLock
 
 
 class CompositeLock(LockLike):
@@ -67,6 +70,9 @@ class MultiLock(CompositeLock):
             Redis server, the first acquire raises this.
     """
 
+    def __init__(self, *locks: LockLike) -> None:
+        super().__init__(lambda of: AsyncMultiLock(*[of(lock) for lock in locks]))
+
 
 @final
 class RedLock(CompositeLock):
@@ -120,6 +126,9 @@ class RedLock(CompositeLock):
         ValueError: There is no member, or two are of one client or server. If two addresses
             lead to one server, the first acquire that reaches it raises this.
     """
+
+    def __init__(self, *locks: ServerLock) -> None:
+        super().__init__(lambda of: AsyncRedLock(*[of(lock) for lock in locks]))
 
     @explained
     def try_acquire(

@@ -5,7 +5,6 @@ Written by `python -m tests.sync.generate`: do not edit.
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import final
 
 from redisson_py import Leader, LockSnapshot, PrimitiveStatistics
@@ -14,7 +13,7 @@ from redisson_py._keys import Name
 from redisson_py._time import Duration
 from redisson_py.sync._blocks import HoldBlock
 from redisson_py.sync._leases import Leadership
-from redisson_py.sync._waiting import states
+from redisson_py.sync._observing import Observation
 from redisson_py.sync._wrapping import Wrapper
 
 
@@ -137,7 +136,7 @@ class Election(Wrapper):
         value: Leader | None = self._call(lambda own: own.leader())
         return value
 
-    def observe(self) -> Generator[Leader | None]:
+    def observe(self) -> Observation[Leader | None]:
         """Yield the present leader, or None, then each change of the leader or its value.
 
         `for leader in election.observe():` sleeps until a change is announced; nothing announces
@@ -151,7 +150,7 @@ class Election(Wrapper):
             BackendError: It refused.
             ClientClosedError: The client was closed.
         """
-        return states(self)
+        return Observation(self, lambda own: own.observe())
 
     def inspect(self) -> LockSnapshot:
         """Return the leader and the candidates that wait, for people. Decide nothing from it."""

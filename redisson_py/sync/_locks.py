@@ -5,13 +5,12 @@ Written by `python -m tests.sync.generate`: do not edit.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import final
 
 from redisson_py import LockSnapshot
-from redisson_py._time import Duration
-from redisson_py.sync._blocks import HoldBlock
 from redisson_py.sync._leases import FencedLease
 from redisson_py.sync._lock_like import LockLike
+from redisson_py.sync._lock_of import LockOf
 
 
 class ServerLock(LockLike):
@@ -59,7 +58,7 @@ class RLock(ServerLock):
 
 
 @final
-class FencedLock(ServerLock):
+class FencedLock(LockOf[FencedLease], ServerLock):
     """A reentrant lock whose leases carry a fencing token, for resources that can check it.
 
     `acquire` returns a `FencedLease`, whose `token` is greater than that of every earlier
@@ -85,35 +84,6 @@ class FencedLock(ServerLock):
     Protocol: Redisson's RFencedLock, its counter raised to max(last + 1, server microseconds);
     see Kleppmann, "How to do distributed locking", 2016.
     """
-
-    if TYPE_CHECKING:
-
-        def acquire(
-            self,
-            *,
-            timeout: Duration | None = None,
-            lease_time: Duration | None = None,
-            max_hold: Duration | None = None,
-        ) -> FencedLease: ...
-
-        def try_acquire(
-            self,
-            *,
-            timeout: Duration | None = 0,
-            lease_time: Duration | None = None,
-            max_hold: Duration | None = None,
-        ) -> FencedLease | None: ...
-
-        def hold(
-            self,
-            *,
-            timeout: Duration | None = None,
-            lease_time: Duration | None = None,
-            max_hold: Duration | None = None,
-            min_hold: Duration | None = None,
-        ) -> HoldBlock[FencedLease]: ...
-
-        def __enter__(self) -> FencedLease: ...
 
 
 @final

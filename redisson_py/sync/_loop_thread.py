@@ -20,8 +20,7 @@ from typing import Any
 import anyio
 from anyio.from_thread import BlockingPortal
 
-from redisson_py import ClientClosedError
-from redisson_py import Redisson as AsyncRedisson
+from redisson_py import ClientClosedError, Locks
 from redisson_py._forks import no_fork
 
 #: Seconds for which an exiting interpreter waits for the thread to end after its clients closed.
@@ -100,7 +99,7 @@ _exiting = False
 #: The threads of parent processes. Never collected: their cleanup would touch what the parent uses.
 _of_parents: list[LoopThread] = []
 #: The clients that close when the interpreter exits. One that is connected refers to itself.
-_clients: weakref.WeakSet[AsyncRedisson] = weakref.WeakSet()
+_clients: weakref.WeakSet[Locks] = weakref.WeakSet()
 
 
 def running() -> LoopThread | None:
@@ -132,7 +131,7 @@ def start() -> LoopThread:
         return _running
 
 
-def close_at_exit(client: AsyncRedisson) -> None:
+def close_at_exit(client: Locks) -> None:
     """Have a client closed when the interpreter exits."""
     with no_fork():
         _clients.add(client)

@@ -6,15 +6,14 @@ Written by `python -m tests.sync.generate`: do not edit.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, final
+from typing import Any, final
 
 from redisson_py import OnceLease as AsyncOnceLease
 from redisson_py import OnceSnapshot
 from redisson_py._arguments import explained
 from redisson_py._time import Duration
-from redisson_py.sync._blocks import HoldBlock
 from redisson_py.sync._leases import FencedLease
-from redisson_py.sync._lock_like import LockLike
+from redisson_py.sync._lock_of import LockOf
 from redisson_py.sync._wrapping import lease_kinds
 
 
@@ -84,7 +83,7 @@ class OnceLease(FencedLease):
         self._call(lambda own: own.extend(lease_time))
 
 
-class Once(LockLike):
+class Once(LockOf[OnceLease]):
     """Carries something out once: the first that asks runs it, all others get its result.
 
     A block is entered by the one that runs it, whose `once.done` is False and which calls
@@ -206,35 +205,6 @@ class Once(LockLike):
         """Return who runs it, and whether it is done, for people. Decide nothing from it."""
         value: OnceSnapshot = self._call(lambda own: own.inspect())
         return value
-
-    if TYPE_CHECKING:
-
-        def acquire(
-            self,
-            *,
-            timeout: Duration | None = None,
-            lease_time: Duration | None = None,
-            max_hold: Duration | None = None,
-        ) -> OnceLease: ...
-
-        def try_acquire(
-            self,
-            *,
-            timeout: Duration | None = 0,
-            lease_time: Duration | None = None,
-            max_hold: Duration | None = None,
-        ) -> OnceLease | None: ...
-
-        def hold(
-            self,
-            *,
-            timeout: Duration | None = None,
-            lease_time: Duration | None = None,
-            max_hold: Duration | None = None,
-            min_hold: Duration | None = None,
-        ) -> HoldBlock[OnceLease]: ...
-
-        def __enter__(self) -> OnceLease: ...
 
 
 lease_kinds.update({AsyncOnceLease: OnceLease})

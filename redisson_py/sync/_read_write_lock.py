@@ -5,12 +5,11 @@ Written by `python -m tests.sync.generate`: do not edit.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn, final
+from typing import final
 
-from redisson_py import LockSnapshot, PrimitiveStatistics, ReadWriteSnapshot
-from redisson_py._keys import Name
+from redisson_py import LockSnapshot, ReadWriteSnapshot
 from redisson_py.sync._locks import ServerLock
-from redisson_py.sync._wrapping import Wrapper
+from redisson_py.sync._two_sides import TwoSides
 
 
 @final
@@ -80,47 +79,8 @@ class WriteLock(ServerLock):
         return value
 
 
-class TwoSides(Wrapper):
-    """Base of read-write locks: a read side and a write side with one name."""
-
-    @property
-    def name(self) -> Name:
-        """The resource name, as given."""
-        value: Name = self._shape.name
-        return value
-
-    @property
-    def key(self) -> bytes:
-        """The key on the server."""
-        value: bytes = self._shape.key
-        return value
-
-    def read_lock(self) -> ReadLock:
-        """Return the side that any number of threads hold together."""
-        return ReadLock(lambda of: of(self).read_lock())
-
-    def write_lock(self) -> WriteLock:
-        """Return the side that one thread holds alone."""
-        return WriteLock(lambda of: of(self).write_lock())
-
-    def statistics(self) -> PrimitiveStatistics:
-        """Return local counters for both sides together. No I/O. Decide nothing from them."""
-        value: PrimitiveStatistics = self._look(lambda own: own.statistics())
-        return value
-
-    if not TYPE_CHECKING:
-
-        def __enter__(self, *_: object) -> NoReturn:
-            raise TypeError(
-                f"{type(self).__name__} is not a context manager: write"
-                " `with lock.read_lock():` or `with lock.write_lock():`"
-            )
-
-        __exit__ = __enter__
-
-
 @final
-class ReadWriteLock(TwoSides):
+class ReadWriteLock(TwoSides[ReadLock, WriteLock]):
     """A lock that many threads hold for reading or one for writing, across processes and hosts.
 
     Use it instead of `RLock` where only readers and writers need to exclude each other, readers
@@ -161,6 +121,9 @@ class ReadWriteLock(TwoSides):
     key for the lease of each reader's hold), with renewals that only lengthen, and with a
     message when a writer keeps reading, which Redisson's own clients ignore.
     """
+
+    _read_kind = ReadLock
+    _write_kind = WriteLock
 
     def inspect(self) -> ReadWriteSnapshot:
         """Return a snapshot of the readers and the writer, for people. Decide nothing from it.

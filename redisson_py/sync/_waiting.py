@@ -1,13 +1,10 @@
-"""Waiting for the loss of a lease for some time, and for the states of an election."""
+"""Waiting for the loss of a lease for some time."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Generator
-
-from redisson_py import Leader, Lease
+from redisson_py import Lease
 from redisson_py._loop import time_limit
 from redisson_py._time import Duration, check_timeout
-from redisson_py.sync._wrapping import Wrapper
 
 
 async def until_lost(lease: Lease, timeout: Duration | None) -> bool:
@@ -24,22 +21,3 @@ async def until_lost(lease: Lease, timeout: Duration | None) -> bool:
     except TimeoutError:
         pass
     return lease.lost
-
-
-def states(election: Wrapper) -> Generator[Leader | None]:
-    """Yield what an election's `observe` does, each after a wait of this thread.
-
-    When this ends, or becomes garbage, the event loop closes the generator that it reads.
-    """
-
-    async def begin(own: object) -> AsyncGenerator[Leader | None]:
-        made: AsyncGenerator[Leader | None] = own.observe()  # type: ignore[attr-defined]
-        return made
-
-    observed = election._call(begin)
-
-    async def next_state(_: object) -> Leader | None:
-        return await anext(observed)
-
-    while True:
-        yield election._call(next_state)

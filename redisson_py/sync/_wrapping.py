@@ -72,6 +72,9 @@ class Wrapper(ThreadsOnly):
     """
 
     def __init__(self, make: Callable[[Of], Any]) -> None:
+        self._wrap(make)
+
+    def _wrap(self, make: Callable[[Of], Any]) -> None:
         self._make = make
         self._working: Any = None
         with _making:
@@ -96,7 +99,10 @@ class Wrapper(ThreadsOnly):
 
     def _derive(self, derive: Callable[[Any], Any]) -> Self:
         """Return another one of the same kind."""
-        return type(self)(lambda of: derive(of(self)))
+        # Those that users make take other arguments.
+        derived = type(self).__new__(type(self))
+        derived._wrap(lambda of: derive(of(self)))
+        return derived
 
 
 class LeaseWrapper(Wrapper):

@@ -117,7 +117,7 @@ async def test_python_runs(
         for each in list(names.values()):
             if isinstance(each, Redisson | StoreClient):
                 await each.aclose()
-            elif type(each).__module__ == "redisson_py.sync" and hasattr(each, "close"):
+            elif type(each).__module__.startswith("redisson_py.sync") and hasattr(each, "close"):
                 await asyncio.to_thread(each.close)
         # Semaphores stay in Redis for ever.
         await redis.flushdb()

@@ -150,6 +150,14 @@ def django_command(rows: list[str]) -> None:
     assert rows == ["second host: it runs already", "first host: done"]
 
 
+def django_atomic_requests(rows: list[str]) -> None:
+    assert rows == ["answers: {200}", "balance: 300"]
+
+
+def django_postgres_command(rows: list[str]) -> None:
+    assert rows == ["it runs already", "done"]
+
+
 def idempotent_consumer(rows: list[str]) -> None:
     assert rows == ["booked known known known 1 look-up"]
 
@@ -199,7 +207,10 @@ CHECKS: dict[str, Check] = {
 #: The same for those that run on PostgreSQL.
 POSTGRES_CHECKS: dict[str, Check] = {
     check.__name__: check
-    for check in (postgres_guard, postgres_fencing, row_lock, version_column, idempotency_key)
+    for check in (
+        *(postgres_guard, postgres_fencing, row_lock, version_column, idempotency_key),
+        *(django_atomic_requests, django_postgres_command),
+    )
 }
 
 

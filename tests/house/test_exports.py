@@ -13,6 +13,10 @@ import pytest
 import redisson_py
 from redisson_py import Listeners, etcd, mysql, postgres, sync, zookeeper
 from redisson_py._process_bound import ProcessBound
+from redisson_py.sync import etcd as sync_etcd
+from redisson_py.sync import mysql as sync_mysql
+from redisson_py.sync import postgres as sync_postgres
+from redisson_py.sync import zookeeper as sync_zookeeper
 
 PACKAGE = Path(redisson_py.__file__).parent
 EXPORTED = {name: getattr(redisson_py, name) for name in redisson_py.__all__}
@@ -74,10 +78,19 @@ def test_what_is_no_value_has_neither_pickle_nor_copy(name: str) -> None:
         assert issubclass(each, ProcessBound)
 
 
-@pytest.mark.parametrize("name", sync.__all__)
-def test_nor_has_what_threads_use(name: str) -> None:
-    each = getattr(sync, name)
-    if inspect.isclass(each) and not is_typeddict(each):
+FOR_THREADS = [
+    pytest.param(each, id=f"{module.__name__}.{name}")
+    for module in (sync, sync_etcd, sync_mysql, sync_postgres, sync_zookeeper)
+    for name in module.__all__
+    if inspect.isclass(each := getattr(module, name))
+]
+
+
+@pytest.mark.parametrize("each", FOR_THREADS)
+def test_nor_has_what_threads_use(each: type) -> None:
+    assert each.__doc__
+    value = is_typeddict(each) or dataclasses.is_dataclass(each)
+    if not value and not getattr(each, "_is_protocol", False):
         assert issubclass(each, ProcessBound)
 
 

@@ -64,6 +64,7 @@ _PUBLIC = {
     "redisson_py/_options.py": {"turn"},
     "redisson_py/_stores/options.py": {"turn"},
     "redisson_py/sync/_options.py": {"turn"},
+    "redisson_py/sync/_store_options.py": {"turn"},
     "redisson_py/testing/_topologies/cluster.py": {"place"},
 }
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")

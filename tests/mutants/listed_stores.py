@@ -28,6 +28,8 @@ _MYSQL_QUEUE_TESTS = "tests/stores/mysql/test_queue.py"
 _POLLING_TESTS = "tests/stores/mysql/test_polling.py"
 _ODD = "tests/stores/test_odd_answers.py"
 _POSTGRES_FAULTS = "tests/stores/postgres/test_faults.py"
+_SYNC_GUARD = "tests/sync/test_guard.py"
+_SYNC_GUARDING = "redisson_py/sync/_guarding.py"
 _WAITING = "tests/stores/postgres/test_waiting.py"
 
 STORES = (
@@ -312,5 +314,29 @@ STORES = (
         "                    await telling(holds.give_back(waiter, False, deadline), entered)\n",
         "",
         (f"{_ETCD_TESTS}::test_a_caller_that_is_overtaken_leaves_nothing",),
+    ),
+    Mutant(
+        "a guard outside of a transaction",
+        "a guard that protects nothing is refused",
+        _SYNC_GUARDING,
+        "if not _finds(lambda: cursor.execute(_IN_TRANSACTION), cursor):",
+        "if False:",
+        (f"{_SYNC_GUARD}::test_outside_of_a_transaction_it_is_refused",),
+    ),
+    Mutant(
+        "a guard in a thread that any lease passes",
+        "a holder that lost its lease writes nothing",
+        _SYNC_GUARDING,
+        "if asking is None or not _guard(connection, *asking):",
+        "if asking is None or _guard(connection, *asking) is None:",
+        (f"{_SYNC_GUARD}::test_a_lease_that_is_gone_is_not_guarded",),
+    ),
+    Mutant(
+        "a guarded hold is passed on",
+        "behind a release nobody gets the lock before the commit",
+        "redisson_py/postgres.py",
+        "        hold.guard()\n",
+        "",
+        (f"{_SYNC_GUARD}::test_a_release_before_the_commit_lets_nobody_in",),
     ),
 )

@@ -45,7 +45,7 @@ def use(module: str, kind: str, url: str) -> None:
         async with client, client.get_lock(name):
             pass
 
-    if module == "redisson_py.sync":
+    if module.startswith("redisson_py.sync"):
         with client.get_lock(name):
             pass
     else:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import ast
 import copy
 import inspect
+import re
 import subprocess
 import sys
 import textwrap
 from types import ModuleType
 
-from redisson_py.locks import lock_of
 from tests.support import repository
 from tests.sync.layout import FILES, IMPORTS, File
 from tests.sync.wording import in_words_of_threads
@@ -33,6 +33,11 @@ def __exit__(
 ) -> None:
     {body}
 """
+_CLIENT_BLOCK = """
+        def __enter__(self) -> Self:
+            self._call(lambda own: own.__aenter__())
+            return self
+        """ + textwrap.indent(_EXIT.format(body="self.close()"), " " * 8)
 #: Blocks, by class: what `with` binds, or the whole.
 _HOLDABLE = {"LockLike": "Lease", "SemaphoreLike": "Permit"}
 _BLOCKS = {
@@ -66,12 +71,8 @@ _BLOCKS = {
 
             __exit__ = __enter__
         """,
-    "Redisson": """
-        def __enter__(self) -> Self:
-            self._call(lambda own: own.__aenter__())
-            return self
-        """
-    + textwrap.indent(_EXIT.format(body="self.close()"), " " * 8),
+    "Redisson": _CLIENT_BLOCK,
+    "StoreClient": _CLIENT_BLOCK,
 }
 #: Methods whose names or signatures differ from the async ones; a test has the same list.
 WRITTEN = {
@@ -92,6 +93,31 @@ WRITTEN = {
             """
             return self._call(lambda own: until_lost(own, timeout))
         ''',
+    ("_Guarding", "guard"): '''
+        def guard(self, connection: Any) -> None:
+            """Protect the rest of a transaction: nobody else gets the lock before it has ended.
+
+            Call it first in a transaction of yours, on a connection to the database of the locks:
+            of psycopg or psycopg2, Django's `django.db.connection`, or SQLAlchemy's
+            `session.connection().connection`. From then on a takeover waits for the end of the
+            transaction, even if this lease runs out or is released meanwhile; renewals and the
+            release do not wait. So a paused holder commits what it wrote while it held the lock, or
+            nothing. Keep the transaction short: while it lasts nobody gets the lock, not even this
+            thread once it has released it.
+
+            Cost: two statements, on your connection. Interruption is harmless: the transaction is
+            yours to roll back. Errors of the driver are yours too.
+
+            Raises:
+                LeaseLostError: The lease is gone already; roll the transaction back.
+                NotHeldError: It was released already.
+                RuntimeError: The connection is not inside a transaction; nothing is protected.
+                BackendError: The connection does not see the table of locks.
+                ClientClosedError: The client was closed.
+                TypeError: It is no such connection; nothing was sent.
+            """
+            guard_transaction(self, connection)
+        ''',
 }
 #: Bodies that do not simply pass on.
 _BODIES = {
@@ -99,14 +125,9 @@ _BODIES = {
     ("Redisson", "aclose"): "self._close()",
     # Not that of the client that is never used.
     ("Redisson", "id"): "client_id: str = self._working.id\nreturn client_id",
-    ("Redisson", "__init__"): "self._build(AsyncRedisson, client, dict[str, Any](options))",
-    ("Redisson", "from_url"): (
-        "self = cls.__new__(cls)\n"
-        "self._build(AsyncRedisson.from_url, url, dict[str, Any](options))\nreturn self"
-    ),
+    ("Redisson", "__init__"): "self._build(AsyncRedisson, client, options)",
     ("Redisson", "from_file"): (
-        "self = cls.__new__(cls)\n"
-        "self._build(AsyncRedisson.from_file, path, dict[str, Any](options))\nreturn self"
+        "self = cls.__new__(cls)\nself._build(AsyncRedisson.from_file, path, options)\nreturn self"
     ),
     # The function runs in the caller's thread, not in that of the event loop.
     ("Once", "run"): (
@@ -119,18 +140,32 @@ _BODIES = {
         "    found: str | bytes = once.result\n"
         "return found"
     ),
-    ("Redisson", "get_multi_lock"): (
-        "return MultiLock(lambda of: of(self).get_multi_lock(*[of(lock) for lock in locks]))"
+    ("Redisson", "get_multi_lock"): "return MultiLock(*locks)",
+    ("Redisson", "get_red_lock"): "return RedLock(*locks)",
+    ("MultiLock", "__init__"): (
+        "super().__init__(lambda of: AsyncMultiLock(*[of(lock) for lock in locks]))"
     ),
-    ("Redisson", "get_red_lock"): (
-        "return RedLock(lambda of: of(self).get_red_lock(*[of(lock) for lock in locks]))"
+    ("RedLock", "__init__"): (
+        "super().__init__(lambda of: AsyncRedLock(*[of(lock) for lock in locks]))"
+    ),
+    ("TwoSides", "read_lock"): "return self._read_kind(lambda of: of(self).read_lock())",
+    ("TwoSides", "write_lock"): "return self._write_kind(lambda of: of(self).write_lock())",
+    ("StoreClient", "aclose"): "self._close()",
+    ("StoreClient", "id"): "client_id: str = self._working.id\nreturn client_id",
+    # Async it is the class that it is annotated with, and no class of its own.
+    ("StoreClient", "get_fenced_lock"): (
+        "return FencedStoreLock(lambda of: of(self).get_fenced_lock(name))"
     ),
     ("RateLimiter", "__call__"): "return decorate(self, func, lambda filled: filled)",
-    ("TwoSides", "read_lock"): "return ReadLock(lambda of: of(self).read_lock())",
-    ("TwoSides", "write_lock"): "return WriteLock(lambda of: of(self).write_lock())",
 }
-#: What type variables stand for.
-_RESULTS = {"R": "ReadLock", "W": "WriteLock"}
+#: What type variables are called.
+_RESULTS = {"R": "Read", "W": "Write"}
+#: What stands behind the docstring of a class.
+_FIELDS = {
+    "TwoSides": "_read_kind: type[Read]\n_write_kind: type[Write]",
+    "ReadWriteLock": "_read_kind = ReadLock\n_write_kind = WriteLock",
+    "StoreReadWriteLock": "_read_kind = StoreReadLock\n_write_kind = StoreWriteLock",
+}
 #: Decorators that are other ones here.
 _MARKS = {"_keeping": "explained", "acquiring": "explained"}
 #: How an argument that may be one of ours is given to the async client.
@@ -163,8 +198,8 @@ def _class(module: ModuleType, name: str, bases: str) -> str:
     final = any(isinstance(each, ast.Name) and each.id == "final" for each in node.decorator_list)
     head = ["@final"] if final else []
     head.append(f"class {name}({bases}):")
-    body = [_docstring(node, name)]
-    if name == "RedissonOptions":
+    body = [_docstring(node, name), _FIELDS.get(name, "")]
+    if name.endswith("Options"):
         body += [_option(each) for each in node.body if isinstance(each, ast.AnnAssign)]
         return "\n".join([*head, textwrap.indent("\n".join(body), "    ")])
     body += [
@@ -175,22 +210,12 @@ def _class(module: ModuleType, name: str, bases: str) -> str:
     for each in node.body:
         if isinstance(each, ast.AsyncFunctionDef | ast.FunctionDef) and _is_public(name, each.name):
             body.append(_method(name, each))
-    if name in _LEASES:
-        body.append(_narrowed(_methods_of_leases(), _LEASES[name]))
+        elif isinstance(each, ast.If) and name == "LockOf":
+            body.append(_narrowed(each))
     if name in _HOLDABLE:
         body.append(_halves(_HOLDABLE[name]))
     body.append(textwrap.dedent(_BLOCKS.get(name, "")))
     return "\n".join([*head, textwrap.indent("\n\n".join(body), "    ")])
-
-
-def _methods_of_leases() -> ast.If:
-    """Return the methods of every lock, with a variable for the class of its leases."""
-    tree = ast.parse(inspect.getsource(lock_of))
-    (node,) = (
-        each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == "LockOf"
-    )
-    (typed,) = (each for each in node.body if isinstance(each, ast.If))
-    return typed
 
 
 def _option(node: ast.AnnAssign) -> str:
@@ -209,18 +234,14 @@ def _halves(result: str) -> str:
     return f"if TYPE_CHECKING:\n\n{typed}\nelse:\n    __enter__ = Half()\n    __exit__ = Half()\n"
 
 
-#: The locks whose leases are of a class of their own.
-_LEASES = {"FencedLock": "FencedLease", "Once": "OnceLease"}
-
-
-def _narrowed(node: ast.If, lease: str) -> str:
-    """Return the methods of a lock that bring another kind of lease."""
+def _narrowed(node: ast.If) -> str:
+    """Return the methods of locks which bring another kind of lease."""
     typed = []
     for each in node.body:
         assert isinstance(each, ast.AsyncFunctionDef | ast.FunctionDef)
-        changed = _signature(each).replace("L_co", lease)
+        changed = _signature(each)
         if each.name == "__aenter__":
-            changed = f"def __enter__(self) -> {lease}:"
+            changed = "def __enter__(self) -> L_co:"
         typed.append(f"{changed} ...  # noqa: D102" if each.name[0] != "_" else f"{changed} ...")
     return "if TYPE_CHECKING:\n\n" + textwrap.indent("\n\n".join(typed), "    ")
 
@@ -245,9 +266,9 @@ def _signature(node: ast.AsyncFunctionDef | ast.FunctionDef) -> str:
     returns = ast.unparse(plain.returns) if plain.returns else "None"
     if node.name == "__call__":
         return f"def {name}(self, func: Callable[P, R]) -> Callable[P, R]:"
-    returns = _RESULTS.get(returns, returns).replace("AsyncGenerator[", "Generator[")
-    for source in ("Self", "LockOf[Leadership]"):
-        returns = returns.replace(f"HoldBlock[{source}, ", "HoldBlock[")
+    returns = _RESULTS.get(returns, returns)
+    returns = re.sub(r"^HoldBlock\[[^,]+, ", "HoldBlock[", returns)
+    returns = re.sub(r"^AsyncGenerator\[", "Observation[", returns)
     return f"def {name}({ast.unparse(plain.args)}) -> {returns}:"
 
 
@@ -258,6 +279,17 @@ def _body(owner: str, node: ast.AsyncFunctionDef | ast.FunctionDef, is_property:
     name = node.name
     passed = ", ".join(_passed(node))
     returns = ast.unparse(node.returns) if node.returns else "None"
+    if owner == "Locks":
+        return "..."
+    if name == "from_url":
+        named = "".join(f'"{each.arg}": {each.arg}, ' for each in node.args.kwonlyargs)
+        given = f"{{{named}**options}}" if named else "options"
+        return (
+            "self = cls.__new__(cls)\n"
+            f"self._build(Async{owner}.from_url, url, {given})\nreturn self"
+        )
+    if returns.startswith("AsyncGenerator["):
+        return f"return Observation(self, lambda own: own.{name}({passed}))"
     if name == "__call__":
         return "return decorate(self, func, lambda filled: filled.hold())"
     if is_property:
@@ -270,15 +302,12 @@ def _body(owner: str, node: ast.AsyncFunctionDef | ast.FunctionDef, is_property:
         # The first line checks the arguments.
         call = f"{name}({passed})"
         return f"self._shape.{call}\nreturn HoldBlock(self, lambda own: own.{call})"
-    if name == "observe":
-        return "return states(self)"
     if name == "statistics":
         return _returned(returns, "self._look(lambda own: own.statistics())")
     assert isinstance(node, ast.AsyncFunctionDef), key
-    brings_leases = any(kind in returns for kind in ("Lease", "Leadership", "Permit"))
+    brings_leases = any(word in returns for word in ("Lease", "Permit", "Leadership", "L_co"))
     how = "self._acquire" if brings_leases else "self._call"
-    given = [each.arg for each in node.args.args]
-    variable = "outcome" if "value" in given else "value"
+    variable = "outcome" if any(each.arg == "value" for each in node.args.args) else "value"
     return _returned(returns, f"{how}(lambda own: own.{name}({passed}))", variable)
 
 

@@ -5,12 +5,17 @@ from __future__ import annotations
 import inspect
 import re
 from importlib.util import find_spec
-from typing import Any
+from types import ModuleType
+from typing import Any, is_typeddict
 
 import pytest
 
 import redisson_py
-from redisson_py import sync
+from redisson_py import etcd, mysql, postgres, sync, zookeeper
+from redisson_py.sync import etcd as sync_etcd
+from redisson_py.sync import mysql as sync_mysql
+from redisson_py.sync import postgres as sync_postgres
+from redisson_py.sync import zookeeper as sync_zookeeper
 from tests.fixtures.redis_server import unavailable
 from tests.sync import generate
 from tests.sync.generate import SYNC
@@ -23,28 +28,36 @@ SHARED = {
     if name.endswith(("Error", "Event", "Snapshot", "Statistics"))
     or name in ("errors", "Leader", "Listener", "Listeners")
     or name in ("Admission", "RateLimit")
-    # There are no other stores for threads.
-    or name in ("LockOf", "Locks")
 }
 CLASSES = sorted({*redisson_py.__all__} - SHARED)
+#: The modules of other stores, async and for threads, and what is the same for both.
+STORES = (
+    (postgres, sync_postgres),
+    (mysql, sync_mysql),
+    (etcd, sync_etcd),
+    (zookeeper, sync_zookeeper),
+)
+SHARED_BY_STORES = {"Leader", "OnceSnapshot", "ReadWriteSnapshot", "once_schema_sql", "schema_sql"}
+#: What a block is here, and an asynchronous generator.
+ONLY_HERE = {"HoldBlock", "Observation"}
+#: Each class, async and for threads.
+PAIRS = [(getattr(redisson_py, name), getattr(sync, name)) for name in CLASSES] + [
+    (getattr(theirs, name), getattr(ours, name))
+    for theirs, ours in STORES
+    for name in theirs.__all__
+    if name not in SHARED_BY_STORES
+]
 #: What differs on purpose: what it is called here, or nothing if its arguments differ.
 NAMES = {"aclose": "close", "__aenter__": "__enter__", "__aexit__": "__exit__"}
-DIFFERENT = {
-    ("Lease", "wait_lost"),
-    ("FencedLease", "wait_lost"),
-    ("OnceLease", "wait_lost"),
-    ("Leadership", "wait_lost"),
-    ("Permit", "wait_lost"),
-}
+DIFFERENT = {"wait_lost", "__call__"}
 
 
-def methods(name: str) -> list[str]:
+def methods(own: type) -> list[str]:
     members: list[str] = [
         each
-        for each in dir(getattr(redisson_py, name))
+        for each in dir(own)
         if not each.startswith("_") or each in ("__call__", "__aenter__", "__aexit__")
     ]
-    own = getattr(redisson_py, name)
     return [each for each in members if each != "__call__" or "__call__" in _defined(own)]
 
 
@@ -52,26 +65,40 @@ def _defined(kind: type) -> set[str]:
     return {each for base in kind.__mro__[:-1] for each in vars(base)}
 
 
-MEMBERS = [(name, each) for name in CLASSES if name != "RedissonOptions" for each in methods(name)]
+MEMBERS = [
+    pytest.param(theirs, ours, each, id=f"{theirs.__module__}.{theirs.__name__}.{each}")
+    for theirs, ours in PAIRS
+    if not is_typeddict(theirs)
+    for each in methods(theirs)
+]
 
 
 def test_no_public_class_is_missing() -> None:
-    assert {*sync.__all__} - {"HoldBlock"} == {*CLASSES}
+    assert {*sync.__all__} - ONLY_HERE == {*CLASSES}
 
 
-@pytest.mark.parametrize(("name", "member"), MEMBERS, ids=[f"{n}.{m}" for n, m in MEMBERS])
-def test_members_are_those_of_the_async_class(name: str, member: str) -> None:
-    theirs = inspect.getattr_static(getattr(redisson_py, name), member)
-    ours = inspect.getattr_static(getattr(sync, name), NAMES.get(member, member), None)
-    assert ours is not None, f"redisson_py.sync.{name} has no {member}: run `make sync`"
+@pytest.mark.parametrize(("theirs", "ours"), STORES, ids=lambda module: module.__name__)
+def test_a_store_exports_the_same(theirs: ModuleType, ours: ModuleType) -> None:
+    assert {*ours.__all__} == {*theirs.__all__}
+    for name in {*theirs.__all__} & SHARED_BY_STORES:
+        assert getattr(ours, name) is getattr(theirs, name)
+
+
+@pytest.mark.parametrize(("theirs", "ours", "member"), MEMBERS)
+def test_members_are_those_of_the_async_class(theirs: type, ours: type, member: str) -> None:
+    assert ours is not theirs
+    called = NAMES.get(member, member)
+    their, our = inspect.getattr_static(theirs, member), inspect.getattr_static(ours, called, None)
+    assert our is not None, f"{ours} has no {called}: run `make sync`"
     if member.startswith("__a"):
         return
-    assert isinstance(ours, property) == isinstance(theirs, property)
-    documented = inspect.getdoc(getattr(sync.__dict__[name], NAMES.get(member, member)))
-    assert documented or isinstance(theirs, str)
-    if inspect.isroutine(theirs) and not {(name, member)} & (DIFFERENT | {(name, "__call__")}):
-        assert _parameters(ours) == _parameters(theirs)
-    assert not inspect.iscoroutinefunction(ours)
+    assert isinstance(our, property) == isinstance(their, property)
+    documented = inspect.getdoc(getattr(ours, called))
+    assert documented or isinstance(their, str)
+    if inspect.isroutine(their) and member not in DIFFERENT:
+        assert _parameters(our) == _parameters(their)
+    assert not inspect.iscoroutinefunction(our)
+    assert not inspect.isasyncgenfunction(our)
 
 
 def _parameters(function: Any) -> list[tuple[str, object, object]]:
@@ -79,9 +106,16 @@ def _parameters(function: Any) -> list[tuple[str, object, object]]:
     return [(each.name, each.kind, each.default) for each in parameters]
 
 
-def test_the_options_are_those_of_the_async_client() -> None:
-    ours = {**sync.RedissonOptions.__annotations__}
-    theirs = {**redisson_py.RedissonOptions.__annotations__}
+@pytest.mark.parametrize(
+    ("our", "their"),
+    [
+        (sync.RedissonOptions, redisson_py.RedissonOptions),
+        (sync_postgres.StoreOptions, postgres.StoreOptions),
+    ],
+    ids=["Redis", "other stores"],
+)
+def test_the_options_are_those_of_the_async_client(our: type, their: type) -> None:
+    ours, theirs = {**our.__annotations__}, {**their.__annotations__}
     del ours["on_lost"], theirs["on_lost"]
     assert {name: each.__forward_arg__ for name, each in ours.items()} == {
         name: each.__forward_arg__ for name, each in theirs.items()

@@ -6,8 +6,9 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
+from redisson_py import ClientStatistics
 from redisson_py.sync import Redisson
 
 T = TypeVar("T")
@@ -15,6 +16,14 @@ ClientFactory = Callable[..., Redisson]
 
 #: Seconds of a wait that ends as "busy": the server has that long to say so.
 BUSY_WAIT = 0.5
+
+
+class Counting(Protocol):
+    """A client for threads, of any store."""
+
+    def statistics(self) -> ClientStatistics:
+        """Return its counters."""
+        ...
 
 
 class Running(Generic[T]):
@@ -59,6 +68,6 @@ def until(condition: Callable[[], object], seconds: float = 30.0) -> None:
         time.sleep(0.002)
 
 
-def until_waiting(client: Redisson, count: int = 1) -> None:
+def until_waiting(client: Counting, count: int = 1) -> None:
     """Return when so many threads of this client wait."""
     until(lambda: client.statistics().waiters == count)

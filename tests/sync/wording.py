@@ -80,6 +80,10 @@ SENTENCES = {
     "A cancelled call takes nothing: what it was admitted meanwhile is given back.": (
         "An interrupted call gives back what it was admitted meanwhile, unless the answer had come."
     ),
+    # Postgres
+    "`await once.complete(result, connection=conn)` records that in a transaction of yours.": (
+        "`once.complete(result, connection=conn)` records that in a transaction of yours."
+    ),
     # Election
     "A leader's own view ends before the server's, and its body is cancelled then.": (
         "A leader's own view ends before the server's, and `leadership.check()` raises from then"
@@ -111,6 +115,34 @@ SENTENCES = {
         " the body of a block runs on, and `LeaseLostError` is raised at its end."
         ' Default: "raise"'
     ),
+    # Other stores
+    "or call `aclose()` in the end; nothing connects until first use.": (
+        "or construct it anywhere, such as in a module, and call `close()` in the end; nothing"
+        " starts or connects until first use. Locks, threads, forks and the end of the interpreter"
+        " are as for `redisson_py.sync.Redisson`."
+    ),
+    "Use it as `async with`, or call `aclose()` in the end; `async with` opens it again, with a new"
+    " id. Nothing connects until first use. It belongs to the event loop of its first use. When"
+    " that loop is closed, the next use moves the client to the running loop, if it holds nothing"
+    " and no task waits. A client that has connected cannot be used after a fork.": (
+        "Use it as `with`, or call `close()` in the end; `with` opens it again, with a new id."
+        " Nothing connects until first use. A client that has connected cannot be used after a"
+        " fork."
+    ),
+    ": it releases and disconnects in the background, for as long as the event loop runs.": (
+        ", in the background."
+    ),
+    "Not promised: that a reader may await another task that wants to read.": (
+        "Not promised: that a reader may wait for another thread that wants to read."
+    ),
+    "this client does, and if its process stops, or its event loop is blocked, the end of its"
+    " session does.": "this client does, and if its process stops, the end of its session does.",
+    # Election
+    "A leader's own view ends before etcd's, and its body is cancelled then.": (
+        "A leader's own view ends before etcd's; its body runs on, and notices it by `check`."
+    ),
+    "Above an async function it is a decorator": "Above a function it is a decorator",
+    # Every client
     "A `Listener`, which is called with acquisitions, waits, losses and outages. Default: None": (
         "A `Listener`, which is called with acquisitions, waits, losses and outages, in the thread"
         " of the event loop: its methods must not block. Default: None"
@@ -135,12 +167,14 @@ WORDS = (
     (r"\bcancellation\b", "interruption"),
     (r"\bCancelling\b", "Interrupting"),
     (r"`aclose`", "`close`"),
+    (r"`redisson_py\.(?=(postgres|mysql|etcd|zookeeper)\.)", "`redisson_py.sync."),
 )
 
 #: What must not be left, but for these.
 _LEFT = re.compile(r"async|\bawait|\btasks?\b|cancel|coroutine|event loop", re.IGNORECASE)
 _ALLOWED = (
     "asyncio client of redis-py",
+    "as asyncpg knows them",
     "redis.asyncio.Redis",
     "tasks of Celery",
     "thread of the event loop",
@@ -205,7 +239,7 @@ def _items(text: str) -> Iterator[tuple[str, str, str | None]]:
             yield row, "", None
         elif not in_section and len(indent) == 4:
             # An example.
-            yield re.sub(r"\basync with\b", "with", row), "", None
+            yield re.sub(r"\basync (?=with\b|for\b)", "", row), "", None
         else:
             if not pending:
                 further = " " * 8 if in_section else "  " if row.startswith("- ") else ""

@@ -201,15 +201,16 @@ class PostgresStore:
                 "guard needs a transaction: call it inside `async with connection.transaction():`,"
                 " before anything that it must protect"
             )
-        statement = sql.in_schema(sql.GUARD, self._schema)
+        statement, arguments = self.guarding(name, owner, token)
         try:
-            row = await connection.fetchrow(statement, id_of(name), owner, token)
+            row = await connection.fetchrow(statement, *arguments)
         except asyncpg.UndefinedTableError as error:
-            raise BackendError(
-                f"the database of this transaction has no table {sql.TABLE}: guard works only in"
-                " the database that keeps the locks"
-            ) from error
+            raise BackendError(sql.NO_TABLE_TO_GUARD) from error
         return row is not None
+
+    def guarding(self, name: str, owner: str, token: int) -> tuple[str, tuple[object, ...]]:
+        """Return the statement of a guard, and its arguments. A row says that the hold is there."""
+        return sql.in_schema(sql.GUARD, self._schema), (id_of(name), owner, token)
 
     def keys(self, name: str, kind: Kind = "lock") -> tuple[str]:
         """Return where a lock is kept: each name on its own, in its database."""
