@@ -70,6 +70,14 @@ def in_schema(statement: str, schema: str) -> str:
     return statement.replace(TABLE, f'"{quoted}".{TABLE}')
 
 
+def no_table_for(call: str) -> str:
+    """Return what a call says that does not see the tables, in a transaction of the user's."""
+    return (
+        f"the database of this transaction has no table {TABLE}, or not all that it needs: {call}"
+        " works only in the database that keeps the locks"
+    )
+
+
 @cache
 def without_bell(statement: str) -> str:
     """Return a statement that frees a row as one that rings for nobody, and calls nobody."""
@@ -418,12 +426,6 @@ SELECT 1 FROM {TABLE}
 WHERE id {_EQ} {_ID} AND owner {_EQ} $2::pg_catalog.text AND token {_EQ} $3::pg_catalog.int8
     AND expires {_GT} pg_catalog.clock_timestamp()
 FOR KEY SHARE"""
-
-#: What a guard says that does not see the table.
-NO_TABLE_TO_GUARD: Final = (
-    f"the database of this transaction has no table {TABLE}: guard works only in the database that"
-    " keeps the locks"
-)
 
 #: id, channel -> has those ask again that know another end of the hold.
 RING: Final = f"""
