@@ -60,6 +60,8 @@ class ElectionCommands(FairLockCommands):
     acquire_script = ACQUIRE
     release_script = RELEASE
     force_release_script = FORCE_RELEASE
+    # A name that nobody has would be an election that nobody can win.
+    leave_taken_script = None
     tokens = 1
 
     def __init__(self, key: bytes, alive: float, idle_ms: int = 0, value: bytes = b"") -> None:
