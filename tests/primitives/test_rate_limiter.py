@@ -177,6 +177,50 @@ class TestRates:
             with pytest.raises(ValueError, match=r"at most the rate.*which is 3, not 4"):
                 await call(4)
 
+    async def test_more_than_the_rate_does_not_wait_behind_others(self, client: Redisson) -> None:
+        limiter = limiter_of(client)
+        await limiter.acquire(3)
+        waiting = start(limiter, 3)
+        await until_listening(client)
+        for options in ({}, {"timeout": LONG}):
+            with pytest.raises(ValueError, match=r"which is 3, not 4"):
+                await asyncio.wait_for(limiter.acquire(4, **options), 30)
+        assert not waiting.done()
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
+    async def test_those_behind_hear_with_the_first_answer_that_they_are_too_many(
+        self, client: Redisson
+    ) -> None:
+        await limiter_of(client).acquire(3)
+        limiter = client.get_rate_limiter("k")
+        await answered(client)
+        head, behind = start(limiter, 3), start(limiter, 4)
+        with pytest.raises(ValueError, match=r"which is 3, not 4"):
+            await asyncio.wait_for(behind, 30)
+        assert not head.done()
+        head.cancel()
+        await asyncio.wait([head])
+
+    async def test_a_rate_that_was_raised_is_asked_for_before_the_wait(
+        self, client: Redisson, redis: Redis
+    ) -> None:
+        """Redisson announces no rate."""
+        limiter = limiter_of(client)
+        await limiter.acquire(3)
+        waiting = start(limiter, 3)
+        await until_listening(client)
+        await redis.hset("k", "rate", "5")
+        big = start(limiter, 5)
+        await until_waiting(client, 2)
+        # And those that fit no more are told when somebody hears of it.
+        await redis.hset("k", "rate", "4")
+        await limiter.available()
+        with pytest.raises(ValueError, match=r"which is 4, not 5"):
+            await asyncio.wait_for(big, 30)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+
     async def test_delete(self, client: Redisson, redis: Redis) -> None:
         limiter = limiter_of(client)
         assert not await limiter.delete()
