@@ -524,7 +524,7 @@ class TestRefused:
         await inner.release()
         await (await far.adopt(await outer.hand_over())).release()
 
-    async def test_once_a_min_hold_is_over_it_can(
+    async def test_after_its_min_hold_it_can_be_handed_over(
         self, make: Make, client: Redisson, far: Redisson, redis: Redis
     ) -> None:
         async with make(client).hold(min_hold=0.05) as lease:
