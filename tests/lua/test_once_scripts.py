@@ -28,7 +28,7 @@ async def record(once: OnceScripts) -> dict[bytes, bytes]:
 
 
 class TestAcquire:
-    async def test_the_first_runs_it_and_the_second_is_told_for_how_long(
+    async def test_the_first_runs_it_and_the_second_hears_for_how_long(
         self, once: OnceScripts
     ) -> None:
         code, token = await once.enter(A)
@@ -94,9 +94,10 @@ class TestAcquire:
     async def test_a_record_that_lacks_a_field_is_none(
         self, once: OnceScripts, redis: Redis, missing: str
     ) -> None:
-        fields = {"token": "7", "kind": "b", "result": "r"}
+        fields: dict[str, str] = {"token": "7", "kind": "b", "result": "r"}
         del fields[missing]
-        await redis.hset(once.record.decode(), mapping=fields)
+        for field, value in fields.items():
+            await redis.hset(once.record.decode(), field, value)
         assert (await once.enter(A))[0] == 1
 
 
@@ -118,7 +119,7 @@ class TestComplete:
         assert await once.complete(A) == 0
         assert await everything(redis) == before
 
-    async def test_one_whose_lease_is_over_is_late(self, once: OnceScripts, redis: Redis) -> None:
+    async def test_one_whose_lease_has_ended_is_late(self, once: OnceScripts, redis: Redis) -> None:
         await once.enter(A)
         await redis.delete(once.key)
         assert await once.complete(A) == 0

@@ -50,12 +50,8 @@ class OnceScripts(LockScripts):
     async def forget(self, calls: int | None = None, **more: Arg) -> int:
         """Delete the record."""
         self._calls = self._calls + 1 if calls is None else max(self._calls, calls)
-        values: dict[str, Arg] = {
-            "calls": self._calls if calls is None else calls,
-            "receipt": self.receipt(),
-            **more,
-        }
-        return int(await self.run("once.forget", **values))
+        more |= {"calls": self._calls if calls is None else calls, "receipt": self.receipt()}
+        return int(await self.run("once.forget", A, **more))
 
     async def look(self) -> list[Any]:
         """Read the lock and the record."""
