@@ -34,7 +34,7 @@ from redisson_py._loop import (
 from redisson_py._options import SHORTEST_WAIT_SECONDS
 from redisson_py._outage import Outages
 from redisson_py._retry import pause_before
-from redisson_py._stores.contract import Granted, Renewal, Store
+from redisson_py._stores.contract import Granted, Kind, Renewal, Store
 from redisson_py._stores.reaching import Reaching
 from redisson_py._stores.requests import (
     Ask,
@@ -67,6 +67,7 @@ class OwnerQueue:
 
     Attributes:
         name: The name that it asks for.
+        kind: What it asks for.
         calls: Those that wait, in order.
         working: A task sends them.
         token: The first fencing token of its hold; 0: it had none yet.
@@ -77,10 +78,14 @@ class OwnerQueue:
         busy: The last answer, if that was "busy", and the loop time at which it came.
     """
 
-    __slots__ = ("busy", "calls", "kept", "name", "renewing", "rings", "token", "unsure", "working")
+    __slots__ = (
+        *("busy", "calls", "kept", "kind", "name", "renewing", "rings", "token", "unsure"),
+        "working",
+    )
 
     def __init__(self, name: str) -> None:
         self.name: str = name
+        self.kind: Kind = "lock"
         self.calls: deque[StoreCall] = deque()
         self.working: bool = False
         self.token: int = 0
@@ -148,6 +153,8 @@ class Carrier:
         if queue is None:
             name = request.wish.name if isinstance(request, Ask) else request.name
             queue = self.queues[request.owner] = OwnerQueue(name)
+            if isinstance(request, Ask):
+                queue.kind = request.wish.kind
         queue.calls.append(call)
         if not queue.working:
             queue.working = True
@@ -320,18 +327,18 @@ class Carrier:
             case Ask():
                 return await self._ask_for_hold(request, queue, deadline)
             case Enter(name, owner, lease):
-                entered = Renewal(name, owner, queue.token, lease)
+                entered = Renewal(name, owner, queue.token, lease, kind=queue.kind)
                 (until,) = await store.renew([entered], deadline)
                 if until is None:
                     return LOST
                 return _answers.Granted(sent_at=min(sent_at, until - lease))
             case SetLease(name, owner, lease):
-                changed = Renewal(name, owner, queue.token, lease, exact=True)
+                changed = Renewal(name, owner, queue.token, lease, exact=True, kind=queue.kind)
                 (until,) = await store.renew([changed], deadline)
                 call.counts_from = None if until is None else until - lease
                 return None if until is None else 1
             case GiveBack(name, owner):
-                held = await store.give_back(name, owner, queue.unsure, deadline)
+                held = await store.give_back(name, owner, queue.unsure, deadline, queue.kind)
                 call.uncertain = call.uncertain or held is None
                 return held or None
             case _:
@@ -353,7 +360,7 @@ class Carrier:
             counts_from = min(answer.until - wish.lease, sent_at)
             token = answer.token if wish.tokens else None
             return _answers.Granted(token, min(answer.tokens, wish.tokens), counts_from)
-        busy = _answers.Busy(answer.retry_in, queued=wish.waits)
+        busy = _answers.Busy(answer.retry_in, queued=wish.waits, absent=answer.absent)
         if wish.waits and queue.rings == rings:
             queue.busy = busy, self.time()
         return busy

@@ -1,13 +1,18 @@
-"""Finds the table of locks, or makes it."""
+"""Finds the tables, or makes them: that of locks, and that of what several may hold at once.
+
+Clients of older versions know only the first. So the second is made when it is first needed.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+from dataclasses import dataclass
+from typing import Final
 
 import asyncpg
 
-from redisson_py._stores.postgres import sql
+from redisson_py._stores.postgres import shared_sql, sql
 from redisson_py._stores.postgres.connections import Connections
 from redisson_py.errors import BackendError
 
@@ -17,22 +22,51 @@ def id_of(name: str) -> bytes:
     return hashlib.sha256(name.encode()).digest()
 
 
+def shared_id_of(kind: str, name: str) -> bytes:
+    """Return the key of the row of a read-write lock or a semaphore."""
+    return hashlib.sha256(f"{kind}\0{name}".encode()).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table of ours.
+
+    Attributes:
+        name: Its name.
+        create: The SQL that makes it.
+        check: The SQL that fails if it is another one.
+    """
+
+    name: str
+    create: str
+    check: str
+
+
+LOCKS: Final = Table(sql.TABLE, sql.locks_sql(), sql.CHECK)
+SHARED: Final = Table(shared_sql.SHARED_TABLE, shared_sql.CREATE, shared_sql.CHECK)
+
+
 async def prepare_table(
-    connections: Connections, search_path: str | None, where: str, deadline: float
+    connections: Connections,
+    search_path: str | None,
+    where: str,
+    deadline: float,
+    table: Table = LOCKS,
 ) -> str:
-    """Return the schema of the table, the first one of that name along the search_path.
+    """Return the schema of a table, the first one of that name along the search_path.
 
     Args:
         connections: To the database.
         search_path: The one that the URL has; None: that of the role.
         where: The address for people.
         deadline: When to give up.
+        table: Which one.
 
     Raises:
         BackendError: There is none, and the role may not make it; or it is not to be trusted.
         ConnectionLostError: The server did not answer.
     """
-    answer = await connections.fetch(sql.LOCATE, (search_path, sql.TABLE), deadline)
+    answer = await connections.fetch(sql.LOCATE, (search_path, table.name), deadline)
     path = answer.value
     if not path:
         raise BackendError(
@@ -41,21 +75,23 @@ async def prepare_table(
     found = next((each for each in path if each["there"]), None)
     if found is None:
         schema: str = path[0]["schema"]
-        await _make(connections, schema, where, deadline)
+        await _make(connections, schema, where, deadline, table)
     else:
         schema = found["schema"]
         if not found["trusted"]:
             raise BackendError(
                 f"PostgreSQL at {where}: everybody may create objects in the schema {schema!r}, and"
-                f" the role {found['owner']!r} owns the table {sql.TABLE} there: it could run code"
+                f" the role {found['owner']!r} owns the table {table.name} there: it could run code"
                 " as this role. Give the table to the owner of the schema or of the database"
                 " (ALTER TABLE ... OWNER TO ...), or put it into a schema of its own"
             )
-    await connections.fetch(sql.in_schema(sql.CHECK, schema), (), deadline)
+    await connections.fetch(sql.in_schema(table.check, schema), (), deadline)
     return schema
 
 
-async def _make(connections: Connections, schema: str, where: str, deadline: float) -> None:
+async def _make(
+    connections: Connections, schema: str, where: str, deadline: float, table: Table
+) -> None:
     async def create(connection: asyncpg.Connection) -> None:
         # Another client may create it at this moment: that is as good, and said in four ways.
         with contextlib.suppress(
@@ -64,7 +100,7 @@ async def _make(connections: Connections, schema: str, where: str, deadline: flo
             asyncpg.UniqueViolationError,
             asyncpg.InternalServerError,
         ):
-            await connection.execute(sql.in_schema(sql.schema_sql(), schema))
+            await connection.execute(sql.in_schema(table.create, schema))
 
     try:
         await connections.run(create, deadline)
@@ -72,6 +108,6 @@ async def _make(connections: Connections, schema: str, where: str, deadline: flo
         if not isinstance(error.__cause__, asyncpg.InsufficientPrivilegeError):
             raise
         raise BackendError(
-            f"PostgreSQL at {where}: this role may not create the table {sql.TABLE}. Run as one"
+            f"PostgreSQL at {where}: this role may not create the table {table.name}. Run as one"
             f" that may, and grant SELECT, INSERT and UPDATE on it:\n{sql.schema_sql()}"
         ) from error.__cause__
