@@ -7,6 +7,7 @@ from typing import Any, Self, Unpack, cast, final
 
 from redisson_py._arguments import explained
 from redisson_py._engine.hold import FencedLease, Lease
+from redisson_py._engine.snapshots import ReadWriteSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
 from redisson_py._stores.client import StoreClient
@@ -14,6 +15,7 @@ from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock, lock_ownership
 from redisson_py._stores.options import StoreOptions
+from redisson_py._stores.read_write_lock import StoreReadLock, StoreReadWriteLock, StoreWriteLock
 from redisson_py.locks.lock_of import LockOf
 
 with needs("postgres"):
@@ -26,7 +28,11 @@ __all__ = [
     "PostgresFencedLock",
     "PostgresLease",
     "PostgresLock",
+    "ReadWriteSnapshot",
     "StoreOptions",
+    "StoreReadLock",
+    "StoreReadWriteLock",
+    "StoreWriteLock",
     "schema_sql",
 ]
 
@@ -191,3 +197,12 @@ class Postgres(StoreClient):
             lock_ownership, self._context, self._executor, lease_kind=PostgresFencedLease
         )
         return PostgresFencedLock(make, name)
+
+    @explained
+    def get_read_write_lock(self, name: Name) -> StoreReadWriteLock:
+        """Return the read-write lock `name`: many readers or one writer; errors as for `get_lock`.
+
+        Both sides are served in the order in which the database saw them come, so writers do not
+        starve. The database ends the leases of both. They have no fencing token and no guard.
+        """
+        return StoreReadWriteLock(self._context, name, ends_leases=True)

@@ -181,7 +181,12 @@ KINDS: dict[str, Kind] = {
 
 
 def _kinds_of(
-    store: str, *, ends_leases: bool = True, many_tokens: bool = True, two_sides: bool = False
+    store: str,
+    *,
+    ends_leases: bool = True,
+    many_tokens: bool = True,
+    two_sides: bool = False,
+    ends_sides: bool = False,
 ) -> dict[str, Kind]:
     """Return the kinds of a store that others have as well."""
     made = {
@@ -192,15 +197,15 @@ def _kinds_of(
         # A grant has one token, and each holder needs its own.
         made["fenced_lock"] = replace(made["fenced_lock"], passes=False)
     if two_sides:
-        # The client ends what it holds of them, in every store.
+        # In most stores the client ends what it holds of them.
         for name in ("read_lock", "write_lock"):
-            made[name] = replace(KINDS[name], store=store, ends_leases=False)
+            made[name] = replace(KINDS[name], store=store, ends_leases=ends_sides)
     return {f"{name}_in_{store}": kind for name, kind in made.items()}
 
 
 #: Those of other stores.
 STORE_KINDS: dict[str, Kind] = {
-    **_kinds_of("postgres"),
+    **_kinds_of("postgres", two_sides=True, ends_sides=True),
     **_kinds_of("mysql"),
     **_kinds_of("etcd", many_tokens=False, two_sides=True),
     "candidate_in_etcd": Kind(

@@ -200,7 +200,10 @@ class Shared:
         return found
 
     def _keys(self, name: str, kind: Kind) -> tuple[str, ...]:
-        return (f"{shared_sql.SHARED_TABLE} where id = '\\x{_id_of(name, kind).hex()}'",)
+        quoted = name.replace("'", "''")
+        return (
+            f"{shared_sql.SHARED_TABLE} where kind = '{_FAMILIES[kind]}' and name = '{quoted}'",
+        )
 
     async def look(self, name: str, kind: Kind, deadline: float) -> State:
         """Return who reads and writes, and who waits."""

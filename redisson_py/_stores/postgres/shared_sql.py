@@ -148,8 +148,8 @@ counting AS (
         CASE WHEN {_is("mode", "r")} THEN writers {_EQ} 0 AND NOT EXISTS (
                 SELECT FROM kept_hold WHERE {_is("kept_hold.mode", "w")})
             WHEN {_is("mode", "w")} THEN nth {_EQ} 1 AND NOT EXISTS (SELECT FROM kept_hold)
-            ELSE wanted {_LE} (SELECT verdict.total FROM verdict)
-                {_MINUS} coalesce((SELECT pg_catalog.sum(units) FROM kept_hold), 0)
+            ELSE wanted {_LE} ((SELECT verdict.total FROM verdict)
+                {_MINUS} coalesce((SELECT pg_catalog.sum(units) FROM kept_hold), 0))
         END, false) AS free
     FROM counting
 ), calling AS (
@@ -228,9 +228,9 @@ ASK: Final = f"""{_FOUND}, me AS (
                     AND NOT EXISTS (SELECT FROM ahead WHERE {_is("mode", "w")})
             WHEN {_is(_MODE, "w")} THEN
                 NOT EXISTS (SELECT FROM hold) AND NOT EXISTS (SELECT FROM ahead)
-            ELSE {_UNITS} {_LE} me.total
+            ELSE {_UNITS} {_LE} (me.total
                 {_MINUS} coalesce((SELECT pg_catalog.sum(units) FROM hold), 0)
-                {_MINUS} coalesce((SELECT pg_catalog.sum(units) FROM ahead), 0)
+                {_MINUS} coalesce((SELECT pg_catalog.sum(units) FROM ahead), 0))
         END, false) AS granted
     FROM me
 ), kept_hold AS (
