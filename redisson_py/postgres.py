@@ -16,7 +16,10 @@ from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock, lock_ownership
 from redisson_py._stores.options import StoreOptions
 from redisson_py._stores.read_write_lock import StoreReadLock, StoreReadWriteLock, StoreWriteLock
+from redisson_py._stores.semaphore import StoreSemaphore
 from redisson_py.locks.lock_of import LockOf
+from redisson_py.semaphores.permit import Permit
+from redisson_py.semaphores.semaphore_like import SemaphoreSnapshot
 
 with needs("postgres"):
     from redisson_py._stores.postgres.sql import schema_sql
@@ -27,11 +30,14 @@ __all__ = [
     "PostgresFencedLease",
     "PostgresFencedLock",
     "PostgresLease",
+    "Permit",
     "PostgresLock",
     "ReadWriteSnapshot",
+    "SemaphoreSnapshot",
     "StoreOptions",
     "StoreReadLock",
     "StoreReadWriteLock",
+    "StoreSemaphore",
     "StoreWriteLock",
     "schema_sql",
 ]
@@ -206,3 +212,13 @@ class Postgres(StoreClient):
         starve. The database ends the leases of both. They have no fencing token and no guard.
         """
         return StoreReadWriteLock(self._context, name, ends_leases=True)
+
+    @explained
+    def get_semaphore(self, name: Name, permits: int | None = None) -> StoreSemaphore:
+        """Return the semaphore `name`; with `permits`, the first use creates it with that many.
+
+        Raises:
+            TypeError: The name is neither str nor bytes, or `permits` is not an int.
+            ValueError: The name is one that `get_lock` refuses, or `permits` is out of range.
+        """
+        return StoreSemaphore(self._context, name, permits)

@@ -190,9 +190,7 @@ class StoreExecutor:
         queues = [self.carrier.queues.get(hold.owner) for hold in holds]
         for hold, queue in zip(holds, queues, strict=True):
             commands, token = hold.ownership.commands, 0 if queue is None else queue.token
-            batch.append(
-                Renewal(commands.name, hold.owner, token, lease_time, kind=commands.held)
-            )
+            batch.append(Renewal(commands.name, hold.owner, token, lease_time, kind=commands.held))
         call = self.start(Renew(tuple(batch)), self.time() + seconds)
         for queue in queues:
             if queue is not None:

@@ -32,7 +32,8 @@ from redisson_py._owner import TaskRef
 from redisson_py._time import PUNCTUAL_SECONDS
 
 if TYPE_CHECKING:
-    from redisson_py._engine.server import ClientQueue, Way
+    from redisson_py._engine.context import Context
+    from redisson_py._engine.server import ClientQueue, UnitCommands, Way
     from redisson_py.semaphores._ownership import PermitOwnership
 
 PASSED = Granted()
@@ -61,7 +62,7 @@ class PermitRequest(AcquireRequest):
 
     def __init__(
         self,
-        permits: PermitOwnership,
+        permits: PermitOwnership[UnitCommands, Context],
         owner: str,
         units: int,
         lease_time: float,
@@ -92,7 +93,7 @@ class PermitRequest(AcquireRequest):
         return self._listens_first
 
     @property
-    def clients(self) -> ClientQueue:
+    def clients(self) -> ClientQueue | None:
         """The queue of clients in which it waits."""
         return self._permits.commands.clients_for(self.target)
 

@@ -206,6 +206,7 @@ def _kinds_of(
 #: Those of other stores.
 STORE_KINDS: dict[str, Kind] = {
     **_kinds_of("postgres", two_sides=True, ends_sides=True),
+    "semaphore_in_postgres": replace(KINDS["semaphore"], store="postgres"),
     **_kinds_of("mysql"),
     **_kinds_of("etcd", many_tokens=False, two_sides=True),
     "candidate_in_etcd": Kind(

@@ -227,9 +227,7 @@ class Shared:
         if not ending:
             return False
         holds = [f"{each['owner']} {each['token']}" for each in ending]
-        answer = await self._free(
-            shared_sql.FORCE_RELEASE, (_id_of(name, kind), holds), deadline
-        )
+        answer = await self._free(shared_sql.FORCE_RELEASE, (_id_of(name, kind), holds), deadline)
         # A request without an answer may have ended them.
         return answer.repeated or bool(answer.value and answer.value[0]["result"])
 
