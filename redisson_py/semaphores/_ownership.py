@@ -489,6 +489,7 @@ class _PermitAttempt(Attempt[list[Hold], list[Permit]]):
         assert request is not None
         request.heard_busy_at = max(queue.busy_at, request.heard_busy_at)
         if request.passed is not None and request.passed.valid:
+            request.leave_server()
             return self._granted(request)
         request.listen_first(None if queue.head_start is None else queue.take_head_start())
         granted = await waiting.acquire(request, request, self.deadline) is not None

@@ -120,6 +120,7 @@ class PermitRequest(AcquireRequest):
         """Ask once, unless a hold was passed or the answer is known."""
         if self.passed is not None:
             if self.passed.valid:
+                self.leave_server()
                 return PASSED
             self.passed = None
         queue = self._permits.permit_queue
@@ -163,6 +164,10 @@ class PermitRequest(AcquireRequest):
         table = self.ownership.context.bus.table
         # Without any subscription, save the work of making the channel's name.
         return table.channel(self.channel) if table.channels else None
+
+    def leave_server(self) -> None:
+        """Give up what it asked the server for, and its wait there: a hold was passed to it."""
+        super().undo()
 
     def undo(self) -> None:
         """Give back what was passed, and what the request may have got."""

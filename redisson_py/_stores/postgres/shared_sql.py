@@ -392,7 +392,7 @@ RENEW: Final = f"""
 WITH entry AS ({_ENTRIES}
 ), found AS (
     SELECT t.id, t.holds FROM {SHARED_TABLE} AS t
-    WHERE t.id {_EQ} ANY (ARRAY(SELECT entry.id FROM entry)) ORDER BY t.id FOR NO KEY UPDATE OF t
+    WHERE t.id {_EQ} ANY (ARRAY(SELECT entry.id FROM entry)) ORDER BY t.id FOR NO KEY UPDATE
 ), kept AS (
     SELECT found.id, entry.owner, entry.token, {_HOLD} AS value,
         CASE WHEN entry.seen IS NULL THEN greatest({_END}, {_in("entry.lease")})
