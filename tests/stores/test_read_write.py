@@ -1,4 +1,4 @@
-"""The read-write lock in PostgreSQL, etcd and ZooKeeper: readers and writers, looks and forced releases."""
+"""The read-write lock of PostgreSQL, etcd and ZooKeeper: both sides, looks, forced releases."""
 
 from __future__ import annotations
 
