@@ -154,7 +154,8 @@ class StoreSemaphore(UnitsLike[StorePermitOwnership]):
     is taken takes permits away from their holders.
 
     Cost: one statement to acquire and one to release, if permits are free. The time of a statement
-    grows with the number of holders and of waiting clients: about a millisecond for each hundred.
+    grows with the number of holders and of waiting clients: on a small machine 1.5 ms with a
+    hundred holders, 4 ms with a thousand.
     For cancellation, times and errors see `acquire` and `release`.
     """
 

@@ -23,7 +23,11 @@ class Statements(NamedTuple):
     id_of: Callable[[str, Kind], bytes]
 
 
-LOCK_STATEMENTS: Final = Statements(sql.RENEW, sql.CONFIRM, lambda name, kind: id_of(name))
+def _lock_id_of(name: str, _kind: Kind) -> bytes:
+    return id_of(name)
+
+
+LOCK_STATEMENTS: Final = Statements(sql.RENEW, sql.CONFIRM, _lock_id_of)
 
 
 class _Kept(NamedTuple):

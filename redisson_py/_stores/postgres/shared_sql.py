@@ -183,7 +183,7 @@ def _tell(source: str, message: str) -> str:
         SELECT pg_catalog.count(pg_catalog.pg_notify(
             pg_catalog.concat('{queue.CHANNEL}', station), pg_catalog.concat('{message}',
             pg_catalog.encode({_ID}, 'hex'::pg_catalog.text), ' ', owner))::pg_catalog.text)
-        FROM {source} AS told WHERE station {_NE} ''::pg_catalog.text)"""
+        FROM {source} AS waiter WHERE station {_NE} ''::pg_catalog.text)"""
 
 
 _TELL: Final = f"""

@@ -23,6 +23,7 @@ from tests.stores.databases import Bell, granted, soon
 from tests.stores.postgres import older
 from tests.stores.postgres.scene import connected, id_of, started, until_blocked
 from tests.stores.postgres.server import PostgresServer, running_pgbouncer
+from tests.stores.test_database_crowds import counted
 from tests.support.waiting import set_safety_poll, until_async, until_waiting
 
 _names = itertools.count()
@@ -82,9 +83,10 @@ async def test_only_those_that_may_go_on_are_called(server: PostgresServer, name
         one = await stack.enter_async_context(started(server.url))
         others = [await stack.enter_async_context(started(server.url, each)) for each in bells]
         await got(one, wish(name, "w:1", "write"))
+        kinds: list[Kind] = ["read", "read", "write", "read"]
         asked = [
             wish(name, f"{kind[0]}{number}:1", kind, waits=True)
-            for number, kind in enumerate(("read", "read", "write", "read"))  # type: ignore[arg-type]
+            for number, kind in enumerate(kinds)
         ]
         for store, each in zip(others, asked, strict=True):
             await was_busy(store, each)
@@ -204,14 +206,14 @@ async def test_a_crowd_keeps_the_rules(server: PostgresServer, name: str) -> Non
 
     async def worker(client: Postgres, number: int) -> None:
         lock, semaphore = client.get_read_write_lock(name), client.get_semaphore(name, 5)
-        for turn in range(6):
+        for index in range(6):
             if number % 4 == 0:
                 async with lock.write_lock():
                     await section("write")
             else:
                 async with lock.read_lock():
                     await section("read")
-            units = 1 + (number + turn) % 5
+            units = 1 + (number + index) % 5
             async with semaphore.hold(units):
                 await section("permit", units)
 
@@ -247,6 +249,44 @@ async def test_waiting_sends_nothing(server: PostgresServer, name: str) -> None:
         for number, each in enumerate(asyncio.as_completed(waiting)):
             await (await each).release()
             assert number < 20
+
+
+@pytest.mark.usefixtures("no_safety_poll")
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("clients", [2, 6, 24])
+@pytest.mark.parametrize("kind", ["write", "permit"])
+async def test_a_hand_off_costs_the_same_for_any_number_of_clients(
+    server: PostgresServer, name: str, clients: int, kind: Kind
+) -> None:
+    """The release, the request of the one that was called, and that of one that waits again."""
+    begun, sections = 0, 12 * clients
+
+    def thing(client: Postgres, name: str) -> Any:
+        if kind == "permit":
+            return client.get_semaphore(name, 1)
+        return client.get_read_write_lock(name).write_lock()
+
+    async def want(client: Postgres) -> None:
+        nonlocal begun
+        while begun < sections:
+            async with thing(client, name):
+                begun += 1
+                await asyncio.sleep(0)
+
+    async with AsyncExitStack() as stack:
+        made = [
+            await stack.enter_async_context(Postgres.from_url(server.url, connections=1))
+            for _ in range(clients)
+        ]
+        for holder, others in ((made[0], made[1:]), (made[-1], made[:1])):
+            # Each waits once in vain: it listens from then on.
+            async with thing(holder, f"{name} warm"):
+                waits = (thing(client, f"{name} warm").acquire(timeout=1) for client in others)
+                answers = await asyncio.gather(*waits, return_exceptions=True)
+                assert all(isinstance(each, AcquireTimeoutError) for each in answers)
+        with counted() as sent:
+            await asyncio.gather(*(want(client) for client in made))
+            assert sent() / begun <= 5
 
 
 # Twice, late, lost.
