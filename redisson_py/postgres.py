@@ -1,4 +1,4 @@
-"""Locks in PostgreSQL: `Postgres`, the client. It needs the extra `postgres`."""
+"""Locks and semaphores in PostgreSQL: `Postgres`, the client. It needs the extra `postgres`."""
 
 from __future__ import annotations
 
@@ -113,7 +113,9 @@ class PostgresFencedLock(LockOf[PostgresFencedLease], StoreLock):
 
 @final
 class Postgres(StoreClient):
-    """Makes locks that a PostgreSQL database keeps, in a table of ours: `redisson_py_locks`.
+    """Makes locks and semaphores that a PostgreSQL database keeps, in two tables of ours.
+
+    They are `redisson_py_locks` and, for read-write locks and semaphores, `redisson_py_shared`.
 
     Use it as `async with Postgres.from_url(...) as store`, or call `aclose()` in the end; nothing
     connects until first use.
@@ -123,8 +125,9 @@ class Postgres(StoreClient):
     holder to holder. A waiter sleeps until PostgreSQL notifies it; nothing is sent while nobody
     waits. A lease can `guard` a transaction: no other store has that.
 
-    Not promised: an order between processes; exclusion after a failover that lost the write (it is
-    as durable as what PostgreSQL commits), or when the server's clock is stepped forward.
+    Not promised: an order between processes, for a lock; exclusion after a failover that lost the
+    write (it is as durable as what PostgreSQL commits), or when the server's clock is stepped
+    forward.
 
     Cost: uncontended one statement for an acquire and one for a release, on a small pool of
     connections; from the first wait on, one more connection listens. Behind a pooler that keeps no
