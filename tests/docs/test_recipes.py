@@ -133,6 +133,10 @@ def postgres_fencing(rows: list[str]) -> None:
     ]
 
 
+def postgres_reports(rows: list[str]) -> None:
+    assert sorted(rows) == ["6 reports, at most 2 at a time", "the load runs beside 0 reports"]
+
+
 def row_lock(rows: list[str]) -> None:
     assert rows == ["paid refused refused", "balance: 40"]
 
@@ -159,7 +163,10 @@ CHECKS: dict[str, Check] = {
 #: The same for those that run on PostgreSQL.
 POSTGRES_CHECKS: dict[str, Check] = {
     check.__name__: check
-    for check in (postgres_guard, postgres_fencing, row_lock, version_column, idempotency_key)
+    for check in (
+        *(postgres_guard, postgres_fencing, postgres_reports),
+        *(row_lock, version_column, idempotency_key),
+    )
 }
 
 
