@@ -6,7 +6,6 @@ It uses only the public API, and what a plain client sees on the servers.
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -18,6 +17,7 @@ from redisson_py import Redisson
 from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
+from tests.support.all_permits import AllPermits
 from tests.support.any_client import Client
 from tests.support.leases import renew_now, renewed_at_once
 from tests.support.waiting import until, until_async
@@ -109,32 +109,6 @@ def _multi(clients: Clients, name: str, _: int) -> Any:
     # The first has the name itself, so that whatever is wrong with it is found.
     locks = [clients[0].get_lock(each) for each in member_names(name, 3)]
     return clients[0].get_multi_lock(*locks)
-
-
-class AllPermits:
-    """A semaphore as a lock: whoever acquires it has all its permits. It has `locked()`.
-
-    It has nothing else that a lock has and a semaphore has not.
-    """
-
-    def __init__(self, semaphore: Any, units: int) -> None:
-        self._semaphore = semaphore
-        self.units = units
-
-    # `async with` looks both up on the same object, so it gets the two halves of one block.
-    __aenter__ = property(lambda self: self._semaphore.__aenter__)
-    __aexit__ = property(lambda self: self._semaphore.__aexit__)
-    __call__ = property(lambda self: self._semaphore.__call__)
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._semaphore, name)
-        if self.units > 1 and name in ("acquire", "try_acquire", "hold"):
-            return functools.partial(found, self.units)
-        return found
-
-    async def locked(self) -> bool:
-        """Return whether all are taken."""
-        return bool(await self._semaphore.available() == 0)
 
 
 def as_lock(made: Any, kind: Kind) -> LockLike:
