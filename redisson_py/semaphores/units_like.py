@@ -30,12 +30,7 @@ U = TypeVar("U", bound=PermitOwnership[Any, Any])
 
 
 class UnitsLike(AsyncOnly, ABC, Generic[U]):
-    """Base of what is acquired in units.
-
-    Args:
-        ownership: The units of the client.
-        permits: How many there are if the first use creates it.
-    """
+    """Base of semaphores on any server."""
 
     _half: Block | None = None
     _by_hand: tuple[Block, ...] = ()

@@ -34,7 +34,7 @@ def __exit__(
     {body}
 """
 #: Blocks, by class: what `with` binds, or the whole.
-_HOLDABLE = {"LockLike": "Lease", "SemaphoreLike": "Permit"}
+_HOLDABLE = {"LockLike": "Lease", "UnitsLike": "Permit"}
 _BLOCKS = {
     "Lease": """
         def __enter__(self) -> Self:

@@ -11,7 +11,13 @@ from redisson_py.barriers import barrier, latch
 from redisson_py.composite import _ownership as composite
 from redisson_py.composite import multi_lock, red_lock
 from redisson_py.locks import lock, lock_like, read_write_lock, two_sides
-from redisson_py.semaphores import permit, permit_expirable_semaphore, semaphore, semaphore_like
+from redisson_py.semaphores import (
+    permit,
+    permit_expirable_semaphore,
+    semaphore,
+    semaphore_like,
+    units_like,
+)
 
 
 @dataclass
@@ -110,7 +116,8 @@ FILES = {
     "_semaphore": File(
         "Semaphore: Redisson's counter of permits.",
         [
-            (semaphore_like, "SemaphoreLike", "Holdable"),
+            (units_like, "UnitsLike", "Holdable"),
+            (semaphore_like, "SemaphoreLike", "UnitsLike"),
             (semaphore, "Semaphore", "SemaphoreLike"),
         ],
     ),
