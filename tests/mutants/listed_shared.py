@@ -93,8 +93,8 @@ SHARED = (
         "two clients do not wait for each other",
         _SQL,
         " ORDER BY t.id FOR NO KEY UPDATE",
-        " ORDER BY pg_catalog.random() FOR NO KEY UPDATE",
-        (f"{_TESTS}::test_two_clients_renew_the_same_rows",),
+        " ORDER BY t.id DESC FOR NO KEY UPDATE",
+        (f"{_TESTS}::test_rows_are_renewed_in_one_order",),
     ),
     Mutant(
         "a watch rings for nobody by name",

@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
+import asyncpg
 import pytest
 
 from redisson_py._stores.contract import Busy, Granted, Kind, Renewal, Wish
@@ -375,30 +376,36 @@ async def test_an_ask_decides_on_what_commits_meanwhile(server: PostgresServer, 
             assert isinstance(await second, Busy)
 
 
-async def test_two_clients_renew_the_same_rows(server: PostgresServer) -> None:
-    """In whatever order each names them: the rows are locked in one."""
-    names = [f"both {next(_names)}" for _ in range(20)]
-    async with started(server.url) as one, started(server.url) as other:
-        batches = []
-        for store, owner in ((one, "a:1"), (other, "b:1")):
-            batches.append(
-                [
-                    Renewal(
-                        name,
-                        owner,
-                        (await got(store, wish(name, owner, "read"))).token,
-                        60,
-                        kind="read",
-                    )
-                    for name in names
-                ]
+async def test_rows_are_renewed_in_one_order(server: PostgresServer) -> None:
+    """Whatever the order in which they are named: two clients never wait for each other."""
+    names = sorted(
+        (f"both {next(_names)}" for _ in range(10)),
+        key=lambda name: shared_row(name, "read-write lock"),
+        reverse=True,
+    )
+    lock = "SELECT FROM redisson_py_shared WHERE id = $1 FOR UPDATE"
+    async with (
+        started(server.url) as store,
+        connected(server.url) as raw,
+        connected(server.url) as look,
+    ):
+        batch = [
+            Renewal(
+                name, "a:1", (await got(store, wish(name, "a:1", "read"))).token, 60, kind="read"
             )
-        batches[1].reverse()
-        for _ in range(20):
-            kept = await asyncio.gather(
-                *(s.renew(b, soon()) for s, b in zip((one, other), batches, strict=True))
+            for name in names
+        ]
+        async with raw.transaction():
+            await raw.execute(
+                lock.replace("$1", f"'\\x{shared_row(names[0], 'read-write lock').hex()}'")
             )
-            assert None not in [*kept[0], *kept[1]]
+            renewing = asyncio.create_task(store.renew(batch, soon()))
+            await until_blocked(look)
+            # The greatest is the last: it has all the others.
+            for name in names[1:]:
+                with pytest.raises(asyncpg.LockNotAvailableError):
+                    await look.fetch(f"{lock} NOWAIT", shared_row(name, "read-write lock"))
+        assert None not in await renewing
 
 
 # Without a bell, behind a pooler.
