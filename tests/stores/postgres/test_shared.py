@@ -25,7 +25,7 @@ from tests.stores.postgres import older
 from tests.stores.postgres.scene import connected, id_of, started, until_blocked
 from tests.stores.postgres.server import PostgresServer, running_pgbouncer
 from tests.stores.test_database_crowds import counted
-from tests.support.waiting import set_safety_poll, until_async, until_waiting
+from tests.support.waiting import set_safety_poll, until, until_async, until_waiting
 
 _names = itertools.count()
 
@@ -309,6 +309,27 @@ async def test_a_change_of_the_number_is_carried_out_once(
         assert await store.change_permits(name, "r:5", "delete", 0, None, soon()) == 0
 
 
+async def test_a_cancelled_change_is_carried_out_once(server: PostgresServer, name: str) -> None:
+    async with Postgres.from_url(server.url, command_timeout=20) as client:
+        semaphore = client.get_semaphore(name, 2)
+        assert await semaphore.available() == 2
+        asked = client.statistics().commands_sent
+        server.pause()
+        try:
+            adding = asyncio.create_task(semaphore.add_permits(3))
+            await until(lambda: client.statistics().commands_sent > asked)
+            adding.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await adding
+        finally:
+            server.resume()
+
+        async def is_carried_out() -> bool:
+            return await semaphore.available() == 5
+
+        await until_async(is_carried_out)
+
+
 @pytest.mark.parametrize("kind", ["read", "write", "permit"])
 async def test_an_ask_behind_its_undo_is_refused(
     server: PostgresServer, name: str, kind: Kind
@@ -396,9 +417,7 @@ async def test_rows_are_renewed_in_one_order(server: PostgresServer) -> None:
             for name in names
         ]
         async with raw.transaction():
-            await raw.execute(
-                lock.replace("$1", f"'\\x{shared_row(names[0], 'read-write lock').hex()}'")
-            )
+            await raw.fetch(lock, shared_row(names[0], "read-write lock"))
             renewing = asyncio.create_task(store.renew(batch, soon()))
             await until_blocked(look)
             # The greatest is the last: it has all the others.
