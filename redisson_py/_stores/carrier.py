@@ -325,7 +325,7 @@ class Carrier:
                     return await store.ping(deadline)
         match request:
             case Ask():
-                return await self._ask_for_hold(request, queue, deadline)
+                return await self._ask_for_hold(call, request, queue, deadline)
             case Enter(name, owner, lease):
                 entered = Renewal(name, owner, queue.token, lease, kind=queue.kind)
                 (until,) = await store.renew([entered], deadline)
@@ -344,7 +344,9 @@ class Carrier:
             case _:
                 raise AssertionError(request)
 
-    async def _ask_for_hold(self, request: Ask, queue: OwnerQueue, deadline: float) -> Answer:
+    async def _ask_for_hold(
+        self, call: StoreCall, request: Ask, queue: OwnerQueue, deadline: float
+    ) -> Answer:
         wish, sent_at, rings = request.wish, now(), queue.rings
         kept, queue.kept = queue.kept, queue.kept or wish.waits
         queue.busy = None
@@ -360,6 +362,8 @@ class Carrier:
             counts_from = min(answer.until - wish.lease, sent_at)
             token = answer.token if wish.tokens else None
             return _answers.Granted(token, min(answer.tokens, wish.tokens), counts_from)
+        if answer.unsure:
+            self._is_unsure(call, queue, sent=True)
         busy = _answers.Busy(answer.retry_in, queued=wish.waits, absent=answer.absent)
         if wish.waits and queue.rings == rings:
             queue.busy = busy, self.time()

@@ -90,10 +90,13 @@ class Busy:
     Attributes:
         retry_in: Seconds after which to ask again although nothing rang; None: not known.
         absent: It is a semaphore that has no number of permits.
+        unsure: An earlier copy of the request had no answer and may still be granted, so the owner
+            must give back, although it does not wait.
     """
 
     retry_in: float | None
     absent: bool = False
+    unsure: bool = False
 
 
 @dataclass(frozen=True, slots=True)

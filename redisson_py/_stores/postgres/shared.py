@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, final
 
@@ -120,8 +121,8 @@ class Shared:
                 raise self._last_failure.no_answer(maybe_held=True) from error
             raise
         if isinstance(answer, Busy) and not wish.waits and wish.owner in self._repeated:
-            # The caller would leave without giving back, and the first copy may still arrive.
-            raise self._last_failure.lost_answer()
+            # The first copy may still arrive.
+            return replace(answer, unsure=True)
         return answer
 
     async def _decide(self, wish: Wish, station: str | None, deadline: float) -> Granted | Busy:

@@ -15,6 +15,7 @@ import asyncpg
 import pytest
 
 from redisson_py._stores.contract import Busy, Granted, Kind, Renewal, Wish
+from redisson_py._stores.executor import StoreExecutor
 from redisson_py._stores.postgres import PostgresStore, shared_sql, sql
 from redisson_py._stores.postgres.shared_sql import POLL_SECONDS
 from redisson_py._stores.postgres.table import shared_id_of
@@ -24,6 +25,7 @@ from tests.stores.databases import Bell, granted, soon
 from tests.stores.postgres import older
 from tests.stores.postgres.scene import connected, id_of, started, until_blocked
 from tests.stores.postgres.server import PostgresServer, running_pgbouncer
+from tests.stores.raw_proxy import RawProxy
 from tests.stores.test_database_crowds import counted
 from tests.support.waiting import set_safety_poll, until, until_async, until_waiting
 
@@ -307,6 +309,38 @@ async def test_a_change_of_the_number_is_carried_out_once(
         for _ in range(2):
             assert await store.change_permits(name, "r:4", "delete", 0, None, soon()) == 1
         assert await store.change_permits(name, "r:5", "delete", 0, None, soon()) == 0
+
+
+@pytest.mark.parametrize("waits", [True, False])
+async def test_busy_after_a_lost_answer_is_busy(
+    server: PostgresServer, name: str, waits: bool
+) -> None:
+    """The first copy may still be granted: a waiter waits on, and nothing is held in the end."""
+    async with RawProxy(server.port) as proxy:
+        url = server.url_of("postgres", port=proxy.port)
+        async with Postgres.from_url(server.url) as one, Postgres.from_url(url) as other:
+            permit = await one.get_semaphore(name, 1).acquire()
+            async with other.get_semaphore(f"{name} warm", 1):
+                pass
+            semaphore, store = other.get_semaphore(name, 1), one._store
+            assert isinstance(store, PostgresStore)
+            proxy.lose_next()
+            if waits:
+                waiting = asyncio.create_task(semaphore.acquire())
+
+                async def in_queue() -> bool:
+                    return len((await store.permits(name, soon())).waiters) == 1
+
+                await until_async(in_queue)
+                await permit.release()
+                await (await waiting).release()
+            else:
+                assert await semaphore.try_acquire() is None
+                await permit.release()
+            assert await one.get_semaphore(name).available() == 1
+            executor = other._context.executor
+            assert isinstance(executor, StoreExecutor)
+            await until(lambda: not executor.carrier.queues)
 
 
 async def test_a_cancelled_change_is_carried_out_once(server: PostgresServer, name: str) -> None:
