@@ -105,6 +105,22 @@ SHARED = (
         (f"{_TESTS}::test_only_those_that_may_go_on_are_called",),
     ),
     Mutant(
+        "busy after a lost answer counts as no answer",
+        "a waiter whose first answer was lost waits on",
+        _STORE,
+        "return replace(answer, unsure=True)",
+        "raise self._last_failure.lost_answer()",
+        (f"{_TESTS}::test_busy_after_a_lost_answer_is_busy",),
+    ),
+    Mutant(
+        "busy after a lost answer leaves what that granted",
+        "nothing is held for a caller that gave up",
+        _STORE,
+        "return replace(answer, unsure=True)",
+        "return answer",
+        (f"{_TESTS}::test_busy_after_a_lost_answer_is_busy",),
+    ),
+    Mutant(
         "a permit that was passed leaves the wait behind",
         "nothing of a waiter that got a permit here remains on the server",
         _UNIT_REQUEST,

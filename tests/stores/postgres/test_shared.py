@@ -337,6 +337,16 @@ async def test_busy_after_a_lost_answer_is_busy(
             else:
                 assert await semaphore.try_acquire() is None
                 await permit.release()
+                owner = other._context.owners.prefix + str(other._context.owners.new_number() - 1)
+                async with connected(server.url) as raw:
+
+                    async def is_refused() -> bool:
+                        """What of its first copy comes late."""
+                        late = shared_row(name), owner, "p", 1, 0.01, None, None, None
+                        (row,) = await raw.fetch(shared_sql.ASK, *late)
+                        return bool(row["refused"])
+
+                    await until_async(is_refused)
             assert await one.get_semaphore(name).available() == 1
             executor = other._context.executor
             assert isinstance(executor, StoreExecutor)
