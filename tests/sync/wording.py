@@ -137,11 +137,6 @@ SENTENCES = {
     ),
     "this client does, and if its process stops, or its event loop is blocked, the end of its"
     " session does.": "this client does, and if its process stops, the end of its session does.",
-    # Election
-    "A leader's own view ends before etcd's, and its body is cancelled then.": (
-        "A leader's own view ends before etcd's; its body runs on, and notices it by `check`."
-    ),
-    "Above an async function it is a decorator": "Above a function it is a decorator",
     # Every client
     "A `Listener`, which is called with acquisitions, waits, losses and outages. Default: None": (
         "A `Listener`, which is called with acquisitions, waits, losses and outages, in the thread"
