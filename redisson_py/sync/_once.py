@@ -65,7 +65,7 @@ class OnceLease(FencedLease):
             LeaseLostError: The lock was lost. Nothing is recorded: roll a transaction back.
             NotHeldError: It is done already, or the block was left.
             ConnectionLostError: The server did not answer.
-            BackendError: It refused: out of memory, no permission. The block still runs.
+            BackendError: It refused: no permission. The block still runs.
             ClientClosedError: The client was closed.
             TypeError: The result is neither bytes nor str, or there is no such connection.
             ValueError: It is longer than 1 MiB, or no valid text. Nothing was sent.
