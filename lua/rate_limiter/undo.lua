@@ -19,7 +19,8 @@ local member = struct.pack('Bc0I', 16, id, units)
 local value, permits
 if redis.call('ZSCORE', KEYS[3], member) then
   value, permits = KEYS[1], KEYS[3]
-elseif redis.call('ZSCORE', KEYS[4], member) then
+end
+if redis.call('ZSCORE', KEYS[4], member) then
   value, permits = KEYS[2], KEYS[4]
 end
 redis.call('ZSCORE', undone, id)
