@@ -73,7 +73,7 @@ SHARED = (
         (f"{_TESTS}::test_a_change_of_the_number_is_carried_out_once",),
     ),
     Mutant(
-        "an owner that gave up is granted late",
+        "a waiter for what is shared that gave up is granted late",
         "what arrives behind its undo is refused",
         _STORE,
         "refuse, repeated = unsure or owner in self._repeated, False",
@@ -100,8 +100,8 @@ SHARED = (
         "a watch rings for nobody by name",
         "who looks after the others is rung for alone",
         _LISTENING,
-        "self._bell.ring(waited.name, owner)\n\n    @staticmethod",
-        "self._bell.ring(waited.name)\n\n    @staticmethod",
+        "self._ring(waited, owner, 2)",
+        "self._ring(waited, None, 2)",
         (f"{_TESTS}::test_only_those_that_may_go_on_are_called",),
     ),
     Mutant(
