@@ -12,11 +12,12 @@ its id: the next head finds its admission.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from typing import Any
 
 from redisson_py._engine.bus import Sleeper
 from redisson_py._engine.local_queue import LEAVE, LocalQueue, Waiter
-from redisson_py._loop import loop_time, wake
+from redisson_py._loop import fail, loop_time, wake
 from redisson_py._owner import TaskRef
 from redisson_py._redis.commands.rate_limiter import ID_BYTES, Ruling
 
@@ -53,11 +54,13 @@ class RateQueue(LocalQueue[Any]):
     Attributes:
         next: The first that the server refused, and `due` the loop time at which it will fit.
         latest: The latest refusal.
+        rate: The rate that the server named last, which no request in the queue exceeds; None: it
+            has not named one yet.
         changes: How often something changed that makes an answer to an earlier request void.
         sleeper: What the head sleeps on.
     """
 
-    __slots__ = ("changes", "due", "latest", "next", "sleeper")
+    __slots__ = ("changes", "due", "latest", "next", "rate", "sleeper")
 
     def reset(self) -> None:
         """Reset everything after the event loop was closed."""
@@ -65,6 +68,7 @@ class RateQueue(LocalQueue[Any]):
         self.next: Applicant | None = None
         self.due: float = 0.0
         self.latest: Ruling | None = None
+        self.rate: int | None = None
         self.changes: int = 0
         self.sleeper: Sleeper | None = None
 
@@ -95,6 +99,15 @@ class RateQueue(LocalQueue[Any]):
             self.due = loop_time() + ruling.retry_in + _AFTER_SECONDS
             if changes == self.changes:
                 self.next = asked[ruling.admitted]
+
+    def heard_rate(self, rate: int, error: Callable[[int], Exception]) -> None:
+        """Raise in those that wait for more units than the rate: they would never fit."""
+        if rate == self.rate:
+            return
+        self.rate = rate
+        for waiter in list(self.waiters):
+            if isinstance(waiter, Applicant) and waiter.units > rate:
+                fail(waiter.future, error(waiter.units))
 
     def changed(self) -> None:
         """Have the head ask at once: units came back, or the rate is another."""

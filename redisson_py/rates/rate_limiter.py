@@ -358,6 +358,9 @@ class RateLimiter(AsyncOnly):
 
     async def _wait_for(self, applicant: Applicant, seconds: float | None, wait: Wait) -> Admission:
         queue, deadline = self._queue, deadline_in(seconds)
+        if queue.waiting and queue.rate is not None and applicant.units > queue.rate:
+            # Before it waits: the rate may be another by now.
+            self._check(applicant, await self._look(deadline=_with_an_answer(deadline)))
         if not queue.go_first():
             wait.start()
             if not await queue.wait(queue.join(applicant), deadline, self._way.probe):
@@ -425,10 +428,8 @@ class RateLimiter(AsyncOnly):
                 self._context.executor.command_timeout,
                 lambda: queue.fail_together(lambda: self._no_answer(head)),
             )
-            # The moment may be so near to the end that there is no time for an answer.
-            deadline = max(deadline, loop_time() + SHORTEST_WAIT_SECONDS)
         try:
-            ruling = await self._ask(asked, deadline)
+            ruling = await self._ask(asked, _with_an_answer(deadline))
         except ConnectionLostError:
             if deadline is None:
                 queue.fail_together(lambda: self._no_answer(head))
@@ -473,11 +474,11 @@ class RateLimiter(AsyncOnly):
         flight.ends(unknown=call.uncertain)
         return self._heard(commands.ruling(reply))
 
-    async def _look(self, *, sets: bool = True) -> Ruling:
+    async def _look(self, *, deadline: float | None = None, sets: bool = True) -> Ruling:
         """Ask what a request for one unit would get."""
         self._context.check()
         applicant = Applicant(reference(current_task()), 1)
-        return await self._ask([applicant], None, looks=True, sets=sets)
+        return await self._ask([applicant], deadline, looks=True, sets=sets)
 
     @property
     def _asking(self) -> RateLimiterCommands:
@@ -506,8 +507,10 @@ class RateLimiter(AsyncOnly):
             self._queue.changed()
 
     def _heard(self, ruling: Ruling) -> Ruling:
-        """Warn once if the limiter has another rate than this object names."""
+        """Take the rate; warn once if it is another than this object names."""
         first, limit = self._first, ruling.limit
+        if limit is not None:
+            self._queue.heard_rate(limit.rate, lambda units: self._too_many(units, limit.rate))
         if first is None or limit is None or first == limit:
             return ruling
         if self._context.is_news((self.kind, self._key, limit, first)):
@@ -522,10 +525,13 @@ class RateLimiter(AsyncOnly):
         """Raise if waiting is of no use."""
         rate = self._check_rate(ruling).rate
         if applicant.units > rate:
-            raise ValueError(
-                f"n must be at most the rate of {self.kind} {self._name!r}, which is {rate}, not"
-                f" {applicant.units}"
-            )
+            raise self._too_many(applicant.units, rate)
+
+    def _too_many(self, units: int, rate: int) -> ValueError:
+        return ValueError(
+            f"n must be at most the rate of {self.kind} {self._name!r}, which is {rate},"
+            f" not {units}"
+        )
 
     def _check_rate(self, ruling: Ruling) -> Limit:
         if ruling.limit is None:
@@ -576,6 +582,11 @@ class _Flight:
             each.maybe_admitted = False
             self._limiter._send_undo(each)
         self._fail(error)
+
+
+def _with_an_answer(deadline: float | None) -> float | None:
+    """Return a deadline that leaves time for an answer: the moment to ask may be just before it."""
+    return None if deadline is None else max(deadline, loop_time() + SHORTEST_WAIT_SECONDS)
 
 
 def _check_per_client(per_client: object) -> bool:

@@ -20,6 +20,7 @@ from tests.mutants.listed_handing_over import HANDING_OVER
 from tests.mutants.listed_holds import HOLDS
 from tests.mutants.listed_jepsen import JEPSEN
 from tests.mutants.listed_plain import PLAIN
+from tests.mutants.listed_rates import RATES
 from tests.mutants.listed_read_write_queue import READ_WRITE_QUEUE
 from tests.mutants.listed_sentinel import SENTINEL
 from tests.mutants.listed_servers import SERVERS
@@ -329,6 +330,7 @@ MUTANTS = (
     ),
     *HOLDS,
     *HANDING_OVER,
+    *RATES,
     *ENDS,
     *SENTINEL,
     *SERVERS,

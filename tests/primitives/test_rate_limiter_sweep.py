@@ -120,6 +120,19 @@ async def wait_until_there_is_a_new_rate(scene: Scene, cut: Probe) -> None:
 
 
 @trial
+async def more_than_the_rate_behind_others(scene: Scene, cut: Probe) -> None:
+    await scene.begin(RATE)
+    waiting = asyncio.create_task(scene.limiter.acquire())
+    await until_listening(scene.client)
+    try:
+        await cut(scene.limiter.acquire(RATE + 1))
+    except ValueError:
+        assert not waiting.done()
+    waiting.cancel()
+    await asyncio.wait([waiting])
+
+
+@trial
 async def wait_before_others(scene: Scene, cut: Probe) -> None:
     await scene.begin(RATE)
     follow = [once(lambda: scene.limiter.acquire(1)) for _ in range(2)]
