@@ -39,7 +39,7 @@ _CLIENT_BLOCK = """
             return self
         """ + textwrap.indent(_EXIT.format(body="self.close()"), " " * 8)
 #: Blocks, by class: what `with` binds, or the whole.
-_HOLDABLE = {"LockLike": "Lease", "SemaphoreLike": "Permit"}
+_HOLDABLE = {"LockLike": "Lease", "UnitsLike": "Permit"}
 _BLOCKS = {
     "Lease": """
         def __enter__(self) -> Self:
