@@ -139,14 +139,14 @@ async def test_stopped_past_its_lease_it_is_followed(url: str) -> None:
 
 async def test_killed_at_any_moment_each_thing_has_one_result(url: str) -> None:
     """What one process finds done, all find done, with the same result."""
-    names = [f"k{number}" for number in range(5)]
+    names = [f"k{number}" for number in range(3)]
     async with client_of(url, LEASE) as client:
         for number, name in enumerate(names):
             async with runner(url, name, "completed") as process:
                 while await read_row(process) != "effect":
                     pass
                 # Before, in or after `complete`.
-                until = now() + number * 0.0004
+                until = now() + number * 0.001
                 while now() < until:
                     await asyncio.sleep(0)
                 process.kill()
