@@ -19,6 +19,9 @@ from redisson_py._keys import Name
 #: Every text begins with this; another layout of its values gets another number.
 PREFIX = "redisson-py.1."
 
+#: Random bytes that an adopter must know: owners stand in logs, so they prove nothing.
+SECRET_BYTES = 16
+
 _ANY_PREFIX = "redisson-py."
 
 

@@ -17,7 +17,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from redisson_py._answers import RefusedError
-from redisson_py._engine.handed_over import HandedOver
+from redisson_py._engine.handed_over import SECRET_BYTES, HandedOver
 from redisson_py._engine.hold import (
     Hold,
     Lease,
@@ -40,9 +40,6 @@ from redisson_py.errors import BackendError, NotHeldError
 if TYPE_CHECKING:
     from redisson_py._engine.server import Call, Courier, Way
     from redisson_py._engine.task_ownership import TaskOwnership
-
-#: Random bytes that an adopter must know: owners stand in logs, so they prove nothing.
-SECRET_BYTES = 16
 
 #: What the server answers to an adopter, if not the milliseconds that are left of its lease.
 GONE, VOID, TAKEN, OVERDUE = -2, -3, -4, -5
@@ -104,6 +101,8 @@ def _hindrance(hold: Hold, lease: Lease) -> str | None:
         return "it is a member of a lock that is made of several"
     if has_max_hold(lease):
         return "its max_hold ends it, and the adopter could not know when"
+    if hold.taken_until > now():
+        return "its min_hold is not over, and the adopter could not know until when"
     if hold.count != 1:
         return "its task has acquired it more than once; release the inner acquisitions first"
     return None

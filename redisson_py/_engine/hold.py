@@ -1169,8 +1169,9 @@ class Lease(AsyncOnly):
             LeaseLostError: The lease was already lost.
             NotHeldError: It was released, or handed over before.
             RuntimeError: It cannot be handed over: its task has acquired it more than once, it has
-                a `max_hold`, it belongs to a `MultiLock` or `RedLock`, it is a permit or one side
-                of a read-write lock, or the client is not one of Redis. It is still held.
+                a `max_hold`, or a `min_hold` that is not over, it belongs to a `MultiLock` or
+                `RedLock`, it is a permit or one side of a read-write lock, or the client is not one
+                of Redis. It is still held.
             ConnectionLostError: The server did not answer. It is still held, and renewed.
             ValueError: `lease_time` is not a positive, finite time.
         """

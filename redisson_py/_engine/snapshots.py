@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+Holding: TypeAlias = Literal["held", "handed over", "kept"]
+"""How a holder has a lock; see `HolderSnapshot.state`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +21,9 @@ class HolderSnapshot:
         pid: Its process id, if it is a client of this library.
         client_name: Its client's `client_name`, if it is a client of this library.
         task: The name of its task, if it belongs to this client.
+        state: "held"; of a lock of Redis also "handed over", if its owner has given it away and
+            nobody has adopted it yet, or "kept", if its owner has left and a `min_hold` keeps the
+            name taken. Neither is renewed.
     """
 
     owner: str
@@ -26,6 +33,7 @@ class HolderSnapshot:
     pid: int | None = None
     client_name: str | None = None
     task: str | None = None
+    state: Holding = "held"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from redisson_py import _keys
+from redisson_py._engine.handed_over import SECRET_BYTES
 from redisson_py._engine.hold import Hold
-from redisson_py._engine.snapshots import HolderSnapshot, WaiterSnapshot
+from redisson_py._engine.snapshots import HolderSnapshot, Holding, WaiterSnapshot
 from redisson_py._redis.commands.client_queue import Waits
 from redisson_py._redis.commands.election import BESIDE_OWNER
+from redisson_py._redis.commands.lock import NOBODY
 from redisson_py._redis.commands.replies import stored_number
 from redisson_py._redis.context import RedisContext
 from redisson_py._redis.executor import Executor
@@ -59,6 +62,12 @@ class Describer:
             client_name=client_name,
             task=None if task is None else task.get_name(),
         )
+
+    async def holding(self, key: bytes, holder: HolderSnapshot) -> HolderSnapshot:
+        """Return the holder of a lock with how it has it."""
+        owner = holder.owner.encode()
+        mark = await self._context.executor.query(key, "GET", _keys.tombstone(key, owner))
+        return replace(holder, state=state_of(owner, mark))
 
     async def waiting(self, waits: Sequence[Waits]) -> tuple[WaiterSnapshot, ...]:
         """Return those that wait, the first hundred, with the descriptions of their clients."""
@@ -114,6 +123,13 @@ async def _description(executor: Executor, call: Call) -> Description:
         return found.get("host"), found.get("pid"), found.get("client_name")
     except (BackendError, ValueError, AttributeError):
         return None, None, None
+
+
+def state_of(owner: bytes, mark: bytes | None) -> Holding:
+    """Return how an owner has a lock; `mark` is in its tombstone: see lua/lock/hand_over."""
+    if owner.endswith(NOBODY):
+        return "kept"
+    return "handed over" if mark is not None and len(mark) == 2 * SECRET_BYTES else "held"
 
 
 def seconds(milliseconds: int) -> float:

@@ -12,6 +12,7 @@ from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
 from redisson_py._redis.commands.lock import FairLockCommands, FencedLockCommands, LockCommands
 from redisson_py._redis.context import RedisContext
+from redisson_py._redis.courier import ADOPTABLE
 from redisson_py._redis.inspecting import Describer, texts
 from redisson_py._redis.view import ownership_of
 from redisson_py.locks.lock_like import LockLike
@@ -42,6 +43,8 @@ class ServerLock(LockLike):
         left, words, *others = await context.executor.run(self.key, commands.inspect())
         describer = Describer(context, self._ownership.all_holds())
         holders = await describer.holders_of(others[:words], left)
+        if commands.kind in ADOPTABLE:
+            holders = tuple([await describer.holding(self.key, each) for each in holders])
         waits = commands.waiters(others[words:])
         return LockSnapshot(
             holders,

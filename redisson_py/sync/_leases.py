@@ -135,8 +135,9 @@ class Lease(LeaseWrapper):
             LeaseLostError: The lease was already lost.
             NotHeldError: It was released, or handed over before.
             RuntimeError: It cannot be handed over: its thread has acquired it more than once, it
-                has a `max_hold`, it belongs to a `MultiLock` or `RedLock`, it is a permit or one
-                side of a read-write lock, or the client is not one of Redis. It is still held.
+                has a `max_hold`, or a `min_hold` that is not over, it belongs to a `MultiLock` or
+                `RedLock`, it is a permit or one side of a read-write lock, or the client is not one
+                of Redis. It is still held.
             ConnectionLostError: The server did not answer. It is still held, and renewed.
             ValueError: `lease_time` is not a positive, finite time.
         """

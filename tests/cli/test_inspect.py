@@ -6,16 +6,19 @@ import asyncio
 import os
 import socket
 from typing import Any, cast
+from unittest.mock import ANY
 
 import pytest
 from redis.asyncio import Redis
 
+from redisson_py import Redisson
 from redisson_py._time import now
 from tests.cli.holding import JAVA, KINDS, WAITED_FOR, documents, inspected, one_of_each
 from tests.cli.terminals import run
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.redis_server import ServerFactory
 from tests.support.leases import assert_left
+from tests.support.waiting import until_listening, until_waiting
 
 FIELDS = {
     *("name", "kind", "key", "holders", "holders_total", "waiters", "waiters_total", "listeners"),
@@ -80,6 +83,45 @@ async def test_a_lock_of_redisson_has_an_owner_no_description_and_maybe_no_lease
     assert (holder["owner"], holder["holds"], holder["seconds_left"]) == (JAVA, 2, None)
     assert (holder["host"], holder["pid"], holder["client_name"]) == (None, None, None)
     assert f"{JAVA}, 2 holds, no lease\n" in text
+
+
+@pytest.mark.parametrize("way", ["handed over", "kept"])
+@pytest.mark.parametrize("kind", ["lock", "fair-lock", "fenced-lock"])
+async def test_a_lock_that_nobody_renews_says_why(
+    server_url: str, clients: ClientFactory, kind: str, way: str
+) -> None:
+    client, waiter = clients(client_name="checkout"), clients()
+    make: Any = {
+        "lock": Redisson.get_lock,
+        "fair-lock": Redisson.get_fair_lock,
+        "fenced-lock": Redisson.get_fenced_lock,
+    }[kind]
+    lock = make(client, "k")
+    async with lock.hold(min_hold=None if way == "handed over" else 600) as lease:
+        owner = lease.owner
+        if way == "handed over":
+            token = await lease.hand_over()
+            assert token not in (await run("inspect", "k", "--json", "--url", server_url)).stdout
+        else:
+            owner += ":kept"
+    waits = asyncio.create_task(make(waiter, "k").acquire())
+    await until_waiting(waiter, 1)
+    await until_listening(waiter)
+    (found,) = await inspected(server_url, "k")
+    (holder,) = found["holders"]
+    assert (found["kind"], holder["owner"], holder["state"]) == (kind, owner, way)
+    assert holder["client_name"] == "checkout", "whose it was"
+    assert (found["waiters_total"], found["waiters"][0]["state"]) == (1, None)
+    (row,) = (await documents("locks", "--url", server_url))["found"]
+    assert row == {**found, "holders": [{**holder, "seconds_left": ANY}], "waiters": ANY}
+    (row,) = (await documents("top", "--once", "--url", server_url))["rows"]
+    assert row["holders"][0]["state"] == way
+    text = (await run("inspect", "k", "--url", server_url)).stdout
+    assert text.startswith(f"k: {kind.replace('-', ' ')}, {way}\n")
+    assert f"  {way}  " in (await run("locks", "--url", server_url)).stdout
+    freed = await run("release", "--force", "--yes", "k", "--url", server_url)
+    assert freed.exit_code == 0, freed.output
+    await (await waits).release()
 
 
 async def test_an_election_shows_what_its_leader_published(

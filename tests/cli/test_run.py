@@ -13,8 +13,10 @@ from typing import Any
 import pytest
 from redis.asyncio import Redis
 
-from redisson_py import Redisson
+from redisson_py import Leader, Redisson
+from redisson_py.locks.election import candidate_of
 from tests.cli.processes import PATIENCE, WAITS, StartCommandLine, ignore_nothing
+from tests.stores.election_support import queued
 from tests.support.command_line import invoke
 from tests.support.waiting import until_async
 
@@ -180,6 +182,10 @@ async def test_what_the_kernel_refuses_to_run_leaves_nothing_held(
         (["--", "-x", "--"], "put -- before the command"),
         (["k", "--fair", "--fenced", "--", "true"], "--fair and --fenced cannot be combined"),
         (["k", "--read", "--permits", "2", "--", "true"], "--read and --permits cannot be"),
+        (["k", "--elect", "v", "--permits", "2", "--", "true"], "--permits and --elect cannot be"),
+        (["k", "--elect", "v", "--fenced", "--", "true"], "--fenced and --elect cannot be"),
+        (["k", "--elect", "v", "--min-hold", "1", "--", "true"], "--min-hold and --elect cannot"),
+        (["", "--elect", "v", "--", "true"], "must not be empty"),
         (["k", "--permits", "0", "--", "true"], "--permits"),
         (["k", "-n", "--timeout", "3", "--", "true"], "--nonblock and --timeout cannot be"),
         (["k", "--timeout", "nan", "--", "true"], "nan is not a number of seconds"),
@@ -290,6 +296,32 @@ async def test_a_fair_run_queues_with_fair_locks(
         run = await command_line("run", "k", "--fair", "--", "true")
         await until_async(lambda: redis.llen("redisson_lock_queue:{k}"), PATIENCE)
     assert await run.end() == (0, "", "")
+
+
+async def test_an_elected_run_is_the_leader_whom_others_find(
+    command_line: StartCommandLine, client: Redisson
+) -> None:
+    election = client.get_election("k")
+    script = 'echo "$REDISSON_PY_OWNER $REDISSON_PY_TOKEN"; read line'
+    leads = ("--elect", "host-1:80", "--", "sh", "-c", script)
+    run = await command_line("run", "k", *leads)
+    owner, token = (await run.read_row()).split()
+    assert await election.leader() == Leader(b"host-1:80", int(token))
+    assert [holder.owner for holder in (await election.inspect()).holders] == [owner]
+    busy = await command_line("run", "k", "-n", *leads)
+    assert (await busy.end())[0] == 75
+    following = await command_line("run", "k", "--elect", b"host-\xff", *leads[2:])
+    await queued(election, 1)
+    assert await run.end("\n") == (0, "", "")
+    _, later = (await following.read_row()).split()
+    assert int(later) > int(token)
+    assert await election.leader() == Leader(b"host-\xff", int(later))
+    # And it is deposed as any leader is.
+    assert await candidate_of(election).force_release()
+    status, _, errors = await following.end("\n")
+    assert status == 74
+    assert errors.startswith("redisson-py: election 'k' was lost after ")
+    assert await election.leader() is None
 
 
 async def test_the_command_has_our_streams_and_other_descriptors(

@@ -15,11 +15,14 @@ from redis.asyncio import Redis
 from redisson_py import (
     AcquireTimeoutError,
     ClientClosedError,
+    Leader,
     LeaseLostError,
     Listener,
+    NotHeldError,
     Redisson,
 )
 from redisson_py.integrations import opentelemetry
+from redisson_py.locks.election import candidate_of
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet, until_executed
 from tests.fixtures.redis_server import ProxyFactory
@@ -32,6 +35,7 @@ MAKERS: dict[str, Callable[[Redisson], Any]] = {
     "lock": lambda client: client.get_lock("k"),
     "fenced lock": lambda client: client.get_fenced_lock("k"),
     "fair lock": lambda client: client.get_fair_lock("k"),
+    "election": lambda client: candidate_of(client.get_election("k")),
     "read lock": lambda client: client.get_read_write_lock("k").read_lock(),
     "write lock": lambda client: client.get_read_write_lock("k").write_lock(),
     "semaphore": lambda client: client.get_semaphore("k", 1),
@@ -73,7 +77,7 @@ async def test_a_hold_is_a_child_of_the_span_of_its_task(
         "redisson_py.owner": lease.owner,
         "redisson_py.hold.outcome": "released",
     }
-    if kind == "fenced lock":
+    if kind in ("fenced lock", "election"):
         expected["redisson_py.token"] = lease.token
     assert dict(span.attributes or {}) == expected
     # Members of a composite lock have spans of their own, of the same parent.
@@ -134,6 +138,34 @@ async def test_a_wait_for_another_client(
     assert seconds(wait) >= 0.05
     assert wait.status.status_code is StatusCode.UNSET
     assert {parent(span) for span in telemetry.ours()} == {task.context.span_id}
+
+
+async def test_a_term_and_the_wait_for_it_but_no_look_at_the_leader(
+    client: Redisson, clients: ClientFactory, telemetry: Telemetry
+) -> None:
+    """The value is not told: it may be secret, and there are as many as leaders."""
+    election = client.get_election("k")
+    async with clients().get_election("k").campaign("first", timeout=30) as first:
+        with telemetry.current("waits") as waits:
+            waiting = asyncio.create_task(election.acquire("host-1"))
+            await until(lambda: telemetry.total("wait.active", kind="election") == 1)
+            async for leader in election.observe():
+                assert leader is not None
+                break
+            await first.release()
+            leadership = await waiting
+            await leadership.proclaim("host-2")
+            assert await election.leader() == Leader(b"host-2", leadership.token)
+            await leadership.release()
+    spans = telemetry.ours()
+    assert [(span.name, outcome(span)) for span in spans] == [
+        ("wait election", "granted"),
+        ("hold election", "released"),
+    ]
+    assert {parent(span) for span in spans} == {waits}
+    assert (spans[1].attributes or {})["redisson_py.token"] == leadership.token
+    assert not [span for span in spans if "host" in repr(span.to_json())]
+    assert telemetry.total("hold.duration", kind="election", hold__outcome="released") == 1
 
 
 async def test_the_span_of_each_entry_ends_with_its_own_release(
@@ -323,3 +355,37 @@ async def test_what_is_done_for_everybody_has_nobodys_trace(
     link.cut()
     await client.ping(timeout=20)
     assert seen == [False, False]
+
+
+@pytest.mark.parametrize("kind", ["lock", "fenced lock", "fair lock"])
+async def test_the_giver_and_the_adopter_of_a_hold_have_a_span_each(
+    client: Redisson, clients: ClientFactory, telemetry: Telemetry, kind: str
+) -> None:
+    far = clients(listener=telemetry.listener())
+    with telemetry.current("gives") as gives:
+        async with MAKERS[kind](client) as lease:
+            token = await lease.hand_over()
+            # It is not held here any more, although the block goes on.
+            (given,) = telemetry.spans("hold")
+            assert telemetry.total("hold.active") == 0
+    with telemetry.current("adopts") as adopts:
+        adopted = await far.adopt(token)
+    assert telemetry.total("hold.active") == 1
+    with pytest.raises(NotHeldError):
+        await client.adopt(token)
+    await adopted.release()
+    _, taken = telemetry.spans("hold")
+    assert [parent(given), parent(taken)] == [gives, adopts]
+    for span, holder in ((given, lease), (taken, adopted)):
+        said = dict(span.attributes or {})
+        assert (said["redisson_py.owner"], said.get("redisson_py.token")) == (
+            holder.owner,
+            lease.token,
+        )
+        assert (outcome(span), span.name) == ("released", f"hold {kind}")
+        assert span.status.status_code is StatusCode.UNSET
+    assert given.end_time <= taken.start_time  # type: ignore[operator]
+    # Nobody waited, and an adoption that is refused is no hold.
+    assert len(telemetry.ours()) == 2
+    assert telemetry.total("hold.active") == 0
+    assert telemetry.total("hold.losses") == 0

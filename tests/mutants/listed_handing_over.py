@@ -102,6 +102,22 @@ HANDING_OVER = (
         (_LOCKS,),
     ),
     Mutant(
+        "a hold whose name is to stay taken goes to another process",
+        "min_hold keeps the name taken, whoever ends the hold",
+        _BOTH_HALVES,
+        "    if hold.taken_until > now():\n",
+        "    if hold.taken_until < 0:\n",
+        (_LOCKS,),
+    ),
+    Mutant(
+        "a hold on its way looks like any other",
+        "people see why a lock is taken that nobody renews",
+        "redisson_py/_redis/inspecting.py",
+        "len(mark) == 2 * SECRET_BYTES",
+        "len(mark) == SECRET_BYTES",
+        (_LOCKS,),
+    ),
+    Mutant(
         "a damaged token is read",
         "what was changed on the way is refused before anything is sent",
         _TEXT,

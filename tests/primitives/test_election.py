@@ -23,8 +23,16 @@ from redisson_py._redis.scripts.source import Arg
 from redisson_py.locks.election import candidate_of
 from redisson_py.testing import FaultProxy
 from tests.fixtures.client import ClientFactory, assert_idle
+from tests.fixtures.measured import Measured
 from tests.fixtures.redis_server import ProxyFactory
-from tests.stores.election_support import Observer, leading, queued
+from tests.stores.election_support import (
+    Observer,
+    Resource,
+    Stalls,
+    leading,
+    queued,
+    until_stopped,
+)
 from tests.support.cancellation_scene import once
 from tests.support.cancellation_sweep import Probe, sweep
 from tests.support.lost_reply_calls import notice_soon
@@ -309,25 +317,24 @@ asyncio.run(main(sys.argv[1], float(sys.argv[2])))
 """
 
 
-class Resource:
-    """Checks the token of each write, and refuses those of earlier terms."""
+LEADER_LEASE = 2.0
 
-    def __init__(self) -> None:
-        self.written: list[int] = []
 
-    def write(self, token: int) -> bool:
-        if self.written and token < self.written[-1]:
-            return False
-        self.written.append(token)
-        return True
+async def _ends_at(redis: Redis) -> tuple[float, float]:
+    """Return the server's time, and when it ends the lease of the leader, in seconds."""
+    pipeline: Any = redis.pipeline(transaction=True)
+    (seconds, micros), left = await pipeline.time().pttl("e").execute()
+    assert left > 0
+    return seconds + micros / 1e6, seconds + micros / 1e6 + left / 1e3
 
 
 @pytest.mark.more
-async def test_a_leader_that_is_stopped_is_followed_and_its_term_has_ended(
-    server_url: str, client: Redisson
+async def test_a_leader_that_is_stopped_is_followed_when_its_lease_ends(
+    server_url: str, client: Redisson, clients: ClientFactory, redis: Redis, measured: Measured
 ) -> None:
+    """By the server's clock, which a token shows: it is the time of its grant."""
     election, resource = client.get_election("e"), Resource()
-    command = [sys.executable, "-c", _LEADER, server_url, "2"]
+    command = [sys.executable, "-c", _LEADER, server_url, str(LEADER_LEASE)]
     process = await asyncio.to_thread(
         lambda: subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     )
@@ -338,8 +345,22 @@ async def test_a_leader_that_is_stopped_is_followed_and_its_term_has_ended(
         async with Observer(election) as observer, leading(election, "follows") as elected:
             assert not elected.done()
             process.send_signal(signal.SIGSTOP)
-            async with asyncio.timeout(60):
+            await until_stopped(process.pid)
+            # What it has sent before is carried out by then.
+            await redis.ping()
+            since, ends_at = await _ends_at(redis)
+            async with Stalls(clients().get_election("e")) as stalls, asyncio.timeout(60):
                 leadership = await elected
+            granted_at = leadership.token / 1e6
+            assert since < granted_at < (await _ends_at(redis))[0], "no time of a grant"
+            measured("a leader stopped is followed after, s", f"{granted_at - since:.3f}")
+            measured(
+                "that is after the end of its lease, ms", f"{(granted_at - ends_at) * 1e3:.1f}"
+            )
+            # Redis counts leases in milliseconds.
+            assert granted_at >= ends_at - 0.002
+            assert granted_at - ends_at - stalls.seconds <= LEADER_LEASE / 10
+            assert ends_at - since <= LEADER_LEASE
             await observer.saw_last("follows")
             assert resource.write(leadership.token)
             # What the stopped process was about to write comes now.
@@ -349,7 +370,6 @@ async def test_a_leader_that_is_stopped_is_followed_and_its_term_has_ended(
             assert said == "lost\n"
             assert await election.leader() == Leader(b"follows", leadership.token)
             leadership.check()
-        assert resource.written == sorted(resource.written)
     finally:
         process.kill()
         await asyncio.to_thread(process.wait)

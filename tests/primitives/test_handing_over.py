@@ -21,6 +21,7 @@ from redisson_py import (
     ReleasedEvent,
 )
 from redisson_py._engine.handed_over import PREFIX, HandedOver
+from redisson_py._time import now
 from redisson_py.locks.lock import ServerLock
 from tests.fixtures.client import ClientFactory
 from tests.support.cancellation_sweep import Probe, sweep
@@ -252,6 +253,25 @@ class TestPassing:
         await make(client).release()
         assert await owners(redis) == {}
 
+    async def test_people_see_that_it_is_on_its_way(
+        self, make: Make, client: Redisson, far: Redisson
+    ) -> None:
+        async def seen() -> tuple[str, str]:
+            (holder,) = (await make(far).inspect()).holders
+            return holder.owner, holder.state
+
+        lease = await make(client).acquire()
+        assert await seen() == (lease.owner, "held")
+        token = await lease.hand_over()
+        assert await seen() == (lease.owner, "handed over")
+        for link in (client, far, client):
+            adopted = await link.adopt(token)
+            assert await seen() == (adopted.owner, "held")
+            token = await adopted.hand_over()
+            assert await seen() == (adopted.owner, "handed over")
+        assert await make(far).force_release()
+        assert (await make(far).inspect()).holders == ()
+
     async def test_what_listeners_and_counters_say(
         self, make: Make, clients: ClientFactory
     ) -> None:
@@ -479,6 +499,7 @@ class TestRefused:
         sides, units = client.get_read_write_lock("rw"), client.get_semaphore("s", 2)
         cases: list[tuple[Any, str]] = [
             (lock.hold(max_hold=60), "max_hold"),
+            (client.get_lock("m").hold(min_hold=60), "min_hold is not over"),
             (both, "several locks"),
             (sides.read_lock(), "only locks"),
             (sides.write_lock(), "only locks"),
@@ -490,6 +511,7 @@ class TestRefused:
                     await lease.hand_over()
                 assert not lease.lost
         await units.delete()
+        assert await client.get_lock("m").force_release()
         async with both:
             (member,) = client.get_lock("a")._ownership.all_holds()
             with pytest.raises(RuntimeError, match="made of several"):
@@ -501,6 +523,17 @@ class TestRefused:
                 await lease.hand_over()
         await inner.release()
         await (await far.adopt(await outer.hand_over())).release()
+
+    async def test_after_its_min_hold_it_can_be_handed_over(
+        self, make: Make, client: Redisson, far: Redisson, redis: Redis
+    ) -> None:
+        async with make(client).hold(min_hold=0.05) as lease:
+            began = now()
+            await until(lambda: now() > began + 0.06)
+            token = await lease.hand_over()
+        async with await far.adopt(token):
+            pass
+        assert await owners(redis) == {}
 
     async def test_bad_times(self, client: Redisson) -> None:
         async with client.get_lock("k").hold() as lease:
@@ -597,6 +630,18 @@ class TestMeanwhile:
         assert not lease.lost
         await lease.release()
         assert await owners(redis) == {}
+
+    async def test_a_min_hold_began(self, make: Make, client: Redisson, redis: Redis) -> None:
+        lock = make(client)
+        lease = await lock.acquire()
+        async with lock.hold(min_hold=60):
+            giving = asyncio.create_task(lease.hand_over())
+        with pytest.raises(RuntimeError, match="cannot be handed over"):
+            await giving
+        lease.check()
+        await lease.release()
+        assert [*await owners(redis)] == [f"{lease.owner}:kept".encode()]
+        assert await lock.force_release()
 
     async def test_the_client_closes(self, make: Make, clients: ClientFactory) -> None:
         client = clients()

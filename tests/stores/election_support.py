@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any, Self
 
 from redisson_py import Election, Leader, Leadership
+from redisson_py._time import now
 from tests.support.waiting import until, until_async
 
 #: The stores that have elections.
@@ -57,6 +59,64 @@ async def queued(election: Election, count: int) -> None:
         return len((await election.inspect()).waiters or ()) == count
 
     await until_async(seen)
+
+
+async def until_stopped(pid: int) -> None:
+    """Return when a process that was sent SIGSTOP runs no more."""
+
+    def stopped() -> bool:
+        text = Path(f"/proc/{pid}/stat").read_text("ascii", "replace")
+        return text.rpartition(")")[2].split()[0] == "T"
+
+    await until(stopped)
+
+
+class Resource:
+    """Checks the token of each write, and refuses those of earlier terms."""
+
+    def __init__(self) -> None:
+        self._newest = 0
+
+    def write(self, token: int) -> bool:
+        """Write something in a term; return whether that was accepted."""
+        if token < self._newest:
+            return False
+        self._newest = token
+        return True
+
+
+class Stalls:
+    """For how long this machine, or the server, has kept everybody waiting, inside a block.
+
+    A task sleeps briefly and asks the server, again and again. What that takes beyond the usual is
+    no waiter's doing.
+
+    Attributes:
+        seconds: The sum of it.
+    """
+
+    _SLEEP_SECONDS = 0.02
+    _USUAL_SECONDS = 0.04
+
+    def __init__(self, election: Election) -> None:
+        self._election = election
+        self.seconds = 0.0
+
+    async def __aenter__(self) -> Self:
+        self._task = asyncio.create_task(self._watch())
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def _watch(self) -> None:
+        before = now()
+        while True:
+            await asyncio.sleep(self._SLEEP_SECONDS)
+            await self._election.leader()
+            self.seconds += max(0.0, now() - before - self._USUAL_SECONDS)
+            before = now()
 
 
 class Observer:

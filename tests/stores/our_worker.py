@@ -1,7 +1,7 @@
 """A process whose tasks acquire locks as lines on the input say: `id thread verb words...`.
 
 A lock is a name, or a kind and a name: `read:/path`, `write:/path`, in ZooKeeper `semaphore:/path`,
-in etcd `election:/path`, with "ours" as the value. Run as
+`election:/path`, with "ours" as the value. Run as
 `python -m tests.stores.our_worker etcd URL LEASE_TIME`. Each thread is a task of its own, all have
 one client. The answer is a line `id result`; a result that begins with `!` is an error. It ends
 with its input.

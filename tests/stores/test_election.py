@@ -25,10 +25,21 @@ from redisson_py import (
     LeaseLostError,
     NotHeldError,
 )
+from redisson_py._time import now
 from redisson_py.testing import FaultProxy
+from tests.fixtures.measured import Measured
 from tests.stores.backends import CLIENT_LEASE, LEASE, Backend
 from tests.stores.conftest import NewClient
-from tests.stores.election_support import ELECTION_STORES, Observer, leading, queued
+from tests.stores.election_support import (
+    ELECTION_STORES,
+    Observer,
+    Resource,
+    Stalls,
+    leading,
+    queued,
+    until_stopped,
+)
+from tests.stores.workers import WorkerError, ours
 from tests.support.waiting import until, until_async
 
 _numbers = itertools.count(1)
@@ -288,6 +299,51 @@ async def test_a_leader_that_vanishes_is_followed_by_the_next(
         with pytest.raises((LeaseLostError, ConnectionLostError)):
             await leadership.release()
     await until(lambda: not lost._context.watchdog.holds)
+
+
+#: Seconds of a lease of which a tenth is more than the server counts in: etcd looks twice a second,
+#: and those that wait for MariaDB ask again as often.
+LEASE_TO_OUTLIVE = {"mysql": 6, "etcd": 10}
+
+
+async def test_a_leader_that_is_stopped_is_followed_within_a_lease(
+    election: Election,
+    other: Any,
+    backend: Backend,
+    name: str,
+    measured: Measured,
+    request: pytest.FixtureRequest,
+) -> None:
+    """SIGSTOP. The resource that checks tokens refuses what it writes when it goes on."""
+    store, resource = request.node.callspec.params["backend"], Resource()
+    lease = LEASE_TO_OUTLIVE.get(store, 3)
+    # A session of ZooKeeper is longer than the lease, so that the client knows first.
+    ends_within = lease * backend.session / CLIENT_LEASE
+    others: Election = other.get_election(name)
+    with ours(store, backend, lease) as worker:
+        assert await worker.acquire(f"election:{name}", wait=30)
+        stopped = await others.leader()
+        assert stopped is not None
+        assert resource.write(stopped.token)
+        async with Observer(others) as observer, leading(election, "next") as elected:
+            assert not elected.done()
+            worker.pause()
+            await until_stopped(worker.pid)
+            since = now()
+            async with Stalls(others) as stalls, asyncio.timeout(10 * lease):
+                leadership = await elected
+                took = now() - since
+            assert resource.write(leadership.token)
+            assert not resource.write(stopped.token)
+            worker.resume()
+            with pytest.raises(WorkerError, match="LeaseLostError"):
+                await worker.release(f"election:{name}")
+            assert await others.leader() == Leader(b"next", leadership.token)
+            assert not leadership.lost
+            await observer.saw_last("next")
+            assert observer.seen[0] == "ours"
+    measured(f"{store}: a leader stopped is followed after, of its lease", f"{took / lease:.3f}")
+    assert took - stalls.seconds <= 1.1 * ends_within
 
 
 async def test_a_lost_reply_to_a_proclamation(

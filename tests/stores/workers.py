@@ -105,6 +105,11 @@ class Worker:
         self._process.kill()
         self._process.wait()
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
     def pause(self) -> None:
         """Stop it (SIGSTOP)."""
         self._process.send_signal(signal.SIGSTOP)

@@ -21,8 +21,8 @@ from redisson_py import (
     Redisson,
     RedissonError,
     RedissonOptions,
-    Semaphore,
 )
+from redisson_py._cli.looks.found import given
 from redisson_py._cli.running.child import Child, handled, running, why_not_found
 from redisson_py._cli.running.terminal import die_of_interrupt, is_in_foreground
 from redisson_py._cli.seconds import Seconds
@@ -106,6 +106,12 @@ class _RunCommand(click.Command):
     metavar="N",
     help="Run up to N at a time. The first use of NAME sets N.",
 )
+@click.option(
+    "--elect",
+    metavar="VALUE",
+    help=f"Run as the leader of the election NAME, whose value is VALUE, and put its token into"
+    f" {_TOKEN}.",
+)
 @click.option("--read", is_flag=True, help="Run beside other readers, but beside no writer.")
 @click.option("--write", is_flag=True, help="Run alone: no reader, no other writer.")
 @click.option(
@@ -138,6 +144,7 @@ async def run(
     lease: float | None,
     min_hold: float | None,
     permits: int | None,
+    elect: str | None,
     busy_exit: int,
     grace: float,
     **kinds: bool,
@@ -154,6 +161,7 @@ async def run(
     redisson-py run ledger --fenced -- ./post      the token tells old from new
     redisson-py run resize --permits 4 -- ./x      at most four at a time
     redisson-py run schema --write -- ./migrate    alone; others use --read
+    redisson-py run lead --elect h1:80 -- ./serve  others see who leads, and h1:80
     redisson-py run table --adopt -- ./job         with what acquire took before
 
     A plain NAME is the lock of client.get_lock(NAME), and of Redisson's getLock in Java.
@@ -172,10 +180,11 @@ async def run(
     """  # noqa: D301  # click's mark of lines that are not to be wrapped
     chosen = [kind for kind, is_chosen in kinds.items() if is_chosen]
     chosen += ["permits"] if permits is not None else []
+    chosen += ["elect"] if elect is not None else []
     if len(chosen) > 1:
         raise click.UsageError(f"--{' and --'.join(chosen)} cannot be combined")
-    if min_hold is not None and permits is not None:
-        raise click.UsageError("--min-hold and --permits cannot be combined")
+    if min_hold is not None and chosen in (["permits"], ["elect"]):
+        raise click.UsageError(f"--min-hold and --{chosen[0]} cannot be combined")
     if nonblock and timeout:
         raise click.UsageError("--nonblock and --timeout cannot be combined")
     adopts = chosen == ["adopt"]
@@ -189,13 +198,20 @@ async def run(
         fail(reason[0], f"cannot run {command[0]}: {reason[1]}")
     # run watches the lease itself, and ends CMD before it leaves the block.
     options = RedissonOptions(on_lost="raise")
+    block: AbstractAsyncContextManager[Lease]
     if lease is not None:
         options["lease_time"] = lease
     client = servers.client(**options)
     try:
-        primitive = _primitive(client, name, chosen[0] if chosen else None, permits)
         once = nonblock or timeout == 0
-        block = _block(primitive, 0.0 if once else timeout, min_hold)
+        wait = 0.0 if once else timeout
+        if elect is not None:
+            block = client.get_election(name).campaign(given(elect), timeout=wait)
+        elif permits is not None:
+            block = client.get_semaphore(name, permits).hold(timeout=wait)
+        else:
+            lock = _lock(client, name, chosen[0] if chosen else None)
+            block = lock.hold(timeout=wait, min_hold=min_hold)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
@@ -221,10 +237,8 @@ async def run(
     return status
 
 
-def _primitive(
-    client: Redisson, name: str, kind: str | None, permits: int | None
-) -> LockLike | Semaphore:
-    """Return what is to be held.
+def _lock(client: Redisson, name: str, kind: str | None) -> LockLike:
+    """Return the lock that is to be held.
 
     Raises:
         ValueError: The name is empty or too long.
@@ -234,27 +248,12 @@ def _primitive(
             return client.get_fair_lock(name)
         case "fenced":
             return client.get_fenced_lock(name)
-        case "permits":
-            return client.get_semaphore(name, permits)
         case "read":
             return client.get_read_write_lock(name).read_lock()
         case "write":
             return client.get_read_write_lock(name).write_lock()
         case _:
             return client.get_lock(name)
-
-
-def _block(
-    primitive: LockLike | Semaphore, timeout: float | None, min_hold: float | None
-) -> AbstractAsyncContextManager[Lease]:
-    """Return the block that holds it.
-
-    Raises:
-        ValueError: It cannot have a `min_hold`.
-    """
-    if isinstance(primitive, Semaphore):
-        return primitive.hold(timeout=timeout)
-    return primitive.hold(timeout=timeout, min_hold=min_hold)
 
 
 @final

@@ -13,6 +13,7 @@ from redisson_py import _keys
 from redisson_py._cli.looks.asking import Command
 from redisson_py._cli.looks.found import Party
 from redisson_py._cli.looks.replies import lease_keys, milliseconds, pairs, seconds
+from redisson_py._redis.inspecting import state_of
 
 T = TypeVar("T")
 Part = Generator[list[Command], list[Any], T]
@@ -71,6 +72,16 @@ def readers(key: bytes, listed: Sequence[Party], most: int) -> Part[tuple[list[P
         if len(alive) >= most:
             break
     return alive[:most], ended
+
+
+def holding(key: bytes, parties: Sequence[Party]) -> Part[list[Party]]:
+    """Return the holders of a lock with how they have it."""
+    owners = [each.owner.encode() for each in parties]
+    marks = (yield [(key, "GET", _keys.tombstone(key, each)) for each in owners]) if owners else []
+    return [
+        replace(party, state=state_of(owner, mark))
+        for party, owner, mark in zip(parties, owners, marks, strict=True)
+    ]
 
 
 def queued(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from redisson_py._engine.snapshots import Holding
 from redisson_py._keys import waiting_clients
 
 Kind = Literal[
@@ -62,6 +63,7 @@ class Party:
         client_name: The name its client was given, likewise.
         waited: Seconds for which a client has waited in the queue; None if not recorded.
         called: Seconds since it was called, if it has not answered.
+        state: How it has a lock: see `HolderSnapshot`.
     """
 
     owner: str
@@ -74,6 +76,7 @@ class Party:
     client_name: str | None = None
     waited: float | None = None
     called: float | None = None
+    state: Holding = "held"
 
     @property
     def client_id(self) -> str:
@@ -93,6 +96,7 @@ class Party:
             "client_name": self.client_name,
             "seconds_waited": json_seconds(self.waited),
             "seconds_called": json_seconds(self.called),
+            "state": self.state if self.holds else None,
         }
 
 
@@ -246,7 +250,7 @@ def summary(found: Found) -> str:
     """Return in a few words in which state a resource is."""
     match found.kind:
         case "lock" | "fair-lock" | "fenced-lock":
-            return "held" if found.holders_total else "free"
+            return found.holders[0].state if found.holders else "free"
         case "election":
             return "led" if found.holders_total else "no leader"
         case "read-write-lock":

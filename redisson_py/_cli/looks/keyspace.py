@@ -24,7 +24,7 @@ Family = Literal["lock", "semaphore", "permits", "barrier", "rate limiter"]
 """What shares keys: `permits` are those of a permit-expirable semaphore."""
 FAMILIES: tuple[Family, ...] = get_args(Family)
 
-_OWNER = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\d+(:write)?")
+_OWNER = re.compile(rb"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}:\d+(:write|:kept)?")
 #: A pattern that does not end within brackets or with a backslash.
 _CLOSED = re.compile(rb"(?:\\.|\[(?:\\.|[^\]\\])*\]|[^\\\[])*", re.DOTALL)
 _PREFIXES: dict[bytes, Family] = {b"redisson_lock_timeout:": "lock"}

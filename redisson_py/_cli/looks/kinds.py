@@ -165,6 +165,8 @@ class Looker:
         listed = list(holders(fields, mode, lease)) if there else []
         parties, ended = yield from alive.readers(key, listed, self._listed)
         total = len(listed) - ended
+        if not (mode or value is not None):
+            parties = yield from alive.holding(key, parties)
         queued, dead = yield from alive.queued(key, queue, queued or [], time, self._listed)
         # At a key of another type there is no lock to wait for.
         clients = clients if scanned is not None else None

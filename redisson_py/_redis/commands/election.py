@@ -17,7 +17,7 @@ from redisson_py._redis.commands.request import (
 )
 from redisson_py._redis.scripts import source
 from redisson_py._redis.scripts.shapes import array, text, whole
-from redisson_py._redis.scripts.source import Arg
+from redisson_py._redis.scripts.source import Arg, Script
 
 ACQUIRE = source.load("election.acquire", array(whole(1)))
 FORCE_RELEASE = source.load("election.force_release")
@@ -60,6 +60,8 @@ class ElectionCommands(FairLockCommands):
     acquire_script = ACQUIRE
     release_script = RELEASE
     force_release_script = FORCE_RELEASE
+    # A name that nobody has would be an election that nobody can win.
+    leave_taken_script: Script | None = None
     tokens = 1
 
     def __init__(self, key: bytes, alive: float, idle_ms: int = 0, value: bytes = b"") -> None:
