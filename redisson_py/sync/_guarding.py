@@ -14,7 +14,7 @@ from contextlib import closing
 from typing import Any, Final
 
 from redisson_py import BackendError, LeaseLostError
-from redisson_py._stores.postgres.sql import NO_TABLE_TO_GUARD
+from redisson_py._stores.postgres.refusals import NO_TABLE_TO_GUARD
 from redisson_py.sync._wrapping import Wrapper
 
 _IN_TRANSACTION: Final = "SELECT 1 WHERE pg_catalog.txid_current_if_assigned() IS NOT NULL"

@@ -112,7 +112,8 @@ class Shared:
             listening.discard(key, wish.owner)
             return answer
         longest = _LONGEST_WAIT if heard else shared_sql.POLL_SECONDS
-        return Busy(min(longest if answer.retry_in is None else answer.retry_in, longest))
+        retry_in = longest if answer.retry_in is None else min(answer.retry_in, longest)
+        return replace(answer, retry_in=retry_in)
 
     async def _ask(self, wish: Wish, station: str | None, deadline: float) -> Granted | Busy:
         try:

@@ -429,12 +429,6 @@ WHERE id {_EQ} {_ID} AND owner {_EQ} $2::pg_catalog.text AND token {_EQ} $3::pg_
     AND expires {_GT} pg_catalog.clock_timestamp()
 FOR KEY SHARE"""
 
-#: What a guard says that does not see the table.
-NO_TABLE_TO_GUARD: Final = (
-    f"the database of this transaction has no table {TABLE}: guard works only in the database that"
-    " keeps the locks"
-)
-
 #: id, channel -> has those ask again that know another end of the hold.
 RING: Final = f"""
 SELECT CASE WHEN waiting_until {_GT} {_NOW} THEN {_NOTIFY}{_CHANNEL}, '') END, {_RING_FIRST}

@@ -49,6 +49,7 @@ from redisson_py._stores.postgres.listening import (
     channel_of,
     observers_of,
 )
+from redisson_py._stores.postgres.refusals import NO_TABLE_TO_GUARD
 from redisson_py._stores.postgres.renewing import renew
 from redisson_py._stores.postgres.shared import SHARED_KINDS, Shared, family_of
 from redisson_py._stores.postgres.table import (
@@ -211,7 +212,7 @@ class PostgresStore:
         try:
             row = await connection.fetchrow(statement, *arguments)
         except asyncpg.UndefinedTableError as error:
-            raise BackendError(sql.NO_TABLE_TO_GUARD) from error
+            raise BackendError(NO_TABLE_TO_GUARD) from error
         return row is not None
 
     def guarding(self, name: str, owner: str, token: int) -> tuple[str, tuple[object, ...]]:
