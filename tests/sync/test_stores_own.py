@@ -184,8 +184,11 @@ def test_a_deleted_semaphore_is_a_loss_at_the_end_of_the_block(
 def test_closing_gives_permits_and_both_sides_back(postgres: Callable[..., Postgres]) -> None:
     client, other = postgres(), postgres()
     semaphore, both = client.get_semaphore("closed", 2), client.get_read_write_lock("closed")
-    held = [semaphore.acquire(2), both.read_lock().acquire()]
-    waiting = [Running(semaphore.acquire), Running(both.write_lock().acquire)]
+    held: list[Lease] = [semaphore.acquire(2), both.read_lock().acquire()]
+    waiting: list[Running[Any]] = [
+        Running(semaphore.acquire),
+        Running(both.write_lock().acquire),
+    ]
     until_waiting(client, 2)
     theirs: list[Running[Lease]] = [
         Running(other.get_semaphore("closed").acquire),
