@@ -352,6 +352,15 @@ class OnceStore(Protocol):
         """
         ...
 
+    def recording(
+        self, name: str, owner: str, token: int, result: str | bytes, keep: float
+    ) -> Sequence[tuple[str, tuple[object, ...]]]:
+        """Return the statements that do it on a connection of the user's, and their arguments.
+
+        Each brings a row, or the owner does not hold the lock. The first one changes nothing.
+        """
+        ...
+
     async def look_for_record(self, name: str, deadline: float) -> RecordState | None:
         """Return what is recorded; None: it is not done."""
         ...

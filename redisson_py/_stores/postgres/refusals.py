@@ -29,11 +29,6 @@ _POOLED: Final = (
     exceptions.DuplicatePreparedStatementError,
 )
 _MAKE_IT: Final = "run the SQL that redisson_py.postgres.schema_sql() returns"
-#: What a guard says that does not see the table.
-NO_TABLE_TO_GUARD: Final = (
-    f"the database of this transaction has no table {TABLE}: guard works only in the database that"
-    " keeps the locks"
-)
 #: PgBouncer has one code for its own errors, 08P01; of these texts nothing passes.
 _PARAMETER: Final = "unsupported startup parameter"
 _UNKNOWN: Final = ("no such database", "no such user", "bouncer config error")

@@ -80,6 +80,14 @@ def in_schema(statement: str, schema: str) -> str:
     return statement
 
 
+def no_table_for(call: str) -> str:
+    """Return what a call says that does not see the tables, in a transaction of the user's."""
+    return (
+        f"the database of this transaction has no table {TABLE}, or not all that it needs: {call}"
+        " works only in the database that keeps the locks"
+    )
+
+
 @cache
 def without_bell(statement: str) -> str:
     """Return a statement that frees a row as one that rings for nobody, and calls nobody."""

@@ -49,7 +49,6 @@ from redisson_py._stores.postgres.listening import (
     channel_of,
     observers_of,
 )
-from redisson_py._stores.postgres.refusals import NO_TABLE_TO_GUARD
 from redisson_py._stores.postgres.renewing import renew
 from redisson_py._stores.postgres.shared import SHARED_KINDS, Shared, family_of
 from redisson_py._stores.postgres.table import (
@@ -212,7 +211,7 @@ class PostgresStore:
         try:
             row = await connection.fetchrow(statement, *arguments)
         except asyncpg.UndefinedTableError as error:
-            raise BackendError(NO_TABLE_TO_GUARD) from error
+            raise BackendError(sql.no_table_for("guard")) from error
         return row is not None
 
     def guarding(self, name: str, owner: str, token: int) -> tuple[str, tuple[object, ...]]:
@@ -267,7 +266,16 @@ class PostgresStore:
     async def complete_inside(
         self, connection: Any, name: str, owner: str, token: int, result: str | bytes, keep: float
     ) -> bool:
-        """Do the same in a transaction of the user's; see `guard` for its errors."""
+        """Do the same in a transaction of the user's; see `guard` for its errors.
+
+        Raises:
+            TypeError: It is no connection of asyncpg.
+        """
+        if not callable(getattr(connection, "is_in_transaction", None)):
+            raise TypeError(
+                "complete takes a connection of asyncpg, not"
+                f" {type(connection).__module__}.{type(connection).__qualname__}"
+            )
         if not connection.is_in_transaction():
             raise RuntimeError(
                 "complete(connection=...) needs a transaction: call it inside"
@@ -278,11 +286,16 @@ class PostgresStore:
         try:
             row = await connection.fetchrow(statement, *arguments)
         except asyncpg.UndefinedTableError as error:
-            raise BackendError(
-                f"the database of this transaction has no table {once.TABLE}: complete works only"
-                " in the database that keeps the locks"
-            ) from error
+            raise BackendError(sql.no_table_for("complete")) from error
         return row is not None
+
+    def recording(
+        self, name: str, owner: str, token: int, result: str | bytes, keep: float
+    ) -> tuple[tuple[str, tuple[object, ...]], ...]:
+        """Return the statements that do it on a connection of the user's, and their arguments."""
+        guard = self.guarding(name, owner, token)
+        recorded = _record_of(name, owner, token, result, keep)
+        return guard, (self._of_once(once.COMPLETE), recorded)
 
     async def look_for_record(self, name: str, deadline: float) -> RecordState | None:
         """Return what is recorded; None: it is not done."""
