@@ -31,6 +31,7 @@ from redisson_py._stores.contract import (
     Granted,
     HolderState,
     Kind,
+    OtherNumber,
     Permits,
     RecordState,
     Renewal,
@@ -228,8 +229,10 @@ class PostgresStore:
             return (f"{self._database}\0{family_of(kind)}\0{name}",)
         return (f"{self._database}\0{name}",)
 
-    async def ask(self, wish: Wish, deadline: float) -> Granted | Busy | Done:
+    async def ask(self, wish: Wish, deadline: float) -> Granted | Busy | Done | OtherNumber:
         """Take the hold if it is free, or held by this owner already."""
+        if wish.kind in SHARED_KINDS:
+            return await (await self._several(deadline)).ask(wish, self._listening, deadline)
         if wish.kind == "once":
             return await self._ask_unless_done(wish, deadline)
         if wish.proposal is not None:
@@ -354,8 +357,6 @@ class PostgresStore:
         return answer
 
     async def _ask_or_wait(self, wish: Wish, deadline: float) -> Granted | Busy:
-        if wish.kind in SHARED_KINDS:
-            return await (await self._several(deadline)).ask(wish, self._listening, deadline)
         if not wish.waits:
             return await self._ask(wish, deadline)
         listening = self._listening
