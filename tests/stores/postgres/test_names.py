@@ -9,7 +9,7 @@ from pglast import parse_sql
 from pglast.enums import A_Expr_Kind
 from pglast.visitors import Visitor
 
-from redisson_py._stores.postgres import once, schema_sql, shared_sql, sql
+from redisson_py._stores.postgres import schema_sql, shared_sql, sql
 
 #: Each looks a name up.
 BARE = [
@@ -36,7 +36,7 @@ QUALIFIED = [
 ]
 STATEMENTS = {
     f"{prefix}{name}": text
-    for prefix, module in (("", sql), ("SHARED_", shared_sql), ("ONCE_", once))
+    for prefix, module in (("", sql), ("SHARED_", shared_sql))
     for name, text in vars(module).items()
     if name.isupper()
     and not name.startswith("_")
@@ -128,7 +128,6 @@ class _Unqualified(Visitor):
 def test_all_statements_are_looked_at() -> None:
     assert {"ASK", "GIVE_BACK", "GIVE_BACK_UNSURE", "RENEW", "GUARD", "LOCATE"} <= {*STATEMENTS}
     assert {"SHARED_ASK", "SHARED_CHANGE", "SHARED_RENEW", "SHARED_LOOK"} <= {*STATEMENTS}
-    assert {"ONCE_COMPLETE", "ONCE_FIND", "ONCE_FORGET", "ONCE_LOOK"} <= {*STATEMENTS}
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
