@@ -75,7 +75,7 @@ _OURS: Mapping[str, tuple[str, str]] = {
 #: What they are in a rate limiter, which holds nothing.
 _OF_RATES: Mapping[str, str] = {
     "timeout": "timeout=, the time to wait, is an argument of acquire() and try_acquire()",
-    "lease_time": "units come back by themselves; write per=, the seconds after which they do",
+    "lease_time": "a unit comes back per= seconds after it was taken; write per=",
     "permits": "write rate=, the number of units in each interval",
 }
 _WAITED_FOR = ("get_latch", "get_barrier")
