@@ -1,4 +1,4 @@
-"""Locks in PostgreSQL: `Postgres`, the client. It needs the extra `postgres`."""
+"""Locks and semaphores in PostgreSQL: `Postgres`, the client. It needs the extra `postgres`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any, Self, Unpack, cast, final
 
 from redisson_py._arguments import explained
 from redisson_py._engine.hold import FencedLease, Lease
+from redisson_py._engine.snapshots import ReadWriteSnapshot
 from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._keys import Name
 from redisson_py._stores.client import StoreClient
@@ -16,11 +17,15 @@ from redisson_py._stores.extras import needs
 from redisson_py._stores.locks import StoreLock, lock_ownership
 from redisson_py._stores.once import StoreOnce
 from redisson_py._stores.options import StoreOptions
+from redisson_py._stores.read_write_lock import StoreReadLock, StoreReadWriteLock, StoreWriteLock
+from redisson_py._stores.semaphore import StoreSemaphore
 from redisson_py._time import Duration
 from redisson_py.errors import LeaseLostError
 from redisson_py.locks.election import Election, Leader, Leadership
 from redisson_py.locks.lock_of import LockOf
 from redisson_py.locks.once import Once
+from redisson_py.semaphores.permit import Permit
+from redisson_py.semaphores.semaphore_like import SemaphoreSnapshot
 
 with needs("postgres"):
     from redisson_py._stores.postgres.once import CREATE
@@ -35,8 +40,15 @@ __all__ = [
     "PostgresFencedLease",
     "PostgresFencedLock",
     "PostgresLease",
+    "Permit",
     "PostgresLock",
+    "ReadWriteSnapshot",
+    "SemaphoreSnapshot",
     "StoreOptions",
+    "StoreReadLock",
+    "StoreReadWriteLock",
+    "StoreSemaphore",
+    "StoreWriteLock",
     "once_schema_sql",
     "schema_sql",
 ]
@@ -140,7 +152,9 @@ class PostgresFencedLock(LockOf[PostgresFencedLease], StoreLock):
 
 @final
 class Postgres(StoreClient):
-    """Makes locks that a PostgreSQL database keeps, in a table of ours: `redisson_py_locks`.
+    """Makes locks and semaphores that a PostgreSQL database keeps, in two tables of ours.
+
+    They are `redisson_py_locks` and, for read-write locks and semaphores, `redisson_py_shared`.
 
     Use it as `async with Postgres.from_url(...) as store`, or call `aclose()` in the end; nothing
     connects until first use.
@@ -150,8 +164,9 @@ class Postgres(StoreClient):
     holder to holder. A waiter sleeps until PostgreSQL notifies it; nothing is sent while nobody
     waits. A lease can `guard` a transaction: no other store has that.
 
-    Not promised: an order between processes; exclusion after a failover that lost the write (it is
-    as durable as what PostgreSQL commits), or when the server's clock is stepped forward.
+    Not promised: an order between processes, for a lock; exclusion after a failover that lost the
+    write (it is as durable as what PostgreSQL commits), or when the server's clock is stepped
+    forward.
 
     Cost: uncontended one statement for an acquire and one for a release, on a small pool of
     connections; from the first wait on, one more connection listens. Behind a pooler that keeps no
@@ -261,3 +276,22 @@ class Postgres(StoreClient):
         assert isinstance(store, PostgresStore)
         make = partial(ElectionInStore, self._context, self._executor, store)
         return Election(self._context, name, make)
+
+    @explained
+    def get_read_write_lock(self, name: Name) -> StoreReadWriteLock:
+        """Return the read-write lock `name`: many readers or one writer; errors as for `get_lock`.
+
+        Both sides are served in the order in which the database saw them come, so writers do not
+        starve. The database ends the leases of both. They have no fencing token and no guard.
+        """
+        return StoreReadWriteLock(self._context, name, ends_leases=True)
+
+    @explained
+    def get_semaphore(self, name: Name, permits: int | None = None) -> StoreSemaphore:
+        """Return the semaphore `name`; with `permits`, the first use creates it with that many.
+
+        Raises:
+            TypeError: The name is neither str nor bytes, or `permits` is not an int.
+            ValueError: The name is one that `get_lock` refuses, or `permits` is out of range.
+        """
+        return StoreSemaphore(self._context, name, permits)

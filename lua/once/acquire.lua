@@ -1,19 +1,19 @@
 --! script   once.acquire
---! version  1
---! keys     lock:hash tombstone:string token:string version_key:string clients:zset record:hash
---! args     owner:str holds:int lease_ms:int tokens:int version:int version_ms:int idle_ms:int needs:str channel:str client:str yields:int
---! returns  array: 1, token = granted | 0, ms = busy (-1 = no lease) | 2, token, b or s, result = done | -2, 0 = lost | -3, 0 = void
+--! version  2
+--! keys     lock:hash tombstone:string token:string record:hash
+--! args     owner:str lease_ms:int idle_ms:int needs:str
+--! returns  array: 1, token = granted | 0, ms = busy (-1 = no lease) | 2, token, b or s, result = done | -3, 0 = void
 --! retry    safe: an owner that runs goes on running, and reads the token that it took
 
 --! include lib.whole
 
--- As fenced_lock.acquire, but what is done is not granted again: the record says with which token it
+-- As fenced_lock.acquire for one hold, but what is done is not granted again: the record says with which token it
 -- was done, whether its result is bytes or text, and the result. It comes before the lock, so nobody
 -- waits for the end of the block in which it was completed. There is no queue of clients: when
 -- it is done, all that wait leave. The counter of tokens stays idle_ms longer than the lease.
-local lock, tombstone, token, record = KEYS[1], KEYS[2], KEYS[3], KEYS[6]
-local owner, holds, lease_ms = ARGV[1], whole(ARGV[2], 1), whole(ARGV[3], 1)
-local idle_ms, needs = whole(ARGV[7], 1), ARGV[8]
+local lock, tombstone, token, record = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local owner, lease_ms = ARGV[1], whole(ARGV[2], 1)
+local idle_ms, needs = whole(ARGV[3], 1), ARGV[4]
 
 if needs ~= '' then
 --! include lib.lacks
@@ -22,8 +22,8 @@ if needs ~= '' then
     return refused
   end
 end
-if not (holds and lease_ms and idle_ms) then
-  return redis.error_reply('ERR holds, lease_ms and idle_ms must be positive integers')
+if not (lease_ms and idle_ms) then
+  return redis.error_reply('ERR lease_ms and idle_ms must be positive integers')
 end
 
 local held = redis.call('HEXISTS', lock, owner) == 1
@@ -31,8 +31,6 @@ if not held then
   local done = redis.call('HMGET', record, 'token', 'kind', 'result')
   if done[1] and done[2] and done[3] then
     return {2, whole(done[1], 0) or 0, done[2], done[3]}
-  elseif holds > 1 then
-    return {-2, 0}
   elseif redis.call('EXISTS', tombstone) == 1 then
     return {-3, 0}
   elseif redis.call('EXISTS', lock) == 1 then

@@ -1,5 +1,6 @@
+#!lua flags=allow-oom
 --! script   once.complete
---! version  1
+--! version  2
 --! keys     lock:hash record:hash receipt:string
 --! args     owner:str token:int kind:str result:str keep_ms:int channel:str receipt_ms:int
 --! returns  1 = recorded | 0 = the owner does not run it
@@ -7,9 +8,10 @@
 
 --! include lib.whole
 
--- Only who runs it may say that it is done. The lock stays: its holder releases it next, and nobody
--- waits for that, since the record is looked at first. The message wakes all that wait. It comes
--- first because it may be refused, and then nothing has changed.
+-- Only who runs it may say that it is done. A full server lets it: what has had its effect would be
+-- run again. The lock stays: its holder releases it next, and nobody waits for that, since the
+-- record is looked at first. The message wakes all that wait. It comes first because it may be
+-- refused, and then nothing has changed. For PEXPIRE see lib/remember.
 local lock, record, receipt = KEYS[1], KEYS[2], KEYS[3]
 local owner, token, kind, result = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local keep_ms, channel, receipt_ms = whole(ARGV[5], 1), ARGV[6], whole(ARGV[7], 1)
@@ -26,7 +28,9 @@ end
 -- A key of another type is an error that changes nothing.
 redis.call('HLEN', record)
 redis.call('PUBLISH', channel, '1')
-redis.call('SET', receipt, '1', 'PX', string.format('%.0f', receipt_ms))
+local kept = string.format('%.0f', receipt_ms)
+redis.call('PEXPIRE', receipt, kept)
+redis.call('SET', receipt, '1', 'PX', kept)
 redis.call('HSET', record, 'token', token, 'kind', kind, 'result', result)
 local refused = redis.pcall('PEXPIRE', record, string.format('%.0f', keep_ms))
 if type(refused) == 'table' then

@@ -1,6 +1,6 @@
 #!lua flags=allow-oom
 --! script   rate_limiter.undo
---! version  1
+--! version  2
 --! keys     value:string client_value:string permits:zset client_permits:zset undone:zset
 --! args     id:str units:int undone_ms:int channel:str
 --! returns  1 = it was admitted, and is not any more | 0 = it was not
@@ -17,10 +17,11 @@ if not (units and undone_ms) or #id ~= 16 then
 end
 local member = struct.pack('Bc0I', 16, id, units)
 local value, permits
-for i = 1, 2 do
-  if redis.call('ZSCORE', KEYS[i + 2], member) then
-    value, permits = KEYS[i], KEYS[i + 2]
-  end
+if redis.call('ZSCORE', KEYS[3], member) then
+  value, permits = KEYS[1], KEYS[3]
+end
+if redis.call('ZSCORE', KEYS[4], member) then
+  value, permits = KEYS[2], KEYS[4]
 end
 redis.call('ZSCORE', undone, id)
 local counted = value and redis.call('EXISTS', value) == 1

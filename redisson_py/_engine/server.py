@@ -362,6 +362,34 @@ class LockCommands(Commands, Protocol):
         ...
 
 
+class UnitCommands(Commands, Protocol):
+    """The requests about one semaphore.
+
+    Attributes:
+        start_units: How many units the first request creates it with; below zero: none.
+        passes: A hold may go from task to task here without the server.
+        records_all: Whether the server knows every holder.
+        missing: What the timeout error adds if nobody known holds units and too few are free.
+    """
+
+    start_units: int
+    passes: bool
+    records_all: bool
+    missing: str
+
+    def clients_for(self, units: int, /) -> ClientQueue | None:
+        """Return the queue of the clients that wait for so many units, if there is one."""
+        ...
+
+    def fields(self, owner: str, units: int, /) -> list[tuple[bytes, int]]:
+        """Return field and units of each hold that a request of `units` gets."""
+        ...
+
+    def permit_text(self, field: bytes, /) -> str:
+        """Return the id of a permit as users see it, from its name on the server."""
+        ...
+
+
 class View(Protocol):
     """Looks at one lock on its server, and frees it by force."""
 

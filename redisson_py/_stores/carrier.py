@@ -34,7 +34,7 @@ from redisson_py._loop import (
 from redisson_py._options import SHORTEST_WAIT_SECONDS
 from redisson_py._outage import Outages
 from redisson_py._retry import pause_before
-from redisson_py._stores.contract import Done, Granted, Renewal, Store
+from redisson_py._stores.contract import Done, Granted, Kind, Renewal, Store
 from redisson_py._stores.reaching import Reaching
 from redisson_py._stores.requests import (
     Ask,
@@ -68,6 +68,7 @@ class OwnerQueue:
 
     Attributes:
         name: The name that it asks for.
+        kind: What it asks for.
         calls: Those that wait, in order.
         working: A task sends them.
         token: The first fencing token of its hold; 0: it had none yet.
@@ -78,10 +79,14 @@ class OwnerQueue:
         busy: The last answer, if that was "busy", and the loop time at which it came.
     """
 
-    __slots__ = ("busy", "calls", "kept", "name", "renewing", "rings", "token", "unsure", "working")
+    __slots__ = (
+        *("busy", "calls", "kept", "kind", "name", "renewing", "rings", "token", "unsure"),
+        "working",
+    )
 
     def __init__(self, name: str) -> None:
         self.name: str = name
+        self.kind: Kind = "lock"
         self.calls: deque[StoreCall] = deque()
         self.working: bool = False
         self.token: int = 0
@@ -149,6 +154,8 @@ class Carrier:
         if queue is None:
             name = request.wish.name if isinstance(request, Ask) else request.name
             queue = self.queues[request.owner] = OwnerQueue(name)
+            if isinstance(request, Ask):
+                queue.kind = request.wish.kind
         queue.calls.append(call)
         if not queue.working:
             queue.working = True
@@ -320,31 +327,35 @@ class Carrier:
                     return await store.ping(deadline)
         match request:
             case Ask():
-                return await self._ask_for_hold(request, queue, deadline)
+                return await self._ask_for_hold(call, request, queue, deadline)
             case Enter(name, owner, lease):
-                entered = Renewal(name, owner, queue.token, lease)
+                entered = Renewal(name, owner, queue.token, lease, kind=queue.kind)
                 (until,) = await store.renew([entered], deadline)
                 if until is None:
                     return LOST
                 return _answers.Granted(sent_at=min(sent_at, until - lease))
             case SetLease(name, owner, lease):
-                changed = Renewal(name, owner, queue.token, lease, exact=True)
+                changed = Renewal(name, owner, queue.token, lease, exact=True, kind=queue.kind)
                 (until,) = await store.renew([changed], deadline)
                 call.counts_from = None if until is None else until - lease
                 return None if until is None else 1
             case LeaveTaken(name, owner, until) if until > sent_at:
                 # Computed at each attempt: a later one must not end it later.
-                shortened = Renewal(name, owner, queue.token, until - sent_at, exact=True)
+                shortened = Renewal(
+                    name, owner, queue.token, until - sent_at, exact=True, kind=queue.kind
+                )
                 (left,) = await store.renew([shortened], deadline)
                 return None if left is None else 1
             case GiveBack(name, owner) | LeaveTaken(name, owner):
-                held = await store.give_back(name, owner, queue.unsure, deadline)
+                held = await store.give_back(name, owner, queue.unsure, deadline, queue.kind)
                 call.uncertain = call.uncertain or held is None
                 return held or None
             case _:
                 raise AssertionError(request)
 
-    async def _ask_for_hold(self, request: Ask, queue: OwnerQueue, deadline: float) -> Answer:
+    async def _ask_for_hold(
+        self, call: StoreCall, request: Ask, queue: OwnerQueue, deadline: float
+    ) -> Answer:
         wish, sent_at, rings = request.wish, now(), queue.rings
         kept, queue.kept = queue.kept, queue.kept or wish.waits
         queue.busy = None
@@ -363,7 +374,9 @@ class Carrier:
         if isinstance(answer, Done):
             queue.kept = kept
             return _answers.Settled(answer.token, answer.result)
-        busy = _answers.Busy(answer.retry_in, queued=wish.waits)
+        if answer.unsure:
+            self._is_unsure(call, queue, sent=True)
+        busy = _answers.Busy(answer.retry_in, queued=wish.waits, absent=answer.absent)
         if wish.waits and queue.rings == rings:
             queue.busy = busy, self.time()
         return busy

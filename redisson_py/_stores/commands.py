@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from redisson_py._answers import Answer, wakes_everybody
 from redisson_py._stores.contract import Kind, Wish
-from redisson_py._stores.requests import Ask, Enter
+from redisson_py._stores.requests import Ask, Enter, Request, SetLease
 
 if TYPE_CHECKING:
-    from redisson_py._engine.server import Asked
+    from redisson_py._engine.server import Asked, Held
 
 #: Fencing tokens taken with each grant, where a store can take several: a hold can be passed on
 #: this often in this process.
@@ -24,6 +24,7 @@ _NAMES: dict[Kind, str] = {
     "read": "read lock",
     "write": "write lock",
     "semaphore": "semaphore mutex",
+    "permit": "semaphore",
     "election": "election",
     "once": "once",
 }
@@ -94,6 +95,10 @@ class StoreLockCommands:
         """Return what an acquire request asks a store for."""
         owner, lease, renewed = request.owner, request.lease_time, request.renewed
         return Wish(self.name, owner, lease, renewed, not request.once, self.tokens, self.held)
+
+    def lower(self, hold: Held, target: int, lease_time: float) -> Request:
+        """Return the request that lowers a hold: its count is this client's affair."""
+        return SetLease(self.name, hold.owner, lease_time)
 
     @staticmethod
     def answer(reply: Answer, wish: object) -> Answer:

@@ -27,9 +27,10 @@ from typing import Any, Literal, Protocol
 
 from redisson_py._stores.last_failure import LastFailure
 
-Kind = Literal["lock", "read", "write", "semaphore", "election", "once"]
-"""What is held. Every store has locks, fenced or not; etcd and ZooKeeper have read-write locks as
-well, all have elections, ZooKeeper has semaphore mutexes, and PostgreSQL has what is done once."""
+Kind = Literal["lock", "read", "write", "semaphore", "permit", "election", "once"]
+"""What is held. Every store has locks, fenced or not, and elections; PostgreSQL, etcd and ZooKeeper
+have read-write locks as well, PostgreSQL has permits of semaphores and what is done once, and
+ZooKeeper has semaphore mutexes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,8 @@ class Wish:
         within: The owner of the write hold that the task of a read has: the read does not wait for
             it, and stays when it is given back.
         proposal: What a candidate of an election says; None where a hold has no value.
+        units: How many permits of a semaphore, all or none.
+        permits: How many permits a semaphore gets that has no number yet; None: it stays so.
     """
 
     name: str
@@ -60,6 +63,8 @@ class Wish:
     kind: Kind = "lock"
     within: str | None = None
     proposal: bytes | None = None
+    units: int = 1
+    permits: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +89,14 @@ class Busy:
 
     Attributes:
         retry_in: Seconds after which to ask again although nothing rang; None: not known.
+        absent: It is a semaphore that has no number of permits.
+        unsure: An earlier copy of the request had no answer and may still be granted, so the owner
+            must give back, although it does not wait.
     """
 
     retry_in: float | None
+    absent: bool = False
+    unsure: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +123,7 @@ class Renewal:
         lease: Seconds from now. 0 looks whether the hold is there, and changes nothing.
         exact: Set this lease even if the present one is longer. A copy of the request that arrives
             late must undo no newer lease.
+        kind: What is held.
     """
 
     name: str
@@ -120,6 +131,7 @@ class Renewal:
     token: int
     lease: float
     exact: bool = False
+    kind: Kind = "lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +231,9 @@ class Store(Protocol):
         """
         ...
 
-    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> int | None:
+    async def give_back(
+        self, name: str, owner: str, unsure: bool, deadline: float, kind: Kind = "lock"
+    ) -> int | None:
         """End a hold, or the wait of an owner; return 0 if it did not hold, and 1 if it did.
 
         2: it did, and owners of other clients wait, to which this client should yield.
@@ -338,10 +352,71 @@ class OnceStore(Protocol):
         """
         ...
 
+    def recording(
+        self, name: str, owner: str, token: int, result: str | bytes, keep: float
+    ) -> Sequence[tuple[str, tuple[object, ...]]]:
+        """Return the statements that do it on a connection of the user's, and their arguments.
+
+        Each brings a row, or the owner does not hold the lock. The first one changes nothing.
+        """
+        ...
+
     async def look_for_record(self, name: str, deadline: float) -> RecordState | None:
         """Return what is recorded; None: it is not done."""
         ...
 
     async def forget(self, name: str, deadline: float) -> bool:
         """Delete the record; return whether there was one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Permits:
+    """A semaphore as the store saw it a moment ago.
+
+    Attributes:
+        number: How many permits it has, taken ones included; None: it does not exist.
+        holders: Who has permits, and how many.
+        waiters: The owners that wait, in order.
+        keys: Where the store keeps it, for people.
+    """
+
+    number: int | None
+    holders: tuple[tuple[HolderState, int], ...]
+    waiters: tuple[str, ...]
+    keys: tuple[str, ...]
+
+    @property
+    def available(self) -> int:
+        """How many are free; below zero, if there are fewer than are taken."""
+        return (self.number or 0) - sum(units for _, units in self.holders)
+
+
+Verb = Literal["make", "set", "add", "drain", "delete"]
+"""A change of the number of permits: set it unless it is set, set it, add to it, take away what is
+free, forget it."""
+
+
+class PermitStore(Protocol):
+    """What a store with semaphores does beside holding permits, which are holds with units."""
+
+    async def permits(self, name: str, deadline: float) -> Permits:
+        """Return the permits of a semaphore, those of dead holders not counted."""
+        ...
+
+    async def change_permits(
+        self, name: str, request: str, verb: Verb, units: int, start: int | None, deadline: float
+    ) -> int:
+        """Change the number of permits, and ring for those that may go on.
+
+        Made twice for one `request`, an id that is never used again, it is carried out once. An
+        `add` and a `drain` first give a semaphore that does not exist the number `start`.
+
+        Returns:
+            make, delete: 1 if it was made or was there, else 0. drain: how many were free.
+        """
+        ...
+
+    async def lower_units(self, name: str, owner: str, units: int, deadline: float) -> int | None:
+        """Lower the units of a hold, to no more than these; return None if it is not there."""
         ...

@@ -157,8 +157,8 @@ class StoreExecutor:
         keep: float,
         change: Change,
     ) -> StoreCall:
-        """Lower the lease of a hold: its count is this client's affair."""
-        return self._release(SetLease(commands.name, hold.owner, lease_time), keep)
+        """Lower the lease of a hold, or its units."""
+        return self._release(commands.lower(hold, target, lease_time), keep)
 
     def undo(
         self,
@@ -194,8 +194,8 @@ class StoreExecutor:
         batch: list[Renewal] = []
         queues = [self.carrier.queues.get(hold.owner) for hold in holds]
         for hold, queue in zip(holds, queues, strict=True):
-            name, token = hold.ownership.commands.key.decode(), 0 if queue is None else queue.token
-            batch.append(Renewal(name, hold.owner, token, lease_time))
+            commands, token = hold.ownership.commands, 0 if queue is None else queue.token
+            batch.append(Renewal(commands.name, hold.owner, token, lease_time, kind=commands.held))
         call = self.start(Renew(tuple(batch)), self.time() + seconds)
         for queue in queues:
             if queue is not None:

@@ -17,6 +17,7 @@ from redisson_py._engine.hold import Hold
 from redisson_py._engine.request import AcquireRequest
 from redisson_py._engine.server import Asked
 from redisson_py._engine.snapshots import LockSnapshot, ReadWriteSnapshot
+from redisson_py._engine.task_ownership import TaskOwnership
 from redisson_py._engine.waiting import HeadStart
 from redisson_py._keys import Name
 from redisson_py._loop import Task
@@ -52,7 +53,7 @@ class _ReadCommands(UnqueuedCommands):
         return wish
 
 
-class _ReadSide(EndedHere):
+class _ReadSide(TaskOwnership):
     """The holds of one client's tasks on the read side."""
 
     __slots__ = ()
@@ -77,9 +78,10 @@ class _ReadSide(EndedHere):
         write = self.write_hold(task)
         if write is None:
             return super().new_request(task, lease_time, head_start, once=once, deadline=deadline)
-        owner, lease = self.context.owners.new_owner(), self.context.options.lease_time
+        owner = self.context.owners.new_owner()
+        lease = self.context.options.lease_time if lease_time is None else lease_time
         request = _ReadUnderWrite(self, owner, 1, lease, head_start, once=once, deadline=deadline)
-        request.write = write
+        request.write, request.renewed = write, lease_time is None
         return request
 
     def granted(
@@ -94,7 +96,13 @@ class _ReadSide(EndedHere):
         return hold
 
 
-class _WriteSide(EndedHere):
+class _ReadSideEndedHere(EndedHere, _ReadSide):
+    """The same in a store that ends no lease."""
+
+    __slots__ = ()
+
+
+class _WriteSide(TaskOwnership):
     """The holds of one client's tasks on the write side."""
 
     __slots__ = ()
@@ -113,6 +121,12 @@ class _WriteSide(EndedHere):
         if task is None or (read is not None and read.state == "held"):
             return False
         return super().pass_on(hold)
+
+
+class _WriteSideEndedHere(EndedHere, _WriteSide):
+    """The same in a store that ends no lease."""
+
+    __slots__ = ()
 
 
 @final
@@ -178,10 +192,13 @@ class StoreReadWriteLock(TwoSides[StoreReadLock, StoreWriteLock]):
     A lock of the same name is another lock.
     """
 
-    def __init__(self, context: Context, name: Name) -> None:
+    def __init__(self, context: Context, name: Name, *, ends_leases: bool = False) -> None:
+        """Make both sides; the store `ends_leases` of their holds, or this client does."""
+        read = _ReadSide if ends_leases else _ReadSideEndedHere
+        write = _WriteSide if ends_leases else _WriteSideEndedHere
         super().__init__(
-            StoreReadLock(partial(_ReadSide, context), name),
-            StoreWriteLock(partial(_WriteSide, context), name),
+            StoreReadLock(partial(read, context), name),
+            StoreWriteLock(partial(write, context), name),
         )
 
     async def inspect(self) -> ReadWriteSnapshot:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import logging
 import weakref
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from redisson_py._answers import Disagrees, Granted, RefusedError
 from redisson_py._engine import acquiring, waiting
 from redisson_py._engine.acquiring import Attempt
+from redisson_py._engine.context import Context
 from redisson_py._engine.hold import (
     Hold,
     Lease,
@@ -26,17 +27,12 @@ from redisson_py._engine.hold import (
 from redisson_py._engine.local_queue import Waiter
 from redisson_py._engine.ownership import Begun, Ownership, PartRelease, Release, when_answered
 from redisson_py._engine.request import AcquireRequest
-from redisson_py._engine.server import Call
+from redisson_py._engine.server import Call, UnitCommands
 from redisson_py._engine.wait import Wait
 from redisson_py._engine.waiting import is_fresh
 from redisson_py._keys import Name
 from redisson_py._loop import Future, Task
 from redisson_py._owner import reference
-from redisson_py._redis.commands.permits import PermitCommands
-from redisson_py._redis.commands.plain import plain_calls
-from redisson_py._redis.commands.semaphore import SemaphoreCommands
-from redisson_py._redis.context import RedisContext
-from redisson_py._redis.receipts import Receipts
 from redisson_py._statistics import PrimitiveStatistics
 from redisson_py._time import now
 from redisson_py.errors import ConnectionLostError, LeaseLostError, NotHeldError, RedissonError
@@ -50,20 +46,18 @@ _MOST_LOST = 1000
 log: logging.Logger = logging.getLogger("redisson_py")
 
 
-class PermitOwnership(Ownership[PermitCommands, RedisContext]):
-    """One client's units of one semaphore."""
+C = TypeVar("C", bound=UnitCommands, covariant=True)
+"""The commands of a kind."""
+X = TypeVar("X", bound=Context, covariant=True)
+"""The parts of a client."""
 
-    def __init__(
-        self,
-        context: RedisContext,
-        name: Name,
-        commands: PermitCommands,
-    ) -> None:
+
+class PermitOwnership(Ownership[C, X]):
+    """One client's units of one semaphore, on any server."""
+
+    def __init__(self, context: X, name: Name, commands: C) -> None:
         self.permit_queue = context.registry.queues[commands.kind].get(commands.key, PermitQueue)
         super().__init__(context, name, commands, self.permit_queue)
-        if isinstance(commands, SemaphoreCommands):
-            commands.plain = plain_calls(commands, context.options.lease_time)
-        self.receipts = Receipts(context, commands.key)
         self.compares = commands.start_units >= 0 and not self.permit_queue.number_known
         #: The number of granted requests.
         self.grants = 0
@@ -74,6 +68,10 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
     def identity(self) -> tuple[str, str, bytes]:
         """The identity of this semaphore among all others."""
         return self.context.database, self.kind, self.commands.key
+
+    async def exists(self) -> bool:
+        """Return whether there is such a semaphore; raise if the server does not answer."""
+        raise NotImplementedError
 
     # Acquiring.
 
@@ -209,8 +207,8 @@ class PermitOwnership(Ownership[PermitCommands, RedisContext]):
     def hold_ended(self, hold: Hold) -> None:
         """Handle the loss of a hold."""
         task = hold.task()
-        # Only `release()` of a plain semaphore reports losses by task.
-        by_task = isinstance(self.commands, SemaphoreCommands)
+        # Only `release()` of a plain semaphore reports losses by task, and passes permits on.
+        by_task = self.commands.passes
         if by_task and hold.outside_blocks and task is not None and not task.done():
             self.unreported[task] = [*self._unreported(task), hold][-_MOST_LOST:]
 
@@ -387,7 +385,7 @@ class _PermitAttempt(Attempt[list[Hold], list[Permit]]):
 
     def __init__(
         self,
-        ownership: PermitOwnership,
+        ownership: PermitOwnership[UnitCommands, Context],
         task: Task,
         units: int,
         deadline: float | None,
@@ -419,7 +417,7 @@ class _PermitAttempt(Attempt[list[Hold], list[Permit]]):
     async def refuse(self) -> None:
         """Return if Redis answers; if not, raise that error."""
         permits = self._permits
-        self._queue.absent = not await permits.context.executor.exists(permits.commands.key)
+        self._queue.absent = not await permits.exists()
 
     async def ask_beside(self) -> list[Hold] | None:
         """Ask, unless others come first."""
@@ -491,6 +489,7 @@ class _PermitAttempt(Attempt[list[Hold], list[Permit]]):
         assert request is not None
         request.heard_busy_at = max(queue.busy_at, request.heard_busy_at)
         if request.passed is not None and request.passed.valid:
+            request.leave_server()
             return self._granted(request)
         request.listen_first(None if queue.head_start is None else queue.take_head_start())
         granted = await waiting.acquire(request, request, self.deadline) is not None

@@ -32,7 +32,8 @@ from redisson_py._owner import TaskRef
 from redisson_py._time import PUNCTUAL_SECONDS
 
 if TYPE_CHECKING:
-    from redisson_py._engine.server import ClientQueue, Way
+    from redisson_py._engine.context import Context
+    from redisson_py._engine.server import ClientQueue, UnitCommands, Way
     from redisson_py.semaphores._ownership import PermitOwnership
 
 PASSED = Granted()
@@ -61,7 +62,7 @@ class PermitRequest(AcquireRequest):
 
     def __init__(
         self,
-        permits: PermitOwnership,
+        permits: PermitOwnership[UnitCommands, Context],
         owner: str,
         units: int,
         lease_time: float,
@@ -92,7 +93,7 @@ class PermitRequest(AcquireRequest):
         return self._listens_first
 
     @property
-    def clients(self) -> ClientQueue:
+    def clients(self) -> ClientQueue | None:
         """The queue of clients in which it waits."""
         return self._permits.commands.clients_for(self.target)
 
@@ -119,6 +120,7 @@ class PermitRequest(AcquireRequest):
         """Ask once, unless a hold was passed or the answer is known."""
         if self.passed is not None:
             if self.passed.valid:
+                self.leave_server()
                 return PASSED
             self.passed = None
         queue = self._permits.permit_queue
@@ -162,6 +164,10 @@ class PermitRequest(AcquireRequest):
         table = self.ownership.context.bus.table
         # Without any subscription, save the work of making the channel's name.
         return table.channel(self.channel) if table.channels else None
+
+    def leave_server(self) -> None:
+        """Give up what it asked the server for, and its wait there: a hold was passed to it."""
+        super().undo()
 
     def undo(self) -> None:
         """Give back what was passed, and what the request may have got."""

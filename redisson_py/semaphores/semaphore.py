@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar, Self, final
 
 from redisson_py._arguments import explained
 from redisson_py._engine.awaiting import acquiring
 from redisson_py._engine.block import HoldBlock
-from redisson_py._engine.hold import Hold
 from redisson_py._keys import Name
 from redisson_py._loop import current_task
-from redisson_py._owner import reference
 from redisson_py._redis.commands.client_queue import waits
 from redisson_py._redis.commands.permits import PermitCommands
 from redisson_py._redis.commands.replies import stored_number
 from redisson_py._redis.commands.semaphore import SemaphoreCommands
 from redisson_py._redis.inspecting import seconds, texts
 from redisson_py._redis.numbers import EXACT_LIMIT, check_whole
-from redisson_py._time import Duration, check_lease_time, check_timeout, milliseconds, now
+from redisson_py._time import Duration, check_lease_time, check_timeout, milliseconds
 from redisson_py.errors import LeaseLostError, NotHeldError
 from redisson_py.semaphores.permit import Permit
 from redisson_py.semaphores.semaphore_like import SemaphoreLike, SemaphoreSnapshot
@@ -260,14 +257,3 @@ class Semaphore(SemaphoreLike):
             for owner, units, left in zip(texts(rows[::3]), rows[1::3], rows[2::3], strict=True)
         ]
         return await self._snapshot(free, found, total, waits(others[words:]))
-
-    def _nothing(self) -> Permit:
-        """Return a permit without units, which need not be kept or released."""
-        self._context.check()
-        present, task = now(), reference(current_task())
-        owner = self._context.owners.new_owner()
-        field = owner.encode()
-        hold = Hold(self._ownership, field, task, present, math.inf, False, units=0)
-        permit = Permit(hold, owner, None, present)
-        hold.add_lease(permit)
-        return permit

@@ -18,8 +18,8 @@ from redisson_py.sync._decorating import decorate
 from redisson_py.sync._leases import Permit
 
 
-class SemaphoreLike(Holdable):
-    """Base of the semaphores."""
+class UnitsLike(Holdable):
+    """Base of semaphores on any server."""
 
     @property
     def kind(self) -> str:
@@ -35,14 +35,8 @@ class SemaphoreLike(Holdable):
 
     @property
     def key(self) -> bytes:
-        """The key in Redis: Redisson's counter."""
+        """The key on the server."""
         value: bytes = self._shape.key
-        return value
-
-    @property
-    def channel(self) -> bytes:
-        """The channel on which free permits are announced."""
-        value: bytes = self._shape.channel
         return value
 
     def statistics(self) -> PrimitiveStatistics:
@@ -76,6 +70,22 @@ class SemaphoreLike(Holdable):
     else:
         __enter__ = Half()
         __exit__ = Half()
+
+
+class SemaphoreLike(UnitsLike):
+    """Base of the semaphores of Redis."""
+
+    @property
+    def key(self) -> bytes:
+        """The key in Redis: Redisson's counter."""
+        value: bytes = self._shape.key
+        return value
+
+    @property
+    def channel(self) -> bytes:
+        """The channel on which free permits are announced."""
+        value: bytes = self._shape.channel
+        return value
 
 
 @final

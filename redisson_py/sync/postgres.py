@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Self, Unpack, final
 
-from redisson_py import Leader
+from redisson_py import Leader, ReadWriteSnapshot, SemaphoreSnapshot
 from redisson_py._arguments import explained
 from redisson_py._keys import Name
 from redisson_py._time import Duration
@@ -17,12 +17,18 @@ from redisson_py.postgres import PostgresLease as AsyncPostgresLease
 from redisson_py.postgres import once_schema_sql, schema_sql
 from redisson_py.sync._election import Election
 from redisson_py.sync._guarding import guard_transaction
-from redisson_py.sync._leases import FencedLease, Leadership, Lease
+from redisson_py.sync._leases import FencedLease, Leadership, Lease, Permit
 from redisson_py.sync._lock_of import LockOf
 from redisson_py.sync._once import Once
 from redisson_py.sync._store_client import StoreClient
-from redisson_py.sync._store_locks import StoreLock
+from redisson_py.sync._store_locks import (
+    StoreLock,
+    StoreReadLock,
+    StoreReadWriteLock,
+    StoreWriteLock,
+)
 from redisson_py.sync._store_options import StoreOptions
+from redisson_py.sync._store_semaphore import StoreSemaphore
 from redisson_py.sync._wrapping import lease_kinds
 
 __all__ = [
@@ -33,8 +39,15 @@ __all__ = [
     "PostgresFencedLease",
     "PostgresFencedLock",
     "PostgresLease",
+    "Permit",
     "PostgresLock",
+    "ReadWriteSnapshot",
+    "SemaphoreSnapshot",
     "StoreOptions",
+    "StoreReadLock",
+    "StoreReadWriteLock",
+    "StoreSemaphore",
+    "StoreWriteLock",
     "once_schema_sql",
     "schema_sql",
 ]
@@ -90,7 +103,9 @@ class PostgresFencedLock(LockOf[PostgresFencedLease], StoreLock):
 
 @final
 class Postgres(StoreClient):
-    """Makes locks that a PostgreSQL database keeps, in a table of ours: `redisson_py_locks`.
+    """Makes locks and semaphores that a PostgreSQL database keeps, in two tables of ours.
+
+    They are `redisson_py_locks` and, for read-write locks and semaphores, `redisson_py_shared`.
 
     Use it as `with Postgres.from_url(...) as store`, or construct it anywhere, such as in a
     module, and call `close()` in the end; nothing starts or connects until first use. Locks,
@@ -101,8 +116,9 @@ class Postgres(StoreClient):
     from holder to holder. A waiter sleeps until PostgreSQL notifies it; nothing is sent while
     nobody waits. A lease can `guard` a transaction: no other store has that.
 
-    Not promised: an order between processes; exclusion after a failover that lost the write (it
-    is as durable as what PostgreSQL commits), or when the server's clock is stepped forward.
+    Not promised: an order between processes, for a lock; exclusion after a failover that lost
+    the write (it is as durable as what PostgreSQL commits), or when the server's clock is
+    stepped forward.
 
     Cost: uncontended one statement for an acquire and one for a release, on a small pool of
     connections; from the first wait on, one more connection listens. Behind a pooler that keeps
@@ -201,6 +217,25 @@ class Postgres(StoreClient):
         an election, if its role owns the table.
         """
         return Election(lambda of: of(self).get_election(name))
+
+    @explained
+    def get_read_write_lock(self, name: Name) -> StoreReadWriteLock:
+        """Return the read-write lock `name`: many readers or one writer; errors as for `get_lock`.
+
+        Both sides are served in the order in which the database saw them come, so writers do not
+        starve. The database ends the leases of both. They have no fencing token and no guard.
+        """
+        return StoreReadWriteLock(lambda of: of(self).get_read_write_lock(name))
+
+    @explained
+    def get_semaphore(self, name: Name, permits: int | None = None) -> StoreSemaphore:
+        """Return the semaphore `name`; with `permits`, the first use creates it with that many.
+
+        Raises:
+            TypeError: The name is neither str nor bytes, or `permits` is not an int.
+            ValueError: The name is one that `get_lock` refuses, or `permits` is out of range.
+        """
+        return StoreSemaphore(lambda of: of(self).get_semaphore(name, permits))
 
 
 lease_kinds.update(

@@ -180,6 +180,10 @@ def postgres_fencing(rows: list[str]) -> None:
     ]
 
 
+def postgres_reports(rows: list[str]) -> None:
+    assert sorted(rows) == ["6 reports, at most 2 at a time", "the load runs beside 0 reports"]
+
+
 def row_lock(rows: list[str]) -> None:
     assert rows == ["paid refused refused", "balance: 40"]
 
@@ -208,8 +212,8 @@ CHECKS: dict[str, Check] = {
 POSTGRES_CHECKS: dict[str, Check] = {
     check.__name__: check
     for check in (
-        *(postgres_guard, postgres_fencing, row_lock, version_column, idempotency_key),
-        *(django_atomic_requests, django_postgres_command),
+        *(postgres_guard, postgres_fencing, postgres_reports, row_lock, version_column),
+        *(idempotency_key, django_atomic_requests, django_postgres_command),
     )
 }
 

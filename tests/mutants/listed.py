@@ -24,6 +24,7 @@ from tests.mutants.listed_rates import RATES
 from tests.mutants.listed_read_write_queue import READ_WRITE_QUEUE
 from tests.mutants.listed_sentinel import SENTINEL
 from tests.mutants.listed_servers import SERVERS
+from tests.mutants.listed_shared import SHARED
 from tests.mutants.listed_simulation import SIMULATION
 from tests.mutants.listed_stores import STORES
 from tests.mutants.listed_topologies import TOPOLOGIES
@@ -338,6 +339,7 @@ MUTANTS = (
     *READ_WRITE_QUEUE,
     *CLUSTER,
     *TOPOLOGIES,
+    *SHARED,
     *STORES,
     *ETCD,
     *ELECTIONS,

@@ -222,9 +222,9 @@ JEPSEN = (
         "a lost hold is passed on to the next local waiter",
         "nobody is given what is over",
         "redisson_py/_engine/task_ownership.py",
-        "return grant.valid",
+        "isinstance(grant, Settled) or grant.valid",
         # What was passed has no request of its own.
-        "return grant.asked_at is None or now() < grant.ends_at",
+        "isinstance(grant, Settled) or grant.asked_at is None or now() < grant.ends_at",
         jepsen=Attack("loss detection", "handed", ("block",), limit=120),
         # The queue has looked before.
         also=Change(

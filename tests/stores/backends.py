@@ -14,6 +14,7 @@ from redisson_py import Redisson
 from redisson_py.testing import EmbeddedServer, FaultProxy
 from tests.fixtures.redis_server import unavailable
 from tests.support import any_client
+from tests.support.all_permits import AllPermits
 
 Client = any_client.Client
 
@@ -255,10 +256,16 @@ def started(name: str) -> Backend:
 
 
 def lock_of(client: Any, name: str, kind: str) -> Any:
-    """Return a lock: `fenced`, or what not every store has: `read`, `write` and `semaphore`."""
+    """Return a lock: `fenced`, or what not every store has.
+
+    That is a side, `read` or `write`; `semaphore`, a semaphore mutex; and `permit`, a semaphore
+    with one permit.
+    """
     if kind == "fenced":
         return client.get_fenced_lock(name)
     if kind == "semaphore":
         return client.get_semaphore_mutex(name)
+    if kind == "permit":
+        return AllPermits(client.get_semaphore(name, 1), 1)
     both = client.get_read_write_lock(name)
     return both.read_lock() if kind == "read" else both.write_lock()

@@ -107,7 +107,9 @@ class DictStore:
             shared.waiters[name][owner] = self
         return Busy(holder.until - now())
 
-    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> int | None:
+    async def give_back(
+        self, name: str, owner: str, unsure: bool, deadline: float, kind: Kind = "lock"
+    ) -> int | None:
         shared, holder = self.shared, self.shared.holder(name)
         shared.waiters[name].pop(owner, None)
         if unsure:

@@ -3,7 +3,7 @@
 The trials are those of the contract's sweep (`tests/contract/test_cancellation_sweep.py`), but for
 what is of the stream to Redis. Each has six ways to cancel, and each way is swept beside the
 others, on a lock, clients and a proxy of its own: half of them on a lock, half on a fenced lock.
-The other kinds of etcd and ZooKeeper are swept as well: both sides of a read-write lock, an
+The other kinds of stores are swept as well: both sides of a read-write lock, a semaphore, an
 election and a semaphore mutex.
 Every suspension point of the caller has its turn. After each cancellation nobody holds the lock
 and nobody waits for it in the store, the client is idle, and both clients can acquire it.
@@ -34,7 +34,7 @@ from tests.support.cancellation_scene import (
 from tests.support.cancellation_sides import StoreSide
 from tests.support.cancellation_sweep import KINDS as CANCELLATIONS
 from tests.support.cancellation_sweep import Probe, Swept, sweep_one_way
-from tests.support.kinds import KINDS, STORE_KINDS
+from tests.support.kinds import KINDS, STORE_KINDS, as_lock
 from tests.support.waiting import set_safety_poll
 
 #: Of the stream to Redis; and of its messages, which come also where nobody is known to wait.
@@ -51,6 +51,9 @@ OF_MIN_HOLD = [
 
 STORES = [name for name in BACKENDS if name != "redis"]
 OF_STORES = [each for each, kinds in TRIALS.items() if "lock" in kinds and each not in OF_REDIS]
+OF_PERMITS = [
+    each for each, kinds in TRIALS.items() if "semaphore" in kinds and each not in OF_REDIS
+]
 #: Seconds: nothing ends by itself, and nothing is renewed.
 LEASE = 30
 WAYS = [*itertools.product(CANCELLATIONS, (False, True))]
@@ -77,7 +80,7 @@ async def swept_in(
     def make_lock(client: StoreClient, other: str = "") -> Any:
         # The scene makes its client first, and then the other one.
         make = kind.rival_of if client is made[1] else kind.one
-        return make(client, f"{name}-{other}" if other else name)
+        return as_lock(make(client, f"{name}-{other}" if other else name), kind)
 
     async with RawProxy(backend.server.port) as proxy:
 
@@ -196,6 +199,7 @@ OF_KINDS = {
     **{name: OF_STORES for name in STORE_KINDS if name.startswith(("write_lock", "semaphore"))},
     **{name: OF_READS for name, kind in STORE_KINDS.items() if kind.shared},
     **{name: OF_CAMPAIGNS for name in STORE_KINDS if name.startswith("candidate")},
+    **{name: OF_PERMITS for name, kind in STORE_KINDS.items() if kind.semaphore},
 }
 
 

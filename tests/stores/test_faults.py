@@ -158,8 +158,9 @@ class Ledger:
         *[pytest.param(store, ["fenced"], id=store) for store in BACKENDS],
         *[
             pytest.param(store, ["read", "write"], id=f"{store}-read-write")
-            for store in ("etcd", "zookeeper")
+            for store in ("postgres", "etcd", "zookeeper")
         ],
+        pytest.param("postgres", ["permit"], id="postgres-semaphore"),
         pytest.param("zookeeper", ["semaphore"], id="zookeeper-semaphore"),
     ],
     indirect=["backend"],
@@ -255,6 +256,8 @@ async def test_a_stopped_server_is_reported_in_time(
     ("backend", "kind"),
     [
         *[pytest.param(store, "fenced", id=store) for store in BACKENDS],
+        pytest.param("postgres", "write", id="postgres-write"),
+        pytest.param("postgres", "permit", id="postgres-semaphore"),
         pytest.param("zookeeper", "write", id="zookeeper-write"),
         pytest.param("zookeeper", "semaphore", id="zookeeper-semaphore"),
     ],

@@ -1,10 +1,11 @@
-"""The read-write lock in etcd and ZooKeeper: readers and writers, looks and forced releases."""
+"""The read-write lock of PostgreSQL, etcd and ZooKeeper: both sides, looks, forced releases."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,18 +13,25 @@ import pytest
 from redisson_py import Lease
 from redisson_py.errors import LeaseLostError
 from redisson_py.etcd import Etcd
+from redisson_py.postgres import Postgres
 from redisson_py.zookeeper import StoreReadLock, StoreReadWriteLock, StoreWriteLock, ZooKeeper
-from tests.stores.backends import LEASE, Backend, EtcdBackend
+from tests.stores.backends import (
+    LEASE,
+    Backend,
+    EtcdBackend,
+    PostgresBackend,
+    ZooKeeperBackend,
+)
 from tests.stores.conftest import NewClient
 from tests.stores.traces import SOON
 from tests.support.waiting import until, until_async, until_waiting
 
-Client = Etcd | ZooKeeper
+Client = Postgres | Etcd | ZooKeeper
 Side = StoreReadLock | StoreWriteLock
 
 pytestmark = [
     pytest.mark.usefixtures("no_polls"),
-    pytest.mark.parametrize("backend", ["etcd", "zookeeper"], indirect=True),
+    pytest.mark.parametrize("backend", ["postgres", "etcd", "zookeeper"], indirect=True),
 ]
 
 
@@ -275,8 +283,13 @@ async def test_a_forced_release_of_a_writer_ends_its_reads(
 async def test_what_it_shows(
     backend: Backend, lock: StoreReadWriteLock, theirs: StoreReadWriteLock
 ) -> None:
-    in_etcd = isinstance(backend, EtcdBackend)
-    prefixes = ("k/read/", "k/write/") if in_etcd else ("/redisson_py/k",)
+    rows = ("redisson_py_shared where kind = 'read-write lock' and name = 'k'",)
+    prefixes, beside = {
+        PostgresBackend: (rows, 0),
+        EtcdBackend: (("k/read/", "k/write/"), 0),
+        # ZooKeeper's nodes have names that nobody can guess.
+        ZooKeeperBackend: (("/redisson_py/k",), 2),
+    }[type(backend)]
     seen = await lock.inspect()
     assert (seen.writer, seen.readers, seen.holders, seen.waiters) == (None, (), (), ())
     assert seen.keys == prefixes
@@ -288,11 +301,13 @@ async def test_what_it_shows(
         assert (seen.writer.owner, seen.writer.task) == (writing.owner, task.get_name())
         assert [(each.owner, each.holds) for each in seen.readers] == [(reading.owner, 2)]
         assert seen.holders == (seen.writer, *seen.readers)
-        # ZooKeeper's nodes have names that nobody can guess.
         assert seen.keys[: len(prefixes)] == prefixes
-        assert len(seen.keys) == (2 if in_etcd else 3)
-        assert (await lock.write_lock().inspect()).holders == (seen.writer,)
-        assert (await lock.read_lock().inspect()).holders == seen.readers
+        assert len(seen.keys) == len(prefixes) + beside
+        (writer,) = (await lock.write_lock().inspect()).holders
+        (reader,) = (await lock.read_lock().inspect()).holders
+        # Of two looks, the later one sees less left.
+        assert replace(writer, remaining=0) == replace(seen.writer, remaining=0)
+        assert replace(reader, remaining=0) == replace(seen.readers[0], remaining=0)
         assert [each.task for each in (await theirs.inspect()).holders] == [None, None]
         statistics = lock.statistics()
         assert (statistics.held_leases, statistics.waiters) == (3, 0)

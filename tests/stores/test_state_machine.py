@@ -17,8 +17,8 @@ from redisson_py._stores.client import StoreClient
 from tests.lifecycle.play import Play
 from tests.lifecycle.records import Straggler
 from tests.lifecycle.running import run_plays
-from tests.lifecycle.subjects import Subject
-from tests.stores.backends import BACKENDS, Backend
+from tests.lifecycle.subjects import PERMITS, SemaphoreSubject, Subject
+from tests.stores.backends import BACKENDS, Backend, PostgresBackend
 from tests.stores.raw_proxy import RawProxy
 from tests.support.any_client import Client
 from tests.support.waiting import until
@@ -76,6 +76,10 @@ class StoreSurroundings:
         await until(lambda: not any(queue.working for queue in queues.values()))
 
     async def clear(self) -> None:
+        if self._subject.is_semaphore:
+            for each in self._locks:
+                await each.delete()
+            return
         while any([await lock.force_release() for lock in self._locks]):
             pass
 
@@ -83,7 +87,12 @@ class StoreSurroundings:
         found = []
         for lock in self._locks:
             seen = await lock.inspect()
-            found += [*(each.owner for each in seen.holders), *(seen.waiters or ())]
+            waiting = (
+                [each.owner for each in seen.waiting]
+                if self._subject.is_semaphore
+                else seen.waiters or ()
+            )
+            found += [*(each.owner for each in seen.holders), *waiting]
         return list(map(str.encode, found))
 
 
@@ -151,6 +160,32 @@ class SidesSubject(Subject):
             await _side(observer, side).force_release()
 
 
+class EndingSidesSubject(SidesSubject):
+    """A read-write lock of a store that ends leases, and knows when."""
+
+    async def lease_ends(
+        self, redis: Any, observer: Any, leases: list[Lease]
+    ) -> list[tuple[Lease, float]]:
+        seen = (await observer.get_read_write_lock("k").inspect()).holders
+        left = {each.owner: each.remaining for each in seen}
+        return [(lease, left.get(lease.owner, -2.0)) for lease in leases]
+
+
+class StoreSemaphoreSubject(SemaphoreSubject):
+    """A semaphore of a store."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            lambda client, side: client.get_semaphore("semaphore"),
+            most_units=2,
+            takes_lease_time=False,
+        )
+
+    async def delete(self, redis: Any, observer: Any) -> None:
+        await self.make(observer, "").delete()
+        await self.make(observer, "").try_set_permits(PERMITS)
+
+
 def _side(client: Any, side: str) -> Any:
     lock = client.get_read_write_lock("k")
     return lock.read_lock() if side == "read" else lock.write_lock()
@@ -159,7 +194,12 @@ def _side(client: Any, side: str) -> Any:
 EXAMPLES = 30
 STORES = [name for name in BACKENDS if name != "redis"]
 #: The stores that have each, in the order of the seeds.
-PLAYED = {"lock": STORES, "fenced_lock": STORES, "read_write_lock": ["etcd", "zookeeper"]}
+PLAYED = {
+    "lock": STORES,
+    "fenced_lock": STORES,
+    "read_write_lock": ["postgres", "etcd", "zookeeper"],
+    "semaphore": ["postgres"],
+}
 
 
 @pytest.mark.timeout(300)
@@ -169,16 +209,19 @@ PLAYED = {"lock": STORES, "fenced_lock": STORES, "read_write_lock": ["etcd", "zo
     indirect=["backend"],
 )
 def test_no_lifecycle_breaks_an_invariant(backend: Backend, played: str) -> None:
-    # The client ends what it holds of a read-write lock, in every store.
-    subject = (
-        SidesSubject()
-        if played == "read_write_lock"
-        else StoreSubject(
+    subject: Subject
+    if played == "semaphore":
+        subject = StoreSemaphoreSubject()
+    elif played == "read_write_lock":
+        # The client ends what it holds of one in etcd, as in ZooKeeper.
+        in_postgres = isinstance(backend, PostgresBackend)
+        subject = EndingSidesSubject() if in_postgres else SidesSubject()
+    else:
+        subject = StoreSubject(
             fenced=played == "fenced_lock",
             ends_leases=backend.ends_leases,
             precision=backend.precision,
         )
-    )
 
     def make() -> Play:
         return Play(subject, StoreSurroundings(backend, subject))

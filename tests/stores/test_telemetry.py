@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from redisson_py import Listener, Listeners, WaitStartedEvent
+from redisson_py import AcquiredEvent, Listener, Listeners, ReleasedEvent, WaitStartedEvent
 from tests.stores.backends import Backend, Client
 from tests.stores.conftest import NewClient
 from tests.support.waiting import until
@@ -54,6 +55,30 @@ async def test_spans_name_the_store(backend: Backend) -> None:
     for span in spans:
         assert span.attributes is not None
         assert span.attributes["db.system.name"] == SYSTEMS[type(backend).__name__]
+
+
+@pytest.mark.parametrize("backend", ["postgres"], indirect=True)
+@pytest.mark.parametrize("kind", ["read lock", "write lock", "semaphore"])
+async def test_listeners_hear_of_each_kind(new_client: NewClient, kind: str) -> None:
+    heard: list[tuple[str, str]] = []
+
+    class Heard(Listener):
+        def acquired(self, event: AcquiredEvent, /) -> None:
+            heard.append(("acquired", event.kind))
+
+        def released(self, event: ReleasedEvent, /) -> None:
+            heard.append(("released", event.kind))
+
+    client: Any = new_client(listener=Heard())
+    lock = client.get_read_write_lock("k")
+    things = {
+        "read lock": lock.read_lock(),
+        "write lock": lock.write_lock(),
+        "semaphore": client.get_semaphore("k", 1),
+    }
+    async with things[kind]:
+        assert client.statistics().held_leases == 1
+    assert heard == [("acquired", kind), ("released", kind)]
 
 
 async def test_listeners_and_statistics(new_client: NewClient, other: Client) -> None:

@@ -6,7 +6,6 @@ It uses only the public API, and what a plain client sees on the servers.
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -19,6 +18,7 @@ from redisson_py.locks.lock_like import LockLike
 from tests.fixtures.client import ClientFactory
 from tests.fixtures.fleet import Fleet
 from tests.lifecycle.subjects import BESIDE_OWNERS
+from tests.support.all_permits import AllPermits
 from tests.support.any_client import Client
 from tests.support.leases import renew_now, renewed_at_once
 from tests.support.waiting import until, until_async
@@ -117,32 +117,6 @@ def _multi(clients: Clients, name: str, _: int) -> Any:
     return clients[0].get_multi_lock(*locks)
 
 
-class AllPermits:
-    """A semaphore as a lock: whoever acquires it has all its permits. It has `locked()`.
-
-    It has nothing else that a lock has and a semaphore has not.
-    """
-
-    def __init__(self, semaphore: Any, units: int) -> None:
-        self._semaphore = semaphore
-        self.units = units
-
-    # `async with` looks both up on the same object, so it gets the two halves of one block.
-    __aenter__ = property(lambda self: self._semaphore.__aenter__)
-    __aexit__ = property(lambda self: self._semaphore.__aexit__)
-    __call__ = property(lambda self: self._semaphore.__call__)
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._semaphore, name)
-        if self.units > 1 and name in ("acquire", "try_acquire", "hold"):
-            return functools.partial(found, self.units)
-        return found
-
-    async def locked(self) -> bool:
-        """Return whether all are taken."""
-        return bool(await self._semaphore.available() == 0)
-
-
 def as_lock(made: Any, kind: Kind) -> LockLike:
     """Return what a kind made, as something of which one task at a time has all."""
     return cast("LockLike", AllPermits(made, kind.units) if kind.semaphore else made)
@@ -203,6 +177,7 @@ def _kinds_of(
     many_tokens: bool = True,
     two_sides: bool = False,
     stay_taken: bool = False,
+    ends_sides: bool = False,
 ) -> dict[str, Kind]:
     """Return the kinds of a store that others have as well."""
     made = {
@@ -213,9 +188,9 @@ def _kinds_of(
         # A grant has one token, and each holder needs its own.
         made["fenced_lock"] = replace(made["fenced_lock"], passes=False)
     if two_sides:
-        # The client ends what it holds of them, in every store.
+        # In most stores the client ends what it holds of them.
         for name in ("read_lock", "write_lock"):
-            made[name] = replace(KINDS[name], store=store, ends_leases=False)
+            made[name] = replace(KINDS[name], store=store, ends_leases=ends_sides)
     return {f"{name}_in_{store}": kind for name, kind in made.items()}
 
 
@@ -226,7 +201,8 @@ def _candidates_in(*stores: str) -> dict[str, Kind]:
 
 #: Those of other stores.
 STORE_KINDS: dict[str, Kind] = {
-    **_kinds_of("postgres", stay_taken=True),
+    **_kinds_of("postgres", two_sides=True, ends_sides=True, stay_taken=True),
+    "semaphore_in_postgres": replace(KINDS["semaphore"], store="postgres"),
     **_kinds_of("mysql", stay_taken=True),
     **_kinds_of("etcd", many_tokens=False, two_sides=True),
     **_candidates_in("postgres", "mysql", "etcd"),

@@ -11,6 +11,7 @@ from redisson_py._stores import client as store_client
 from redisson_py._stores import locks as store_locks
 from redisson_py._stores import options as store_options
 from redisson_py._stores import read_write_lock as store_read_write_lock
+from redisson_py._stores import semaphore as store_semaphore
 from redisson_py._stores import semaphore_mutex
 from redisson_py.barriers import barrier, latch
 from redisson_py.composite import _ownership as composite
@@ -26,7 +27,13 @@ from redisson_py.locks import (
     two_sides,
 )
 from redisson_py.rates import rate_limiter
-from redisson_py.semaphores import permit, permit_expirable_semaphore, semaphore, semaphore_like
+from redisson_py.semaphores import (
+    permit,
+    permit_expirable_semaphore,
+    semaphore,
+    semaphore_like,
+    units_like,
+)
 
 
 @dataclass
@@ -89,7 +96,7 @@ from redisson_py.sync._client_like import ClientLike
 from redisson_py.sync._composites import MultiLock, RedLock
 from redisson_py.sync._decorating import decorate
 from redisson_py.sync._election import Election
-from redisson_py.sync._guarding import guard_transaction
+from redisson_py.sync._guarding import complete, entered, guard_transaction
 from redisson_py.sync._latch import CountDownLatch
 from redisson_py.sync._leases import FencedLease, Leadership, Lease, Permit
 from redisson_py.sync._lock_like import LockLike
@@ -101,10 +108,11 @@ from redisson_py.sync._options import OnLost, RedissonOptions
 from redisson_py.sync._permit_expirable_semaphore import PermitExpirableSemaphore
 from redisson_py.sync._rate_limiter import RateLimiter
 from redisson_py.sync._read_write_lock import ReadWriteLock
-from redisson_py.sync._semaphore import Semaphore, SemaphoreLike
+from redisson_py.sync._semaphore import Semaphore, SemaphoreLike, UnitsLike
 from redisson_py.sync._store_client import StoreClient
 from redisson_py.sync._store_locks import FencedStoreLock, StoreLock, StoreReadLock
 from redisson_py.sync._store_locks import StoreReadWriteLock, StoreSemaphoreMutex, StoreWriteLock
+from redisson_py.sync._store_semaphore import StoreSemaphore
 from redisson_py.sync._store_options import StoreOptions
 from redisson_py.sync._two_sides import TwoSides
 from redisson_py.sync._waiting import until_lost
@@ -177,7 +185,8 @@ FILES = {
     "_semaphore": File(
         "Semaphore: Redisson's counter of permits.",
         [
-            (semaphore_like, "SemaphoreLike", "Holdable"),
+            (units_like, "UnitsLike", "Holdable"),
+            (semaphore_like, "SemaphoreLike", "UnitsLike"),
             (semaphore, "Semaphore", "SemaphoreLike"),
         ],
     ),
@@ -229,6 +238,10 @@ FILES = {
             ),
             (semaphore_mutex, "StoreSemaphoreMutex", "StoreLock"),
         ],
+    ),
+    "_store_semaphore": File(
+        "The semaphore of a store other than Redis.",
+        [(store_semaphore, "StoreSemaphore", "UnitsLike")],
     ),
     "_store_client": File(
         "The client of a store other than Redis.",

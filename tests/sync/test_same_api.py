@@ -37,7 +37,10 @@ STORES = (
     (etcd, sync_etcd),
     (zookeeper, sync_zookeeper),
 )
-SHARED_BY_STORES = {"Leader", "OnceSnapshot", "ReadWriteSnapshot", "once_schema_sql", "schema_sql"}
+SHARED_BY_STORES = {
+    *("Leader", "OnceSnapshot", "ReadWriteSnapshot", "SemaphoreSnapshot"),
+    *("once_schema_sql", "schema_sql"),
+}
 #: What a block is here, and an asynchronous generator.
 ONLY_HERE = {"HoldBlock", "Observation"}
 #: Each class, async and for threads.

@@ -57,7 +57,8 @@ SENTENCES = {
         "an interrupted `with` holds nothing; an interrupted `complete` is carried out."
     ),
     "In PostgreSQL a connection of asyncpg inside a transaction,": (
-        "In PostgreSQL a connection inside a transaction,"
+        "In PostgreSQL a connection of psycopg or psycopg2, Django's `django.db.connection`, or"
+        " SQLAlchemy's `session.connection().connection`, inside a transaction,"
     ),
     "A cancelled call is carried out.": "An interrupted call is carried out.",
     "if it is cancelled, `func` is.": "`func` runs in this thread.",
@@ -137,11 +138,6 @@ SENTENCES = {
     ),
     "this client does, and if its process stops, or its event loop is blocked, the end of its"
     " session does.": "this client does, and if its process stops, the end of its session does.",
-    # Election
-    "A leader's own view ends before etcd's, and its body is cancelled then.": (
-        "A leader's own view ends before etcd's; its body runs on, and notices it by `check`."
-    ),
-    "Above an async function it is a decorator": "Above a function it is a decorator",
     # Every client
     "A `Listener`, which is called with acquisitions, waits, losses and outages. Default: None": (
         "A `Listener`, which is called with acquisitions, waits, losses and outages, in the thread"

@@ -8,11 +8,14 @@ from redisson_py import FencedLease, Lease, LockOf, Locks, MultiLock, Redisson
 from redisson_py.etcd import Election, Etcd, Leader, Leadership, StoreLock
 from redisson_py.mysql import MySQL
 from redisson_py.postgres import (
+    Permit,
     Postgres,
     PostgresFencedLease,
     PostgresFencedLock,
     PostgresLease,
     PostgresLock,
+    SemaphoreSnapshot,
+    StoreSemaphore,
     schema_sql,
 )
 from redisson_py.zookeeper import (
@@ -59,6 +62,26 @@ async def postgres(connection: object) -> None:
             assert_type(fenced.token, int)
             await fenced.guard(connection)
         assert_type(await fenced_lock.try_acquire(), PostgresFencedLease | None)
+        both = store.get_read_write_lock("k")
+        assert_type(both, StoreReadWriteLock)
+        async with both.write_lock() as writing:
+            assert_type(writing, Lease)
+        semaphore = store.get_semaphore("s", permits=5)
+        assert_type(semaphore, StoreSemaphore)
+        async with semaphore as permit:
+            assert_type(permit, Permit)
+        async with semaphore.hold(2, timeout=1) as permit:
+            assert_type(permit.units, int)
+        assert_type(await semaphore.try_acquire(2), Permit | None)
+        assert_type(await semaphore.available(), int)
+        assert_type(await semaphore.inspect(), SemaphoreSnapshot)
+
+        @semaphore
+        async def work(number: int) -> str:
+            return str(number)
+
+        assert_type(await work(1), str)
+        store.get_semaphore("s", "5")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     assert_type(schema_sql(), str)
 
 

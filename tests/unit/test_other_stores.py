@@ -29,6 +29,9 @@ GETTERS: list[Callable[..., Any]] = [
 @pytest.mark.parametrize("get", GETTERS, ids=lambda get: get.__qualname__)
 def test_times_given_to_what_is_made(get: Callable[..., Any]) -> None:
     for args, given in (((10,), {}), ((), {"timeout": 10})):
+        if args and get.__name__ == "get_semaphore":
+            # There it is the number of permits.
+            continue
         with pytest.raises(TypeError, match=r"timeout=, the time to wait, is an argument of"):
             get("k", *args, **given)
     with pytest.raises(TypeError, match="lease_time="):

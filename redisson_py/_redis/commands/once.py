@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from redisson_py import _keys
-from redisson_py._answers import GIVEN_UP, LOST, UNKNOWN_WAIT, Answer, Busy, Granted, Settled
+from redisson_py._answers import GIVEN_UP, UNKNOWN_WAIT, Answer, Busy, Granted, Settled
 from redisson_py._redis.commands.lock import FencedLockCommands
+from redisson_py._redis.commands.needs import needs
 from redisson_py._redis.commands.replies import seconds_left
 from redisson_py._redis.commands.request import (
     RECEIPT_MS,
@@ -17,7 +18,6 @@ from redisson_py._redis.commands.request import (
 )
 from redisson_py._redis.scripts import source
 from redisson_py._redis.scripts.shapes import array, text, whole
-from redisson_py._redis.scripts.source import Arg
 
 _CODE_AND_NUMBER = array(whole(-3, 1), whole(-1))
 _DONE = array(whole(2, 2), whole(0), text, text)
@@ -61,8 +61,18 @@ class OnceCommands(FencedLockCommands):
         """Every key: the record and the counter of tokens too."""
         return (self.key, self.record, self._token_key)
 
-    def _own_args(self, request: AcquireValues) -> dict[str, Arg]:
-        return {**super()._own_args(request), "tokens": self.tokens, "record": self.record}
+    def acquire(self, request: AcquireValues) -> bytes:
+        """Return the arguments of the script that asks to run it."""
+        return ACQUIRE.bind(
+            lock=self.key,
+            tombstone=_keys.tombstone(self.key, request.field),
+            token=self._token_key,
+            record=self.record,
+            owner=request.field,
+            lease_ms=request.lease_ms,
+            idle_ms=self.idle_ms,
+            needs=needs(self, request),
+        )
 
     def answer(self, reply: Any, request: AcquireValues) -> Answer:
         """Return what the reply to `acquire` means."""
@@ -74,7 +84,7 @@ class OnceCommands(FencedLockCommands):
             return Settled(number, result if kind == _BYTES else result.decode(errors="replace"))
         if code == 0:
             return Busy(seconds_left(number)) if number >= 0 else UNKNOWN_WAIT
-        return LOST if code == -2 else GIVEN_UP
+        return GIVEN_UP
 
     def complete(self, hold: Field, token: int, result: str | bytes) -> bytes:
         """Return the arguments of `COMPLETE`, which records a result if this hold is in force."""

@@ -223,7 +223,9 @@ class EtcdStore:
                     await telling(holds.give_back(waiter, False, deadline), entered)
                 return Busy(None)
 
-    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool | None:
+    async def give_back(
+        self, name: str, owner: str, unsure: bool, deadline: float, kind: Kind = "lock"
+    ) -> bool | None:
         """See the contract."""
         self._watches.forget((name, owner))
         return await self._holds.give_back((name, owner), unsure, deadline)

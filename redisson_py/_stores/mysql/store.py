@@ -225,7 +225,9 @@ class MySQLStore:
             self._uncertain[wish.owner] = None
         return answer
 
-    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> int | None:
+    async def give_back(
+        self, name: str, owner: str, unsure: bool, deadline: float, kind: Kind = "lock"
+    ) -> int | None:
         """End a hold, or the wait of an owner. One round trip, and two if it did neither."""
         waited = self._polls.forget(owner)
         if unsure or owner in self._uncertain:

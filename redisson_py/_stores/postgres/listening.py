@@ -1,6 +1,7 @@
 """LISTEN for calls, on one connection and one channel: the client's station in every client queue.
 
-A message says for which name it is: ask now, or ask soon if nobody else took it. Clients of older
+A message says for which name it is, and for which owner where each waits for itself: ask now, or
+ask soon if nobody else took it. Clients of older
 versions have a channel for each name (`channel_of`), on which a release rings for all of them.
 
 Who observes an election has a channel of that name (`observers_of`), on which every change rings.
@@ -75,14 +76,15 @@ def observers_of(name: str) -> str:
 class _Waited:
     """A name that owners of this client wait for."""
 
-    __slots__ = ("name", "owners", "watch")
+    __slots__ = ("name", "owners", "watches")
 
     def __init__(self, name: str) -> None:
         self.name: str = name
         #: In the order in which they joined the queue.
         self.owners: dict[str, None] = {}
-        #: Rings when it is time to look whether the first of the queue took it.
-        self.watch: asyncio.TimerHandle | None = None
+        #: Ring when it is time to look whether the first of the queue took it: for the owner that
+        #: a message named, or for whoever is the first here.
+        self.watches: dict[str | None, asyncio.TimerHandle] = {}
 
 
 @final
@@ -123,22 +125,23 @@ class Listening:
         """Whether a call would ring."""
         return self._heard.is_set()
 
-    def add(self, name: str, owner: str) -> None:
-        """Note that an owner waits for a name."""
-        digest = id_of(name).hex()
+    def add(self, key: bytes, name: str, owner: str) -> None:
+        """Note that an owner waits for a name, whose row has this key."""
+        digest = key.hex()
         waited = self._waited.get(digest)
         if waited is None:
             waited = self._waited[digest] = _Waited(name)
         waited.owners[owner] = None
 
-    def discard(self, name: str, owner: str) -> None:
+    def discard(self, key: bytes, owner: str) -> None:
         """Note that an owner does not wait any more."""
-        digest = id_of(name).hex()
+        digest = key.hex()
         waited = self._waited.get(digest)
         if waited is not None:
             waited.owners.pop(owner, None)
+            self._end_watch(waited, owner)
             if not waited.owners:
-                self._end_watch(self._waited.pop(digest))
+                self._end_watches(self._waited.pop(digest))
 
     def observe(self, observer: tuple[str, str]) -> None:
         """Ring for an observer once, after the next change that its connection tells."""
@@ -200,7 +203,7 @@ class Listening:
     def _forget(self) -> None:
         self._stopped = True
         for waited in self._waited.values():
-            self._end_watch(waited)
+            self._end_watches(waited)
         self._waited.clear()
         self._observers.clear()
 
@@ -295,30 +298,38 @@ class Listening:
         if message == _PROOF:
             self._proved.set()
             return
-        what, waited = message[:1], self._waited.get(message[1:])
+        digest, _, named = message[1:].partition(" ")
+        what, waited, owner = message[:1], self._waited.get(digest), named or None
         if waited is None:
             return
         if what == queue.ASK_NOW:
-            self._end_watch(waited)
-            self._ring(waited, 1)
-        elif what == queue.WATCH and waited.watch is None:
+            self._end_watch(waited, owner)
+            self._ring(waited, owner, 1)
+        elif what == queue.WATCH and owner not in waited.watches:
             loop = asyncio.get_running_loop()
-            waited.watch = loop.call_later(WATCH_TIME, self._look, waited)
+            waited.watches[owner] = loop.call_later(WATCH_TIME, self._look, waited, owner)
 
-    def _look(self, waited: _Waited) -> None:
-        waited.watch = None
-        self._ring(waited, 2)
+    def _look(self, waited: _Waited, owner: str | None) -> None:
+        waited.watches.pop(owner, None)
+        self._ring(waited, owner, 2)
 
-    def _ring(self, waited: _Waited, most: int) -> None:
-        """Ring for the first of those that wait: candidates of one client wait side by side."""
-        for owner in list(islice(waited.owners, most)):
-            self._bell.ring(waited.name, owner)
+    def _ring(self, waited: _Waited, owner: str | None, most: int) -> None:
+        """Ring for the owner that a message named, or for the first of those that wait.
+
+        Candidates of one client wait side by side, and no message names them.
+        """
+        for each in list(islice(waited.owners, most)) if owner is None else [owner]:
+            self._bell.ring(waited.name, each)
 
     @staticmethod
-    def _end_watch(waited: _Waited) -> None:
-        if waited.watch is not None:
-            waited.watch.cancel()
-            waited.watch = None
+    def _end_watch(waited: _Waited, owner: str | None) -> None:
+        if (watch := waited.watches.pop(owner, None)) is not None:
+            watch.cancel()
+
+    @classmethod
+    def _end_watches(cls, waited: _Waited) -> None:
+        for owner in [*waited.watches]:
+            cls._end_watch(waited, owner)
 
 
 async def _bounded(connection: asyncpg.Connection, statement: Awaitable[Any]) -> Any:

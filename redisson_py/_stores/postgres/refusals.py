@@ -8,6 +8,7 @@ from typing import Final
 from asyncpg import exceptions
 
 from redisson_py._stores.postgres import codes
+from redisson_py._stores.postgres.shared_sql import SHARED_TABLE
 from redisson_py._stores.postgres.sql import TABLE
 from redisson_py._stores.verdicts import Verdict
 from redisson_py.errors import BackendError, UnsupportedServerError
@@ -78,11 +79,11 @@ def reason(error: BaseException) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate was rejected: {error.verify_message}"
     if isinstance(error, exceptions.UndefinedTableError):
-        return f"the table {TABLE} does not exist: {_MAKE_IT}"
+        return f"the table {_table_of(error)} does not exist: {_MAKE_IT}"
     if _is_other_table(error):
         return (
-            f"the table {TABLE} does not fit this version of redisson_py: if nothing is locked,"
-            f" drop it, and {_MAKE_IT}"
+            f"the table {_table_of(error)} does not fit this version of redisson_py: if nothing is"
+            f" locked, drop it, and {_MAKE_IT}"
         )
     if isinstance(error, _POOLED):
         return (
@@ -93,8 +94,8 @@ def reason(error: BaseException) -> str:
     if not isinstance(error, exceptions.PostgresError):
         return type(error).__name__
     said = _as_one_row(error)
-    if isinstance(error, exceptions.InsufficientPrivilegeError) and TABLE in said:
-        return f"{said}. The role needs SELECT, INSERT and UPDATE on the table {TABLE}"
+    if isinstance(error, exceptions.InsufficientPrivilegeError) and _names_a_table(said):
+        return f"{said}. The role needs SELECT, INSERT and UPDATE on the table {_table_of(error)}"
     return f"{said} ({_code(error)})"
 
 
@@ -107,6 +108,16 @@ def _reason_of_pooler(said: str) -> str:
     if said.startswith(_UNKNOWN):
         return "a pooler in front of it does not know the database or the user"
     return f"{said.partition(' for user ')[0]} (08P01)"
+
+
+def _names_a_table(said: str) -> bool:
+    return TABLE in said or SHARED_TABLE in said
+
+
+def _table_of(error: BaseException) -> str:
+    """Return the table that an error is about; one about a column does not always say which."""
+    named = f"{error} {getattr(error, 'query', '') or ''}"
+    return SHARED_TABLE if SHARED_TABLE in named else TABLE
 
 
 def _is_other_table(error: BaseException) -> bool:

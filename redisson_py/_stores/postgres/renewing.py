@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-from redisson_py._stores.contract import Renewal
+from redisson_py._stores.contract import Kind, Renewal
 from redisson_py._stores.postgres import sql
 from redisson_py._stores.postgres.connections import Answer
 from redisson_py._stores.postgres.table import id_of
 
-#: The name, the owner and the token of a hold.
-_Hold = tuple[str, str, int]
+#: The name, the owner, the token and the kind of a hold.
+_Hold = tuple[str, str, int, Kind]
+
+
+class Statements(NamedTuple):
+    """What renews the holds of one table, what looks at them, and the keys of its rows."""
+
+    renew: str
+    confirm: str
+    id_of: Callable[[str, Kind], bytes]
+
+
+def _lock_id_of(name: str, _kind: Kind) -> bytes:
+    return id_of(name)
+
+
+LOCK_STATEMENTS: Final = Statements(sql.RENEW, sql.CONFIRM, _lock_id_of)
 
 
 class _Kept(NamedTuple):
@@ -24,25 +39,26 @@ class _Kept(NamedTuple):
 
 async def renew(
     fetch: Callable[..., Awaitable[Answer]],
-    ring: Callable[[str], Awaitable[None]],
+    ring: Callable[[str, Kind], Awaitable[None]],
     batch: Sequence[Renewal],
     deadline: float,
+    statements: Statements = LOCK_STATEMENTS,
 ) -> Sequence[float | None]:
     """Return until when each hold is kept; `ring` for those that end sooner than before."""
-    ask = partial(_ask, fetch, deadline)
+    ask = partial(_ask, fetch, statements.id_of, deadline)
     looks = [each for each in batch if each.lease == 0]
     renewals = [each for each in batch if each.lease > 0 and not each.exact]
     exact = [each for each in batch if each.lease > 0 and each.exact]
-    kept = await ask(sql.RENEW, renewals, {})
-    kept |= await ask(sql.CONFIRM, looks, {})
+    kept = await ask(statements.renew, renewals, {})
+    kept |= await ask(statements.confirm, looks, {})
     while exact:
-        seen = await ask(sql.CONFIRM, exact, {})
+        seen = await ask(statements.confirm, exact, {})
         exact = [each for each in exact if _hold_of(each) in seen]
         # One is not set if another request of its owner came in between: once more.
-        kept |= (changed := await ask(sql.RENEW, exact, seen))
+        kept |= (changed := await ask(statements.renew, exact, seen))
         for hold, now_kept in changed.items():
             if now_kept.end < seen[hold].end:
-                await ring(hold[0])
+                await ring(hold[0], hold[3])
         exact = [each for each in exact if _hold_of(each) not in changed]
     found = [kept.get(_hold_of(each)) for each in batch]
     return [None if each is None else each.until for each in found]
@@ -50,6 +66,7 @@ async def renew(
 
 async def _ask(
     fetch: Callable[..., Awaitable[Answer]],
+    id_of: Callable[[str, Kind], bytes],
     deadline: float,
     statement: str,
     part: Sequence[Renewal],
@@ -57,10 +74,13 @@ async def _ask(
 ) -> dict[_Hold, _Kept]:
     if not part:
         return {}
-    names = {id_of(each.name): each.name for each in part}
+    ids = [id_of(each.name, each.kind) for each in part]
+    found = {
+        (key, each.owner, each.token): _hold_of(each) for key, each in zip(ids, part, strict=True)
+    }
     ends = [seen.get(_hold_of(each)) for each in part]
     arguments: list[list[str | None]] = [
-        [id_of(each.name).hex() for each in part],
+        [key.hex() for key in ids],
         [each.owner for each in part],
         [str(each.token) for each in part],
         [str(float(each.lease)) for each in part],
@@ -68,7 +88,7 @@ async def _ask(
     ]
     answer = await fetch(statement, arguments, deadline, urgent=True)
     return {
-        (names[row["id"]], row["owner"], row["token"]): _Kept(
+        found[row["id"], row["owner"], row["token"]]: _Kept(
             answer.sent + row["remaining"], row["seen"]
         )
         for row in answer.value
@@ -76,4 +96,4 @@ async def _ask(
 
 
 def _hold_of(renewal: Renewal) -> _Hold:
-    return renewal.name, renewal.owner, renewal.token
+    return renewal.name, renewal.owner, renewal.token, renewal.kind

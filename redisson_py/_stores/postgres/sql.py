@@ -21,7 +21,7 @@ from functools import cache
 from typing import Final
 
 from redisson_py._options import TOMBSTONE
-from redisson_py._stores.postgres import operators, queue
+from redisson_py._stores.postgres import operators, queue, shared_sql
 
 #: Milliseconds for which an ask that may change the row waits for somebody who has locked it.
 LOCK_WAIT_MS: Final = 200
@@ -51,7 +51,15 @@ _COLUMN_COMMENTS: Final = {
 
 
 def schema_sql() -> str:
-    """Return the SQL that creates what the store needs, for a role that may create tables."""
+    """Return the SQL that creates what the store needs, for a role that may create tables.
+
+    It may be run again: an older version's lacks the table of read-write locks and semaphores.
+    """
+    return f"{locks_sql()}\n{shared_sql.CREATE}"
+
+
+def locks_sql() -> str:
+    """Return the SQL that creates the table of locks."""
     comments = [f"COMMENT ON TABLE {TABLE} IS '{' '.join(_COMMENT.split())}';"]
     for column, text in _COLUMN_COMMENTS.items():
         comments.append(f"COMMENT ON COLUMN {TABLE}.{column} IS '{text}';")
@@ -67,7 +75,17 @@ def add_value_sql() -> str:
 def in_schema(statement: str, schema: str) -> str:
     """Return a statement about the table of one schema."""
     quoted = schema.replace('"', '""')
-    return statement.replace(TABLE, f'"{quoted}".{TABLE}')
+    for table in (TABLE, shared_sql.SHARED_TABLE):
+        statement = statement.replace(table, f'"{quoted}".{table}')
+    return statement
+
+
+def no_table_for(call: str) -> str:
+    """Return what a call says that does not see the tables, in a transaction of the user's."""
+    return (
+        f"the database of this transaction has no table {TABLE}, or not all that it needs: {call}"
+        " works only in the database that keeps the locks"
+    )
 
 
 @cache
@@ -418,12 +436,6 @@ SELECT 1 FROM {TABLE}
 WHERE id {_EQ} {_ID} AND owner {_EQ} $2::pg_catalog.text AND token {_EQ} $3::pg_catalog.int8
     AND expires {_GT} pg_catalog.clock_timestamp()
 FOR KEY SHARE"""
-
-#: What a guard says that does not see the table.
-NO_TABLE_TO_GUARD: Final = (
-    f"the database of this transaction has no table {TABLE}: guard works only in the database that"
-    " keeps the locks"
-)
 
 #: id, channel -> has those ask again that know another end of the hold.
 RING: Final = f"""

@@ -31,10 +31,12 @@ from redisson_py._stores.contract import (
     Granted,
     HolderState,
     Kind,
+    Permits,
     RecordState,
     Renewal,
     Sighting,
     State,
+    Verb,
     Wish,
 )
 from redisson_py._stores.last_failure import LastFailure
@@ -48,8 +50,10 @@ from redisson_py._stores.postgres.listening import (
     observers_of,
 )
 from redisson_py._stores.postgres.renewing import renew
+from redisson_py._stores.postgres.shared import SHARED_KINDS, Shared, family_of
 from redisson_py._stores.postgres.table import (
     ONCE,
+    SHARED,
     id_of,
     prepare_for_elections,
     prepare_table,
@@ -109,6 +113,8 @@ class PostgresStore:
         self._freeing: Freeing | None = None
         self._listening: Listening | None = None
         self._bell: Bell | None = None
+        #: Made when it is first needed.
+        self._shared: Shared | None = None
         #: Owners of which a copy of a request may still arrive, the oldest first.
         self._repeated: Remembered[str, None] = Remembered()
         #: Whether the table is known to have what elections need.
@@ -134,7 +140,7 @@ class PostgresStore:
     async def start(self, bell: Bell, deadline: float) -> None:
         """Connect, and create the table unless it is there."""
         await self.stop()
-        self._bell = bell
+        self._bell, self._shared = bell, None
         self._connections = Connections(
             self._target, self._most, self.last_failure, self._recovered
         )
@@ -205,7 +211,7 @@ class PostgresStore:
         try:
             row = await connection.fetchrow(statement, *arguments)
         except asyncpg.UndefinedTableError as error:
-            raise BackendError(sql.NO_TABLE_TO_GUARD) from error
+            raise BackendError(sql.no_table_for("guard")) from error
         return row is not None
 
     def guarding(self, name: str, owner: str, token: int) -> tuple[str, tuple[object, ...]]:
@@ -214,6 +220,8 @@ class PostgresStore:
 
     def keys(self, name: str, kind: Kind = "lock") -> tuple[str]:
         """Return where a lock is kept: each name on its own, in its database."""
+        if kind in SHARED_KINDS:
+            return (f"{self._database}\0{family_of(kind)}\0{name}",)
         return (f"{self._database}\0{name}",)
 
     async def ask(self, wish: Wish, deadline: float) -> Granted | Busy | Done:
@@ -258,7 +266,16 @@ class PostgresStore:
     async def complete_inside(
         self, connection: Any, name: str, owner: str, token: int, result: str | bytes, keep: float
     ) -> bool:
-        """Do the same in a transaction of the user's; see `guard` for its errors."""
+        """Do the same in a transaction of the user's; see `guard` for its errors.
+
+        Raises:
+            TypeError: It is no connection of asyncpg.
+        """
+        if not callable(getattr(connection, "is_in_transaction", None)):
+            raise TypeError(
+                "complete takes a connection of asyncpg, not"
+                f" {type(connection).__module__}.{type(connection).__qualname__}"
+            )
         if not connection.is_in_transaction():
             raise RuntimeError(
                 "complete(connection=...) needs a transaction: call it inside"
@@ -269,11 +286,16 @@ class PostgresStore:
         try:
             row = await connection.fetchrow(statement, *arguments)
         except asyncpg.UndefinedTableError as error:
-            raise BackendError(
-                f"the database of this transaction has no table {once.TABLE}: complete works only"
-                " in the database that keeps the locks"
-            ) from error
+            raise BackendError(sql.no_table_for("complete")) from error
         return row is not None
+
+    def recording(
+        self, name: str, owner: str, token: int, result: str | bytes, keep: float
+    ) -> tuple[tuple[str, tuple[object, ...]], ...]:
+        """Return the statements that do it on a connection of the user's, and their arguments."""
+        guard = self.guarding(name, owner, token)
+        recorded = _record_of(name, owner, token, result, keep)
+        return guard, (self._of_once(once.COMPLETE), recorded)
 
     async def look_for_record(self, name: str, deadline: float) -> RecordState | None:
         """Return what is recorded; None: it is not done."""
@@ -337,17 +359,19 @@ class PostgresStore:
         return answer
 
     async def _ask_or_wait(self, wish: Wish, deadline: float) -> Granted | Busy:
+        if wish.kind in SHARED_KINDS:
+            return await (await self._several(deadline)).ask(wish, self._listening, deadline)
         if not wish.waits:
             return await self._ask(wish, deadline)
         listening = self._listening
         if listening is None:
             raise _stopped()
-        listening.add(wish.name, wish.owner)
+        listening.add(id_of(wish.name), wish.name, wish.owner)
         try:
             return await self._ask_and_listen(wish, listening, deadline)
         except BackendError as error:
             if not (isinstance(error, ConnectionLostError) and error.maybe_held):
-                listening.discard(wish.name, wish.owner)
+                listening.discard(id_of(wish.name), wish.owner)
             raise
 
     async def _ask_and_listen(
@@ -361,15 +385,20 @@ class PostgresStore:
             station = listening.station if heard else None
             answer = await self._ask(wish, deadline, station=station, barges=not heard)
         if isinstance(answer, Granted):
-            listening.discard(wish.name, wish.owner)
+            listening.discard(id_of(wish.name), wish.owner)
             return answer
         longest = _LONGEST_WAIT if heard else POLL_SECONDS
         return Busy(min(answer.retry_in or longest, longest))
 
-    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> int | None:
+    async def give_back(
+        self, name: str, owner: str, unsure: bool, deadline: float, kind: Kind = "lock"
+    ) -> int | None:
         """End a hold, or the wait of an owner; return whether it held, and whether others wait."""
+        if kind in SHARED_KINDS:
+            shared = await self._several(deadline)
+            return await shared.give_back(name, owner, unsure, kind, self._listening, deadline)
         if self._listening is not None:
-            self._listening.discard(name, owner)
+            self._listening.discard(id_of(name), owner)
         if unsure or owner in self._repeated:
             arguments = id_of(name), channel_of(name), owner, name
             answer = await self._free(sql.GIVE_BACK_UNSURE, arguments, deadline)
@@ -392,10 +421,21 @@ class PostgresStore:
         An exact lease takes one round trip more: the statement that sets them names the end of the
         lease that it replaces. So a copy of it that arrives late undoes nothing newer.
         """
-        return await renew(self._fetch, self._ring, batch, deadline)
+        shared = [each for each in batch if each.kind in SHARED_KINDS]
+        if not shared:
+            return await renew(self._fetch, self._ring, batch, deadline)
+        locks = [each for each in batch if each.kind not in SHARED_KINDS]
+        several = await self._several(deadline)
+        kept = dict(zip(shared, await several.renew(shared, deadline), strict=True))
+        if locks:
+            answer = await renew(self._fetch, self._ring, locks, deadline)
+            kept |= zip(locks, answer, strict=True)
+        return [kept[each] for each in batch]
 
     async def look(self, name: str, deadline: float, kind: Kind = "lock") -> State:
-        """Return who holds a name, and who waits: one of each client."""
+        """Return who holds a name, and who waits: of a lock, one of each client."""
+        if kind in SHARED_KINDS:
+            return await (await self._several(deadline)).look(name, kind, deadline)
         answer = await self._fetch(sql.LOOK, (id_of(name),), deadline)
         holder, waiters = None, ()
         for row in answer.value:
@@ -409,6 +449,8 @@ class PostgresStore:
 
         A request that arrives late ends no later hold.
         """
+        if kind in SHARED_KINDS:
+            return await (await self._several(deadline)).force_release(name, kind, deadline)
         state = await self.look(name, deadline)
         if (holder := state.holder) is None:
             return False
@@ -483,6 +525,31 @@ class PostgresStore:
         with suppress(BackendError, asyncpg.PostgresError):
             arguments, soon = (observers_of(name), ""), min(deadline, now() + _ANNOUNCING_SECONDS)
             await self._fetch(sql.NOTIFY, arguments, soon, (asyncpg.PostgresError,))
+
+    async def permits(self, name: str, deadline: float) -> Permits:
+        """Return the permits of a semaphore."""
+        return await (await self._several(deadline)).permits(name, deadline)
+
+    async def change_permits(
+        self, name: str, request: str, verb: Verb, units: int, start: int | None, deadline: float
+    ) -> int:
+        """Change the number of permits, once for a request."""
+        shared = await self._several(deadline)
+        return await shared.change_permits(name, request, verb, units, start, deadline)
+
+    async def lower_units(self, name: str, owner: str, units: int, deadline: float) -> int | None:
+        """Lower the units of a hold."""
+        return await (await self._several(deadline)).lower_units(name, owner, units, deadline)
+
+    async def _several(self, deadline: float) -> Shared:
+        """Return what keeps holds that several have at once; find or make its table first."""
+        if self._shared is None:
+            if self._connections is None:
+                raise _stopped()
+            path = '"{}"'.format(self._schema.replace('"', '""'))
+            await prepare_table(self._connections, path, self.where, deadline, SHARED)
+            self._shared = Shared(self._fetch, self._free, self._repeated, self.last_failure)
+        return self._shared
 
     async def _give_back(self, name: str, owner: str, deadline: float) -> Answer:
         key, repeated = id_of(name), False
@@ -583,7 +650,7 @@ class PostgresStore:
         located = sql.in_schema(statement, self._schema)
         return await self._freeing.free(located, arguments, deadline)
 
-    async def _ring(self, name: str) -> None:
+    async def _ring(self, name: str, _kind: Kind) -> None:
         """Have who waits ask again, because a lease ends sooner than they know."""
         with suppress(BackendError, asyncpg.PostgresError):
             await self._fetch(

@@ -1,4 +1,7 @@
-"""Finds the table of locks, or makes it."""
+"""Finds the tables, or makes them: that of locks, and that of what several may hold at once.
+
+Clients of older versions know only the first. So the second is made when it is first needed.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import Final
 
 import asyncpg
 
-from redisson_py._stores.postgres import once, sql
+from redisson_py._stores.postgres import once, shared_sql, sql
 from redisson_py._stores.postgres.connections import Connections
 from redisson_py.errors import BackendError
 
@@ -19,14 +22,19 @@ def id_of(name: str) -> bytes:
     return hashlib.sha256(name.encode()).digest()
 
 
+def shared_id_of(kind: str, name: str) -> bytes:
+    """Return the key of the row of a read-write lock or a semaphore."""
+    return hashlib.sha256(f"{kind}\0{name}".encode()).digest()
+
+
 @dataclass(frozen=True, slots=True)
 class Table:
     """A table of ours.
 
     Attributes:
         name: Its name.
-        create: What creates it, and says what it is.
-        check: What fails if it is missing, is another one, or must not be read.
+        create: The SQL that makes it, and says what it is.
+        check: The SQL that fails if it is missing, is another one, or must not be read.
     """
 
     name: str
@@ -39,7 +47,8 @@ class Table:
         return statement.replace(self.name, f'"{quoted}".{self.name}')
 
 
-LOCKS: Final = Table(sql.TABLE, sql.schema_sql(), sql.CHECK)
+LOCKS: Final = Table(sql.TABLE, sql.locks_sql(), sql.CHECK)
+SHARED: Final = Table(shared_sql.SHARED_TABLE, shared_sql.CREATE, shared_sql.CHECK)
 ONCE: Final = Table(once.TABLE, once.CREATE, once.CHECK)
 
 

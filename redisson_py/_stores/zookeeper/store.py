@@ -201,7 +201,9 @@ class ZooKeeperStore:
                 self._owe(key, unsure=False)
             raise
 
-    async def give_back(self, name: str, owner: str, unsure: bool, deadline: float) -> bool | None:
+    async def give_back(
+        self, name: str, owner: str, unsure: bool, deadline: float, kind: Kind = "lock"
+    ) -> bool | None:
         """Delete the contender. One whose creation had no answer is looked for by its prefix."""
         key = name, owner
         unsure = unsure or self._owed.get(key, False)

@@ -9,7 +9,7 @@ from pglast import parse_sql
 from pglast.enums import A_Expr_Kind
 from pglast.visitors import Visitor
 
-from redisson_py._stores.postgres import schema_sql, sql
+from redisson_py._stores.postgres import schema_sql, shared_sql, sql
 
 #: Each looks a name up.
 BARE = [
@@ -35,9 +35,14 @@ QUALIFIED = [
     "WITH a AS (SELECT 1::pg_catalog.text) SELECT FROM a ORDER BY 1",
 ]
 STATEMENTS = {
-    name: text
-    for name, text in vars(sql).items()
-    if name.isupper() and not name.startswith("_") and isinstance(text, str) and " " in text
+    f"{prefix}{name}": text
+    for prefix, module in (("", sql), ("SHARED_", shared_sql))
+    for name, text in vars(module).items()
+    if name.isupper()
+    and not name.startswith("_")
+    and isinstance(text, str)
+    and " " in text
+    and not text.startswith("CREATE")
 }
 
 
@@ -122,6 +127,7 @@ class _Unqualified(Visitor):
 
 def test_all_statements_are_looked_at() -> None:
     assert {"ASK", "GIVE_BACK", "GIVE_BACK_UNSURE", "RENEW", "GUARD", "LOCATE"} <= {*STATEMENTS}
+    assert {"SHARED_ASK", "SHARED_CHANGE", "SHARED_RENEW", "SHARED_LOOK"} <= {*STATEMENTS}
 
 
 @pytest.mark.parametrize("name", STATEMENTS)

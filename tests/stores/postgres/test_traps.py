@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from redisson_py._stores.contract import Renewal
-from redisson_py._stores.postgres import PostgresStore, listening, schema_sql, sql
+from redisson_py._stores.postgres import PostgresStore, listening, schema_sql, shared_sql, sql
 from redisson_py.errors import BackendError, LeaseLostError
 from redisson_py.postgres import Postgres
 from tests.stores.databases import Bell, granted, soon
@@ -233,6 +233,30 @@ async def use_everything(server: PostgresServer, url: str) -> None:
             assert kept != [None]
         assert await store.give_back("k", "a:01", True, soon())
         assert await store.give_back("made", "a:02", True, soon()) == 0
+    await use_what_is_shared(url)
+
+
+async def use_what_is_shared(url: str) -> None:
+    """Have each statement about read-write locks and semaphores run."""
+    async with Postgres.from_url(url) as one, Postgres.from_url(url) as other:
+        lock, theirs = one.get_read_write_lock("k"), other.get_read_write_lock("k")
+        async with lock.write_lock() as lease:
+            async with lock.read_lock():
+                waiting = asyncio.create_task(theirs.read_lock().acquire())
+                await until_waiting(other, 1)
+                await lease.extend(60)
+                await lease.extend(20)
+        second = await waiting
+        assert await lock.read_lock().force_release()
+        with pytest.raises(LeaseLostError):
+            await second.release()
+        semaphore = one.get_semaphore("s", 3)
+        permit = await semaphore.acquire(2)
+        await semaphore.add_permits(1)
+        await semaphore.release(1)
+        assert (await semaphore.inspect()).available == 3
+        await permit.release()
+        assert await semaphore.delete()
 
 
 async def test_the_traps_work(server: PostgresServer) -> None:
@@ -273,7 +297,8 @@ async def test_no_trap_runs_in_any_statement(
     ran = executed(server)
     for name, statement in STATEMENTS.items():
         assert sql.in_schema(statement, "early").strip() in ran, name
-    assert sql.in_schema(schema_sql(), "early") in ran
+    for made in (sql.locks_sql(), shared_sql.CREATE):
+        assert sql.in_schema(made, "early") in ran
     # What the driver sends by itself is among these.
     assert {each: unqualified(each) for each in ran if unqualified(each)} == {}
 
