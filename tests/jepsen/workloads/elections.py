@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.jepsen.checkers.leaders import value_of
 from tests.jepsen.working import Use, Worker
@@ -30,7 +30,7 @@ async def _look(worker: Worker, obj: str, rid: str) -> None:
         result.update(_seen(await _election_of(worker, obj).leader()))
 
 
-def _seen(leader: Leader | None) -> dict[str, object]:
+def _seen(leader: Leader | None) -> dict[str, Any]:
     return {} if leader is None else {"fence": leader.token, "value": leader.text}
 
 
