@@ -9,7 +9,7 @@ from tests.simulation.network import Node
 _LOCK, _QUEUE = b"k", b"redisson_lock_queue:{k}"
 
 #: Which of its arguments, after the owner, is the name under which it waits, by script.
-_PLACES = {
+_ENTRY_INDEX = {
     "fair_lock.acquire": 5,
     "election.acquire": 4,
     "fair_lock.release": 4,
@@ -54,7 +54,7 @@ class FairOrder:
         server, present = self._node.server, self._node.clock() / 1000
         args = command[3 + int(command[2]) :] if name else ()
         queue, holders = server.items(_QUEUE), set(server.hash(_LOCK)).difference(BESIDE_OWNERS)
-        entry = args[_PLACES[name]] if name in _PLACES else b""
+        entry = args[_ENTRY_INDEX[name]] if name in _ENTRY_INDEX else b""
         if name.endswith(".acquire") and entry != b"0":
             waiter = self._waits_as[args[0]] = _waiter(args[0], entry)
             self._asked_ms[waiter] = present
