@@ -44,11 +44,13 @@ class OnceSnapshot(LockSnapshot):
 class OnceServer(Protocol):
     """What `Once` asks of a server beside the lock."""
 
-    async def complete(self, hold: Hold, token: int, result: str | bytes, connection: Any) -> bool:
-        """Record a result, if the hold is in force; return whether it was.
+    async def complete(
+        self, hold: Hold, token: int, result: str | bytes, connection: Any
+    ) -> str | bytes | None:
+        """Record a result, if the hold is in force; return what is recorded, None if it was not.
 
-        It is carried out even if its caller is cancelled. It may be asked again: the same
-        hold gets the same answer, and what was recorded first stays.
+        It is carried out even if its caller is cancelled. It may be asked again: what the same hold
+        recorded first stays, and is returned.
         """
         ...
 
@@ -122,8 +124,8 @@ class OnceLease(FencedLease):
         released: what follows in the block is not protected, and needs no protection.
 
         If it is cancelled, it is carried out all the same. If it gets no answer, it may have been
-        carried out: call it again, or leave the block; then the next that enters finds it done or
-        runs it. A request that arrives late changes nothing.
+        carried out: call it again with the same result, or leave the block; then the next that
+        enters finds it done or runs it. A request that arrives late changes nothing.
 
         Args:
             result: Bytes or text, at most 1 MiB of it. Default: b""
@@ -134,12 +136,14 @@ class OnceLease(FencedLease):
                 Default: None, in a step of its own
 
         Raises:
-            LeaseLostError: The lock was lost. Nothing is recorded: roll a transaction back.
-            NotHeldError: It is done already, or the block was left.
+            LeaseLostError: The lock was lost. Nothing is recorded, but by an earlier call without
+                an answer: roll a transaction back.
+            NotHeldError: It is done already, also if an earlier call, which was cancelled or got no
+                answer, has recorded another result: `result` is that one. Or the block was left.
             ConnectionLostError: The server did not answer.
             BackendError: It refused: no permission. The block still runs.
             ClientClosedError: The client was closed.
-            TypeError: The result is neither bytes nor str, or there is no such connection.
+            TypeError: The result is neither bytes nor str, or this is no such connection.
             ValueError: It is longer than 1 MiB, or no valid text. Nothing was sent.
             RuntimeError: The connection is not inside a transaction.
         """
@@ -151,14 +155,19 @@ class OnceLease(FencedLease):
         if self._spent and self._state == "released":
             raise self._not_held()
         self.check()
-        if not await ownership.server.complete(hold, self.token, result, connection):
+        recorded = await ownership.server.complete(hold, self.token, result, connection)
+        if recorded is None:
             if self._state == "held":
                 ownership.context.watchdog.lose(hold, "taken")
             raise self._loss()
-        self._result = result
+        self._result = recorded
         self._in_transaction = connection is not None
         if connection is None:
             await self._leave()
+        if recorded != result:
+            raise NotHeldError(
+                f"{ownership!r} is done already: an earlier call has recorded another result"
+            )
 
     async def _leave(self) -> None:
         """Release the lock. What is done stays done, whatever the answer is."""

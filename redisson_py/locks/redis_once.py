@@ -26,8 +26,10 @@ class _Recorder:
         self._context = context
         self._commands = commands
 
-    async def complete(self, hold: Hold, token: int, result: str | bytes, connection: Any) -> bool:
-        """Record a result, if the hold is in force; return whether it was."""
+    async def complete(
+        self, hold: Hold, token: int, result: str | bytes, connection: Any
+    ) -> str | bytes | None:
+        """Record a result, if the hold is in force; return what is recorded."""
         if connection is not None:
             raise TypeError(
                 "connection is for PostgreSQL: Redis has no part in a transaction of it"
@@ -36,7 +38,7 @@ class _Recorder:
         context.check()
         args = commands.complete(hold, token, result)
         call = context.executor.start_record(COMPLETE, commands.key, args)
-        return bool(await context.executor.answer(call))
+        return commands.recorded(await context.executor.answer(call), result)
 
 
 @final

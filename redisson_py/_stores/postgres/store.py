@@ -200,9 +200,10 @@ class PostgresStore:
 
         Raises:
             RuntimeError: The connection is not inside a transaction.
+            TypeError: It is no connection of asyncpg.
             BackendError: The database of the connection has no table of these locks.
         """
-        if not connection.is_in_transaction():
+        if not _in_transaction(connection):
             raise RuntimeError(
                 "guard needs a transaction: call it inside `async with connection.transaction():`,"
                 " before anything that it must protect"
@@ -258,16 +259,17 @@ class PostgresStore:
         result: str | bytes,
         keep: float,
         deadline: float,
-    ) -> bool:
-        """Record a result if this owner holds the lock; return whether it is recorded."""
+    ) -> str | bytes | None:
+        """Record a result if this owner holds the lock; return what it has recorded, if anything."""
         arguments = _record_of(name, owner, token, result, keep)
-        return bool((await self._fetch_once(once.COMPLETE, arguments, deadline)).value)
+        found = (await self._fetch_once(once.COMPLETE, arguments, deadline)).value
+        return _recorded(found[0], result) if found else None
 
     async def complete_inside(
         self, connection: Any, name: str, owner: str, token: int, result: str | bytes, keep: float
-    ) -> bool:
+    ) -> str | bytes | None:
         """Do the same in a transaction of the user's; see `guard` for its errors."""
-        if not connection.is_in_transaction():
+        if not _in_transaction(connection):
             raise RuntimeError(
                 "complete(connection=...) needs a transaction: call it inside"
                 " `async with connection.transaction():`, beside what it must be committed with"
@@ -281,7 +283,7 @@ class PostgresStore:
                 f"the database of this transaction has no table {once.TABLE}: complete works only"
                 " in the database that keeps the locks"
             ) from error
-        return row is not None
+        return None if row is None else _recorded(row, result)
 
     async def look_for_record(self, name: str, deadline: float) -> RecordState | None:
         """Return what is recorded; None: it is not done."""
@@ -306,7 +308,7 @@ class PostgresStore:
         if not found:
             return None
         token, result, is_text = found[0]
-        return Done(token, result.decode() if is_text else result)
+        return Done(token, _result(result, is_text))
 
     async def _fetch_once(
         self, statement: str, arguments: Sequence[object], deadline: float
@@ -659,6 +661,23 @@ def _record_of(
     is_text = isinstance(result, str)
     data = result.encode() if isinstance(result, str) else result
     return id_of(name), name, owner, token, data, is_text, float(keep)
+
+
+def _recorded(row: Sequence[Any], result: str | bytes) -> str | bytes:
+    """Return which result is recorded, from a row of `once.COMPLETE` for `result`."""
+    other, is_text = row
+    return result if other is None else _result(other, is_text)
+
+
+def _result(data: bytes, is_text: bool) -> str | bytes:
+    return data.decode() if is_text else data
+
+
+def _in_transaction(connection: Any) -> bool:
+    """Return whether a connection of a user is inside a transaction."""
+    if not callable(ask := getattr(connection, "is_in_transaction", None)):
+        raise TypeError(f"the connection must be one of asyncpg, not {type(connection).__name__}")
+    return bool(ask())
 
 
 def _check_count(what: str, count: object, least: int) -> None:
