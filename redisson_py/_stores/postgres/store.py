@@ -260,7 +260,7 @@ class PostgresStore:
         keep: float,
         deadline: float,
     ) -> str | bytes | None:
-        """Record a result if this owner holds the lock; return what it has recorded, if anything."""
+        """Record a result if this owner holds the lock; return what it has recorded."""
         arguments = _record_of(name, owner, token, result, keep)
         found = (await self._fetch_once(once.COMPLETE, arguments, deadline)).value
         return _recorded(found[0], result) if found else None
