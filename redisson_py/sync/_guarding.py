@@ -2,19 +2,20 @@
 
 The event loop says what to ask, and the thread asks on its own connection. Drivers differ in how
 they say whether that is inside a transaction, so the server says it: a lock of a row gives its
-transaction a number, which a second statement finds only in the same transaction.
+transaction a number, which a second statement finds only in the same transaction. What records
+something comes behind that, or it would be committed where there is no transaction.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from redisson_py import BackendError, LeaseLostError
-from redisson_py._stores.postgres.sql import NO_TABLE_TO_GUARD
+from redisson_py import BackendError, LeaseLostError, OnceLease
+from redisson_py.locks.once import Statement
 from redisson_py.sync._wrapping import Wrapper
 
 _IN_TRANSACTION: Final = "SELECT 1 WHERE pg_catalog.txid_current_if_assigned() IS NOT NULL"
@@ -32,28 +33,19 @@ def guard_transaction(lease: Wrapper, connection: Any) -> None:
         BackendError: It does not see the table of locks.
         TypeError: It is no connection for threads.
     """
-    if (
-        not callable(getattr(connection, "cursor", None))
-        or hasattr(connection, "fetchrow")
-        or inspect.iscoroutinefunction(getattr(connection, "execute", None))
-    ):
-        raise TypeError(
-            "guard takes a connection of psycopg, psycopg2 or Django that is for threads, or"
-            " SQLAlchemy's session.connection().connection, not"
-            f" {type(connection).__module__}.{type(connection).__qualname__}"
-        )
+    _check_connection(connection, "guard")
     asking = lease._call(_asking)
-    if asking is None or not _guard(connection, *asking):
+    if asking is None or _ask(connection, [asking], "guard") is None:
         raise lease._call(_refusal)
 
 
-async def _asking(own: Any) -> tuple[str, tuple[object, ...]] | None:
+async def _asking(own: Any) -> Statement | None:
     """Return the statement and its arguments; None if the hold is gone. In the event loop."""
     found = own._guarding()
     if found is None:
         return None
     store, name, token = found
-    asking: tuple[str, tuple[object, ...]] = store.guarding(name, own.owner, token)
+    asking: Statement = store.guarding(name, own.owner, token)
     return asking
 
 
@@ -63,30 +55,108 @@ async def _refusal(own: Any) -> LeaseLostError:
     return refusal
 
 
-def _guard(connection: Any, statement: str, arguments: tuple[object, ...]) -> bool:
-    order = [arguments[int(number) - 1] for number in _PLACEHOLDER.findall(statement)]
-    # As DB-API has it: `%` in the name of a schema is no placeholder.
-    asked = _PLACEHOLDER.sub("%s", statement.replace("%", "%%"))
+def complete(once: Wrapper, result: str | bytes, connection: Any) -> None:
+    """Record that something is done: in a step of its own, or in a transaction of the user's.
+
+    Args:
+        once: A `OnceLease`, or a `Once` that the current thread has entered.
+        result: The result.
+        connection: As for `guard_transaction`; None: no transaction of the user's.
+    """
+    if connection is None:
+        once._call(lambda own: own.complete(result))
+        return
+    statements = once._call(lambda own: _recording(own, result))
+    _check_connection(connection, "complete")
+    row = _ask(connection, statements, "complete")
+    if row is None:
+        raise once._call(_not_recorded)
+    once._call(lambda own: _recorded(own, row, result))
+
+
+async def entered(own: Any) -> OnceLease:
+    """Return what the current thread has entered. In the event loop."""
+    return cast("OnceLease", own if isinstance(own, OnceLease) else own._of_task())
+
+
+async def _recording(own: Any, result: str | bytes) -> Sequence[Statement]:
+    return (await entered(own))._recording(result)
+
+
+async def _not_recorded(own: Any) -> LeaseLostError:
+    return (await entered(own))._not_recorded()
+
+
+async def _recorded(own: Any, row: Sequence[Any], result: str | bytes) -> None:
+    # Not above: its package needs the extra `postgres`.
+    from redisson_py._stores.postgres.once import recorded
+
+    lease = await entered(own)
+    lease._recorded(recorded(row, result), in_transaction=True)
+    lease._check_recorded(result)
+
+
+def _check_connection(connection: Any, call: str) -> None:
+    """Refuse what is no connection for threads.
+
+    Raises:
+        TypeError: It is none.
+    """
+    if (
+        not callable(getattr(connection, "cursor", None))
+        or hasattr(connection, "fetchrow")
+        or inspect.iscoroutinefunction(getattr(connection, "execute", None))
+    ):
+        raise TypeError(
+            f"{call} takes a connection of psycopg, psycopg2 or Django that is for threads, or"
+            " SQLAlchemy's session.connection().connection, not"
+            f" {type(connection).__module__}.{type(connection).__qualname__}"
+        )
+
+
+def _ask(connection: Any, statements: Sequence[Statement], call: str) -> Sequence[Any] | None:
+    """Return the row of the last statement, or None if one of them brings none.
+
+    The first one locks a row, and changes nothing.
+    """
     with closing(connection.cursor()) as cursor:
-        if not _finds(lambda: cursor.execute(asked, order), cursor):
-            return False
-        if not _finds(lambda: cursor.execute(_IN_TRANSACTION), cursor):
+        first, *others = statements
+        row = _find(cursor, *_for_driver(*first), call=call)
+        if row is None:
+            return None
+        if _find(cursor, _IN_TRANSACTION, call=call) is None:
             raise RuntimeError(
-                "guard needs a transaction: call it inside `with connection.transaction():`, or in"
-                " Django `with transaction.atomic():`, before anything that it must protect"
+                f"{call} needs a transaction: call it inside `with connection.transaction():`, or"
+                " in Django `with transaction.atomic():`, before anything that it must protect"
             )
-    return True
+        for each in others:
+            row = _find(cursor, *_for_driver(*each), call=call)
+            if row is None:
+                return None
+        return row
 
 
-def _finds(execute: Callable[[], object], cursor: Any) -> bool:
-    """Return whether a statement brings a row."""
+def _for_driver(statement: str, arguments: tuple[object, ...]) -> tuple[str, list[object]]:
+    """Return a statement as DB-API has it, and its arguments in the order of the placeholders."""
+    order = [arguments[int(number) - 1] for number in _PLACEHOLDER.findall(statement)]
+    # `%` in the name of a schema is no placeholder.
+    return _PLACEHOLDER.sub("%s", statement.replace("%", "%%")), order
+
+
+def _find(cursor: Any, *asked: object, call: str) -> Sequence[Any] | None:
+    """Return the values of the row that a statement brings, if it does."""
     try:
-        execute()
-        return cursor.fetchone() is not None
+        cursor.execute(*asked)
+        row = cursor.fetchone()
     except Exception as error:
         if _sqlstate(error) == _UNDEFINED_TABLE:
-            raise BackendError(NO_TABLE_TO_GUARD) from error
+            # Not above: its package needs the extra `postgres`, which then is there.
+            from redisson_py._stores.postgres.sql import no_table_for
+
+            raise BackendError(no_table_for(call)) from error
         raise
+    # Of a connection whose rows are dictionaries too.
+    return tuple(row.values()) if isinstance(row, Mapping) else row
 
 
 def _sqlstate(error: BaseException) -> object:

@@ -9,7 +9,8 @@ the statement that wrote it must find that it was written, also if it was forgot
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from redisson_py._stores.postgres import operators, sql
 
@@ -43,7 +44,7 @@ _TOKEN: Final = "$4::pg_catalog.int8"
 
 #: Another result that was recorded before, and whether it is text.
 _OTHER: Final = f"""
-CASE WHEN t.result {_NE} $5::pg_catalog.bytea OR t.is_text {_NE} $6::pg_catalog.bool
+CASE WHEN t.result {_NE} (SELECT result FROM given) OR t.is_text {_NE} (SELECT is_text FROM given)
     THEN t.result END AS other, t.is_text"""
 
 _SAME: Final = f"(t.token {_EQ} excluded.token AND t.owner {_EQ} excluded.owner)"
@@ -65,17 +66,18 @@ FROM {TABLE} WHERE id {_EQ} {_ID} AND expires {_GT} {_NOW}"""
 #: A copy that runs beside the first one waits for it, and finds a row of its own owner, which it
 #: leaves as it is.
 COMPLETE: Final = f"""
-WITH running AS (
+WITH given AS (
+    SELECT $5::pg_catalog.bytea AS result, $6::pg_catalog.bool AS is_text
+), running AS (
     SELECT id FROM {sql.TABLE}
     WHERE id {_EQ} {_ID} AND owner {_EQ} {_OWNER} AND token {_EQ} {_TOKEN}
         AND expires {_GT} pg_catalog.clock_timestamp()
     FOR KEY SHARE
 ), recorded AS (
     INSERT INTO {TABLE} AS t (id, name, owner, token, result, is_text, expires)
-    SELECT {_ID}, $2::pg_catalog.text, {_OWNER}, {_TOKEN}, $5::pg_catalog.bytea,
-        $6::pg_catalog.bool,
+    SELECT {_ID}, $2::pg_catalog.text, {_OWNER}, {_TOKEN}, given.result, given.is_text,
         {_NOW} {_PLUS} pg_catalog.make_interval(secs => $7::pg_catalog.float8)
-    FROM running
+    FROM running, given
     ON CONFLICT (id) DO UPDATE SET
         name = excluded.name, owner = excluded.owner, token = excluded.token,
         result = CASE WHEN {_SAME} THEN t.result ELSE excluded.result END,
@@ -95,3 +97,14 @@ FORGET: Final = f"""
 UPDATE {TABLE} SET expires = {_NOW}
 WHERE id {_EQ} {_ID} AND token {_EQ} $2::pg_catalog.int8 AND expires {_GT} {_NOW}
 RETURNING 1"""
+
+
+def recorded(row: Sequence[Any], result: str | bytes) -> str | bytes:
+    """Return which result is recorded, from a row of `COMPLETE` for `result`."""
+    other, is_text = row
+    return result if other is None else result_of(other, is_text)
+
+
+def result_of(data: bytes, is_text: bool) -> str | bytes:
+    """Return a result as it was given."""
+    return bytes(data).decode() if is_text else bytes(data)
