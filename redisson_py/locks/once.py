@@ -61,7 +61,7 @@ class OnceServer(Protocol):
         """Return what records a result in a transaction of the user's, on any connection to it.
 
         Each statement brings a row, or the hold is not in force. The first one changes nothing:
-        after it the connection is in a transaction, or in none.
+        after it the connection is in a transaction, or in none. `recorded_in` reads the last row.
 
         Raises:
             TypeError: This server has no part in transactions of users.
@@ -232,6 +232,22 @@ class OnceLease(FencedLease):
         if self._result is not None:
             raise NotHeldError(f"{self._hold.ownership!r} is done: nothing is held")
         await super().extend(lease_time)
+
+
+def recorded_in(row: Sequence[Any], result: str | bytes) -> str | bytes:
+    """Return which result a server has recorded that was asked to record `result`.
+
+    Args:
+        row: Its answer: None, or another result that it had recorded, and whether that is text.
+        result: The result.
+    """
+    other, is_text = row
+    return result if other is None else result_of(other, is_text)
+
+
+def result_of(data: bytes, is_text: bool) -> str | bytes:
+    """Return a result as it was given; a driver may have its bytes in another form."""
+    return bytes(data).decode() if is_text else bytes(data)
 
 
 def check_result(result: object) -> None:

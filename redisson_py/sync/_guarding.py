@@ -15,7 +15,7 @@ from contextlib import closing
 from typing import Any, Final, cast
 
 from redisson_py import BackendError, LeaseLostError, OnceLease
-from redisson_py.locks.once import Statement
+from redisson_py.locks.once import Statement, recorded_in
 from redisson_py.sync._wrapping import Wrapper
 
 _IN_TRANSACTION: Final = "SELECT 1 WHERE pg_catalog.txid_current_if_assigned() IS NOT NULL"
@@ -88,11 +88,8 @@ async def _not_recorded(own: Any) -> LeaseLostError:
 
 
 async def _recorded(own: Any, row: Sequence[Any], result: str | bytes) -> None:
-    # Not above: its package needs the extra `postgres`.
-    from redisson_py._stores.postgres.once import recorded
-
     lease = await entered(own)
-    lease._recorded(recorded(row, result), in_transaction=True)
+    lease._recorded(recorded_in(row, result), in_transaction=True)
     lease._check_recorded(result)
 
 

@@ -9,8 +9,7 @@ the statement that wrote it must find that it was written, also if it was forgot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from redisson_py._stores.postgres import operators, sql
 
@@ -97,14 +96,3 @@ FORGET: Final = f"""
 UPDATE {TABLE} SET expires = {_NOW}
 WHERE id {_EQ} {_ID} AND token {_EQ} $2::pg_catalog.int8 AND expires {_GT} {_NOW}
 RETURNING 1"""
-
-
-def recorded(row: Sequence[Any], result: str | bytes) -> str | bytes:
-    """Return which result is recorded, from a row of `COMPLETE` for `result`."""
-    other, is_text = row
-    return result if other is None else result_of(other, is_text)
-
-
-def result_of(data: bytes, is_text: bool) -> str | bytes:
-    """Return a result as it was given."""
-    return bytes(data).decode() if is_text else bytes(data)
