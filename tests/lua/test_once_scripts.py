@@ -13,6 +13,8 @@ from tests.support.scripts.calls import LEASE, TOMBSTONE, A, B, C, Scripts, ask,
 from tests.support.scripts.once import OnceScripts
 
 DONE = [2, 7, b"b", b"r"]
+#: What is recorded already.
+WAS = [b"b", b"r"]
 
 
 @pytest_asyncio.fixture
@@ -134,7 +136,10 @@ class TestComplete:
         await once.enter(A)
         assert await once.complete(A) == 1
         before = await everything(redis)
-        assert await once.complete(A, "other") == 1
+        assert await once.complete(A) == 1
+        # Or hears of it, if it has another result.
+        assert await once.complete(A, "other") == WAS
+        assert await once.complete(A, kind="s") == WAS
         assert await everything(redis) == before
 
     async def test_a_copy_that_comes_after_the_release_or_the_next_run_changes_nothing(
@@ -143,7 +148,7 @@ class TestComplete:
         await once.enter(A)
         await once.complete(A)
         await once.release(A)
-        assert await once.complete(A, "late") == 1
+        assert await once.complete(A, "late") == WAS
         assert (await record(once))[b"result"] == b"r"
         await once.forget()
         assert await once.complete(A, "late") == 1

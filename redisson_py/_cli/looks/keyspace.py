@@ -34,12 +34,14 @@ _CLIENTS = b":redisson_py:clients"
 _ONCE = b"redisson_py:once:"
 _BESIDE_RUN = (b"}:record", b"}:token")
 _SUFFIXES: dict[bytes, Family] = {
+    # Before that of a rate limiter, which it ends with.
     b":redisson_py:permits": "semaphore",
     b":redisson_py:writers": "lock",
     _CLIENTS: "lock",
     b":redisson_py:arrivals": "barrier",
     b":redisson_py:barrier": "barrier",
     b":timeout": "permits",
+    b":permits": "rate limiter",
 }
 
 

@@ -42,10 +42,10 @@ class OnceScripts(LockScripts):
 
     async def complete(
         self, owner: str = A, result: Arg = "r", kind: Arg = "b", token: Arg = 7, **more: Arg
-    ) -> int:
-        """Record a result."""
+    ) -> Any:
+        """Record a result; the reply as in the header."""
         more |= {"result": result, "kind": kind, "token": token}
-        return int(await self.run("once.complete", owner, **more))
+        return await self.run("once.complete", owner, **more)
 
     async def forget(self, calls: int | None = None, **more: Arg) -> int:
         """Delete the record."""
