@@ -260,7 +260,7 @@ async def test_waiting_sends_nothing(server: PostgresServer, name: str) -> None:
 
 def all_hear(clients: Sequence[Postgres]) -> bool:
     stores: list[Any] = [client._store for client in clients]
-    return all(each._listening.hears for each in stores)
+    return all(each._listening is not None and each._listening.hears for each in stores)
 
 
 @pytest.mark.usefixtures("no_safety_poll")
