@@ -73,8 +73,10 @@ def _judge(row: Any, found: Judgement) -> None:
             # It reads while it writes.
             continue
         # Who did not wait came when its statement did, which may have waited for the row.
-        place = min((key for key in waited if key.split(" ")[2] == owner), default=str(hold["t"]))
-        ahead = {key: wait for key, wait in waited.items() if key < place and wait["e"] > now}
+        position = min(
+            (key for key in waited if key.split(" ")[2] == owner), default=str(hold["t"])
+        )
+        ahead = {key: wait for key, wait in waited.items() if key < position and wait["e"] > now}
         counting = [wait for wait in ahead.values() if wait["c"] is None or wait["c"] > now]
         assert _may_go_on(hold, counting, live, total), f"{owner} overtook in {dict(row)}"
         found.passed_over += len(counting) < len(ahead)
