@@ -113,7 +113,8 @@ async def test_a_lock_that_nobody_renews_says_why(
     assert holder["client_name"] == "checkout", "whose it was"
     assert (found["waiters_total"], found["waiters"][0]["state"]) == (1, None)
     (row,) = (await documents("locks", "--url", server_url))["found"]
-    assert row == {**found, "holders": [{**holder, "seconds_left": ANY}], "waiters": ANY}
+    assert row["kind"] == kind
+    assert row["holders"] == [{**holder, "seconds_left": ANY}]
     (row,) = (await documents("top", "--once", "--url", server_url))["rows"]
     assert row["holders"][0]["state"] == way
     text = (await run("inspect", "k", "--url", server_url)).stdout
