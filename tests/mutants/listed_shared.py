@@ -142,7 +142,7 @@ SHARED = (
         ("tests/stores/postgres/test_shared_record.py::test_few_among_many_do_not_starve[w]",),
     ),
     Mutant(
-        "a writer is let in beside readers",
+        "a writer is let in beside readers in PostgreSQL",
         "nobody is let in who must not, under attack",
         _SQL,
         "NOT EXISTS (SELECT FROM hold) AND NOT EXISTS (SELECT FROM ahead)",
