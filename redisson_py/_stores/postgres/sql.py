@@ -26,7 +26,7 @@ from redisson_py._stores.postgres import operators, queue, shared_sql
 #: Milliseconds for which an ask that may change the row waits for somebody who has locked it.
 LOCK_WAIT_MS: Final = 200
 
-#: The table in the constants of this module; `in_schema` says which one is meant.
+#: The table in the constants of this module; `table.in_schema` says which one is meant.
 TABLE: Final = "redisson_py_locks"
 
 _COMMENT: Final = f"""
@@ -69,15 +69,6 @@ def locks_sql() -> str:
 def add_value_sql() -> str:
     """Return the SQL that gives an older table what elections need, for its owner."""
     return f"ALTER TABLE {TABLE} ADD COLUMN IF NOT EXISTS value pg_catalog.bytea"
-
-
-@cache
-def in_schema(statement: str, schema: str) -> str:
-    """Return a statement about the table of one schema."""
-    quoted = schema.replace('"', '""')
-    for table in (TABLE, shared_sql.SHARED_TABLE):
-        statement = statement.replace(table, f'"{quoted}".{table}')
-    return statement
 
 
 def no_table_for(call: str) -> str:
