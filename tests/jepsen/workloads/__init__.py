@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.jepsen import older
 from tests.jepsen.workloads import (
+    adopted,
     churn,
     composite,
     handed,
@@ -21,6 +22,7 @@ WORKLOADS: dict[str, Workload] = {
     each.name: each
     for module in (
         *(locks, reentrant, read_write, semaphore, opening, composite, churn, handed, leases),
+        adopted,
     )
     for each in vars(module).values()
     if isinstance(each, Workload) and (each is not locks.MIXED or older.is_there())
