@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+import redis as redis_py
 from redis.asyncio import Redis
 
 from redisson_py import (
@@ -22,6 +23,7 @@ from redisson_py import (
     Redisson,
     ScriptError,
 )
+from redisson_py._keys import rate_channel
 from tests.fixtures.client import ClientFactory
 from tests.support.counting import Counted
 from tests.support.monitor import Monitor, words
@@ -387,6 +389,31 @@ class TestWaiting:
         waiting = [start(limiter) for _ in range(2)]
         await until_listening(client)
         await (others.set_rate(2, LONG) if change == "set_rate" else others.delete())
+        assert all(await asyncio.wait_for(asyncio.gather(*waiting), 30))
+
+    async def test_a_change_that_comes_with_the_answer_to_the_head_is_not_missed(
+        self, client: Redisson, server_url: str
+    ) -> None:
+        """Both are read at once, before the next task listens, whose own moment is far."""
+        limiter = limiter_of(client, 1)
+        await limiter.acquire()
+        waiting = [start(limiter) for _ in range(2)]
+        await until_waiting(client, 2)
+        await until_listening(client)
+        with redis_py.Redis.from_url(server_url) as server:
+
+            def change() -> None:
+                # As `set_rate` of somebody else does it, while our event loop stands still.
+                server.delete("{k}:value", "{k}:permits")
+                server.publish(rate_channel(b"k"), "1")
+
+            sent = client.statistics().commands_sent
+            change()
+            while not server.exists("{k}:permits"):
+                await asyncio.sleep(0)
+                checks = 2000 if client.statistics().commands_sent > sent else 0
+                any(server.exists("{k}:permits") for _ in range(checks))
+            change()
         assert all(await asyncio.wait_for(asyncio.gather(*waiting), 30))
 
     async def test_those_that_wait_hear_that_there_is_no_rate_any_more(

@@ -67,6 +67,7 @@ from redisson_py._stores.published import published, said_by
 from redisson_py._stores.remembered import Remembered
 from redisson_py._time import now
 from redisson_py.errors import BackendError, ClientClosedError, ConnectionLostError
+from redisson_py.locks.once import recorded_in, result_of
 
 #: Seconds until a waiter asks again that no message can wake.
 POLL_SECONDS: Final = 0.25
@@ -265,14 +266,15 @@ class PostgresStore:
         result: str | bytes,
         keep: float,
         deadline: float,
-    ) -> bool:
-        """Record a result if this owner holds the lock; return whether it is recorded."""
+    ) -> str | bytes | None:
+        """Record a result if this owner holds the lock; return what it has recorded."""
         arguments = _record_of(name, owner, token, result, keep)
-        return bool((await self._fetch_once(once.COMPLETE, arguments, deadline)).value)
+        found = (await self._fetch_once(once.COMPLETE, arguments, deadline)).value
+        return recorded_in(found[0], result) if found else None
 
     async def complete_inside(
         self, connection: Any, name: str, owner: str, token: int, result: str | bytes, keep: float
-    ) -> bool:
+    ) -> str | bytes | None:
         """Do the same in a transaction of the user's; see `guard` for its errors.
 
         Raises:
@@ -294,7 +296,7 @@ class PostgresStore:
             row = await connection.fetchrow(statement, *arguments)
         except asyncpg.UndefinedTableError as error:
             raise BackendError(sql.no_table_for("complete")) from error
-        return row is not None
+        return None if row is None else recorded_in(row, result)
 
     def recording(
         self, name: str, owner: str, token: int, result: str | bytes, keep: float
@@ -327,7 +329,7 @@ class PostgresStore:
         if not found:
             return None
         token, result, is_text = found[0]
-        return Done(token, result.decode() if is_text else result)
+        return Done(token, result_of(result, is_text))
 
     async def _fetch_once(
         self, statement: str, arguments: Sequence[object], deadline: float
