@@ -142,6 +142,17 @@ MIN_HOLD = (
         (f"{_BLOCKS}::test_left_early_the_name_stays_taken_and_nobody_holds_it",),
     ),
     Mutant(
+        "a lock of several leaves members free that joined it late",
+        "a min_hold of a composite is one of each member",
+        "redisson_py/composite/_hold.py",
+        "            member._keep_taken(self._taken_until)\n",
+        "            pass\n",
+        (
+            "tests/primitives/test_red_lock.py"
+            "::test_of_a_member_that_joins_late_the_name_stays_taken_too",
+        ),
+    ),
+    Mutant(
         "redisson-py run forgets --min-hold",
         "a command that ends early leaves the name taken",
         "redisson_py/_cli/commands/run.py",
