@@ -7,6 +7,7 @@ from tests.jepsen.workloads import (
     adopted,
     churn,
     composite,
+    elections,
     handed,
     leases,
     locks,
@@ -21,8 +22,19 @@ from tests.jepsen.workloads.workload import Workload
 WORKLOADS: dict[str, Workload] = {
     each.name: each
     for module in (
-        *(locks, reentrant, read_write, semaphore, opening, composite, churn, handed, leases),
-        adopted,
+        *(
+            locks,
+            reentrant,
+            read_write,
+            semaphore,
+            opening,
+            composite,
+            churn,
+            handed,
+            leases,
+            elections,
+            adopted,
+        ),
     )
     for each in vars(module).values()
     if isinstance(each, Workload) and (each is not locks.MIXED or older.is_there())

@@ -66,7 +66,7 @@ async def _maybe_give(worker: Worker, use: _Visit, lease: Lease, section: str) -
 
 ADOPTED = Workload(
     "adopted",
-    "W21: a number under a fenced lock that is handed over from process to process, with its token",
+    "W22: a number under a fenced lock that is handed over from process to process, with its token",
     _visit,
     checkers=(
         *("no deadlock", "no unexpected error", "leaks", "mutual exclusion", "fencing"),
